@@ -1,0 +1,176 @@
+//! Opens the store for a command or for the server: the database that the settings name, or the
+//! private PostgreSQL; then the schema, then the master key (contract 9).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Context, Failure};
+use crate::config::Config;
+use crate::postgres::{self, PrivateCluster, Role};
+use crate::secrets::Keyring;
+use crate::store::{DatabaseAddress, MasterKeyRefused, Store, StoreError, StoreSettings};
+
+/// How long a command or a starting server tries to reach its database.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// Connections of a command.
+const COMMAND_CONNECTIONS: u32 = 4;
+/// How long a command waits for a connection; it is in less of a hurry than a request.
+const COMMAND_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long closing connections may take.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// An open store and what it stands on.
+pub(super) struct Opened {
+    pub(super) store: Store,
+    /// The data folder really used.
+    pub(super) folder: PathBuf,
+    cluster: Option<PrivateCluster>,
+}
+
+impl Opened {
+    /// Ends the sessions, then the private PostgreSQL where this process owns it, within `limit`.
+    pub(super) async fn close(self, limit: Duration) {
+        let _ = tokio::time::timeout(CLOSE_PATIENCE, self.store.close()).await;
+        if let Some(cluster) = self.cluster {
+            let _ = tokio::task::spawn_blocking(move || cluster.stop_within(limit)).await;
+        }
+    }
+}
+
+/// Opens the store for a command. With a URL the schema must be there already, but for `migrate`.
+pub(super) async fn open_for_command(context: &Context, migrates: bool) -> Result<Opened, Failure> {
+    let settings = StoreSettings {
+        connections: COMMAND_CONNECTIONS,
+        acquire_timeout: COMMAND_ACQUIRE_TIMEOUT,
+        ..context.config.store_settings()
+    };
+    let opened = open(context, Role::Command, settings).await?;
+    let prepared = prepare_for_command(&opened, &context.config, migrates).await;
+    finish(opened, prepared).await
+}
+
+async fn prepare_for_command(opened: &Opened, config: &Config, migrates: bool) -> Result<(), Failure> {
+    if opened.cluster.is_some() || migrates {
+        opened.store.migrate().await?;
+    } else if opened.store.pending_migrations().await?.is_some() {
+        return Err(Failure::new(
+            "the database does not hold the schema of this program: run `minitill migrate`",
+        ));
+    }
+    unlock(&opened.store, config, &opened.folder).await
+}
+
+/// Opens the store for the server, with the schema and the master key.
+pub(super) async fn open_for_server(context: &Context) -> Result<Opened, Failure> {
+    let opened = open(context, Role::Server, context.config.store_settings()).await?;
+    let prepared = async {
+        opened.store.migrate().await?;
+        unlock(&opened.store, &context.config, &opened.folder).await
+    }
+    .await;
+    finish(opened, prepared).await
+}
+
+async fn finish(opened: Opened, prepared: Result<(), Failure>) -> Result<Opened, Failure> {
+    match prepared {
+        Ok(()) => Ok(opened),
+        Err(failure) => {
+            opened.close(postgres::STOP_WITHIN).await;
+            Err(failure)
+        }
+    }
+}
+
+async fn open(context: &Context, role: Role, settings: StoreSettings) -> Result<Opened, Failure> {
+    let database = &context.config.database;
+    let (address, folder, cluster) = match database.url.get() {
+        Some(url) => {
+            let address = DatabaseAddress::from_url(url).map_err(Failure)?;
+            (address, absolute(&database.data_dir)?, None)
+        }
+        None => {
+            let cluster = open_cluster(database.data_dir.clone(), role).await?;
+            let address = DatabaseAddress::from_socket_dir(cluster.socket_dir());
+            (address, cluster.folder().to_owned(), Some(cluster))
+        }
+    };
+    match connect(context, &address, settings).await {
+        Ok(store) => Ok(Opened { store, folder, cluster }),
+        Err(error) => {
+            if let Some(cluster) = cluster {
+                let _ = tokio::task::spawn_blocking(move || cluster.stop()).await;
+            }
+            Err(error.into())
+        }
+    }
+}
+
+async fn open_cluster(data_dir: PathBuf, role: Role) -> Result<PrivateCluster, Failure> {
+    let opening = tokio::task::spawn_blocking(move || {
+        PrivateCluster::open(postgres::Options { data_dir, role, settings: Vec::new() })
+    });
+    let cluster = opening
+        .await
+        .map_err(|fault| Failure(format!("starting the private PostgreSQL: {fault}")))?
+        .map_err(|error| Failure(error.to_string()))?;
+    if let Some(notice) = cluster.notice() {
+        match role {
+            Role::Server => tracing::warn!("{notice}"),
+            Role::Command => super::output::complain(notice),
+        }
+    }
+    Ok(cluster)
+}
+
+/// A database that is just coming up is waited for.
+async fn connect(
+    context: &Context,
+    address: &DatabaseAddress,
+    settings: StoreSettings,
+) -> Result<Store, StoreError> {
+    let give_up = tokio::time::Instant::now() + CONNECT_PATIENCE;
+    loop {
+        match Store::connect(address, settings.clone(), Arc::clone(&context.clock)).await {
+            Err(StoreError::Unavailable(cause)) if tokio::time::Instant::now() < give_up => {
+                tracing::info!(cause, "waiting for the database");
+                tokio::time::sleep(Duration::from_millis(250)).await;
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Finds the master key, or makes one where neither a key nor any app exists yet.
+async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<(), Failure> {
+    let file = if config.secrets.master_key_file.as_os_str().is_empty() {
+        folder.join("master.key")
+    } else {
+        config.secrets.master_key_file.clone()
+    };
+    let fault = |error: crate::secrets::MasterKeyError| Failure(error.to_string());
+    let (keyring, origin) = match config.secrets.master_key.get() {
+        Some(text) => {
+            (Keyring::parse(text, "secrets.master_key").map_err(fault)?, "secrets.master_key".to_owned())
+        }
+        None => match Keyring::read(&file).map_err(fault)? {
+            Some(keyring) => (keyring, file.display().to_string()),
+            None if store.has_apps().await? => {
+                return Err(Failure(format!(
+                    "there is no master key at {}, and the database holds apps that were encrypted with one; \
+                     put the file back or set MINITILL_SECRETS__MASTER_KEY",
+                    file.display()
+                )));
+            }
+            None => (Keyring::create(&file).map_err(fault)?, file.display().to_string()),
+        },
+    };
+    store.unlock(&keyring).await.map_err(|refused| match refused {
+        MasterKeyRefused::DoesNotFit => Failure(format!("{refused} (key from {origin})")),
+        MasterKeyRefused::Store(error) => error.into(),
+    })
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(Failure::from)
+}

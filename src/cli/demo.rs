@@ -1,0 +1,213 @@
+//! `minitill demo`: a sandbox app with everything the four endpoints need, and curl commands.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::sign::sign;
+use super::{Context, Failure, database::Opened};
+use crate::domain::exchange::Balances;
+use crate::domain::fields::Fields;
+use crate::domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use crate::domain::image;
+use crate::handlers::token::TOKEN_LIFETIME;
+use crate::ops;
+use crate::store::{App, Category, Credit, CreditOutcome, NewApp, Store};
+
+const APP_ID: &str = "demo";
+const OPEN_ID: &str = "player-1";
+const PAGE: &str = "pages/order/detail";
+
+/// What the commands are made of.
+struct Scene {
+    base: String,
+    app: std::sync::Arc<App>,
+    access_token: String,
+    balances: Balances,
+    img_id: ImgId,
+    picture: PathBuf,
+    picture_url: String,
+    now_millis: i64,
+}
+
+pub(super) async fn run(context: &Context, opened: &Opened) -> Result<(), Failure> {
+    let scene = prepare(context, opened).await?;
+    let commands = [
+        (
+            "exchange",
+            "1. Exchange 60 coins for an item. Paste it twice: the second is a replay.",
+            exchange(&scene)?,
+        ),
+        ("report", "2. Report an order.", report(&scene)),
+        ("upload_with_file", "3. Upload a cover image by file.", upload_with_file(&scene)),
+        ("upload_with_url", "4. Upload a cover image by URL.", upload_with_url(&scene)),
+    ];
+    let names: serde_json::Map<String, serde_json::Value> =
+        commands.iter().map(|(name, _, command)| ((*name).to_owned(), command.clone().into())).collect();
+    let value = json!({
+        "app_id": APP_ID,
+        "open_id": OPEN_ID,
+        "access_token": scene.access_token,
+        "img_id": scene.img_id.as_str(),
+        "free_balance": scene.balances.free(),
+        "charge_balance": scene.balances.charge(),
+        "commands": names,
+    });
+    context.output.print(&value, || {
+        let mut text = format!(
+            "The sandbox app \"{APP_ID}\" is ready: {OPEN_ID} holds {} gifted and {} charged coins.\n\
+             With the server running, paste these:\n",
+            scene.balances.free(),
+            scene.balances.charge()
+        );
+        for (_, title, command) in &commands {
+            text.push_str(&format!("\n# {title}\n{command}\n"));
+        }
+        text.push_str(&format!("\nThen see what happened:  minitill wallet statement {APP_ID} {OPEN_ID}"));
+        text
+    })
+}
+
+async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
+    let store = &opened.store;
+    let now_millis = context.clock.unix_millis();
+    let app_id = constant(AppId::parse(APP_ID))?;
+    make_app(store, &app_id).await?;
+    let balances = credit(store, &app_id, now_millis).await?;
+    let page = constant(PagePath::parse(PAGE))?;
+    store.publish(&app_id, &constant(PackageVersion::parse("1.0.0"))?, &[page]).await?;
+    let verdict = image::inspect(ops::DEMO_PICTURE);
+    let picture = verdict.map_err(|reason| Failure(format!("the demo's own picture: {reason}")))?;
+    let img_id = store.keep_image(&app_id, picture, ops::DEMO_PICTURE.into()).await?;
+    let issued = store.issue_token(&app_id, TOKEN_LIFETIME).await?;
+    let (access_token, _) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
+    let app = store.find_app(&app_id).await?.ok_or_else(|| Failure::unknown_app(&app_id))?;
+    Ok(Scene {
+        base: format!("http://{}", reachable(context.config.public.listen)),
+        app,
+        access_token,
+        balances,
+        img_id,
+        picture: write_picture(opened)?,
+        picture_url: ops::demo_picture_url(&context.config),
+        now_millis,
+    })
+}
+
+/// Makes the app unless an earlier demo did. An app of somebody else's is left alone.
+async fn make_app(store: &Store, app_id: &AppId) -> Result<(), Failure> {
+    let app = NewApp {
+        id: app_id.clone(),
+        name: "Demonstration".to_owned(),
+        category: Category::General,
+        scopes: vec!["epay".to_owned()],
+        sandbox: true,
+        preorder_check: false,
+    };
+    store.create_app(app).await?;
+    let summary = store.list_apps(Some(app_id)).await?.pop();
+    match summary {
+        Some(summary) if summary.sandbox && !summary.suspended => Ok(()),
+        Some(_) | None => Err(Failure(format!("the app {app_id} is not a sandbox app that is running"))),
+    }
+}
+
+async fn credit(store: &Store, app_id: &AppId, now_millis: i64) -> Result<Balances, Failure> {
+    let credit = Credit {
+        open_id: constant(OpenId::parse(OPEN_ID))?,
+        free: 40,
+        charge: 100,
+        reference: constant(CreditRef::parse(&format!("demo-{now_millis}")))?,
+        note: "minitill demo".to_owned(),
+    };
+    match store.credit(app_id, credit).await? {
+        CreditOutcome::Done { balances, .. } => Ok(balances),
+        CreditOutcome::RefConflict | CreditOutcome::OutOfRange | CreditOutcome::UnknownApp => {
+            Err(Failure::new("the demo's player could not be credited"))
+        }
+    }
+}
+
+/// A text written in this file that parses as what it is.
+fn constant<T>(parsed: Result<T, crate::domain::fields::Expected>) -> Result<T, Failure> {
+    parsed.map_err(|expected| Failure(format!("the demo is at fault: expected {}", expected.0)))
+}
+
+fn write_picture(opened: &Opened) -> Result<PathBuf, Failure> {
+    let path = opened.folder.join("demo-cover.png");
+    fs::create_dir_all(&opened.folder)?;
+    fs::write(&path, ops::DEMO_PICTURE).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+    Ok(path)
+}
+
+fn exchange(scene: &Scene) -> Result<String, Failure> {
+    let mut fields = Fields::default();
+    for (name, value) in [
+        ("access_token", scene.access_token.as_str()),
+        ("open_id", OPEN_ID),
+        ("app_id", APP_ID),
+        ("zone_id", "zone1_role1"),
+        ("os", "android"),
+        ("ts", &scene.now_millis.to_string()),
+        ("user_ip", "203.0.113.7"),
+        ("amount", "60"),
+        ("pay_priority", "1"),
+        ("biz_no", &format!("demo{}", scene.now_millis)),
+        ("product_name", "Double-up card"),
+        ("product_info", r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#),
+        ("product_desc", "A demonstration"),
+        ("extension", ""),
+    ] {
+        fields.add_text(name.to_owned(), value.to_owned()).map_err(|error| Failure(error.to_string()))?;
+    }
+    let key = scene.app.live_pay_keys.first().ok_or_else(|| Failure::new("the demo app has no pay key"))?;
+    let body = sign(key, &fields).body;
+    Ok(format!("curl -sS -i -w '\\n' '{}/api/kpay/minigame/pay' \\\n  --data '{body}'", scene.base))
+}
+
+fn report(scene: &Scene) -> String {
+    let number = format!("order{}", scene.now_millis);
+    let body = json!({
+        "out_biz_order_no": number,
+        "out_order_no": number,
+        "open_id": OPEN_ID,
+        "order_create_time": scene.now_millis,
+        "order_status": 2,
+        "order_path": format!("{PAGE}?id={number}"),
+        "order_backup_url": "https://shop.example/orders",
+        "product_cover_img_id": scene.img_id.as_str(),
+    });
+    format!(
+        "curl -sS -w '\\n' '{}' \\\n  -H 'content-type: application/json' \\\n  --data '{body}'",
+        open_url(scene, "order/v1/report")
+    )
+}
+
+fn upload_with_file(scene: &Scene) -> String {
+    format!(
+        "curl -sS -w '\\n' '{}' \\\n  -F 'file=@{}'",
+        open_url(scene, "file/img/uploadWithFile"),
+        scene.picture.display()
+    )
+}
+
+fn upload_with_url(scene: &Scene) -> String {
+    let url = open_url(scene, "file/img/uploadWithUrl");
+    format!("curl -sS -w '\\n' -G -X POST '{url}' \\\n  --data-urlencode 'url={}'", scene.picture_url)
+}
+
+fn open_url(scene: &Scene, path: &str) -> String {
+    format!("{}/openapi/mp/developer/{path}?app_id={APP_ID}&access_token={}", scene.base, scene.access_token)
+}
+
+/// The listener as this machine reaches it.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}

@@ -1,0 +1,83 @@
+//! What commands print: tables and lines for people, one JSON object for scripts.
+
+use std::io::{self, Write};
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+use super::Failure;
+
+/// Prints one complaint to standard error.
+#[expect(clippy::print_stderr, reason = "a command line complains there")]
+pub(super) fn complain(text: &str) {
+    eprintln!("minitill: {text}");
+}
+
+/// Where a command's result goes.
+pub(super) struct Output {
+    json: bool,
+}
+
+impl Output {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Whether one JSON object was asked for.
+    pub(super) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Prints `value` as JSON, or what `text` makes of it.
+    pub(super) fn print(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Failure> {
+        let printed = if self.json {
+            serde_json::to_string(value).map_err(|error| Failure(error.to_string()))?
+        } else {
+            text()
+        };
+        write_out(|out| writeln!(out, "{}", printed.trim_end()))
+    }
+}
+
+/// Writes to standard output; a reader that has gone away (`| head`) is no failure.
+pub(super) fn write_out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    ignore_gone_reader(write(&mut out).and_then(|()| out.flush()))
+}
+
+/// A reader that has gone away wants no more; that is no failure.
+pub(super) fn ignore_gone_reader(outcome: io::Result<()>) -> Result<(), Failure> {
+    match outcome {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// A table with a heading.
+pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(heading.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
+/// Names and values under each other.
+pub(super) fn lines(pairs: &[(&str, String)]) -> String {
+    let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
+    pairs.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
+}
+
+/// A moment as people and scripts read it: RFC 3339 in UTC.
+pub(super) fn moment(unix_millis: i64) -> String {
+    time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_millis) * 1_000_000)
+        .ok()
+        .and_then(|moment| moment.format(&time::format_description::well_known::Rfc3339).ok())
+        .unwrap_or_else(|| unix_millis.to_string())
+}
+
+/// `yes` or `no`.
+pub(super) fn yes_no(value: bool) -> String {
+    if value { "yes" } else { "no" }.to_owned()
+}

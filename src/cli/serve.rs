@@ -1,0 +1,116 @@
+//! `minitill serve`: both listeners, until a signal asks to stop.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use super::{Context, Failure, database};
+use crate::config::Config;
+use crate::store::Store;
+use crate::till::Till;
+use crate::{ops, router, server};
+
+/// From the signal to the exit, with a margin below the ten seconds of contract 9.
+const EXIT_WITHIN: Duration = Duration::from_millis(9500);
+/// How often expired tokens are forgotten.
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(3600);
+
+pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+    let config = &context.config;
+    let mut stop = StopSignal::new()?;
+    if let Err(error) = server::raise_open_files_limit() {
+        tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+    // Taken before the database is started: an address in use is told at once.
+    let public = listen("public", config.public.listen).await?;
+    let operator = listen("ops", config.ops.listen).await?;
+    let opened = tokio::select! {
+        opened = database::open_for_server(context) => opened?,
+        () = stop.asked() => return Ok(()),
+    };
+    let till = Till::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
+    let (stop_public, public_stopped) = watch::channel(false);
+    let (stop_operator, operator_stopped) = watch::channel(false);
+    let limits = limits(config);
+    let public_address = public.local_addr()?;
+    let operator_address = operator.local_addr()?;
+    let mut serving =
+        tokio::spawn(server::serve(public, router::public(till.clone()), limits, public_stopped));
+    let watching = tokio::spawn(server::serve(operator, ops::operator(till), limits, operator_stopped));
+    let housekeeping = tokio::spawn(keep_house(opened.store.clone()));
+    tracing::info!(
+        "ready: public http://{public_address}, operator http://{operator_address}; try `minitill demo`"
+    );
+    let ended_early = tokio::select! {
+        ended = &mut serving => Some(ended),
+        () = stop.asked() => None,
+    };
+    tracing::info!("stopping: no new connections, finishing what is under way");
+    let exit_by = tokio::time::Instant::now() + EXIT_WITHIN;
+    let _ = stop_public.send(true);
+    let drained = match ended_early {
+        Some(ended) => ended,
+        None => serving.await,
+    };
+    let _ = stop_operator.send(true);
+    watching.abort();
+    housekeeping.abort();
+    opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
+    match drained {
+        Ok(Ok(drained)) => {
+            tracing::info!(connections_cut = drained.connections_cut, "stopped");
+            Ok(())
+        }
+        Ok(Err(error)) => Err(error.into()),
+        Err(fault) => Err(Failure(format!("the server's task ended: {fault}"))),
+    }
+}
+
+async fn listen(name: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|error| Failure(format!("{name}.listen: cannot listen on {address}: {error}")))
+}
+
+fn limits(config: &Config) -> server::Limits {
+    server::Limits {
+        header_bytes_max: config.http.header_bytes_max,
+        header_timeout: config.http.header_timeout,
+        keep_alive_timeout: config.http.keep_alive_timeout,
+        write_timeout: config.http.write_timeout,
+        connections_max: config.http.connections_max,
+        drain_timeout: config.http.drain_timeout,
+    }
+}
+
+async fn keep_house(store: Store) {
+    let mut interval = tokio::time::interval(HOUSEKEEPING_INTERVAL);
+    loop {
+        interval.tick().await;
+        if let Err(error) = store.forget_expired_tokens().await {
+            tracing::warn!(%error, "expired tokens could not be forgotten; trying again in an hour");
+        }
+    }
+}
+
+/// SIGTERM, or Ctrl-C.
+struct StopSignal {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignal {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

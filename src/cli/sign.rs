@@ -1,0 +1,74 @@
+//! `minitill sign`: signs a request as a game server does, and shows what was signed.
+
+use clap::Args;
+use serde_json::json;
+
+use super::output::lines;
+use super::{Context, Failure};
+use crate::domain::fields::Fields;
+use crate::domain::signature::{PayKey, canonical_string};
+
+/// Fields that are never signed (spec 5).
+const NOT_SIGNED: [&str; 2] = ["access_token", "sign"];
+
+#[derive(Debug, Args)]
+pub(super) struct SignArguments {
+    /// The pay key
+    #[arg(long)]
+    key: String,
+    /// The fields as a form body, percent-encoded
+    #[arg(long, conflicts_with = "fields", required_unless_present = "fields")]
+    form: Option<String>,
+    /// The fields one by one, as they are
+    #[arg(value_name = "FIELD=VALUE", value_parser = parse_field)]
+    fields: Vec<(String, String)>,
+}
+
+fn parse_field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected field=value")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<(), Failure> {
+    let fields = match &arguments.form {
+        Some(form) => Fields::from_urlencoded(form.as_bytes()).map_err(|error| Failure(error.to_string()))?,
+        None => {
+            let mut fields = Fields::default();
+            for (name, value) in &arguments.fields {
+                fields.add_text(name.clone(), value.clone()).map_err(|error| Failure(error.to_string()))?;
+            }
+            fields
+        }
+    };
+    let signed = sign(&PayKey::new(arguments.key.clone()), &fields);
+    context.output.print(
+        &json!({ "string_to_sign": signed.string_to_sign, "sign": signed.sign, "body": signed.body }),
+        || {
+            lines(&[
+                ("string_to_sign", signed.string_to_sign.clone()),
+                ("sign", signed.sign.clone()),
+                ("body", signed.body.clone()),
+            ])
+        },
+    )
+}
+
+/// A signed request.
+pub(super) struct Signed {
+    pub(super) string_to_sign: String,
+    pub(super) sign: String,
+    /// Form-encoded, with `sign`.
+    pub(super) body: String,
+}
+
+/// Signs every field given but those that are never signed.
+pub(super) fn sign(key: &PayKey, fields: &Fields) -> Signed {
+    let signed = fields.texts().filter(|(name, _)| !NOT_SIGNED.contains(name));
+    let string_to_sign = canonical_string(signed);
+    let sign = key.sign(&string_to_sign);
+    let body = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(fields.texts().filter(|(name, _)| *name != "sign"))
+        .append_pair("sign", &sign)
+        .finish();
+    Signed { string_to_sign, sign, body }
+}

@@ -1,0 +1,316 @@
+//! `minitill wallet ...`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand, ValueEnum};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::output::{ignore_gone_reader, lines};
+use super::{Context, Failure};
+use crate::domain::ids::{AppId, CreditRef, OpenId};
+use crate::store::{Credit, CreditOutcome, LedgerLine, Store};
+
+/// Credits of an import that are under way at once.
+const IMPORT_CONCURRENCY: usize = 4;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum WalletCommand {
+    /// Credit a wallet, once for each ref; makes the wallet where there is none
+    Credit(CreditArguments),
+    /// Credit many wallets from a CSV file with the heading open_id,free,charge,ref; may be repeated
+    Import {
+        /// The app
+        app_id: AppId,
+        /// The file
+        file: PathBuf,
+    },
+    /// Show both purses of a wallet
+    Show {
+        /// The app
+        app_id: AppId,
+        /// The player
+        open_id: OpenId,
+    },
+    /// Print the whole ledger of a wallet, oldest first
+    Statement {
+        /// The app
+        app_id: AppId,
+        /// The player
+        open_id: OpenId,
+        /// How to print it
+        #[arg(long, value_enum, default_value = "table")]
+        format: StatementFormat,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CreditArguments {
+    /// The app
+    app_id: AppId,
+    /// The player
+    open_id: OpenId,
+    /// Gifted currency to add
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+    free: i64,
+    /// Charged currency to add
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+    charge: i64,
+    /// Your reference: the same again is the same credit
+    #[arg(long = "ref")]
+    reference: CreditRef,
+    /// Note, for people
+    #[arg(long, default_value = "")]
+    note: String,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum StatementFormat {
+    /// For people
+    Table,
+    /// Comma-separated values with a heading
+    Csv,
+    /// A JSON object a line
+    Jsonl,
+}
+
+pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand) -> Result<(), Failure> {
+    match command {
+        WalletCommand::Credit(arguments) => credit(context, store, arguments).await,
+        WalletCommand::Import { app_id, file } => import(context, store, &app_id, &file).await,
+        WalletCommand::Show { app_id, open_id } => {
+            let wallet = store.wallet(&app_id, &open_id).await?;
+            let wallet = wallet.ok_or_else(|| unknown_wallet(&app_id, &open_id))?;
+            context.output.print(&wallet, || {
+                lines(&[
+                    ("app_id", wallet.app_id.clone()),
+                    ("open_id", wallet.open_id.clone()),
+                    ("free_balance", wallet.free_balance.to_string()),
+                    ("charge_balance", wallet.charge_balance.to_string()),
+                    ("entries", wallet.entries.to_string()),
+                ])
+            })
+        }
+        WalletCommand::Statement { app_id, open_id, format } => {
+            if !store.is_known(&app_id, &open_id).await? {
+                return Err(unknown_wallet(&app_id, &open_id));
+            }
+            let mut out = io::BufWriter::new(io::stdout().lock());
+            if context.output.is_json() {
+                statement_object(store, &app_id, &open_id, &mut out).await
+            } else {
+                statement(store, &app_id, &open_id, format, &mut out).await
+            }
+        }
+    }
+}
+
+fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> Failure {
+    Failure(format!("the app {app_id} knows no player {open_id}"))
+}
+
+async fn credit(context: &Context, store: &Store, arguments: CreditArguments) -> Result<(), Failure> {
+    let CreditArguments { app_id, open_id, free, charge, reference, note } = arguments;
+    let reference_text = reference.to_string();
+    let outcome = store.credit(&app_id, Credit { open_id, free, charge, reference, note }).await?;
+    let (balances, replayed) = done(outcome, &app_id, &reference_text)?;
+    context.output.print(
+        &json!({
+            "ref": reference_text,
+            "free_balance": balances.free(),
+            "charge_balance": balances.charge(),
+            "replayed": replayed,
+        }),
+        || {
+            let note = if replayed { "yes: this ref was credited before, nothing was done" } else { "no" };
+            lines(&[
+                ("ref", reference_text.clone()),
+                ("free_balance", balances.free().to_string()),
+                ("charge_balance", balances.charge().to_string()),
+                ("replayed", note.to_owned()),
+            ])
+        },
+    )
+}
+
+fn done(
+    outcome: CreditOutcome,
+    app_id: &AppId,
+    reference: &str,
+) -> Result<(crate::domain::exchange::Balances, bool), Failure> {
+    match outcome {
+        CreditOutcome::Done { balances, replayed } => Ok((balances, replayed)),
+        CreditOutcome::RefConflict => {
+            Err(Failure(format!("ref {reference} was used for another player or with other amounts")))
+        }
+        CreditOutcome::OutOfRange => {
+            Err(Failure(format!("ref {reference}: a balance would be more than 9223372036854775807")))
+        }
+        CreditOutcome::UnknownApp => Err(Failure::unknown_app(app_id)),
+    }
+}
+
+/// A line of an import.
+#[derive(Debug, Deserialize)]
+struct ImportRow {
+    open_id: String,
+    free: i64,
+    charge: i64,
+    #[serde(rename = "ref")]
+    reference: String,
+}
+
+/// Reads the whole file before the first credit, so that a line at fault leaves nothing half done.
+async fn import(context: &Context, store: &Store, app_id: &AppId, file: &Path) -> Result<(), Failure> {
+    let mut rows = 0_u64;
+    for row in read_rows(file)? {
+        row?;
+        rows += 1;
+    }
+    let bar = ProgressBar::new(rows);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} credits, {eta} left") {
+        bar.set_style(style);
+    }
+    let mut credits = futures_util::stream::iter(read_rows(file)?)
+        .map(|row| async move {
+            let (line, credit) = row?;
+            let reference = credit.reference.to_string();
+            let outcome = store.credit(app_id, credit).await?;
+            done(outcome, app_id, &reference)
+                .map(|(_, replayed)| replayed)
+                .map_err(|failure| Failure(format!("line {line}: {failure}")))
+        })
+        .buffer_unordered(IMPORT_CONCURRENCY);
+    let mut replayed = 0_u64;
+    while let Some(was_replayed) = credits.try_next().await? {
+        replayed += u64::from(was_replayed);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let credited = rows - replayed;
+    context.output.print(
+        &json!({ "app_id": app_id.as_str(), "rows": rows, "credited": credited, "replayed": replayed }),
+        || format!("{app_id}: {rows} lines, {credited} credited now, {replayed} credited before"),
+    )
+}
+
+type NumberedCredit = Result<(u64, Credit), Failure>;
+
+fn read_rows(file: &Path) -> Result<impl Iterator<Item = NumberedCredit>, Failure> {
+    let opened = File::open(file).map_err(|error| Failure(format!("{}: {error}", file.display())))?;
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(opened);
+    let heading = reader.headers().map_err(|error| Failure(error.to_string()))?;
+    if heading.iter().collect::<Vec<_>>() != ["open_id", "free", "charge", "ref"] {
+        return Err(Failure(format!("{}: expected the heading open_id,free,charge,ref", file.display())));
+    }
+    Ok(reader.into_deserialize::<ImportRow>().zip(2_u64..).map(|(row, line)| {
+        let fault = |text: String| Failure(format!("line {line}: {text}"));
+        let row = row.map_err(|error| fault(error.to_string()))?;
+        let open_id = OpenId::parse(&row.open_id)
+            .map_err(|expected| fault(format!("open_id: expected {}", expected.0)))?;
+        let reference = CreditRef::parse(&row.reference)
+            .map_err(|expected| fault(format!("ref: expected {}", expected.0)))?;
+        if row.free < 0 || row.charge < 0 {
+            return Err(fault("free and charge: expected 0 or more".to_owned()));
+        }
+        let credit = Credit { open_id, free: row.free, charge: row.charge, reference, note: String::new() };
+        Ok((line, credit))
+    }))
+}
+
+async fn statement(
+    store: &Store,
+    app_id: &AppId,
+    open_id: &OpenId,
+    format: StatementFormat,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let mut entries = Box::pin(store.statement(app_id, open_id));
+    let heading = match format {
+        StatementFormat::Table => format!(
+            "{:>6}  {:<8}  {:<32}  {:>15}  {:>15}  {:>15}  {:>15}  {}\n",
+            "seq",
+            "kind",
+            "biz_no or ref",
+            "free_change",
+            "charge_change",
+            "free_balance",
+            "charge_balance",
+            "at"
+        ),
+        StatementFormat::Csv => {
+            "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at\n".to_owned()
+        }
+        StatementFormat::Jsonl => String::new(),
+    };
+    let mut written = out.write_all(heading.as_bytes());
+    while written.is_ok() {
+        let Some(entry) = entries.try_next().await? else { break };
+        written = out.write_all(statement_line(&entry, format)?.as_bytes());
+    }
+    ignore_gone_reader(written.and_then(|()| out.flush()))
+}
+
+fn statement_line(entry: &LedgerLine, format: StatementFormat) -> Result<String, Failure> {
+    let reference = entry.biz_no.as_deref().or(entry.reference.as_deref()).unwrap_or_default();
+    let at = entry
+        .at
+        .format(&time::format_description::well_known::Rfc3339)
+        .map_err(|error| Failure(error.to_string()))?;
+    Ok(match format {
+        StatementFormat::Table => format!(
+            "{:>6}  {:<8}  {:<32}  {:>+15}  {:>+15}  {:>15}  {:>15}  {at}\n",
+            entry.seq,
+            entry.kind,
+            reference,
+            entry.free_change,
+            entry.charge_change,
+            entry.free_balance,
+            entry.charge_balance
+        ),
+        StatementFormat::Csv => {
+            let mut writer = csv::Writer::from_writer(Vec::new());
+            let record = [
+                entry.seq.to_string(),
+                entry.kind.clone(),
+                entry.biz_no.clone().unwrap_or_default(),
+                entry.reference.clone().unwrap_or_default(),
+                entry.free_change.to_string(),
+                entry.charge_change.to_string(),
+                entry.free_balance.to_string(),
+                entry.charge_balance.to_string(),
+                at,
+            ];
+            writer.write_record(&record).map_err(|error| Failure(error.to_string()))?;
+            let bytes = writer.into_inner().map_err(|error| Failure(error.to_string()))?;
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+        StatementFormat::Jsonl => {
+            format!("{}\n", serde_json::to_string(entry).map_err(|error| Failure(error.to_string()))?)
+        }
+    })
+}
+
+/// One JSON object, written as it streams in.
+async fn statement_object(
+    store: &Store,
+    app_id: &AppId,
+    open_id: &OpenId,
+    out: &mut impl Write,
+) -> Result<(), Failure> {
+    let mut entries = Box::pin(store.statement(app_id, open_id));
+    let mut written =
+        out.write_all(format!(r#"{{"app_id":"{app_id}","open_id":"{open_id}","entries":["#).as_bytes());
+    let mut separator = "";
+    while written.is_ok() {
+        let Some(entry) = entries.try_next().await? else { break };
+        let json = serde_json::to_string(&entry).map_err(|error| Failure(error.to_string()))?;
+        written = write!(out, "{separator}{json}");
+        separator = ",";
+    }
+    ignore_gone_reader(written.and_then(|()| out.write_all(b"]}\n")).and_then(|()| out.flush()))
+}

@@ -1,0 +1,440 @@
+//! Settings: the compiled-in defaults, then a file of the operator's, then environment variables
+//! (contract 9). Unknown settings are refused by name; secrets are not printed.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::error::ErrorStatus;
+
+/// The documented defaults, which are the defaults.
+const DEFAULTS: &str = include_str!("../config/default.toml");
+/// What a setting's environment variable begins with.
+const VARIABLE_PREFIX: &str = "MINITILL_";
+
+/// Every setting. `config/default.toml` says what each one means.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Config {
+    pub public: Listener,
+    pub ops: Listener,
+    pub http: Http,
+    pub database: Database,
+    pub secrets: Secrets,
+    pub exchange: Exchange,
+    pub order: Order,
+    pub image: Image,
+    pub fetch: Fetch,
+    pub limits: Limits,
+    pub log: Log,
+}
+
+/// Where a listener listens.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Listener {
+    pub listen: SocketAddr,
+}
+
+/// `[http]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Http {
+    pub error_status: ErrorStatus,
+    pub header_bytes_max: usize,
+    #[serde(deserialize_with = "duration")]
+    pub header_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub body_timeout: Duration,
+    pub body_bytes_max: usize,
+    #[serde(deserialize_with = "duration")]
+    pub keep_alive_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub write_timeout: Duration,
+    pub connections_max: usize,
+    #[serde(deserialize_with = "duration")]
+    pub drain_timeout: Duration,
+}
+
+/// `[database]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Database {
+    pub url: Secret,
+    pub data_dir: PathBuf,
+    pub connections: u32,
+    #[serde(deserialize_with = "duration")]
+    pub acquire_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub statement_timeout: Duration,
+}
+
+/// `[secrets]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Secrets {
+    pub master_key: Secret,
+    pub master_key_file: PathBuf,
+}
+
+/// `[exchange]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Exchange {
+    #[serde(deserialize_with = "pay_priority")]
+    pub pay_priority_default: crate::domain::exchange::PayPriority,
+    #[serde(deserialize_with = "duration")]
+    pub ts_ahead_max: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub ts_behind_max: Duration,
+    pub queue_max: usize,
+    #[serde(deserialize_with = "duration")]
+    pub deadline: Duration,
+}
+
+/// `[order]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Order {
+    #[serde(deserialize_with = "duration")]
+    pub clock_skew_max: Duration,
+}
+
+/// `[image]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Image {
+    pub decodes_max: usize,
+    pub uploads_max: usize,
+}
+
+/// `[fetch]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Fetch {
+    pub ports: Vec<u16>,
+    #[serde(deserialize_with = "duration")]
+    pub connect_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    pub redirects_max: usize,
+    pub concurrent_max: usize,
+    pub allow_networks: Vec<IpNet>,
+}
+
+/// `[limits]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Limits {
+    pub exchanges_per_second: u32,
+    pub reports_per_second: u32,
+    pub uploads_per_second: u32,
+    pub tokens_per_second: u32,
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Log {
+    pub format: LogFormat,
+    pub filter: String,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// A setting that is never printed. Empty means not set.
+#[derive(Clone, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// The text, or `None` when it is not set.
+    #[must_use]
+    pub fn get(&self) -> Option<&str> {
+        (!self.0.is_empty()).then_some(self.0.as_str())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "unset" } else { "set" })
+    }
+}
+
+/// A setting that cannot be used, in words that name it.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The operator's file cannot be read.
+    #[error("cannot read the settings file {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A setting is unknown or has a value that does not fit.
+    #[error("{0}")]
+    Setting(String),
+}
+
+impl Config {
+    /// Reads the settings: defaults, `file`, then `variables` (those of the process, in `main`).
+    ///
+    /// # Errors
+    /// A file that cannot be read; an unknown setting; a value that does not fit. The text names it.
+    pub fn load(
+        file: Option<&Path>,
+        variables: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let mut settings: toml::Table = toml::from_str(DEFAULTS)
+            .map_err(|error| ConfigError::Setting(format!("the default settings: {error}")))?;
+        if let Some(path) = file {
+            let text = std::fs::read_to_string(path)
+                .map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
+            let own: toml::Table = toml::from_str(&text)
+                .map_err(|error| ConfigError::Setting(format!("{}: {error}", path.display())))?;
+            for (section, values) in own {
+                merge_section(&mut settings, &section, values)
+                    .map_err(|problem| ConfigError::Setting(format!("{}: {problem}", path.display())))?;
+            }
+        }
+        let mut variables: Vec<_> = variables.collect();
+        // DATABASE_URL first, so that the setting's own variable wins over it.
+        variables.sort_by_key(|(name, _)| name.starts_with(VARIABLE_PREFIX));
+        for (name, value) in variables {
+            apply_variable(&mut settings, &name, value).map_err(ConfigError::Setting)?;
+        }
+        let config: Self =
+            settings.try_into().map_err(|error| ConfigError::Setting(setting_fault(&error)))?;
+        config.check()?;
+        Ok(config)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let at_least = |name: &str, value: usize, least: usize| {
+            if value >= least {
+                Ok(())
+            } else {
+                Err(ConfigError::Setting(format!("{name}: expected {least} or more, got {value}")))
+            }
+        };
+        at_least("http.header_bytes_max", self.http.header_bytes_max, 8192)?;
+        at_least("http.body_bytes_max", self.http.body_bytes_max, 1024)?;
+        at_least("http.connections_max", self.http.connections_max, 1)?;
+        at_least("database.connections", self.database.connections as usize, 1)?;
+        at_least("exchange.queue_max", self.exchange.queue_max, 1)?;
+        at_least("image.uploads_max", self.image.uploads_max, 1)?;
+        at_least("fetch.concurrent_max", self.fetch.concurrent_max, 1)?;
+        Ok(())
+    }
+}
+
+fn merge_section(settings: &mut toml::Table, section: &str, values: toml::Value) -> Result<(), String> {
+    let Some(known) = settings.get_mut(section).and_then(toml::Value::as_table_mut) else {
+        return Err(format!("unknown section [{section}]"));
+    };
+    let toml::Value::Table(values) = values else {
+        return Err(format!("{section} is a section: write [{section}]"));
+    };
+    for (key, value) in values {
+        if known.insert(key.clone(), value).is_none() {
+            return Err(format!("unknown setting {section}.{key}"));
+        }
+    }
+    Ok(())
+}
+
+/// A variable takes the type of the default that it overrides. Variables without two
+/// underscores are left alone: container platforms make some that begin with our name.
+fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Result<(), String> {
+    let path =
+        if name == "DATABASE_URL" { Some("DATABASE__URL") } else { name.strip_prefix(VARIABLE_PREFIX) };
+    let Some((section, key)) = path.and_then(|path| path.split_once("__")) else { return Ok(()) };
+    let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
+    let known = settings.get_mut(&section).and_then(|section| section.get_mut(&key));
+    let Some(setting) = known else {
+        return Err(format!("unknown setting {section}.{key} (variable {name})"));
+    };
+    let misfit = |expected: &str| format!("{section}.{key} (variable {name}): expected {expected}");
+    *setting = match setting {
+        toml::Value::Integer(_) => {
+            value.parse().map(toml::Value::Integer).map_err(|_| misfit("an integer"))?
+        }
+        toml::Value::Boolean(_) => {
+            value.parse().map(toml::Value::Boolean).map_err(|_| misfit("true or false"))?
+        }
+        toml::Value::Array(_) => toml::Value::Array(
+            value.split(',').map(str::trim).filter(|item| !item.is_empty()).map(list_item).collect(),
+        ),
+        toml::Value::String(_) | toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Table(_) => {
+            toml::Value::String(value)
+        }
+    };
+    Ok(())
+}
+
+fn list_item(text: &str) -> toml::Value {
+    text.parse().map_or_else(|_| toml::Value::String(text.to_owned()), toml::Value::Integer)
+}
+
+fn setting_fault(error: &toml::de::Error) -> String {
+    let text = error.to_string();
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text).map_err(|_| {
+        de::Error::custom(format!("expected a duration such as \"5s\" or \"48h\", got {text:?}"))
+    })
+}
+
+fn pay_priority<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<crate::domain::exchange::PayPriority, D::Error> {
+    let code = i64::deserialize(deserializer)?;
+    crate::domain::exchange::PayPriority::parse(&code.to_string())
+        .map_err(|_| de::Error::custom(format!("expected 0 or 1, got {code}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(variables: &[(&str, &str)]) -> Result<Config, String> {
+        let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Config::load(None, owned).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_documented_defaults_are_the_defaults() {
+        let config = load(&[]).unwrap();
+        assert_eq!(config.public.listen, "127.0.0.1:8080".parse().unwrap());
+        assert_eq!(config.ops.listen, "127.0.0.1:8081".parse().unwrap());
+        assert_eq!(config.http.error_status, ErrorStatus::Platform);
+        assert_eq!(config.http.header_bytes_max, 32 * 1024);
+        assert_eq!(config.http.body_timeout, Duration::from_secs(30));
+        assert_eq!(config.http.connections_max, 10_000);
+        assert_eq!(config.exchange.queue_max, 10_000);
+        assert_eq!(config.exchange.ts_behind_max, Duration::from_secs(48 * 3600));
+        assert_eq!(config.limits.reports_per_second, 2000);
+        assert_eq!(config.fetch.ports, [80, 443]);
+        assert_eq!(config.database.url.get(), None);
+    }
+
+    #[test]
+    fn variables_override_and_lists_are_separated_by_commas() {
+        let config = load(&[
+            ("MINITILL_PUBLIC__LISTEN", "0.0.0.0:9"),
+            ("MINITILL_FETCH__ALLOW_NETWORKS", "10.0.0.0/8, fd00::/8"),
+            ("MINITILL_FETCH__PORTS", "80,8080"),
+            ("MINITILL_EXCHANGE__PAY_PRIORITY_DEFAULT", "1"),
+            ("MINITILL_DATABASE__URL", "postgres://own"),
+            ("DATABASE_URL", "postgres://common"),
+            ("MINITILL_SERVICE_HOST", "10.0.0.1"),
+            ("HOME", "/root"),
+        ])
+        .unwrap();
+        assert_eq!(config.public.listen, "0.0.0.0:9".parse().unwrap());
+        assert_eq!(config.fetch.allow_networks.len(), 2);
+        assert_eq!(config.fetch.ports, [80, 8080]);
+        assert_eq!(config.exchange.pay_priority_default.code(), 1);
+        assert_eq!(config.database.url.get(), Some("postgres://own"));
+        assert!(!format!("{config:?}").contains("postgres://own"));
+    }
+
+    #[test]
+    fn a_setting_that_does_not_fit_is_named() {
+        let fault = |name: &str, value: &str| load(&[(name, value)]).unwrap_err();
+        assert_eq!(
+            fault("MINITILL_PUBLIC__PORT", "1"),
+            "unknown setting public.port (variable MINITILL_PUBLIC__PORT)"
+        );
+        assert!(fault("MINITILL_EXCHANGE__QUEUE_MAX", "many").contains("exchange.queue_max"));
+        assert!(
+            fault("MINITILL_EXCHANGE__QUEUE_MAX", "0").contains("exchange.queue_max: expected 1 or more")
+        );
+        assert!(fault("MINITILL_EXCHANGE__DEADLINE", "soon").contains("got \"soon\""));
+        assert!(fault("MINITILL_HTTP__ERROR_STATUS", "teapot").contains("teapot"));
+    }
+
+    #[test]
+    fn a_file_overrides_and_its_unknown_settings_are_named() {
+        let directory = std::env::temp_dir().join(format!("minitill-config-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("own.toml");
+        let load = |text: &str, variables: &[(&str, &str)]| {
+            std::fs::write(&path, text).unwrap();
+            let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            Config::load(Some(&path), owned).map_err(|error| error.to_string())
+        };
+        let config = load(
+            "[order]\nclock_skew_max = \"1s\"\n[log]\nformat = \"json\"",
+            &[("MINITILL_LOG__FORMAT", "text")],
+        )
+        .unwrap();
+        assert_eq!(
+            (config.order.clock_skew_max, config.log.format),
+            (Duration::from_secs(1), LogFormat::Text)
+        );
+        assert!(load("[order]\nskew = 1", &[]).unwrap_err().contains("unknown setting order.skew"));
+        assert!(load("[orders]\nskew = 1", &[]).unwrap_err().contains("unknown section [orders]"));
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

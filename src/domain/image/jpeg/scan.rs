@@ -1,0 +1,207 @@
+//! The header of a scan (T.81, B.2.3), and its place in the order of scans.
+
+use super::super::Unacceptable;
+use super::corrupt;
+use super::entropy::{Band, Coding};
+use super::frame::{COEFFICIENTS, Frame};
+use super::huffman::HuffmanTable;
+
+/// The most blocks in a unit of a scan of several components.
+const BLOCKS_PER_UNIT_MAX: u32 = 10;
+/// The highest bit that a progressive scan may begin with.
+const LOW_BIT_MAX: u8 = 13;
+
+/// The tables in force; a file may replace any of them between two scans.
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) dc: [Option<HuffmanTable>; 4],
+    pub(super) ac: [Option<HuffmanTable>; 4],
+    /// Of these only whether they are there.
+    pub(super) quantization: [bool; 4],
+}
+
+/// What one scan brings.
+pub(super) struct Scan {
+    parts: Vec<Part>,
+    first: u8,
+    last: u8,
+    /// Low bits that were missing before this scan; 0 for a first one.
+    high: u8,
+    /// Low bits that are missing after it.
+    low: u8,
+}
+
+/// One component of a scan.
+struct Part {
+    /// Its place in the frame.
+    index: usize,
+    /// Numbers of its Huffman tables. A scan that has no use for one may name any.
+    dc: u8,
+    ac: u8,
+}
+
+impl Scan {
+    /// Reads the body of a scan header.
+    pub(super) fn parse(body: &[u8], frame: &Frame) -> Result<Self, Unacceptable> {
+        let (&count, rest) = body.split_first().ok_or_else(|| corrupt("a scan header is empty"))?;
+        let (pairs, tail) = rest.as_chunks::<2>();
+        let (Some((&[first, last], pairs)), &[approximation]) = (pairs.split_last(), tail) else {
+            return Err(corrupt("a scan header is too short"));
+        };
+        if !(1..=4).contains(&count) || pairs.len() != usize::from(count) {
+            return Err(corrupt(format!("a scan header names {count} colours in {} bytes", body.len())));
+        }
+        let mut parts: Vec<Part> = Vec::with_capacity(pairs.len());
+        for &[id, slots] in pairs {
+            // Some encoders give all components the same number and mean them in order.
+            let index = (0..frame.components.len())
+                .find(|&index| {
+                    frame.components[index].id == id && parts.iter().all(|part| part.index != index)
+                })
+                .ok_or_else(|| {
+                    corrupt(format!("a scan names colour number {id}, which the frame has not"))
+                })?;
+            parts.push(Part { index, dc: slots >> 4, ac: slots & 15 });
+        }
+        let scan = Self { parts, first, last, high: approximation >> 4, low: approximation & 15 };
+        scan.check_unit(frame)?;
+        Ok(scan)
+    }
+
+    fn check_unit(&self, frame: &Frame) -> Result<(), Unacceptable> {
+        let blocks: u32 = self.parts.iter().map(|part| frame.components[part.index].blocks_per_unit()).sum();
+        if self.parts.len() > 1 && blocks > BLOCKS_PER_UNIT_MAX {
+            return Err(corrupt(format!("a scan has {blocks} blocks in a unit; 10 are the most")));
+        }
+        Ok(())
+    }
+
+    /// Units of the scan, across and down.
+    pub(super) fn units(&self, frame: &Frame) -> (u32, u32) {
+        match self.parts.as_slice() {
+            [part] => frame.blocks(&frame.components[part.index]),
+            _ => frame.units(),
+        }
+    }
+
+    /// Checks that the scan may come now, notes what it brings, and gives the way to read it.
+    pub(super) fn begin<'a>(
+        &self,
+        frame: &'a mut Frame,
+        tables: &'a Tables,
+    ) -> Result<Coding<'a>, Unacceptable> {
+        for part in &self.parts {
+            let slot = frame.components[part.index].quantization;
+            if !tables.quantization[usize::from(slot)] {
+                return Err(corrupt(format!("a scan needs quantization table {slot}, which is not defined")));
+            }
+        }
+        if frame.progressive {
+            self.begin_progressive(frame, tables)
+        } else {
+            self.begin_sequential(frame, tables)
+        }
+    }
+
+    fn begin_sequential<'a>(
+        &self,
+        frame: &mut Frame,
+        tables: &'a Tables,
+    ) -> Result<Coding<'a>, Unacceptable> {
+        // The second form is not in the standard, but old encoders write it and nothing reads it.
+        if !matches!((self.first, self.last, self.high, self.low), (0, 63 | 0, 0, 0)) {
+            return Err(corrupt("a scan of a sequential frame has the parameters of a progressive one"));
+        }
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            if frame.components[part.index].bits_missing[0].is_some() {
+                return Err(corrupt(format!("colour {} is sent twice", part.index + 1)));
+            }
+            frame.components[part.index].bits_missing = [Some(0); COEFFICIENTS];
+            parts.push((self.blocks(frame, part), dc_table(tables, part)?, ac_table(tables, part)?));
+        }
+        Ok(Coding::Sequential(parts))
+    }
+
+    fn begin_progressive<'a>(
+        &self,
+        frame: &'a mut Frame,
+        tables: &'a Tables,
+    ) -> Result<Coding<'a>, Unacceptable> {
+        let &Self { first, last, high, low, .. } = self;
+        let band_fits = if first == 0 {
+            last == 0
+        } else {
+            first <= last && usize::from(last) < COEFFICIENTS && self.parts.len() == 1
+        };
+        if !band_fits || low > LOW_BIT_MAX || (high > 0 && high != low + 1) {
+            return Err(corrupt(format!(
+                "a progressive scan of {} colours brings coefficients {first} to {last}, bits {high} to {low}",
+                self.parts.len()
+            )));
+        }
+        for part in &self.parts {
+            self.note_progress(part, &mut frame.components[part.index].bits_missing)?;
+        }
+        match (self.parts.as_slice(), first, high) {
+            (parts, 0, 0) => {
+                let parts = parts.iter().map(|part| Ok((self.blocks(frame, part), dc_table(tables, part)?)));
+                Ok(Coding::DcFirst(parts.collect::<Result<_, Unacceptable>>()?))
+            }
+            (parts, 0, _) => {
+                Ok(Coding::DcRefine { blocks: parts.iter().map(|part| self.blocks(frame, part)).sum() })
+            }
+            (parts, _, _) => {
+                let part = &parts[0];
+                let band = Band::new(first, last, ac_table(tables, part)?);
+                let nonzero = frame.components[part.index].nonzero.as_mut_slice();
+                Ok(if high == 0 { Coding::AcFirst(band, nonzero) } else { Coding::AcRefine(band, nonzero) })
+            }
+        }
+    }
+
+    /// Each scan of a coefficient must go on where the one before it stopped, and the first one
+    /// of a block is that of its mean (T.81, G.1.1.1).
+    fn note_progress(
+        &self,
+        part: &Part,
+        bits_missing: &mut [Option<u8>; COEFFICIENTS],
+    ) -> Result<(), Unacceptable> {
+        let number = part.index + 1;
+        if self.first > 0 && bits_missing[0].is_none() {
+            return Err(corrupt(format!("details of colour {number} come before its means")));
+        }
+        let band = usize::from(self.first)..=usize::from(self.last);
+        for (index, missing) in band.clone().zip(&mut bits_missing[band]) {
+            if missing.unwrap_or(0) != self.high {
+                return Err(corrupt(format!(
+                    "coefficient {index} of colour {number} is refined out of order (bit {})",
+                    self.low
+                )));
+            }
+            *missing = Some(self.low);
+        }
+        Ok(())
+    }
+
+    /// Blocks of a component in a unit; just one in a scan of its own.
+    fn blocks(&self, frame: &Frame, part: &Part) -> u32 {
+        if self.parts.len() == 1 { 1 } else { frame.components[part.index].blocks_per_unit() }
+    }
+}
+
+fn dc_table<'a>(tables: &'a Tables, part: &Part) -> Result<&'a HuffmanTable, Unacceptable> {
+    tables
+        .dc
+        .get(usize::from(part.dc))
+        .and_then(Option::as_ref)
+        .ok_or_else(|| corrupt(format!("a scan needs Huffman table DC {}, which is not defined", part.dc)))
+}
+
+fn ac_table<'a>(tables: &'a Tables, part: &Part) -> Result<&'a HuffmanTable, Unacceptable> {
+    tables
+        .ac
+        .get(usize::from(part.ac))
+        .and_then(Option::as_ref)
+        .ok_or_else(|| corrupt(format!("a scan needs Huffman table AC {}, which is not defined", part.ac)))
+}

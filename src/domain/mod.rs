@@ -1,0 +1,11 @@
+//! What Minitill is about: identifiers, money, signatures, order rules and picture verdicts.
+//! Nothing here does input or output, reads a clock or knows the database or HTTP.
+
+pub mod exchange;
+pub mod fields;
+pub mod gcra;
+pub mod ids;
+pub mod image;
+pub mod order;
+pub mod product_info;
+pub mod signature;

@@ -1,0 +1,134 @@
+//! `product_info`: the items of an exchange, JSON text that is checked and kept as it came (spec 2.2).
+
+use serde_json::value::RawValue;
+
+use super::fields::{Expected, FieldError, Fields, parse_integer};
+
+/// Largest `product_info`, in bytes.
+const BYTES_MAX: usize = 16 * 1024;
+/// Most items in one exchange.
+const ITEMS_MAX: usize = 100;
+/// `product_type` of a time-limited item, which must say when it is valid.
+const TIME_LIMITED: i64 = 1;
+
+/// The JSON text of 1 to 100 items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProductInfo(String);
+
+impl ProductInfo {
+    /// Takes the JSON text of an array of items; other keys in an item are ignored.
+    ///
+    /// # Errors
+    /// The first thing wrong with it, naming the item and its field.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        if text.len() > BYTES_MAX {
+            return Err(Expected::new("at most 16384 bytes"));
+        }
+        let items: Vec<&RawValue> = serde_json::from_str(text)
+            .map_err(|_| Expected::new("the JSON text of an array of 1 to 100 item objects"))?;
+        if !(1..=ITEMS_MAX).contains(&items.len()) {
+            return Err(Expected(
+                format!("an array of 1 to 100 item objects, not of {}", items.len()).into(),
+            ));
+        }
+        for (index, item) in items.iter().enumerate() {
+            check_item(item.get()).map_err(|fault| {
+                Expected(format!("item objects as the interface defines them ([{index}]: {fault})").into())
+            })?;
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The text as it came.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn check_item(json: &str) -> Result<(), String> {
+    let item = Fields::from_json(json.as_bytes()).map_err(|error| error.to_string())?;
+    check_item_fields(&item).map_err(|error| error.to_string())
+}
+
+fn check_item_fields(item: &Fields) -> Result<(), FieldError> {
+    item.required("product_id", |text| parse_integer(text, 0, i64::MAX, "an integer, 0 or more"))?;
+    item.required("product_num", |text| parse_integer(text, 1, i64::MAX, "an integer, 1 or more"))?;
+    let product_type = item.required("product_type", |text| parse_integer(text, 0, 2, "0, 1 or 2"))?;
+    for name in ["product_start_time", "product_period"] {
+        let parse = |text: &str| parse_integer(text, 0, i64::MAX, "an integer of milliseconds");
+        if product_type == TIME_LIMITED {
+            item.required(name, parse)?;
+        } else {
+            item.optional(name, parse)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> String {
+        ProductInfo::parse(text).unwrap_err().0.into_owned()
+    }
+
+    #[test]
+    fn items_of_every_type_are_taken_and_other_keys_ignored() {
+        for good in [
+            r#"[{"product_id":0,"product_num":1,"product_type":0}]"#,
+            r#"[{"product_id":"7","product_num":"2","product_type":"2","x":{"y":[1.5]},"z":null}]"#,
+            r#" [ {"product_id":1,"product_num":1,"product_type":1,"product_start_time":1700000000000,"product_period":1800000000000} ] "#,
+            r#"[{"product_id":1,"product_num":1,"product_type":0,"product_start_time":null,"product_period":""}]"#,
+        ] {
+            assert_eq!(ProductInfo::parse(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_item_is_named() {
+        let item = |body: &str| fault(&format!("[{{{body}}}]"));
+        assert!(item(r#""product_num":1,"product_type":0"#).contains("[0]: product_id is missing"));
+        assert!(
+            item(r#""product_id":-1,"product_num":1,"product_type":0"#)
+                .contains("product_id: expected an integer, 0 or more, got -1")
+        );
+        assert!(item(r#""product_id":1,"product_num":0,"product_type":0"#).contains("product_num: expected"));
+        assert!(
+            item(r#""product_id":1,"product_num":1.0,"product_type":0"#).contains("product_num: expected")
+        );
+        assert!(
+            item(r#""product_id":1,"product_num":1,"product_type":3"#)
+                .contains("product_type: expected 0, 1 or 2")
+        );
+        assert!(
+            item(r#""product_id":1,"product_num":1,"product_type":1,"product_period":5"#)
+                .contains("product_start_time is missing")
+        );
+        assert!(
+            item(r#""product_id":1,"product_num":1,"product_type":1,"product_start_time":5"#)
+                .contains("product_period is missing")
+        );
+        assert!(
+            item(r#""product_id":1,"product_id":1,"product_num":1,"product_type":0"#)
+                .contains("product_id: expected once, given twice")
+        );
+        assert!(fault("[1]").contains("expected a JSON object"));
+        for text in ["", "{}", "[", "null", "[{}] x"] {
+            assert!(fault(text).contains("the JSON text of an array"), "{text}");
+        }
+        assert!(fault("[]").contains("not of 0"));
+    }
+
+    #[test]
+    fn a_hundred_items_and_sixteen_kibibytes_are_the_limits() {
+        let item = r#"{"product_id":1,"product_num":1,"product_type":0}"#;
+        let of = |count: usize| format!("[{}]", vec![item; count].join(","));
+        assert!(ProductInfo::parse(&of(100)).is_ok());
+        assert!(fault(&of(101)).contains("not of 101"));
+        let padded = |bytes: usize| format!("[{item}{}]", " ".repeat(bytes - item.len() - 2));
+        assert!(ProductInfo::parse(&padded(16_384)).is_ok());
+        assert!(fault(&padded(16_385)).contains("at most 16384 bytes"));
+    }
+}

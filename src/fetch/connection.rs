@@ -1,0 +1,186 @@
+//! One request on one connection of its own.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+
+use super::Settings;
+use super::refused::Refused;
+use super::target::Target;
+use super::tls::Tls;
+
+/// Addresses of one host that are tried.
+const ADDRESSES_TRIED_MAX: usize = 16;
+/// The least time an address gets before the next one is tried.
+const ADDRESS_TIME_MIN: Duration = Duration::from_millis(250);
+/// Header of an answer.
+const HEADER_BYTES_MAX: usize = 32 * 1024;
+/// Header lines of an answer.
+const HEADER_LINES_MAX: usize = 100;
+/// What is read from a connection before it is taken over.
+const READ_BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// Who asks.
+const USER_AGENT: &str = concat!("minitill/", env!("CARGO_PKG_VERSION"));
+
+/// What an origin answered.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// The whole body of a 200.
+    Body(Bytes),
+    /// The `Location` of a redirect, not judged yet.
+    Redirect(Bytes),
+}
+
+/// Connects to one of these addresses, which were judged before, and sends one GET.
+///
+/// `settings.connect_timeout` bounds connecting, to all addresses and with TLS together; the time
+/// of the rest is the caller's to bound.
+pub(super) async fn get(
+    target: &Target,
+    addresses: &[SocketAddr],
+    settings: &Settings,
+    tls: &Tls,
+) -> Result<Answer, Refused> {
+    let (connect_timeout, bytes_max) = (settings.connect_timeout, settings.bytes_max);
+    if !target.is_https() {
+        let stream = connect(addresses, connect_timeout).await?;
+        return exchange(stream, target, bytes_max).await;
+    }
+    let connector = tls.connector().await?;
+    let server_name = target.server_name()?;
+    let connecting = async {
+        let stream = connect(addresses, connect_timeout).await?;
+        connector.connect(server_name, stream).await.map_err(|_| Refused::Tls)
+    };
+    let stream = timeout(connect_timeout, connecting).await.map_err(|_| Refused::ConnectTimedOut)??;
+    exchange(stream, target, bytes_max).await
+}
+
+/// Connects to the first address that accepts, within `time` in all. Each address gets an equal
+/// share of the time that is left, so that one that does not answer leaves some to the others.
+async fn connect(addresses: &[SocketAddr], time: Duration) -> Result<TcpStream, Refused> {
+    let tried = addresses.len().min(ADDRESSES_TRIED_MAX);
+    let deadline = Instant::now() + time;
+    let mut refused = Refused::ConnectFailed;
+    for (address, to_go) in addresses.iter().zip((1..=tried).rev()) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let to_go = u32::try_from(to_go).unwrap_or(u32::MAX);
+        let share = (left / to_go).max(ADDRESS_TIME_MIN).min(left);
+        match timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(_)) => refused = Refused::ConnectFailed,
+            Err(_) => refused = Refused::ConnectTimedOut,
+        }
+    }
+    Err(refused)
+}
+
+/// Sends the request and reads the answer. The connection closes when this ends or is dropped.
+async fn exchange<S>(stream: S, target: &Target, bytes_max: usize) -> Result<Answer, Refused>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let request = request(target)?;
+    let (mut sender, connection) = http1::Builder::new()
+        .max_headers(HEADER_LINES_MAX)
+        .max_header_size(HEADER_BYTES_MAX)
+        .max_buf_size(READ_BUFFER_BYTES_MAX)
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| failure(&error))?;
+    let answering = async {
+        let response = sender.send_request(request).await.map_err(|error| failure(&error))?;
+        read(response, bytes_max).await
+    };
+    // Driven here and not in a task of its own, so that nothing outlives the fetch. What the
+    // connection ended with reaches `answering` too, after what was read before.
+    let driving = async {
+        let _ = connection.await;
+        pending::<Infallible>().await
+    };
+    tokio::select! {
+        answer = answering => answer,
+        never = driving => match never {},
+    }
+}
+
+/// The whole request: no cookies, no authorisation, nothing of the caller's but host and path.
+fn request(target: &Target) -> Result<Request<Empty<Bytes>>, Refused> {
+    let mut request = Request::new(Empty::new());
+    *request.uri_mut() = Uri::from(target.path_and_query()?);
+    let headers = request.headers_mut();
+    headers.insert(header::HOST, target.host_header()?);
+    headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
+    headers.insert(header::ACCEPT, HeaderValue::from_static("image/png, image/jpeg"));
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    Ok(request)
+}
+
+/// Reads an answer: a redirect to follow, or the body of a 200, counted as it streams.
+async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Answer, Refused> {
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::MOVED_PERMANENTLY
+        | StatusCode::FOUND
+        | StatusCode::SEE_OTHER
+        | StatusCode::TEMPORARY_REDIRECT
+        | StatusCode::PERMANENT_REDIRECT => return location(&response).map(Answer::Redirect),
+        _ => return Err(Refused::Status),
+    }
+    // Nothing is decompressed: a small answer must not become a large one.
+    if !all_are(&response, &header::CONTENT_ENCODING, "identity")
+        || !all_are(&response, &header::TRANSFER_ENCODING, "chunked")
+    {
+        return Err(Refused::Encoded);
+    }
+    let mut body = response.into_body();
+    // What Content-Length announces.
+    let announced = body.size_hint().lower();
+    if usize::try_from(announced).map_or(true, |announced| announced > bytes_max) {
+        return Err(Refused::TooLarge);
+    }
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| failure(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if data.len() > bytes_max - bytes.len() {
+            return Err(Refused::TooLarge);
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(Answer::Body(bytes.freeze()))
+}
+
+/// The one `Location`; with two, nobody knows where the redirect leads.
+fn location(response: &Response<Incoming>) -> Result<Bytes, Refused> {
+    let mut locations = response.headers().get_all(header::LOCATION).iter();
+    match (locations.next(), locations.next()) {
+        (Some(location), None) => Ok(Bytes::copy_from_slice(location.as_bytes())),
+        (None | Some(_), _) => Err(Refused::Location),
+    }
+}
+
+/// Whether a header is absent or lists nothing but `expected`.
+fn all_are(response: &Response<Incoming>, name: &HeaderName, expected: &str) -> bool {
+    response.headers().get_all(name).iter().all(|value| {
+        let mut parts = value.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        parts.all(|part| part.is_empty() || part.eq_ignore_ascii_case(expected.as_bytes()))
+    })
+}
+
+fn failure(error: &hyper::Error) -> Refused {
+    if error.is_parse_too_large() { Refused::HeaderTooLarge } else { Refused::Broken }
+}

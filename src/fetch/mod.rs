@@ -1,0 +1,132 @@
+//! Getting a picture by URL, and keeping strangers out of the network (contract 5, "The fetch").
+//!
+//! One fetch: read the URL ([`Target`]), look its host up ([`Resolver`]), judge every address
+//! ([`guard`]), connect to an address that was judged and send one GET ([`connection`]); a redirect
+//! begins all over. No environment variable, cookie or earlier fetch has a say in it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ipnet::IpNet;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+mod connection;
+pub mod guard;
+mod refused;
+mod resolve;
+mod target;
+mod tls;
+
+use connection::Answer;
+pub use refused::Refused;
+use resolve::Resolver;
+use target::Target;
+use tls::Tls;
+
+/// What a [`Fetcher`] keeps to.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Ports that a URL may name.
+    pub ports: Vec<u16>,
+    /// Time to connect, to all addresses of a host and with TLS together; anew for each redirect.
+    pub connect_timeout: Duration,
+    /// Time for the whole fetch: waiting for a place, look-ups, redirects and the body.
+    pub timeout: Duration,
+    /// Redirects that are followed.
+    pub redirects_max: usize,
+    /// Bytes of a body.
+    pub bytes_max: usize,
+    /// Bytes of a URL.
+    pub url_bytes_max: usize,
+    /// Fetches at once; more wait.
+    pub concurrent_max: usize,
+    /// Networks that may be fetched from although they are not public. The port rule stays.
+    pub allow_networks: Vec<IpNet>,
+}
+
+/// A picture of Minitill's own that may be fetched although its address is not public.
+#[derive(Debug, Clone)]
+pub struct OwnPicture {
+    /// The one URL text that means it. No other text does, were it the same address.
+    pub url: String,
+    /// Where it is fetched from, whatever its host and port say.
+    pub address: SocketAddr,
+}
+
+/// Gets pictures by URL, and only from where a stranger may send us.
+pub struct Fetcher {
+    settings: Settings,
+    places: Semaphore,
+    resolver: Resolver,
+    tls: Tls,
+}
+
+impl Fetcher {
+    /// A fetcher that keeps to these settings. Nothing is read or connected to until the first
+    /// fetch.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            places: Semaphore::new(settings.concurrent_max.min(Semaphore::MAX_PERMITS)),
+            resolver: Resolver::system(),
+            tls: Tls::default(),
+            settings,
+        }
+    }
+
+    /// Gets what is at `url`: the body of a 200, whatever it holds, at most `bytes_max` bytes
+    /// (contract 5). Dropping the future ends the fetch.
+    ///
+    /// A `url` that is the exact text of `own` is fetched from `own.address` without guard and port
+    /// rule, in the first request only: a redirect is judged like any other URL.
+    ///
+    /// # Errors
+    ///
+    /// Every refusal and every failure. Its `Display` is one text for all and may be shown to the
+    /// caller, [`Refused::cause`] is for our logs.
+    pub async fn get(&self, url: &str, own: Option<&OwnPicture>) -> Result<Bytes, Refused> {
+        let deadline = Instant::now() + self.settings.timeout;
+        let own = own.filter(|own| own.url == url);
+        let target = match own {
+            Some(_) => Target::parse_own(url, &self.settings)?,
+            None => Target::parse(url, &self.settings)?,
+        };
+        let waiting = timeout_at(deadline, self.places.acquire()).await;
+        let _place = waiting.map_err(|_| Refused::Busy)?.map_err(|_| Refused::Busy)?;
+        let following = self.follow(target, own.map(|own| own.address));
+        timeout_at(deadline, following).await.map_err(|_| Refused::TimedOut)?
+    }
+
+    /// Fetches a target and follows its redirects. `own` is the address of the first target, where
+    /// it is Minitill's own.
+    async fn follow(&self, first: Target, own: Option<SocketAddr>) -> Result<Bytes, Refused> {
+        let mut target = first;
+        let mut addresses = match own {
+            Some(address) => vec![address],
+            None => self.judged_addresses(&target).await?,
+        };
+        let mut redirects_left = self.settings.redirects_max;
+        loop {
+            let location = match connection::get(&target, &addresses, &self.settings, &self.tls).await? {
+                Answer::Body(bytes) => return Ok(bytes),
+                Answer::Redirect(location) => location,
+            };
+            redirects_left = redirects_left.checked_sub(1).ok_or(Refused::TooManyRedirects)?;
+            target = target.follow(&location, &self.settings)?;
+            addresses = self.judged_addresses(&target).await?;
+        }
+    }
+
+    /// The addresses of a target's host, every one of which may be connected to. The connection is
+    /// made to these and to no later answer for the same name.
+    async fn judged_addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Refused> {
+        let addresses = self.resolver.resolve(target.host(), target.port()).await?;
+        guard::judge(&addresses, &self.settings.allow_networks)?;
+        Ok(addresses)
+    }
+}
+
+#[cfg(test)]
+mod tests;

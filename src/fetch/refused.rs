@@ -1,0 +1,93 @@
+//! Why a fetch gave no picture.
+
+use std::fmt;
+
+/// Why a fetch was refused or failed (contract 5, "The fetch").
+///
+/// [`Refused::cause`] is for our own logs and metrics. What a caller may read is the text of
+/// `Display`, which is the same for every cause: it must not tell what is inside the network.
+/// Neither ever holds the URL, the host or an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refused {
+    /// It cannot be read as an absolute URL with a host.
+    Url,
+    /// It is longer than `url_bytes_max`.
+    UrlTooLong,
+    /// Its scheme is neither http nor https.
+    Scheme,
+    /// It names a user or a password, or has an empty place for them.
+    UserInfo,
+    /// Its port is not among `ports`.
+    Port,
+    /// Fetches of others took all places until the time was over.
+    Busy,
+    /// The host's name was not found.
+    NameNotFound,
+    /// One of the host's addresses is neither public nor allowed.
+    AddressNotPublic,
+    /// No address accepted the connection.
+    ConnectFailed,
+    /// Connecting, TLS included, took longer than `connect_timeout`.
+    ConnectTimedOut,
+    /// This machine's certificate store is empty or cannot be read, so no https can be trusted.
+    NoCertificateStore,
+    /// The TLS handshake failed, or the certificate is not trusted.
+    Tls,
+    /// The connection closed too early, or what came is not HTTP.
+    Broken,
+    /// The header of the answer is too large.
+    HeaderTooLarge,
+    /// The answer's status is neither 200 nor a redirect that is followed.
+    Status,
+    /// A redirect without one readable `Location`.
+    Location,
+    /// A redirect from https to http.
+    Downgrade,
+    /// More redirects than `redirects_max`.
+    TooManyRedirects,
+    /// The answer's body is encoded (gzip and the like).
+    Encoded,
+    /// The body is longer than `bytes_max`, or says that it will be.
+    TooLarge,
+    /// The whole fetch took longer than `timeout`.
+    TimedOut,
+}
+
+impl Refused {
+    /// The cause as a short, stable name, for logs and metrics only: never for the API's caller.
+    #[must_use]
+    pub const fn cause(self) -> &'static str {
+        match self {
+            Self::Url => "url_unreadable",
+            Self::UrlTooLong => "url_too_long",
+            Self::Scheme => "scheme_not_allowed",
+            Self::UserInfo => "user_info_in_url",
+            Self::Port => "port_not_allowed",
+            Self::Busy => "too_many_fetches",
+            Self::NameNotFound => "name_not_found",
+            Self::AddressNotPublic => "address_not_public",
+            Self::ConnectFailed => "connect_failed",
+            Self::ConnectTimedOut => "connect_timed_out",
+            Self::NoCertificateStore => "no_certificate_store",
+            Self::Tls => "tls_failed",
+            Self::Broken => "connection_broken",
+            Self::HeaderTooLarge => "header_too_large",
+            Self::Status => "status_not_200",
+            Self::Location => "redirect_without_location",
+            Self::Downgrade => "redirect_from_https_to_http",
+            Self::TooManyRedirects => "too_many_redirects",
+            Self::Encoded => "body_encoded",
+            Self::TooLarge => "body_too_large",
+            Self::TimedOut => "fetch_timed_out",
+        }
+    }
+}
+
+/// The one text for all causes (contract 5).
+impl fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("expected a picture on a public http or https address")
+    }
+}
+
+impl std::error::Error for Refused {}

@@ -1,0 +1,80 @@
+//! `POST /api/{payment_segment}/minigame/pay`: a game server deducts currency in exchange for
+//! items (spec 4.1, contract 3).
+
+use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use serde::Serialize;
+
+use super::wire::FormFields;
+use crate::auth::authenticate_exchange;
+use crate::domain::exchange::{Exchange, ExchangeFieldError};
+use crate::error::{Code, Refusal, json_response};
+use crate::store::{ExchangeOutcome, Receipt};
+use crate::till::Till;
+
+/// Tells that the answer is that of an earlier try.
+static IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// Form, access token, signature, fields; then, in the store, order number, `ts` and wallet.
+pub async fn exchange(State(till): State<Till>, FormFields(fields): FormFields) -> Result<Response, Refusal> {
+    let reading = till.reading();
+    let signed = authenticate_exchange(&till, fields).await?;
+    let exchange = signed.try_map(|fields| Exchange::parse(&fields, &reading))?;
+    let biz_no = exchange.value().biz_no.to_string();
+    match till.store.submit(exchange).await? {
+        ExchangeOutcome::Done(receipt) => Ok(answer(&receipt)),
+        ExchangeOutcome::Replayed(receipt) => {
+            let mut response = answer(&receipt);
+            response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
+            Ok(response)
+        }
+        ExchangeOutcome::BizNoConflict => Err(Refusal::new(
+            Code::BizNoConflict,
+            format!("biz_no: {biz_no} was already used with other content; take a new number"),
+        )),
+        ExchangeOutcome::BizNoExpired => Err(Refusal::new(
+            Code::BizNoExpired,
+            format!("biz_no: {biz_no} was used more than 48 hours ago; take a new number"),
+        )),
+        ExchangeOutcome::TsOutsideWindow => Err(ts_outside_window(&till)),
+        ExchangeOutcome::UnknownWallet => {
+            Err(Refusal::new(Code::IllegalOpenId, "open_id: expected a player of this app"))
+        }
+        ExchangeOutcome::InsufficientBalance => {
+            Err(Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it"))
+        }
+    }
+}
+
+fn ts_outside_window(till: &Till) -> Refusal {
+    let settings = &till.config.exchange;
+    let text = format!(
+        "ts: expected at most {} ahead of and {} behind now, which is {}",
+        humantime::format_duration(settings.ts_ahead_max),
+        humantime::format_duration(settings.ts_behind_max),
+        till.clock.unix_millis()
+    );
+    Refusal::new(Code::TsOutsideWindow, text)
+}
+
+/// Spec 2.3.
+#[derive(Serialize)]
+struct Answer<'a> {
+    code: u8,
+    msg: &'static str,
+    data: &'a Receipt,
+}
+
+fn answer(receipt: &Receipt) -> Response {
+    json_response(StatusCode::OK, &Answer { code: 1, msg: "SUCCESS", data: receipt })
+}
+
+impl From<ExchangeFieldError> for Refusal {
+    fn from(error: ExchangeFieldError) -> Self {
+        match error {
+            ExchangeFieldError::OpenId(error) => Self::field(Code::IllegalOpenId, &error),
+            ExchangeFieldError::Other(error) => error.into(),
+        }
+    }
+}

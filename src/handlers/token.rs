@@ -1,0 +1,65 @@
+//! `/oauth2/access_token`: an app exchanges its secret for an access token (contract 6).
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::response::Response;
+use serde::Serialize;
+
+use super::wire::{fields_of_any_kind, read_body, success};
+use crate::auth::authenticate_secret;
+use crate::domain::fields::{Expected, Fields};
+use crate::error::{Code, Refusal};
+use crate::till::Till;
+
+/// How long a token lives.
+pub const TOKEN_LIFETIME: Duration = Duration::from_secs(48 * 60 * 60);
+
+/// GET with a query, or POST with a form, multipart or JSON body.
+pub async fn access_token(State(till): State<Till>, request: Request) -> Result<Response, Refusal> {
+    let fields = read_fields(&till, request).await.map_err(as_token_parameter)?;
+    let text = |name: &str| {
+        fields
+            .required(name, |text| Ok::<_, Expected>(text.to_owned()))
+            .map_err(|error| Refusal::new(Code::TokenParameter, error.to_string()))
+    };
+    let (app_id, app_secret) = (text("app_id")?, text("app_secret")?);
+    fields
+        .required("grant_type", parse_grant_type)
+        .map_err(|error| Refusal::new(Code::TokenParameter, error.to_string()))?;
+    let app = authenticate_secret(&till, &app_id, &app_secret).await?;
+    let issued = till.store.issue_token(&app.id, TOKEN_LIFETIME).await?;
+    let (access_token, _) =
+        issued.ok_or_else(|| Refusal::new(Code::TokenCredentials, "app_id or app_secret is wrong"))?;
+    Ok(success(Issued { access_token, expires_in: TOKEN_LIFETIME.as_secs(), token_type: "bearer" }))
+}
+
+/// What comes beside success.
+#[derive(Serialize)]
+struct Issued {
+    access_token: String,
+    expires_in: u64,
+    token_type: &'static str,
+}
+
+async fn read_fields(till: &Till, request: Request) -> Result<Fields, Refusal> {
+    if request.method() == Method::GET {
+        return Ok(Fields::from_urlencoded(request.uri().query().unwrap_or_default().as_bytes())?);
+    }
+    let (parts, body) = request.into_parts();
+    fields_of_any_kind(&parts.headers, read_body(till, body).await?).await
+}
+
+fn parse_grant_type(text: &str) -> Result<(), Expected> {
+    if text == "client_credentials" { Ok(()) } else { Err(Expected::new("client_credentials")) }
+}
+
+/// On this endpoint a parameter at fault has a code of its own; 408 and 413 keep theirs.
+fn as_token_parameter(refusal: Refusal) -> Refusal {
+    if refusal.code == Code::IllegalParameter && refusal.transport.is_none() {
+        Refusal { code: Code::TokenParameter, ..refusal }
+    } else {
+        refusal
+    }
+}

@@ -1,0 +1,162 @@
+//! How a request is read: query, form, JSON and multipart, every fault answered in the envelope.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited as LimitedBody};
+use serde::Serialize;
+
+use crate::auth::{Caller, authenticate, require_scope};
+use crate::domain::fields::Fields;
+use crate::error::{Code, Refusal, json_response};
+use crate::rate_limit::Limited;
+use crate::till::Till;
+
+/// Fields of the query.
+pub struct QueryFields(pub Fields);
+
+impl FromRequestParts<Till> for QueryFields {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Till) -> Result<Self, Refusal> {
+        Ok(Self(Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?))
+    }
+}
+
+/// The caller of an order report, checked by the query before the body is read, with its scope.
+pub struct ReportCaller(pub Caller);
+
+impl FromRequestParts<Till> for ReportCaller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, till: &Till) -> Result<Self, Refusal> {
+        let QueryFields(query) = QueryFields::from_request_parts(parts, till).await?;
+        let caller = authenticate(till, &query, Limited::Reports).await?;
+        require_scope(&caller, "epay")?;
+        Ok(Self(caller))
+    }
+}
+
+/// The caller of an upload by file, checked by the query before the body is read.
+pub struct UploadCaller(pub Caller);
+
+impl FromRequestParts<Till> for UploadCaller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, till: &Till) -> Result<Self, Refusal> {
+        let QueryFields(query) = QueryFields::from_request_parts(parts, till).await?;
+        authenticate(till, &query, Limited::Uploads).await.map(Self)
+    }
+}
+
+/// A form body, whatever the content type says.
+pub struct FormFields(pub Fields);
+
+impl FromRequest<Till> for FormFields {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, till: &Till) -> Result<Self, Refusal> {
+        Ok(Self(Fields::from_urlencoded(&read_body(till, request.into_body()).await?)?))
+    }
+}
+
+/// A JSON body of one object, whatever the content type says.
+pub struct JsonFields(pub Fields);
+
+impl FromRequest<Till> for JsonFields {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, till: &Till) -> Result<Self, Refusal> {
+        Ok(Self(Fields::from_json(&read_body(till, request.into_body()).await?)?))
+    }
+}
+
+/// Reads a body of at most `http.body_bytes_max` bytes within `http.body_timeout`.
+///
+/// # Errors
+/// 413, 408, or a body that ends early.
+pub async fn read_body(till: &Till, body: Body) -> Result<Bytes, Refusal> {
+    let limit = till.config.http.body_bytes_max;
+    let reading = LimitedBody::new(body, limit).collect();
+    match within(till.config.http.body_timeout, reading).await? {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large(limit)),
+        Err(_) => Err(Refusal::new(Code::IllegalParameter, "body: expected a complete body")),
+    }
+}
+
+/// Waits for what the peer sends, but not longer than it may take.
+///
+/// # Errors
+/// 408.
+pub async fn within<T>(limit: Duration, receiving: impl Future<Output = T>) -> Result<T, Refusal> {
+    tokio::time::timeout(limit, receiving).await.map_err(|_| {
+        let seconds = limit.as_secs_f64();
+        Refusal::transport(StatusCode::REQUEST_TIMEOUT, format!("body: expected within {seconds} s"))
+    })
+}
+
+/// 413 with the limit.
+#[must_use]
+pub fn too_large(limit: usize) -> Refusal {
+    Refusal::transport(StatusCode::PAYLOAD_TOO_LARGE, format!("body: expected at most {limit} bytes"))
+}
+
+/// The fields of a small body whose kind the client chose: multipart by its content type, JSON
+/// by its first character, else a form. Nothing, `{}` and `[]` are no fields (contract 5).
+///
+/// # Errors
+/// 10000200 for a body that cannot be read.
+pub async fn fields_of_any_kind(headers: &HeaderMap, body: Bytes) -> Result<Fields, Refusal> {
+    if let Some(boundary) = multipart_boundary(headers) {
+        return multipart_fields(boundary, body).await;
+    }
+    let trimmed = body.trim_ascii();
+    match trimmed.first() {
+        None => Ok(Fields::default()),
+        Some(b'{') => Ok(Fields::from_json(trimmed)?),
+        Some(b'[') if trimmed[1..].trim_ascii() == b"]" => Ok(Fields::default()),
+        Some(b'[') => Ok(Fields::from_json(trimmed)?),
+        Some(_) => Ok(Fields::from_urlencoded(trimmed)?),
+    }
+}
+
+/// The boundary of a multipart body, when the content type says that it is one.
+#[must_use]
+pub fn multipart_boundary(headers: &HeaderMap) -> Option<String> {
+    let content_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    multer::parse_boundary(content_type).ok()
+}
+
+async fn multipart_fields(boundary: String, body: Bytes) -> Result<Fields, Refusal> {
+    let unreadable = |error: multer::Error| Refusal::new(Code::IllegalParameter, format!("body: {error}"));
+    let stream = futures_util::stream::iter([Ok::<_, std::convert::Infallible>(body)]);
+    let mut multipart = multer::Multipart::new(stream, boundary);
+    let mut fields = Fields::default();
+    while let Some(part) = multipart.next_field().await.map_err(unreadable)? {
+        let name = part.name().unwrap_or_default().to_owned();
+        let bytes = part.bytes().await.map_err(unreadable)?;
+        let value = String::from_utf8(bytes.to_vec())
+            .map_err(|_| Refusal::new(Code::IllegalParameter, "body: expected UTF-8 text"))?;
+        fields.add_text(name, value)?;
+    }
+    Ok(fields)
+}
+
+/// A success of the order, image and token endpoints, with what comes beside it (contract 2.1).
+#[derive(Debug, Serialize)]
+struct Success<T: Serialize> {
+    result: u8,
+    error_msg: &'static str,
+    #[serde(flatten)]
+    more: T,
+}
+
+/// `{"result":1,"error_msg":"success"}` and what comes beside it.
+pub fn success(more: impl Serialize) -> Response {
+    json_response(StatusCode::OK, &Success { result: 1, error_msg: "success", more })
+}

@@ -1,0 +1,31 @@
+//! Minitill: a self-hosted till for mini-games and mini-programs.
+//!
+//! A map of the crate, from the wire inwards:
+//!
+//! - [`server`] accepts connections, [`router`] holds every route once, [`handlers`] has one file
+//!   for each endpoint, and [`auth`] decides who calls.
+//! - [`domain`] is what Minitill is about: identifiers, the deduction, the signature, order rules
+//!   and picture verdicts. It does no input or output.
+//! - [`store`] is the only home of SQL. Money goes out through one door, `Store::submit`.
+//! - [`fetch`] gets pictures by URL and keeps strangers out of the network.
+//! - [`postgres`] is the private PostgreSQL that `minitill serve` owns when no URL is given.
+//! - [`cli`] is the command line, one file a command; [`ops`] is the operator's listener.
+//! - [`config`], [`clock`], [`secrets`], [`error`] and [`rate_limit`] are what these share, and
+//!   [`till`] is where they meet.
+
+pub mod auth;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod domain;
+pub mod error;
+pub mod fetch;
+pub mod handlers;
+pub mod ops;
+pub mod postgres;
+pub mod rate_limit;
+pub mod router;
+pub mod secrets;
+pub mod server;
+pub mod store;
+pub mod till;

@@ -1,0 +1,211 @@
+//! Finds PostgreSQL's own programs on this machine.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::Error;
+
+/// The oldest major version that Minitill runs on (contract 9).
+const MAJOR_MIN: u32 = 14;
+
+/// Where packages put one folder a version: the folder above them, and the way down to the programs.
+const VERSIONED: [(&str, &str, &str); 6] = [
+    // (folder, what a version's name starts with, the rest of the path)
+    ("/usr/lib/postgresql", "", "bin"),
+    ("/usr", "pgsql-", "bin"),
+    ("/opt/homebrew/opt", "postgresql", "bin"),
+    ("/usr/local/opt", "postgresql", "bin"),
+    ("/home/linuxbrew/.linuxbrew/opt", "postgresql", "bin"),
+    ("/Applications/Postgres.app/Contents/Versions", "", "bin"),
+];
+
+/// The folder of one PostgreSQL's programs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Programs {
+    folder: PathBuf,
+    major: u32,
+}
+
+impl Programs {
+    /// Finds `postgres` and `initdb`: in the folder that the variable `PG_BIN` names, if it is set; else the newest
+    /// version in the folders that packages use; else along `PATH`, which comes last because it may hold stand-in
+    /// scripts. With `major`, only that major version will do.
+    ///
+    /// # Errors
+    /// [`Error::NoPrograms`] or [`Error::TooOld`]; [`Error::OtherVersion`] is made by the caller, who knows the data.
+    pub fn find(major: Option<u32>) -> Result<Self, Error> {
+        match choose(&candidates(), major, &version_of) {
+            Choice::Found(programs) => Ok(programs),
+            Choice::NoneFits(seen) if seen.is_empty() => Err(Error::NoPrograms),
+            Choice::NoneFits(seen) => Err(Error::TooOld { found: list(&seen) }),
+        }
+    }
+
+    /// Like [`Programs::find`], for the cluster in `pgdata` that major version `wanted` made.
+    pub(super) fn find_for(pgdata: &Path, wanted: u32) -> Result<Self, Error> {
+        match choose(&candidates(), Some(wanted), &version_of) {
+            Choice::Found(programs) => Ok(programs),
+            Choice::NoneFits(seen) if seen.is_empty() => Err(Error::NoPrograms),
+            Choice::NoneFits(seen) => {
+                Err(Error::OtherVersion { pgdata: pgdata.to_owned(), wanted, found: list(&seen) })
+            }
+        }
+    }
+
+    /// The path of one program, such as `initdb`.
+    #[must_use]
+    pub fn path(&self, program: &str) -> PathBuf {
+        self.folder.join(program)
+    }
+
+    /// The major version, such as 17.
+    #[must_use]
+    pub fn major(&self) -> u32 {
+        self.major
+    }
+}
+
+/// What [`choose`] came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Choice {
+    Found(Programs),
+    /// What is there instead.
+    NoneFits(Vec<Programs>),
+}
+
+/// The first candidate that is recent enough and, with `wanted`, of that very major version.
+fn choose(candidates: &[PathBuf], wanted: Option<u32>, version_of: &dyn Fn(&Path) -> Option<u32>) -> Choice {
+    let mut seen = Vec::new();
+    for folder in candidates {
+        let Some(major) = version_of(folder) else { continue };
+        let programs = Programs { folder: folder.clone(), major };
+        if major >= MAJOR_MIN && wanted.is_none_or(|wanted| wanted == major) {
+            return Choice::Found(programs);
+        }
+        if !seen.contains(&programs) {
+            seen.push(programs);
+        }
+    }
+    Choice::NoneFits(seen)
+}
+
+fn list(seen: &[Programs]) -> String {
+    let seen: Vec<String> =
+        seen.iter().map(|programs| format!("{} in {}", programs.major, programs.folder.display())).collect();
+    seen.join(", ")
+}
+
+/// Folders worth a look, the best first.
+fn candidates() -> Vec<PathBuf> {
+    if let Some(folder) = env::var_os("PG_BIN").filter(|folder| !folder.is_empty()) {
+        return vec![folder.into()];
+    }
+    let mut folders = Vec::new();
+    for (parent, start, rest) in VERSIONED {
+        let names = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let names = names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with(start));
+        folders
+            .extend(newest_first(names.collect()).iter().map(|name| Path::new(parent).join(name).join(rest)));
+    }
+    folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+    folders
+}
+
+/// Sorts names such as `9.6`, `17` and `postgresql@16` by their number, newest first; names without one come last.
+fn newest_first(mut names: Vec<String>) -> Vec<String> {
+    names.sort_by_key(|name| std::cmp::Reverse(first_number(name)));
+    names
+}
+
+/// The first number in a text.
+fn first_number(text: &str) -> Option<u32> {
+    let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    digits[..end].parse().ok()
+}
+
+/// The major version of the programs in `folder`; `None` where they are missing or do not run.
+fn version_of(folder: &Path) -> Option<u32> {
+    if !folder.is_absolute() || !folder.join("initdb").is_file() || !folder.join("postgres").is_file() {
+        return None;
+    }
+    let output = quiet(folder.join("postgres").as_os_str()).arg("--version").output().ok()?;
+    // "postgres (PostgreSQL) 17.2 (Debian 17.2-1.pgdg120+1)"
+    first_number(&String::from_utf8_lossy(&output.stdout)).filter(|_| output.status.success())
+}
+
+/// A command with an environment of its own: no `PGPORT`, `LD_PRELOAD` or locale of the operator's decides how
+/// PostgreSQL runs, and no folder of the operator's is kept busy.
+pub(super) fn quiet(program: &OsStr) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").env("TZ", "UTC");
+    command.current_dir("/").stdin(Stdio::null());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn versions(folder: &Path) -> Option<u32> {
+        folder.file_name()?.to_str()?.parse().ok()
+    }
+
+    fn folders(names: &[&str]) -> Vec<PathBuf> {
+        names.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn versions_sort_as_numbers_newest_first() {
+        let names = ["9.6", "postgresql@14", "postgresql", "17", "latest", "pgsql-15"];
+        let names = newest_first(names.iter().map(ToString::to_string).collect());
+        assert_eq!(names, ["17", "pgsql-15", "postgresql@14", "9.6", "postgresql", "latest"]);
+    }
+
+    #[test]
+    fn the_version_is_read_from_what_postgres_says() {
+        for (said, major) in [
+            ("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n", Some(15)),
+            ("postgres (PostgreSQL) 18beta1", Some(18)),
+            ("postgres (PostgreSQL) 9.6.24", Some(9)),
+            ("bash: no such thing", None),
+            ("", None),
+        ] {
+            assert_eq!(first_number(said), major, "{said}");
+        }
+    }
+
+    #[test]
+    fn the_first_fitting_version_is_taken_and_an_old_one_is_not() {
+        let there = folders(&["/a/9", "/a/none", "/a/17", "/a/16"]);
+        let found = |major: u32| Choice::Found(Programs { folder: format!("/a/{major}").into(), major });
+        assert_eq!(choose(&there, None, &versions), found(17));
+        assert_eq!(choose(&there, Some(16), &versions), found(16));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let there = folders(&["/a/13", "/a/17", "/a/13"]);
+        let Choice::NoneFits(seen) = choose(&there, Some(15), &versions) else { panic!("15 is not there") };
+        assert_eq!(list(&seen), "13 in /a/13, 17 in /a/17");
+        // Data of a version that is too old to be run is not run, even where its programs are there.
+        assert!(matches!(choose(&there, Some(13), &versions), Choice::NoneFits(_)));
+    }
+
+    #[test]
+    fn without_programs_the_sentence_names_every_way_out() {
+        let text = Error::NoPrograms.to_string();
+        for part in [
+            "apt install postgresql",
+            "dnf install postgresql-server",
+            "brew install postgresql@17",
+            "DATABASE_URL",
+        ] {
+            assert!(text.contains(part), "{part} is missing in: {text}");
+        }
+        assert!(!text.contains('\n'), "one sentence");
+    }
+}

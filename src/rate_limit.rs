@@ -1,0 +1,59 @@
+//! Rate limits for each app and endpoint (contract 7). Only authenticated requests count, so a
+//! stranger can neither use up an app's share nor fill our memory.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::config;
+use crate::domain::gcra::Gcra;
+use crate::domain::ids::AppId;
+use crate::store::App;
+
+/// What is limited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Limited {
+    /// Exchanges.
+    Exchanges,
+    /// Order reports.
+    Reports,
+    /// Image uploads, both ways together.
+    Uploads,
+    /// Token requests.
+    Tokens,
+}
+
+/// The limits of this process.
+#[derive(Debug)]
+pub struct RateLimits {
+    settings: config::Limits,
+    states: Mutex<HashMap<(AppId, Limited), Gcra>>,
+}
+
+impl RateLimits {
+    /// Nothing used yet.
+    #[must_use]
+    pub fn new(settings: config::Limits) -> Self {
+        Self { settings, states: Mutex::default() }
+    }
+
+    /// Counts a request of an app.
+    ///
+    /// # Errors
+    /// How long to wait, when it is one too many.
+    pub fn admit(&self, app: &App, limited: Limited, now: Duration) -> Result<(), Duration> {
+        let per_second = match limited {
+            Limited::Exchanges => {
+                app.limits.exchanges_per_second.unwrap_or(self.settings.exchanges_per_second)
+            }
+            Limited::Reports => app.limits.reports_per_second.unwrap_or(self.settings.reports_per_second),
+            Limited::Uploads => app.limits.uploads_per_second.unwrap_or(self.settings.uploads_per_second),
+            Limited::Tokens => app.limits.tokens_per_second.unwrap_or(self.settings.tokens_per_second),
+        };
+        if per_second == 0 {
+            return Ok(());
+        }
+        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        states.entry((app.id.clone(), limited)).or_default().admit(now, per_second)
+    }
+}

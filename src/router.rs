@@ -1,0 +1,268 @@
+//! The route table of the public listener, every route once, and the layers around it.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use tower::ServiceBuilder;
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Instrument as _;
+
+use crate::error::{Code, Envelope, Refusal};
+use crate::handlers::exchange::exchange;
+use crate::handlers::image_upload::{upload_with_file, upload_with_url};
+use crate::handlers::order_report::report;
+use crate::handlers::token::access_token;
+use crate::secrets::random_bytes;
+use crate::till::Till;
+
+/// How a route knows its caller. A test asks each of these for a case of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Authentication {
+    /// Token and signature in the form.
+    SignedForm,
+    /// Token in the query.
+    QueryToken,
+    /// Token in the query or the body.
+    QueryOrBodyToken,
+    /// App secret.
+    AppSecret,
+}
+
+/// One route of the public listener.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// Path, with parameters in braces.
+    pub path: &'static str,
+    /// Methods, as `Allow` lists them.
+    pub methods: &'static [&'static str],
+    /// Names of the answer's fields.
+    pub envelope: Envelope,
+    /// How it knows its caller.
+    pub authentication: Authentication,
+    /// Makes what answers its methods.
+    pub handler: fn() -> MethodRouter<Till>,
+}
+
+/// Every route of the public listener (contract 1: sections 3 to 6, and nothing else).
+pub const ROUTES: [Route; 5] = [
+    Route {
+        path: "/api/{payment_segment}/minigame/pay",
+        methods: &["POST"],
+        envelope: Envelope::Exchange,
+        authentication: Authentication::SignedForm,
+        handler: || on(MethodFilter::POST, exchange),
+    },
+    Route {
+        path: "/openapi/mp/developer/order/v1/report",
+        methods: &["POST"],
+        envelope: Envelope::Open,
+        authentication: Authentication::QueryToken,
+        handler: || on(MethodFilter::POST, report),
+    },
+    Route {
+        path: "/openapi/mp/developer/file/img/uploadWithFile",
+        methods: &["POST"],
+        envelope: Envelope::Open,
+        authentication: Authentication::QueryToken,
+        handler: || on(MethodFilter::POST, upload_with_file),
+    },
+    Route {
+        path: "/openapi/mp/developer/file/img/uploadWithUrl",
+        methods: &["POST"],
+        envelope: Envelope::Open,
+        authentication: Authentication::QueryOrBodyToken,
+        handler: || on(MethodFilter::POST, upload_with_url),
+    },
+    Route {
+        path: "/oauth2/access_token",
+        methods: &["GET", "POST"],
+        envelope: Envelope::Open,
+        authentication: Authentication::AppSecret,
+        handler: || on(MethodFilter::GET.or(MethodFilter::POST), access_token),
+    },
+];
+
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Longest request id that is echoed.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The public listener: the route table, and around it slash collapsing, request ids, the log,
+/// and the envelope for whatever refuses.
+pub fn public(till: Till) -> Router {
+    with_routes(till, &ROUTES)
+}
+
+/// The layers of the public listener around another table: tests bring routes that fail.
+pub fn with_routes(till: Till, table: &[Route]) -> Router {
+    let mut routes = Router::new();
+    for route in table.iter().copied() {
+        let rendering = (till.clone(), route.envelope);
+        let refuse = move || async move { method_not_allowed(&route) };
+        // A GET handler would take HEAD too, and a token would be issued that nobody sees.
+        let handler = (route.handler)().on(MethodFilter::HEAD, refuse).fallback(refuse).layer(
+            ServiceBuilder::new()
+                .layer(middleware::from_fn_with_state(rendering, render))
+                .layer(CatchPanicLayer::custom(caught)),
+        );
+        routes = routes.route(route.path, handler);
+    }
+    let not_found = (till.clone(), Envelope::Open);
+    let routes = routes
+        .fallback(async || Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint"))
+        .layer(middleware::from_fn_with_state(not_found, render))
+        .layer(middleware::from_fn(observe))
+        .with_state(till);
+    // The path is rewritten before routing, which a layer of the router itself would be too late for.
+    Router::new().fallback_service(tower::util::MapRequest::new(routes, collapse_slashes))
+}
+
+fn method_not_allowed(route: &Route) -> Response {
+    let allowed = route.methods.join(", ");
+    let refusal = Refusal::transport(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("method: expected {}", route.methods.join(" or ")),
+    );
+    let mut response = refusal.into_response();
+    if let Ok(value) = HeaderValue::from_str(&allowed) {
+        response.headers_mut().insert(axum::http::header::ALLOW, value);
+    }
+    response
+}
+
+/// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
+async fn render(State((till, envelope)): State<(Till, Envelope)>, request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
+    let mut rendered = refusal.render(envelope, till.config.http.error_status);
+    if let Some(allow) = response.headers_mut().remove(axum::http::header::ALLOW) {
+        rendered.headers_mut().insert(axum::http::header::ALLOW, allow);
+    }
+    rendered.extensions_mut().insert(Refused { code: refusal.code, cause: refusal.cause });
+    rendered
+}
+
+/// What the log is told of a refusal. Not the message: it repeats parts of the request.
+#[derive(Clone)]
+struct Refused {
+    code: Code,
+    cause: Option<String>,
+}
+
+/// A panic is a bug of ours; the caller is told 500 in the envelope.
+fn caught(panic: Box<dyn std::any::Any + Send + 'static>) -> Response {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    Refusal::internal(format!("panic: {text}")).into_response()
+}
+
+/// Runs of slashes count as one: real clients send them (contract 2.4).
+fn collapse_slashes(mut request: Request<Body>) -> Request<Body> {
+    let path = request.uri().path();
+    if !path.contains("//") {
+        return request;
+    }
+    let mut collapsed = String::with_capacity(path.len());
+    for character in path.chars() {
+        if character != '/' || !collapsed.ends_with('/') {
+            collapsed.push(character);
+        }
+    }
+    if let Some(query) = request.uri().query() {
+        collapsed.push('?');
+        collapsed.push_str(query);
+    }
+    let mut parts = request.uri().clone().into_parts();
+    if let Ok(path_and_query) = PathAndQuery::try_from(collapsed) {
+        parts.path_and_query = Some(path_and_query);
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
+}
+
+/// Gives the request its id and the log its line: `info` for a refusal, `error` for a fault of
+/// ours, `debug` for a success. Never the path with its query, a header or a body (contract 2.8).
+async fn observe(request: Request, next: Next) -> Response {
+    let request_id = request_id(&request);
+    let method = request.method().clone();
+    let endpoint = endpoint(request.uri().path());
+    let trace_id = trace_id(&request);
+    let span = tracing::info_span!(
+        "request",
+        request_id = request_id.to_str().unwrap_or_default(),
+        trace_id,
+        app_id = tracing::field::Empty
+    );
+    let started = tokio::time::Instant::now();
+    let mut response = next.run(request).instrument(span.clone()).await;
+    span.in_scope(|| log(&method, endpoint, &response, started.elapsed()));
+    response.headers_mut().insert(REQUEST_ID.clone(), request_id);
+    response
+}
+
+fn log(method: &Method, endpoint: &'static str, response: &Response, elapsed: std::time::Duration) {
+    let status = response.status().as_u16();
+    let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    let Some(Refused { code, cause }) = response.extensions().get::<Refused>() else {
+        tracing::debug!(%method, endpoint, status, elapsed_ms, "answered");
+        return;
+    };
+    let (code, cause) = (code.number(), cause.as_deref().unwrap_or_default());
+    if status >= 500 {
+        tracing::error!(%method, endpoint, status, code, cause, elapsed_ms, "failed");
+    } else {
+        tracing::info!(%method, endpoint, status, code, cause, elapsed_ms, "refused");
+    }
+}
+
+/// The route of a path, for the log: paths that strangers make up stay out of it.
+fn endpoint(path: &str) -> &'static str {
+    let matches = |pattern: &str| {
+        let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
+        loop {
+            match (pattern.next(), path.next()) {
+                (None, None) => return true,
+                (Some(expected), Some(got)) if expected == got || expected.starts_with('{') => {}
+                (Some(_) | None, Some(_)) | (Some(_), None) => return false,
+            }
+        }
+    };
+    ROUTES.iter().find(|route| matches(route.path)).map_or("unknown", |route| route.path)
+}
+
+fn request_id(request: &Request) -> HeaderValue {
+    let sent = request.headers().get(&REQUEST_ID).filter(|value| {
+        (1..=REQUEST_ID_BYTES_MAX).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
+    });
+    sent.cloned().unwrap_or_else(|| {
+        HeaderValue::from_str(&hex::encode(random_bytes::<16>())).unwrap_or(HeaderValue::from_static("none"))
+    })
+}
+
+/// The trace id of a W3C `traceparent`, where one came that is well-formed.
+fn trace_id(request: &Request) -> Option<String> {
+    let text = request.headers().get(&TRACEPARENT)?.to_str().ok()?;
+    let mut parts = text.split('-');
+    let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let is_hex = |text: &str, length: usize| {
+        text.len() == length
+            && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    };
+    let well_formed = is_hex(version, 2)
+        && version != "ff"
+        && is_hex(trace, 32)
+        && trace.bytes().any(|byte| byte != b'0')
+        && is_hex(parent, 16)
+        && is_hex(flags, 2);
+    well_formed.then(|| trace.to_owned())
+}

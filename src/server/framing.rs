@@ -1,0 +1,266 @@
+//! Where one request ends and the next begins, among the bytes that came.
+//!
+//! hyper does the parsing; this only follows it, because hyper does not tell whether the bytes it
+//! holds begin another request, and a drain must not close on a request that has begun
+//! (contract 9). Whatever it is unsure of it takes for a request that has begun.
+
+/// Follows the bytes of one connection in the order in which hyper reads them.
+#[derive(Debug, Default)]
+pub(super) struct Framing {
+    position: Position,
+    lines: Lines,
+}
+
+/// What the next byte of the connection belongs to.
+#[derive(Debug, Default)]
+enum Position {
+    /// To nothing yet: line ends are skipped, any other byte begins a head.
+    #[default]
+    Between,
+    /// To a head whose empty line has not come.
+    Head,
+    /// To whatever follows a head that the router has not been given; `behind` is what came of it.
+    HeadEnd { behind: Vec<u8> },
+    /// To a body of which `left` bytes have not come; `behind` is what came after the whole body.
+    Body { left: u64, behind: Vec<u8> },
+    /// To a chunked body, whose end hyper alone knows.
+    Chunked,
+    /// To an unknown place, after a client sent on behind a chunked body.
+    Lost,
+}
+
+/// Follows line ends, to find the empty line that ends a head or a chunked body.
+#[derive(Debug, Default)]
+struct Lines {
+    line_is_empty: bool,
+    after_empty_line: bool,
+}
+
+impl Lines {
+    fn follow(&mut self, byte: u8) {
+        match byte {
+            b'\n' => {
+                self.after_empty_line = self.line_is_empty;
+                self.line_is_empty = true;
+            }
+            b'\r' => {}
+            _ => *self = Self::default(),
+        }
+    }
+
+    fn follow_all(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.follow(*byte);
+        }
+    }
+}
+
+impl Framing {
+    /// Takes the bytes that hyper has just been given.
+    pub(super) fn received(&mut self, bytes: &[u8]) {
+        match &mut self.position {
+            Position::Between => {
+                if let Some(start) = bytes.iter().position(|byte| !is_line_end(*byte)) {
+                    self.lines = Lines::default();
+                    self.position = Position::Head;
+                    self.received_of_head(&bytes[start..]);
+                }
+            }
+            Position::Head => self.received_of_head(bytes),
+            Position::HeadEnd { behind } => behind.extend_from_slice(bytes),
+            Position::Body { left, behind } => {
+                let of_body = overlap(*left, bytes.len());
+                *left -= of_body as u64;
+                behind.extend_from_slice(&bytes[of_body..]);
+            }
+            Position::Chunked => self.lines.follow_all(bytes),
+            Position::Lost => {}
+        }
+    }
+
+    fn received_of_head(&mut self, bytes: &[u8]) {
+        for (index, byte) in bytes.iter().enumerate() {
+            self.lines.follow(*byte);
+            if self.lines.after_empty_line {
+                self.position = Position::HeadEnd { behind: bytes[index + 1..].to_vec() };
+                return;
+            }
+        }
+    }
+
+    /// hyper has parsed a head: its body has `body_bytes`, or is chunked when that is `None`.
+    pub(super) fn request_begins(&mut self, body_bytes: Option<u64>) {
+        self.position = match (std::mem::take(&mut self.position), body_bytes) {
+            (Position::HeadEnd { mut behind }, Some(body_bytes)) => {
+                let of_body = overlap(body_bytes, behind.len());
+                Position::Body { left: body_bytes - of_body as u64, behind: behind.split_off(of_body) }
+            }
+            (Position::HeadEnd { behind }, None) => {
+                self.lines = Lines::default();
+                self.lines.follow_all(&behind);
+                Position::Chunked
+            }
+            (
+                Position::Between
+                | Position::Head
+                | Position::Body { .. }
+                | Position::Chunked
+                | Position::Lost,
+                Some(_) | None,
+            ) => Position::Lost,
+        };
+    }
+
+    /// The request has come in full and hyper goes on to the next, part of which may be here.
+    pub(super) fn request_ends(&mut self) {
+        match std::mem::take(&mut self.position) {
+            Position::Body { left: 0, behind } => self.received(&behind),
+            Position::Chunked if self.lines.after_empty_line => {}
+            Position::Between
+            | Position::Head
+            | Position::HeadEnd { .. }
+            | Position::Body { .. }
+            | Position::Chunked
+            | Position::Lost => self.position = Position::Lost,
+        }
+    }
+
+    /// Whether a head has begun to come, and may not be complete.
+    pub(super) fn is_in_head(&self) -> bool {
+        match self.position {
+            Position::Head | Position::HeadEnd { .. } | Position::Lost => true,
+            Position::Between | Position::Body { .. } | Position::Chunked => false,
+        }
+    }
+
+    /// Whether the request that the router has, or had last, has come in full.
+    pub(super) fn is_request_complete(&self) -> bool {
+        match self.position {
+            Position::Between | Position::Lost => true,
+            Position::Head | Position::HeadEnd { .. } => false,
+            Position::Body { left, .. } => left == 0,
+            Position::Chunked => self.lines.after_empty_line,
+        }
+    }
+
+    /// Whether bytes of another request have come behind the one that the router has.
+    pub(super) fn has_begun_next(&self) -> bool {
+        match &self.position {
+            Position::Body { left, behind } => *left == 0 && behind.iter().any(|byte| !is_line_end(*byte)),
+            Position::Between
+            | Position::Head
+            | Position::HeadEnd { .. }
+            | Position::Chunked
+            | Position::Lost => false,
+        }
+    }
+}
+
+fn is_line_end(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// How many of `available` bytes belong to a body that lacks `left`.
+fn overlap(left: u64, available: usize) -> usize {
+    usize::try_from(left).map_or(available, |left| left.min(available))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Framing;
+
+    const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    #[test]
+    fn a_request_without_a_body_leaves_nothing_behind() {
+        let mut framing = Framing::default();
+        framing.received(GET);
+        assert!(framing.is_in_head());
+        framing.request_begins(Some(0));
+        assert!(framing.is_request_complete() && !framing.has_begun_next());
+        framing.request_ends();
+        assert!(!framing.is_in_head());
+    }
+
+    #[test]
+    fn line_ends_before_a_head_begin_nothing() {
+        let mut framing = Framing::default();
+        framing.received(b"\r\n\n\r\n");
+        assert!(!framing.is_in_head());
+        framing.received(b"\r\nG");
+        assert!(framing.is_in_head());
+    }
+
+    #[test]
+    fn a_head_is_followed_byte_by_byte_and_with_bare_line_feeds() {
+        for head in [GET, b"GET / HTTP/1.1\nHost: a\n\n"] {
+            let mut framing = Framing::default();
+            for byte in head {
+                framing.received(&[*byte]);
+            }
+            framing.request_begins(Some(0));
+            framing.request_ends();
+            assert!(!framing.is_in_head());
+        }
+    }
+
+    #[test]
+    fn a_body_is_counted_wherever_the_reads_cut_it() {
+        let mut framing = Framing::default();
+        framing.received(b"POST / HTTP/1.1\r\n\r\nab");
+        framing.request_begins(Some(5));
+        assert!(!framing.is_request_complete());
+        framing.received(b"cd");
+        assert!(!framing.is_request_complete());
+        framing.received(b"eGET / HT");
+        assert!(framing.is_request_complete() && framing.has_begun_next());
+        framing.request_ends();
+        assert!(framing.is_in_head(), "half a head came behind the body");
+    }
+
+    #[test]
+    fn three_pipelined_requests_are_told_apart() {
+        let mut framing = Framing::default();
+        framing.received(&[GET, b"POST / HTTP/1.1\r\n\r\nabc", GET].concat());
+        for (body_bytes, more) in [(0, true), (3, true), (0, false)] {
+            framing.request_begins(Some(body_bytes));
+            assert_eq!(framing.has_begun_next(), more);
+            framing.request_ends();
+            assert_eq!(framing.is_in_head(), more);
+        }
+    }
+
+    #[test]
+    fn a_line_end_behind_a_body_is_no_request() {
+        let mut framing = Framing::default();
+        framing.received(b"POST / HTTP/1.1\r\n\r\na\r\n");
+        framing.request_begins(Some(1));
+        assert!(!framing.has_begun_next());
+        framing.request_ends();
+        assert!(!framing.is_in_head());
+    }
+
+    #[test]
+    fn a_chunked_body_is_complete_at_an_empty_line_only() {
+        let mut framing = Framing::default();
+        framing.received(b"POST / HTTP/1.1\r\n\r\n1\r\na\r\n");
+        framing.request_begins(None);
+        assert!(!framing.is_request_complete());
+        framing.received(b"0\r\n\r\n");
+        assert!(framing.is_request_complete());
+        framing.request_ends();
+        assert!(!framing.is_in_head());
+    }
+
+    #[test]
+    fn what_follows_a_chunked_body_is_taken_for_a_begun_request() {
+        let mut framing = Framing::default();
+        framing.received(b"POST / HTTP/1.1\r\n\r\n0\r\n\r\nGET /");
+        framing.request_begins(None);
+        framing.request_ends();
+        assert!(framing.is_in_head());
+        framing.request_begins(Some(0));
+        framing.request_ends();
+        assert!(framing.is_in_head(), "unsure for good");
+    }
+}

@@ -1,0 +1,649 @@
+//! The server seen from raw sockets, with short limits.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::ConnectInfo;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Drained, Limits, raise_open_files_limit, serve};
+
+/// No single step of a test takes longer.
+const PATIENCE: Duration = Duration::from_secs(8);
+const LARGE_BYTES: usize = 24 * 1024 * 1024;
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: till\r\n\r\n";
+const GET_GATED: &[u8] = b"GET /gated HTTP/1.1\r\nHost: till\r\n\r\n";
+
+fn short_limits() -> Limits {
+    Limits {
+        header_timeout: Duration::from_millis(400),
+        keep_alive_timeout: Duration::from_millis(1_600),
+        write_timeout: Duration::from_millis(500),
+        drain_timeout: Duration::from_secs(5),
+        ..Limits::default()
+    }
+}
+
+/// A server of its own for each test; `gate` holds back the handler of `/gated`.
+struct Till {
+    address: SocketAddr,
+    stop: watch::Sender<bool>,
+    gate: watch::Sender<bool>,
+    entered: watch::Receiver<u32>,
+    served: JoinHandle<std::io::Result<Drained>>,
+}
+
+impl Till {
+    async fn open(limits: Limits) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::open_on(listener, limits)
+    }
+
+    fn open_on(listener: TcpListener, limits: Limits) -> Self {
+        let address = listener.local_addr().unwrap();
+        let (stop, shutdown) = watch::channel(false);
+        let (gate, opened) = watch::channel(false);
+        let (enter, entered) = watch::channel(0);
+        let served = tokio::spawn(serve(listener, router(opened, enter), limits, shutdown));
+        Self { address, stop, gate, entered, served }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        within(TcpStream::connect(self.address)).await.unwrap()
+    }
+
+    /// A connection that has had one answer and is idle.
+    async fn connect_idle(&self) -> TcpStream {
+        let mut client = self.connect().await;
+        client.write_all(GET).await.unwrap();
+        assert!(read_answer(&mut client).await.ends_with("hello"));
+        client
+    }
+
+    async fn wait_until_entered(&mut self) {
+        within(self.entered.wait_for(|count| *count > 0)).await.unwrap();
+    }
+
+    fn stop(&self) {
+        self.stop.send(true).unwrap();
+    }
+
+    async fn drained(self) -> Drained {
+        within(self.served).await.unwrap().unwrap()
+    }
+}
+
+fn router(opened: watch::Receiver<bool>, enter: watch::Sender<u32>) -> Router {
+    Router::new()
+        .route("/", get(|| async { "hello" }))
+        .route(
+            "/gated",
+            get(move || async move {
+                enter.send_modify(|count| *count += 1);
+                opened.clone().wait_for(|open| *open).await.unwrap();
+                "gated"
+            }),
+        )
+        .route("/never", get(|| async { std::future::pending::<&str>().await }))
+        .route("/large", get(|| async { vec![b'a'; LARGE_BYTES] }))
+        .route("/peer", get(|ConnectInfo(peer): ConnectInfo<SocketAddr>| async move { peer.to_string() }))
+        .route("/panic", get(|| async { panic!("on purpose") as &str }))
+        .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "refused") }))
+        .route(
+            "/length",
+            post(|body: Body| async move { to_bytes(body, usize::MAX).await.unwrap().len().to_string() }),
+        )
+}
+
+async fn within<F: Future>(step: F) -> F::Output {
+    timeout(PATIENCE, step).await.expect("the step ends in time")
+}
+
+/// One answer, head and body, as text; its length must be given.
+async fn read_answer(client: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        answer.push(within(client.read_u8()).await.expect("an answer comes"));
+    }
+    let head = String::from_utf8(answer).unwrap();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    within(client.read_exact(&mut body)).await.unwrap();
+    head + &String::from_utf8(body).unwrap()
+}
+
+/// All that comes until the server closes; a reset counts as a close.
+async fn read_until_closed(client: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let _ = within(client.read_to_end(&mut bytes)).await;
+    String::from_utf8(bytes).unwrap()
+}
+
+fn is_between(taken: Duration, least_ms: u64, most_ms: u64) -> bool {
+    (Duration::from_millis(least_ms)..Duration::from_millis(most_ms)).contains(&taken)
+}
+
+/// Contract 2.7: header time, 10 s by default; nothing that drips in prolongs it.
+#[tokio::test]
+async fn a_head_that_drips_in_is_dropped_at_the_deadline() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    let started = Instant::now();
+    let dripped = async {
+        for byte in GET.iter().cycle().take(200) {
+            if client.write_all(&[*byte]).await.is_err() {
+                return;
+            }
+            let mut answer = [0; 16];
+            if let Ok(Ok(0) | Err(_)) = timeout(Duration::from_millis(50), client.read(&mut answer)).await {
+                return;
+            }
+        }
+        panic!("the connection was never closed");
+    };
+    within(dripped).await;
+    assert!(is_between(started.elapsed(), 350, 1_200), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_silent_connection_is_dropped_at_the_header_time_out() {
+    let till = Till::open(short_limits()).await;
+    let started = Instant::now();
+    let mut client = till.connect().await;
+    assert_eq!(read_until_closed(&mut client).await, "");
+    assert!(is_between(started.elapsed(), 350, 1_100), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn an_idle_connection_outlives_the_header_time_out_and_ends_at_its_own() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect_idle().await;
+    sleep(Duration::from_millis(800)).await;
+    client.write_all(GET).await.unwrap();
+    assert!(read_answer(&mut client).await.ends_with("hello"), "it lives after twice the header time-out");
+    let idle_since = Instant::now();
+    assert_eq!(read_until_closed(&mut client).await, "");
+    assert!(is_between(idle_since.elapsed(), 1_500, 3_000), "{:?}", idle_since.elapsed());
+}
+
+#[tokio::test]
+async fn a_line_end_behind_a_request_does_not_shorten_the_idle_time() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect_idle().await;
+    client.write_all(b"\r\n").await.unwrap();
+    sleep(Duration::from_millis(800)).await;
+    client.write_all(GET).await.unwrap();
+    assert!(read_answer(&mut client).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn the_header_time_counts_anew_for_each_request() {
+    let till = Till::open(Limits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
+    let mut client = till.connect_idle().await;
+    // Long enough for the watchdog to have gone over to the idle deadline.
+    sleep(Duration::from_millis(500)).await;
+    client.write_all(&GET[..7]).await.unwrap();
+    let started = Instant::now();
+    assert_eq!(read_until_closed(&mut client).await, "");
+    assert!(is_between(started.elapsed(), 350, 2_000), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_all_answered_in_order() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    let post = b"POST /length HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
+    client.write_all(&[GET, post, GET].concat()).await.unwrap();
+    assert!(read_answer(&mut client).await.ends_with("hello"));
+    assert!(read_answer(&mut client).await.ends_with("\r\n\r\n3"));
+    assert!(read_answer(&mut client).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn half_a_pipelined_head_is_dropped_at_the_header_time_out() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(&[GET, &GET[..9]].concat()).await.unwrap();
+    assert!(read_answer(&mut client).await.ends_with("hello"));
+    let started = Instant::now();
+    assert_eq!(read_until_closed(&mut client).await, "");
+    assert!(is_between(started.elapsed(), 300, 1_100), "{:?}", started.elapsed());
+}
+
+/// Contract 2.6: a refusal comes before the body is read, and a client that sends it all before it
+/// reads still learns of it.
+#[tokio::test]
+async fn a_refusal_reaches_a_client_that_sends_its_body_first() {
+    let till = Till::open(short_limits()).await;
+    for length in ["Content-Length: 5000000", "Transfer-Encoding: chunked"] {
+        let mut client = till.connect().await;
+        let head = format!("POST /refuse HTTP/1.1\r\nHost: till\r\n{length}\r\n\r\n4c4b40\r\n");
+        client.write_all(head.as_bytes()).await.unwrap();
+        sleep(Duration::from_millis(50)).await;
+        within(client.write_all(&vec![b'a'; 5_000_000])).await.expect("the whole body is taken");
+        let answer = read_until_closed(&mut client).await;
+        assert!(answer.starts_with("HTTP/1.1 413 ") && answer.ends_with("refused"), "{answer}");
+        assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_never_stops_sending_is_cut_after_a_while() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(b"POST /refuse HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n").await.unwrap();
+    let endless = async {
+        let chunk = vec![b'a'; 1024 * 1024];
+        for sent in 0..200 {
+            if client.write_all(&chunk).await.is_err() {
+                return sent;
+            }
+        }
+        200
+    };
+    assert!((10..100).contains(&within(endless).await));
+}
+
+#[tokio::test]
+async fn a_refused_client_that_stalls_is_cut_after_a_while() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(b"POST /refuse HTTP/1.1\r\nContent-Length: 9\r\n\r\n").await.unwrap();
+    assert!(read_answer(&mut client).await.ends_with("refused"));
+    let answered = Instant::now();
+    let ended = async {
+        while client.write_all(b"").await.is_ok() && !till.served.is_finished() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    till.stop();
+    within(ended).await;
+    assert!(answered.elapsed() < Duration::from_millis(3_500), "{:?}", answered.elapsed());
+    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+}
+
+#[tokio::test]
+async fn what_is_too_large_or_unreadable_is_refused_before_there_is_a_request() {
+    let till = Till::open(short_limits()).await;
+    let too_large = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(32 * 1024));
+    let too_many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: a\r\n".repeat(101));
+    let fits = format!("GET / HTTP/1.1\r\nConnection: close\r\nA: {}\r\n\r\n", "a".repeat(32_000));
+    for (request, status) in [
+        (too_large.as_str(), "431"),
+        (too_many.as_str(), "431"),
+        (fits.as_str(), "200"),
+        ("what is this\r\n\r\n", "400"),
+        ("GET / HTTP/1.1\r\nno colon\r\n\r\n", "400"),
+        ("POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "400"),
+    ] {
+        let mut client = till.connect().await;
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut status_line = [0; 12];
+        within(client.read_exact(&mut status_line)).await.unwrap();
+        assert_eq!(std::str::from_utf8(&status_line).unwrap(), format!("HTTP/1.1 {status}"), "{request:.40}");
+    }
+}
+
+/// A head far over the limit is refused with an answer that survives the bytes behind it.
+#[tokio::test]
+async fn a_refused_head_of_a_megabyte_gets_its_answer() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    let request = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(1024 * 1024));
+    within(client.write_all(request.as_bytes())).await.unwrap();
+    assert!(read_until_closed(&mut client).await.starts_with("HTTP/1.1 431 "));
+}
+
+/// Contract 2.7: a stalled peer is dropped.
+#[tokio::test]
+async fn a_peer_that_does_not_read_its_answer_is_dropped() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(b"GET /large HTTP/1.1\r\n\r\n").await.unwrap();
+    sleep(Duration::from_millis(1_500)).await;
+    let mut answer = Vec::new();
+    let _ = within(client.read_to_end(&mut answer)).await;
+    assert!(answer.len() < LARGE_BYTES, "the whole answer was kept for a peer that does not read");
+}
+
+#[tokio::test]
+async fn a_peer_that_reads_slowly_gets_its_whole_answer() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n").await.unwrap();
+    let mut chunk = vec![0; 2 * 1024 * 1024];
+    let mut read = 0;
+    loop {
+        let bytes = within(client.read(&mut chunk)).await.unwrap();
+        if bytes == 0 {
+            break;
+        }
+        read += bytes;
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(read > LARGE_BYTES, "{read}");
+}
+
+#[tokio::test]
+async fn a_body_is_asked_for_when_the_handler_reads_it() {
+    let till = Till::open(short_limits()).await;
+    let expecting = "HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
+    let mut client = till.connect().await;
+    client.write_all(format!("POST /length {expecting}").as_bytes()).await.unwrap();
+    let mut interim = [0; 25];
+    within(client.read_exact(&mut interim)).await.unwrap();
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    client.write_all(b"abc").await.unwrap();
+    assert!(read_answer(&mut client).await.ends_with("\r\n\r\n3"));
+
+    let mut client = till.connect().await;
+    client.write_all(format!("POST /refuse {expecting}").as_bytes()).await.unwrap();
+    assert!(read_answer(&mut client).await.starts_with("HTTP/1.1 413 "), "refused without asking");
+}
+
+#[tokio::test]
+async fn http_1_0_is_answered_and_closed() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
+    let started = Instant::now();
+    let answer = read_until_closed(&mut client).await;
+    assert!(answer.starts_with("HTTP/1.0 200 ") && answer.ends_with("hello"), "{answer}");
+    assert!(started.elapsed() < Duration::from_secs(1), "closed at once");
+}
+
+#[tokio::test]
+async fn a_whole_address_as_request_target_finds_its_route() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(b"GET http://till.example:8080/ HTTP/1.1\r\nHost: till\r\n\r\n").await.unwrap();
+    assert!(read_answer(&mut client).await.ends_with("hello"));
+}
+
+#[tokio::test]
+async fn a_request_knows_its_peer() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(b"GET /peer HTTP/1.1\r\n\r\n").await.unwrap();
+    let address = client.local_addr().unwrap().to_string();
+    assert!(read_answer(&mut client).await.ends_with(&address));
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_write_side_gets_its_answer() {
+    let mut till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(GET_GATED).await.unwrap();
+    client.shutdown().await.unwrap();
+    till.wait_until_entered().await;
+    sleep(Duration::from_millis(50)).await;
+    till.gate.send(true).unwrap();
+    assert!(read_until_closed(&mut client).await.ends_with("gated"));
+}
+
+#[tokio::test]
+async fn a_panic_ends_its_own_connection_alone() {
+    let till = Till::open(short_limits()).await;
+    let mut other = till.connect_idle().await;
+    let mut client = till.connect().await;
+    client.write_all(b"GET /panic HTTP/1.1\r\n\r\n").await.unwrap();
+    assert_eq!(read_until_closed(&mut client).await, "");
+    other.write_all(GET).await.unwrap();
+    assert!(read_answer(&mut other).await.ends_with("hello"));
+    till.connect_idle().await;
+}
+
+/// Contract 2.7: at the cap a connection waits in the backlog, and is served when another ends.
+#[tokio::test]
+async fn a_connection_over_the_cap_waits_and_is_served() {
+    let till = Till::open(Limits { connections_max: 2, ..short_limits() }).await;
+    let first = till.connect_idle().await;
+    let mut second = till.connect_idle().await;
+    let mut third = till.connect().await;
+    third.write_all(GET).await.unwrap();
+    let early = timeout(Duration::from_millis(200), third.read_u8()).await;
+    assert!(early.is_err(), "served over the cap");
+    second.write_all(GET).await.unwrap();
+    assert!(read_answer(&mut second).await.ends_with("hello"));
+    drop(first);
+    assert!(read_answer(&mut third).await.ends_with("hello"));
+}
+
+/// Contract 9.
+#[tokio::test]
+async fn a_drain_answers_a_request_in_flight_and_closes_behind_it() {
+    let mut till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    client.write_all(GET_GATED).await.unwrap();
+    till.wait_until_entered().await;
+    till.stop();
+    sleep(Duration::from_millis(100)).await;
+    assert!(TcpStream::connect(till.address).await.is_err(), "the listener is closed");
+    till.gate.send(true).unwrap();
+    let answer = read_until_closed(&mut client).await;
+    assert!(answer.ends_with("gated") && answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+}
+
+/// Contract 9.
+#[tokio::test]
+async fn a_drain_closes_idle_connections_at_once() {
+    let till = Till::open(short_limits()).await;
+    let mut clients = [till.connect_idle().await, till.connect_idle().await];
+    clients[1].write_all(b"\r\n").await.unwrap();
+    let stopped = Instant::now();
+    till.stop();
+    for client in &mut clients {
+        assert_eq!(read_until_closed(client).await, "");
+    }
+    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    assert!(stopped.elapsed() < Duration::from_secs(1), "{:?}", stopped.elapsed());
+}
+
+/// Contract 9: a request has begun with its first byte.
+#[tokio::test]
+async fn a_drain_waits_for_the_rest_of_a_head() {
+    let till = Till::open(Limits { header_timeout: Duration::from_secs(4), ..short_limits() }).await;
+    let mut first = till.connect().await;
+    let mut second = till.connect_idle().await;
+    first.write_all(&GET[..1]).await.unwrap();
+    second.write_all(&GET[..9]).await.unwrap();
+    sleep(Duration::from_millis(50)).await;
+    till.stop();
+    sleep(Duration::from_millis(150)).await;
+    first.write_all(&GET[1..]).await.unwrap();
+    second.write_all(&GET[9..]).await.unwrap();
+    for client in [&mut first, &mut second] {
+        let answer = read_until_closed(client).await;
+        assert!(answer.ends_with("hello") && answer.contains("\r\nconnection: close\r\n"), "{answer}");
+    }
+    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+}
+
+/// Contract 9: also of a pipelined head.
+#[tokio::test]
+async fn a_drain_answers_what_is_pipelined_behind_a_request_in_flight() {
+    let mut till = Till::open(Limits { header_timeout: Duration::from_secs(4), ..short_limits() }).await;
+    let mut together = till.connect().await;
+    together.write_all(&[GET_GATED, GET, &GET[..9]].concat()).await.unwrap();
+    till.wait_until_entered().await;
+    let mut apart = till.connect().await;
+    apart.write_all(GET_GATED).await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    apart.write_all(GET).await.unwrap();
+    till.stop();
+    sleep(Duration::from_millis(100)).await;
+    till.gate.send(true).unwrap();
+    sleep(Duration::from_millis(100)).await;
+    together.write_all(&GET[9..]).await.unwrap();
+    for (client, answers) in [(&mut together, 3), (&mut apart, 2)] {
+        let answer = read_until_closed(client).await;
+        assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), answers, "{answer}");
+        assert_eq!(answer.matches("connection: close").count(), 1, "{answer}");
+        assert!(answer.ends_with("hello"), "{answer}");
+    }
+    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+}
+
+/// Contract 9: a request whose bytes nobody has read yet, on a connection that nobody has accepted
+/// yet or that the event loop has not looked at yet.
+#[tokio::test]
+async fn a_drain_answers_requests_that_still_wait_in_the_kernel() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..20 {
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        std::io::Write::write_all(&mut client, GET).unwrap();
+        waiting.push(client);
+    }
+    let till = Till::open_on(listener, short_limits());
+    till.stop();
+    for client in waiting {
+        client.set_nonblocking(true).unwrap();
+        let answer = read_until_closed(&mut TcpStream::from_std(client).unwrap()).await;
+        assert!(answer.ends_with("hello") && answer.contains("connection: close"), "{answer}");
+    }
+    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+}
+
+/// The same on a keep-alive connection. One thread runs server and test, so the server cannot have
+/// looked at the socket between the write and the signal.
+#[tokio::test]
+async fn a_drain_answers_a_request_that_came_in_the_same_moment() {
+    for _ in 0..20 {
+        let till = Till::open(short_limits()).await;
+        let client = till.connect_idle().await.into_std().unwrap();
+        std::io::Write::write_all(&mut &client, GET).unwrap();
+        till.stop();
+        let answer = read_until_closed(&mut TcpStream::from_std(client).unwrap()).await;
+        assert!(answer.ends_with("hello") && answer.contains("connection: close"), "{answer}");
+        assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    }
+}
+
+/// A client that has just connected is heard, though its first byte comes after the signal.
+#[tokio::test]
+async fn a_drain_listens_to_a_new_connection_for_a_moment() {
+    let till = Till::open(short_limits()).await;
+    let mut client = till.connect().await;
+    till.stop();
+    sleep(Duration::from_millis(20)).await;
+    client.write_all(GET).await.unwrap();
+    assert!(read_until_closed(&mut client).await.ends_with("hello"));
+    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+}
+
+/// Contract 9: under load, every request that was sent before the signal is answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drain_under_load_loses_no_request() {
+    for round in 0..5 {
+        let till = Till::open(short_limits()).await;
+        let (address, stop) = (till.address, till.stop.clone());
+        let clients: Vec<_> =
+            (0..32).map(|_| tokio::spawn(request_until_stopped(address, stop.clone()))).collect();
+        sleep(Duration::from_millis(40 + 7 * round)).await;
+        till.stop();
+        let mut answers = 0;
+        for client in clients {
+            answers += within(client).await.expect("no request is lost");
+        }
+        assert!(answers > 32, "there was load: {answers}");
+        assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    }
+}
+
+/// Sends requests, each tenth on a new connection, until the signal has been given; how many were
+/// answered. Fails when one that was sent before the signal was not.
+async fn request_until_stopped(address: SocketAddr, stop: watch::Sender<bool>) -> usize {
+    let mut answers = 0;
+    while let Ok(mut client) = TcpStream::connect(address).await {
+        for _ in 0..10 {
+            let sent = client.write_all(GET).await.is_ok();
+            let must_be_answered = sent && !*stop.borrow();
+            let mut answer = [0; 15];
+            let answered = within(client.read_exact(&mut answer)).await.is_ok();
+            assert!(answered || !must_be_answered, "request {answers} of this client was lost");
+            if !answered || *stop.borrow() {
+                return answers;
+            }
+            answers += 1;
+            let mut rest = [0; 1024];
+            let _ = within(client.read(&mut rest)).await;
+        }
+    }
+    answers
+}
+
+#[tokio::test]
+async fn a_drain_at_the_cap_serves_the_backlog_as_others_end() {
+    let mut till = Till::open(Limits { connections_max: 1, ..short_limits() }).await;
+    let mut first = till.connect().await;
+    first.write_all(GET_GATED).await.unwrap();
+    till.wait_until_entered().await;
+    let mut second = till.connect().await;
+    second.write_all(GET).await.unwrap();
+    till.stop();
+    sleep(Duration::from_millis(50)).await;
+    till.gate.send(true).unwrap();
+    assert!(read_until_closed(&mut first).await.ends_with("gated"));
+    assert!(read_until_closed(&mut second).await.ends_with("hello"));
+    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+}
+
+/// Contract 9: the deadline holds for a handler that never ends.
+#[tokio::test]
+async fn a_drain_cuts_what_is_left_at_its_deadline_and_counts_it() {
+    let till = Till::open(Limits { drain_timeout: Duration::from_millis(300), ..short_limits() }).await;
+    let mut client = till.connect().await;
+    client.write_all(b"GET /never HTTP/1.1\r\n\r\n").await.unwrap();
+    let _idle = till.connect_idle().await;
+    let stopped = Instant::now();
+    till.stop();
+    assert_eq!(till.drained().await, Drained { connections_cut: 1 });
+    assert!(is_between(stopped.elapsed(), 250, 900), "{:?}", stopped.elapsed());
+    assert_eq!(read_until_closed(&mut client).await, "");
+}
+
+#[tokio::test]
+async fn a_sender_that_is_gone_stops_the_server() {
+    let Till { stop, served, .. } = Till::open(short_limits()).await;
+    drop(stop);
+    assert_eq!(within(served).await.unwrap().unwrap(), Drained { connections_cut: 0 });
+}
+
+#[test]
+fn the_open_files_limit_is_raised_to_the_hard_limit() {
+    let raised = raise_open_files_limit().unwrap();
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    assert_eq!(limit.current, limit.maximum);
+    assert_eq!(raised, limit.maximum.unwrap_or(u64::MAX));
+}
+
+/// Java's HTTP client offers HTTP/2 in its first request.
+#[tokio::test]
+async fn an_offer_to_upgrade_is_passed_over() {
+    let till = Till::open(short_limits()).await;
+    let offer = "HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n";
+    let mut client = till.connect().await;
+    client.write_all(format!("POST /length {offer}Content-Length: 3\r\n\r\nabc").as_bytes()).await.unwrap();
+    assert!(read_answer(&mut client).await.ends_with("\r\n\r\n3"));
+    client.write_all(GET).await.unwrap();
+    assert!(read_answer(&mut client).await.ends_with("hello"), "the connection goes on");
+    let mut client = till.connect().await;
+    client
+        .write_all(format!("POST /refuse {offer}Content-Length: 5000000\r\n\r\n").as_bytes())
+        .await
+        .unwrap();
+    sleep(Duration::from_millis(50)).await;
+    within(client.write_all(&vec![b'a'; 5_000_000])).await.expect("the whole body is taken");
+    assert!(read_until_closed(&mut client).await.ends_with("refused"));
+}

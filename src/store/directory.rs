@@ -1,0 +1,208 @@
+//! Apps and access tokens as the request path sees them: remembered for two seconds, so that a
+//! look-up seldom costs a round trip and what an operator changes still acts within five
+//! seconds on every instance (contract 9).
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::app::{AppLimits, Category};
+use super::{Store, StoreError};
+use crate::domain::ids::AppId;
+use crate::domain::signature::PayKey;
+use crate::secrets::Keyring;
+
+/// How long a look-up is remembered.
+const REMEMBERED_FOR: Duration = Duration::from_secs(2);
+/// How many look-ups are remembered; over that, all are forgotten, which costs only time.
+const REMEMBERED_MAX: usize = 100_000;
+/// Pay keys of an app that can be live at once (contract 3).
+const LIVE_PAY_KEYS: usize = 2;
+/// Retired pay keys that a diagnosis still knows.
+const RETIRED_PAY_KEYS: i64 = 8;
+
+/// An app with all that deciding about its requests takes.
+#[derive(Debug)]
+pub struct App {
+    /// Its id.
+    pub id: AppId,
+    /// General or local life.
+    pub category: Category,
+    /// Permission scopes it holds.
+    pub scopes: Vec<String>,
+    /// Whether it is told why its signature does not match.
+    pub sandbox: bool,
+    /// Whether its reports must name a registered payment pre-order.
+    pub preorder_check: bool,
+    /// Whether the operator has suspended it.
+    pub suspended: bool,
+    /// Its own rate limits.
+    pub limits: AppLimits,
+    /// Keys that sign its exchanges now, newest first.
+    pub live_pay_keys: Vec<PayKey>,
+    /// Keys that rotations have retired.
+    pub retired_pay_keys: Vec<PayKey>,
+    /// Its secret. Never logged: the type around it has no other use for it.
+    pub app_secret: AppSecret,
+    /// Pages of its latest published package.
+    pub pages: Vec<String>,
+}
+
+/// An app secret in the clear.
+pub struct AppSecret(String);
+
+impl AppSecret {
+    /// The text.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for AppSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AppSecret(..)")
+    }
+}
+
+/// What is known of a token of an app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenState {
+    /// It speaks for the app.
+    Valid,
+    /// It did.
+    Expired,
+    /// It is not this app's; whether another's is not told apart.
+    Unknown,
+}
+
+/// What was looked up lately.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    keyring: OnceLock<Keyring>,
+    apps: Remembered<AppId, Arc<App>>,
+    token_expiries: Remembered<(AppId, [u8; 32]), i64>,
+}
+
+impl Directory {
+    pub(super) fn set_keyring(&self, keyring: Keyring) {
+        // A second call comes with the same key: a process has one.
+        let _ = self.keyring.set(keyring);
+    }
+
+    pub(super) fn keyring(&self) -> Result<&Keyring, StoreError> {
+        self.keyring.get().ok_or_else(|| StoreError::Internal("the master key was not loaded".to_owned()))
+    }
+}
+
+#[derive(Debug)]
+struct Remembered<K, V>(Mutex<HashMap<K, (Duration, V)>>);
+
+impl<K, V> Default for Remembered<K, V> {
+    fn default() -> Self {
+        Self(Mutex::new(HashMap::new()))
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
+    fn get(&self, key: &K, now: Duration) -> Option<V> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(key).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
+    }
+
+    fn put(&self, key: K, value: V, now: Duration) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED_MAX {
+            known.clear();
+        }
+        known.insert(key, (now + REMEMBERED_FOR, value));
+    }
+}
+
+impl Store {
+    /// The app with this id, `None` when there is none.
+    ///
+    /// # Errors
+    /// The database is away, or the app's secrets do not open.
+    pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>, StoreError> {
+        let now = self.clock.monotonic();
+        if let Some(app) = self.directory.apps.get(app_id, now) {
+            return Ok(Some(app));
+        }
+        let app = self.load_app(app_id).await?.map(Arc::new);
+        if let Some(app) = &app {
+            self.directory.apps.put(app_id.clone(), Arc::clone(app), now);
+        }
+        Ok(app)
+    }
+
+    /// What is known of a token, given by its hash, for this app.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState, StoreError> {
+        let now = self.clock.monotonic();
+        let key = (app_id.clone(), token_hash);
+        let expiry = match self.directory.token_expiries.get(&key, now) {
+            Some(expiry) => Some(expiry),
+            None => self.load_token_expiry(app_id, &token_hash).await?,
+        };
+        let Some(expiry) = expiry else { return Ok(TokenState::Unknown) };
+        self.directory.token_expiries.put(key, expiry, now);
+        Ok(if self.clock.unix_millis() < expiry { TokenState::Valid } else { TokenState::Expired })
+    }
+
+    async fn load_token_expiry(&self, app_id: &AppId, token_hash: &[u8]) -> Result<Option<i64>, StoreError> {
+        Ok(sqlx::query_scalar!(
+            r#"SELECT (extract(epoch FROM expires_at) * 1000)::bigint AS "millis!"
+               FROM access_tokens WHERE app_id = $1 AND token_hash = $2"#,
+            app_id.as_str(),
+            token_hash
+        )
+        .fetch_optional(&self.pool)
+        .await?)
+    }
+
+    async fn load_app(&self, app_id: &AppId) -> Result<Option<App>, StoreError> {
+        let row = sqlx::query!(
+            r#"SELECT category, scopes, sandbox, preorder_check, suspended_at IS NOT NULL AS "suspended!",
+                      app_secret, exchanges_per_second, reports_per_second, uploads_per_second, tokens_per_second,
+                      (SELECT pages FROM packages WHERE packages.app_id = apps.app_id
+                       ORDER BY published_at DESC, version DESC LIMIT 1) AS pages,
+                      ARRAY(SELECT pay_key FROM pay_keys WHERE pay_keys.app_id = apps.app_id
+                            ORDER BY generation DESC LIMIT $2) AS "pay_keys!"
+               FROM apps WHERE app_id = $1"#,
+            app_id.as_str(),
+            RETIRED_PAY_KEYS
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let keyring = self.directory.keyring()?;
+        let open = |sealed: &[u8]| {
+            keyring.open(app_id, sealed).map_err(|error| StoreError::Internal(error.to_string()))
+        };
+        let mut live_pay_keys =
+            row.pay_keys.iter().map(|sealed| open(sealed).map(PayKey::new)).collect::<Result<Vec<_>, _>>()?;
+        let retired_pay_keys = live_pay_keys.split_off(LIVE_PAY_KEYS.min(live_pay_keys.len()));
+        Ok(Some(App {
+            id: app_id.clone(),
+            category: Category::parse(&row.category).map_err(|_| StoreError::damaged("apps.category"))?,
+            scopes: row.scopes,
+            sandbox: row.sandbox,
+            preorder_check: row.preorder_check,
+            suspended: row.suspended,
+            limits: AppLimits::from_columns(
+                row.exchanges_per_second,
+                row.reports_per_second,
+                row.uploads_per_second,
+                row.tokens_per_second,
+            )?,
+            live_pay_keys,
+            retired_pay_keys,
+            app_secret: AppSecret(open(&row.app_secret)?),
+            pages: row.pages.unwrap_or_default(),
+        }))
+    }
+}

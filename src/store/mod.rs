@@ -1,0 +1,221 @@
+//! The store: balances, idempotency records, orders and images in PostgreSQL. The only home of SQL.
+//!
+//! Two rules keep money safe here. Every transaction goes through [`Store::transaction`], which
+//! runs it in a task that nobody drops: a client that hangs up cannot leave a session half-way
+//! into one. And whole transactions are repeated there, and only there, when the database asks
+//! for it (40001, 40P01).
+
+mod app;
+mod audit;
+mod directory;
+mod error;
+mod exchange;
+mod image;
+mod master_key;
+mod migrate;
+mod order;
+mod token;
+mod wallet;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions as _, PgConnection, PgPool};
+use tokio::sync::Semaphore;
+
+use crate::clock::Clock;
+
+pub use app::{AppLimits, AppSummary, Category, NewApp, NewAppSecrets};
+pub use audit::{AuditFinding, AuditReport};
+pub use directory::{App, TokenState};
+pub use error::StoreError;
+pub use exchange::{ExchangeOutcome, Receipt};
+pub use master_key::MasterKeyRefused;
+pub use order::ReportOutcome;
+pub use wallet::{Credit, CreditOutcome, LedgerLine, Wallet};
+
+/// How often a transaction is repeated before the caller is told that the database is too busy.
+const ATTEMPTS_MAX: u32 = 12;
+/// A session that forgets its transaction is ended by the database after this.
+const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How the store reaches its database.
+#[derive(Debug, Clone)]
+pub struct StoreSettings {
+    /// Connections, opened at the start.
+    pub connections: u32,
+    /// How long a request waits for one.
+    pub acquire_timeout: Duration,
+    /// How long one statement may run.
+    pub statement_timeout: Duration,
+    /// Exchanges that may wait at once.
+    pub exchange_queue_max: usize,
+    /// How long one exchange may wait for its answer.
+    pub exchange_deadline: Duration,
+}
+
+/// Where the database is.
+#[derive(Debug, Clone)]
+pub struct DatabaseAddress(PgConnectOptions);
+
+impl DatabaseAddress {
+    /// The database that a `postgres://` URL names.
+    ///
+    /// # Errors
+    /// A text that is no such URL; its secret parts are not repeated.
+    pub fn from_url(url: &str) -> Result<Self, String> {
+        PgConnectOptions::from_str(url)
+            .map(Self)
+            .map_err(|_| "database.url: expected postgres://user:password@host:port/database".to_owned())
+    }
+
+    /// The private PostgreSQL whose Unix socket is in this folder.
+    #[must_use]
+    pub fn from_socket_dir(folder: &std::path::Path) -> Self {
+        Self(
+            PgConnectOptions::new_without_pgpass()
+                .socket(folder)
+                .username("minitill")
+                .database("postgres")
+                .ssl_mode(sqlx::postgres::PgSslMode::Disable),
+        )
+    }
+}
+
+/// The shared store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: PgPool,
+    clock: Arc<dyn Clock>,
+    settings: Arc<StoreSettings>,
+    directory: Arc<directory::Directory>,
+    exchange_queue: Arc<Semaphore>,
+}
+
+/// The future of one attempt at a transaction.
+type Work<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
+
+impl Store {
+    /// Connects, and checks that the database answers.
+    ///
+    /// # Errors
+    /// The database cannot be reached.
+    pub async fn connect(
+        address: &DatabaseAddress,
+        settings: StoreSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        let options = address.0.clone().application_name("minitill").disable_statement_logging();
+        let statement_timeout = settings.statement_timeout.as_millis();
+        let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
+        let pool = PgPoolOptions::new()
+            // As many as there will ever be, from the start: connections opened under load come in storms.
+            .min_connections(settings.connections)
+            .max_connections(settings.connections)
+            .acquire_timeout(settings.acquire_timeout)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .after_connect(move |connection, _| {
+                Box::pin(async move {
+                    let session = format!(
+                        "SET statement_timeout = {statement_timeout}; \
+                         SET idle_in_transaction_session_timeout = {idle_timeout}; SET timezone = 'UTC'"
+                    );
+                    sqlx::raw_sql(sqlx::AssertSqlSafe(session)).execute(connection).await.map(|_| ())
+                })
+            })
+            // One round trip that finds a dead session, and one that is inside a transaction
+            // nobody knows of: there, the transaction's time is older than the statement's.
+            .before_acquire(|connection, _| {
+                Box::pin(async move {
+                    let clean = sqlx::query_scalar!(r#"SELECT now() = statement_timestamp() AS "clean!""#);
+                    clean.fetch_one(connection).await
+                })
+            })
+            .connect_with(options)
+            .await?;
+        Ok(Self {
+            pool,
+            clock,
+            directory: Arc::new(directory::Directory::default()),
+            exchange_queue: Arc::new(Semaphore::new(settings.exchange_queue_max)),
+            settings: Arc::new(settings),
+        })
+    }
+
+    /// Whether the database answers and holds the schema this program needs; the reason if not.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn readiness(&self) -> Result<Option<String>, StoreError> {
+        Ok(self.pending_migrations().await?.map(|pending| format!("{pending} migrations are not applied")))
+    }
+
+    /// Ends every session.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Runs `work` in one transaction, in a task of its own, and commits what it did when it
+    /// returns `Ok`. The whole is repeated when the database asks for it or `work` says
+    /// [`StoreError::Again`]; `work` must therefore be free of effects outside the database.
+    async fn transaction<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + AsStoreError + Send + 'static,
+        F: for<'c> Fn(&'c mut PgConnection) -> Work<'c, T, E> + Send + Sync + 'static,
+    {
+        let pool = self.pool.clone();
+        let task = tokio::spawn(async move {
+            let mut attempt = 1;
+            loop {
+                let outcome = attempt_transaction(&pool, &work).await;
+                match &outcome {
+                    Err(error) if error.is_again() && attempt < ATTEMPTS_MAX => attempt += 1,
+                    Ok(_) | Err(_) => return outcome,
+                }
+            }
+        });
+        task.await.unwrap_or_else(|fault| {
+            Err(StoreError::Internal(format!("a transaction's task ended: {fault}")).into())
+        })
+    }
+}
+
+/// One attempt. Runs inside a task that is never dropped half-way.
+async fn attempt_transaction<T, E, F>(pool: &PgPool, work: &F) -> Result<T, E>
+where
+    E: From<StoreError>,
+    F: for<'c> Fn(&'c mut PgConnection) -> Work<'c, T, E>,
+{
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that may, inside a task of its own")]
+    let mut transaction = pool.begin().await.map_err(StoreError::from)?;
+    match work(&mut transaction).await {
+        Ok(value) => {
+            transaction.commit().await.map_err(StoreError::from)?;
+            Ok(value)
+        }
+        Err(error) => {
+            // A session that cannot roll back is broken; the pool finds that out by itself.
+            let _ = transaction.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+/// An error of a unit of work that may be one of the store's.
+trait AsStoreError {
+    /// Whether the whole transaction is to be run again.
+    fn is_again(&self) -> bool;
+}
+
+impl AsStoreError for StoreError {
+    fn is_again(&self) -> bool {
+        matches!(self, Self::Again)
+    }
+}

@@ -1,0 +1,97 @@
+//! What every handler shares: settings, clock, store, limits and the fetcher.
+
+use std::num::NonZero;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::domain::exchange::{Reading, TsWindow};
+use crate::domain::image;
+use crate::fetch::{self, Fetcher};
+use crate::rate_limit::RateLimits;
+use crate::store::{Store, StoreSettings};
+
+/// The state of a running server. Cheap to clone.
+#[derive(Clone)]
+pub struct Till(Arc<Shared>);
+
+/// What a [`Till`] shares.
+pub struct Shared {
+    /// Settings.
+    pub config: Config,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The store.
+    pub store: Store,
+    /// Rate limits of this process.
+    pub rate_limits: RateLimits,
+    /// Outbound fetches.
+    pub fetcher: Fetcher,
+    /// Uploads whose bytes are in memory.
+    pub uploads: Arc<Semaphore>,
+    /// Pictures that are being judged.
+    pub decodes: Arc<Semaphore>,
+}
+
+impl std::ops::Deref for Till {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Till {
+    /// A till on this store.
+    #[must_use]
+    pub fn new(config: Config, clock: Arc<dyn Clock>, store: Store) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let decodes = if config.image.decodes_max == 0 { cores } else { config.image.decodes_max };
+        let fetcher = Fetcher::new(fetch::Settings {
+            ports: config.fetch.ports.clone(),
+            connect_timeout: config.fetch.connect_timeout,
+            timeout: config.fetch.timeout,
+            redirects_max: config.fetch.redirects_max,
+            bytes_max: image::BYTES_MAX,
+            url_bytes_max: 2048,
+            concurrent_max: config.fetch.concurrent_max,
+            allow_networks: config.fetch.allow_networks.clone(),
+        });
+        Self(Arc::new(Shared {
+            rate_limits: RateLimits::new(config.limits.clone()),
+            uploads: Arc::new(Semaphore::new(config.image.uploads_max)),
+            decodes: Arc::new(Semaphore::new(decodes)),
+            fetcher,
+            config,
+            clock,
+            store,
+        }))
+    }
+
+    /// How the fields of an exchange that arrives now are read.
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        let settings = &self.config.exchange;
+        Reading {
+            pay_priority_default: settings.pay_priority_default,
+            ts_window: TsWindow { ahead_max: settings.ts_ahead_max, behind_max: settings.ts_behind_max },
+            now_millis: self.clock.unix_millis(),
+        }
+    }
+}
+
+impl Config {
+    /// What the store needs of the settings.
+    #[must_use]
+    pub fn store_settings(&self) -> StoreSettings {
+        StoreSettings {
+            connections: self.database.connections,
+            acquire_timeout: self.database.acquire_timeout,
+            statement_timeout: self.database.statement_timeout,
+            exchange_queue_max: self.exchange.queue_max,
+            exchange_deadline: self.exchange.deadline,
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The database is away (contract 9): 503 in under 3 seconds, in the envelope, with nothing done.
+
+use std::time::{Duration, Instant};
+
+use crate::game::Game;
+use crate::support::{Request, TestTill};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_endpoint_answers_503_quickly_and_recovers_by_itself() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let game = Game::new(&app, "o1", "b1", 10);
+    let name: String =
+        sqlx::query_scalar("SELECT current_database()::text").fetch_one(&till.sql).await.unwrap();
+    till.sql.close().await;
+    // Nobody may connect, and every session is ended: what a database that is away looks like.
+    let admin = sqlx::PgPool::connect(&till.database_url.replace(&name, "postgres")).await.unwrap();
+    let close = format!(
+        "ALTER DATABASE {name} ALLOW_CONNECTIONS false; \
+         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(close)).execute(&admin).await.unwrap();
+    // Once with look-ups remembered, once with them forgotten.
+    for _ in 0..2 {
+        let query = format!("app_id=a1&access_token={}", app.token);
+        let report = Request::post(&format!("/openapi/mp/developer/order/v1/report?{query}")).body(format!(
+            r#"{{"out_biz_order_no":"order1","out_order_no":"order1","open_id":"o1","order_create_time":1700000000000,
+                "order_status":1,"order_path":"pages/order/detail","product_cover_img_id":"{}"}}"#,
+            "0".repeat(48)
+        ));
+        let token = Request::get(&format!(
+            "/oauth2/access_token?app_id=a1&app_secret={}&grant_type=client_credentials",
+            app.secret
+        ));
+        for request in [game.request(), report, token] {
+            let started = Instant::now();
+            let answer = till.send(request).await;
+            assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+            assert_eq!(
+                (answer.status, answer.code(), answer.header("retry-after")),
+                (503, 10_000_500, Some("1")),
+                "{}",
+                answer.body
+            );
+            assert_eq!(answer.message(), "the service is not available now, try again");
+        }
+        till.clock.advance(Duration::from_secs(5));
+    }
+    let health = Request::get("/healthz").send(till.operator_address).await;
+    assert_eq!(health.status, 200);
+    let open = format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(open)).execute(&admin).await.unwrap();
+    let started = Instant::now();
+    while game.send(&till).await.status != 200 {
+        assert!(started.elapsed() < Duration::from_secs(5), "it comes back by itself");
+    }
+    assert_eq!(game.send(&till).await.code(), 1);
+    assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
+    till.assert_audit_clean().await;
+}

@@ -1,0 +1,332 @@
+//! Uploads by file and by URL (spec 4.3 and 4.4, contract 5). What each picture is judged is
+//! tested beside the judge; here it is that every verdict reaches the caller.
+
+use std::net::SocketAddr;
+
+use ipnet::IpNet;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+use crate::support::{Answer, AppKind, PICTURE, Request, TestApp, TestTill, encoded};
+
+const FILE_PART: &str =
+    "content-disposition: form-data; name=\"file\"; filename=\"cover.png\"\r\ncontent-type: image/png";
+const JPEG: &[u8] = include_bytes!("../pictures/baseline.jpg");
+const REFUSED_URL: &str = "url: expected a picture on a public http or https address";
+
+fn by_file(app: &TestApp) -> Request {
+    Request::post(&format!(
+        "/openapi/mp/developer/file/img/uploadWithFile?app_id={}&access_token={}",
+        app.id, app.token
+    ))
+}
+
+fn by_url(query: &str) -> Request {
+    Request::post(&format!("/openapi/mp/developer/file/img/uploadWithUrl?{query}"))
+}
+
+async fn upload(till: &TestTill, app: &TestApp, bytes: &[u8]) -> Answer {
+    till.send(by_file(app).multipart(&[(FILE_PART, bytes)])).await
+}
+
+#[track_caller]
+fn img_id(answer: &Answer) -> String {
+    let id = answer.json()["data"]["imgId"].as_str().unwrap_or_else(|| panic!("{}", answer.body)).to_owned();
+    answer.assert_body(&format!(r#"{{"result":1,"error_msg":"success","data":{{"imgId":"{id}"}}}}"#));
+    assert!(
+        id.len() == 48 && id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)),
+        "{id}"
+    );
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_bytes_of_an_app_are_one_image_and_of_another_app_another() {
+    let till = TestTill::start().await;
+    let (app, other) = (till.app("a1").await, till.app("a2").await);
+    let id = img_id(&upload(&till, &app, PICTURE).await);
+    assert_eq!(img_id(&upload(&till, &app, PICTURE).await), id);
+    // What follows the picture is not kept, and not part of it.
+    assert_eq!(img_id(&upload(&till, &app, &[PICTURE, b"trailing bytes"].concat()).await), id);
+    let jpeg = img_id(&upload(&till, &app, JPEG).await);
+    assert_ne!(jpeg, id);
+    assert_ne!(img_id(&upload(&till, &other, PICTURE).await), id);
+    assert_eq!(till.number("SELECT count(*) FROM images").await, 3);
+    let kept: Vec<u8> = sqlx::query_scalar("SELECT bytes FROM image_bytes WHERE img_id = $1")
+        .bind(&id)
+        .fetch_one(&till.sql)
+        .await
+        .unwrap();
+    assert_eq!(kept, PICTURE);
+    let row = format!(
+        "SELECT count(*) FROM images WHERE img_id = '{id}' AND format = 'png' AND side = 128 AND byte_length = {}",
+        PICTURE.len()
+    );
+    assert_eq!(till.number(&row).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_bytes_at_once_on_two_servers_are_one_image() {
+    let first = TestTill::start().await;
+    let second = TestTill::start_on(first.database_url.clone(), |_| {}).await;
+    let app = first.app("a1").await;
+    let mut tries = tokio::task::JoinSet::new();
+    for index in 0..20 {
+        let request = by_file(&app).multipart(&[(FILE_PART, PICTURE)]);
+        let address = if index % 2 == 0 { first.address } else { second.address };
+        tries.spawn(async move { request.send(address).await });
+    }
+    let ids: std::collections::HashSet<String> = tries.join_all().await.iter().map(img_id).collect();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(first.number("SELECT count(*) FROM image_bytes").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_name_ends_in_png_jpg_or_jpeg_and_without_one_the_bytes_decide() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let head = |name: &str| format!("content-disposition: form-data; name=\"file\"; filename=\"{name}\"");
+    // The bytes decide what it is: a .jpg that is a PNG is fine.
+    for name in ["a.png", "a.PNG", "a.jpg", "a.b.JPEG", ""] {
+        let answer = till.send(by_file(&app).multipart(&[(&head(name), PICTURE)])).await;
+        assert_eq!(answer.code(), 1, "{name}");
+    }
+    let nameless = "content-disposition: form-data; name=\"file\"";
+    assert_eq!(till.send(by_file(&app).multipart(&[(nameless, JPEG)])).await.code(), 1);
+    for name in ["a.gif", "png", "a.png.exe", "a."] {
+        let answer = till.send(by_file(&app).multipart(&[(&head(name), PICTURE)])).await;
+        answer.assert_refused(
+            10_000_200,
+            &format!("file: expected a file name that ends in png, jpg or jpeg, got \"{name}\""),
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_needs_one_part_named_file_and_others_are_skipped() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let note = "content-disposition: form-data; name=\"note\"";
+    let skipped = vec![b'x'; 300_000];
+    let request = by_file(&app).multipart(&[(note, &skipped), (FILE_PART, PICTURE), (note, b"again")]);
+    assert_eq!(till.send(request).await.code(), 1);
+    let twice = by_file(&app).multipart(&[(FILE_PART, PICTURE), (FILE_PART, PICTURE)]);
+    till.send(twice).await.assert_refused(10_000_200, "file: expected once, given twice");
+    let none = by_file(&app).multipart(&[(note, PICTURE)]);
+    till.send(none).await.assert_refused(10_000_200, "file is missing");
+    let message = "content type: expected multipart/form-data with a boundary";
+    till.send(by_file(&app).body(PICTURE)).await.assert_refused(10_000_200, message);
+    for content_type in ["application/json", "multipart/form-data", "image/png"] {
+        let request = by_file(&app).header("content-type", content_type).body(PICTURE);
+        till.send(request).await.assert_refused(10_000_200, message);
+    }
+    let cut = by_file(&app)
+        .header("content-type", "multipart/form-data; boundary=b")
+        .body([format!("--b\r\n{FILE_PART}\r\n\r\n").as_bytes(), PICTURE].concat());
+    let answer = till.send(cut).await;
+    assert_eq!(answer.code(), 10_000_200);
+    assert!(answer.message().starts_with("body: expected a complete multipart body"), "{}", answer.body);
+    assert_eq!(till.number("SELECT count(*) FROM images").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_mebibytes_are_accepted_one_byte_more_is_refused_and_endless_parts_are_413() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let padded = |length: usize| [PICTURE, &vec![0; length - PICTURE.len()]].concat();
+    img_id(&upload(&till, &app, &padded(10_485_760)).await);
+    let message = "file: the picture is 10485761 bytes long; at most 10485760 are accepted";
+    let over = upload(&till, &app, &padded(10_485_761)).await;
+    assert_eq!((over.status, over.code()), (200, 10_000_200), "{}", over.body);
+    assert!(over.message().starts_with("file: the picture is "), "{message}");
+    let note = "content-disposition: form-data; name=\"note\"";
+    let endless =
+        till.send(by_file(&app).multipart(&[(note, &vec![0; 12_000_000]), (FILE_PART, PICTURE)])).await;
+    assert_eq!((endless.status, endless.code()), (413, 10_000_200));
+    assert_eq!(endless.message(), "body: expected at most 11010048 bytes");
+    assert_eq!(till.number("SELECT count(*) FROM images").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_that_is_not_acceptable_is_refused_with_the_reason() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let mut corrupt = PICTURE.to_vec();
+    corrupt[60] ^= 1;
+    let arithmetic: &[u8] = include_bytes!("../pictures/arithmetic.jpg");
+    for (bytes, reason) in [
+        (&b""[..], "file: the picture is empty"),
+        (b"GIF89a", "file: the picture is neither a PNG nor a JPEG"),
+        (&PICTURE[..PICTURE.len() / 2], "file: the PNG is cut"),
+        (&JPEG[..JPEG.len() - 20], "file: the JPEG is cut"),
+        (&corrupt, "file: the PNG is corrupt"),
+        (arithmetic, "file: the JPEG is "),
+    ] {
+        let answer = upload(&till, &app, bytes).await;
+        assert_eq!((answer.status, answer.code()), (200, 10_000_200), "{}", answer.body);
+        assert!(answer.message().starts_with(reason), "{}", answer.body);
+    }
+    assert_eq!(till.number("SELECT count(*) FROM images").await, 0);
+    assert_eq!(till.number("SELECT count(*) FROM image_bytes").await, 0);
+}
+
+/// A web server that answers every request with these bytes as a picture.
+async fn origin(bytes: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = vec![0; 4096];
+            let length = stream.read(&mut head).await.unwrap_or_default();
+            // The target must arrive whole: the query is part of it.
+            let found = String::from_utf8_lossy(&head[..length]).starts_with("GET /cover.png?size=1&v=2 ");
+            let status = if found { "200 OK" } else { "404 Not Found" };
+            let answer =
+                format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", bytes.len());
+            let _ = stream.write_all(answer.as_bytes()).await;
+            let _ = stream.write_all(bytes).await;
+        }
+    });
+    address
+}
+
+async fn till_that_may_fetch(address: SocketAddr) -> TestTill {
+    TestTill::start_with(|config| {
+        config.fetch.allow_networks = vec!["127.0.0.0/8".parse::<IpNet>().unwrap()];
+        config.fetch.ports = vec![address.port()];
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_url_is_taken_from_the_query_else_a_form_else_json() {
+    let address = origin(PICTURE).await;
+    let till = till_that_may_fetch(address).await;
+    let app = till.app("a1").await;
+    let url = format!("http://{address}/cover.png?size=1&v=2");
+    let (id, token, quoted) = (app.id.as_str(), app.token.as_str(), encoded(&url));
+    let credentials = format!("app_id={id}&access_token={token}");
+    let json = format!(r#"{{"app_id":"{id}","access_token":"{token}","url":"{url}"}}"#);
+    let requests = [
+        by_url(&format!("{credentials}&url={quoted}")),
+        by_url(&format!("url={quoted}&{credentials}")),
+        // Real clients write the URL as it is, last, and send an empty body of some kind.
+        by_url(&format!("{credentials}&url={url}")),
+        by_url(&format!("{credentials}&url={url}")).header("content-type", "application/json").body("{}"),
+        by_url(&format!("{credentials}&url={url}")).header("content-type", "application/json").body("[]"),
+        by_url(&format!("{credentials}&url={quoted}"))
+            .header("content-type", "application/x-www-form-urlencoded"),
+        by_url("").body(format!("{credentials}&url={quoted}")),
+        by_url(&credentials).body(format!("url={quoted}")),
+        by_url(&format!("app_id={id}")).body(format!("access_token={token}&url={quoted}")),
+        by_url("").header("content-type", "application/json").body(json.clone()),
+        by_url("").body(json),
+        by_url(&format!("{credentials}&url=")).body(format!(r#"{{"url":"{url}"}}"#)),
+    ];
+    let mut ids = std::collections::HashSet::new();
+    for request in requests {
+        ids.insert(img_id(&till.send(request).await));
+    }
+    // The same bytes by file are the same image: there is one acceptance path.
+    ids.insert(img_id(&upload(&till, &app, PICTURE).await));
+    assert_eq!(ids.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_absent_url_is_10000200_and_credentials_come_first() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let credentials = format!("app_id={}&access_token={}", app.id, app.token);
+    for request in [
+        by_url(&credentials),
+        by_url(&format!("{credentials}&url=")),
+        by_url(&credentials).body("{}"),
+        by_url(&credentials).body("[]"),
+        by_url(&credentials).body(r#"{"url":null}"#),
+    ] {
+        till.send(request).await.assert_refused(10_000_200, "url is missing");
+    }
+    till.send(by_url("url=http://a.example/x")).await.assert_refused(100_200_102, "app_id is missing");
+    till.send(by_url("app_id=a1&url=http://a.example/x"))
+        .await
+        .assert_refused(100_200_102, "access_token is missing");
+    let twice = by_url(&format!("{credentials}&x=1&x=2&url=http%3A%2F%2Fa"));
+    till.send(twice).await.assert_refused(10_000_200, "x: expected once, given twice");
+    let not_text = by_url(&credentials).body(r#"{"url":["http://a.example/"]}"#);
+    till.send(not_text).await.assert_refused(10_000_200, "url: expected text, got an array");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_refusal_and_every_failure_to_fetch_has_one_text() {
+    let address = origin(PICTURE).await;
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let open = till_that_may_fetch(address).await;
+    let open_app = open.app("a1").await;
+    let closed_port = format!("http://{address}/cover.png?size=1&v=2");
+    for url in [
+        closed_port.as_str(),
+        "http://127.0.0.1/",
+        "http://localhost/",
+        "http://[::1]/",
+        "http://2130706433/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://10.0.0.1/",
+        "ftp://a.example/x.png",
+        "http://user@a.example/",
+        "http://name.invalid/",
+        "not a url",
+    ] {
+        let request = by_url(&format!("app_id=a1&access_token={}&url={}", app.token, encoded(url)));
+        till.send(request).await.assert_refused(10_000_419, REFUSED_URL);
+    }
+    // Not there, as seen by one who may fetch from here.
+    let request =
+        by_url(&format!("app_id=a1&access_token={}&url=http://{address}/other.png", open_app.token));
+    open.send(request).await.assert_refused(10_000_419, REFUSED_URL);
+    assert_eq!(till.number("SELECT count(*) FROM images").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fetched_picture_that_is_not_acceptable_is_answered_as_an_upload_would_be() {
+    let address = origin(b"GIF89a").await;
+    let till = till_that_may_fetch(address).await;
+    let app = till.app("a1").await;
+    let url = format!("http://{address}/cover.png?size=1&v=2");
+    let answer = till.send(by_url(&format!("app_id=a1&access_token={}&url={url}", app.token))).await;
+    assert_eq!(answer.body, upload(&till, &app, b"GIF89a").await.body);
+    assert_eq!(answer.code(), 10_000_200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demonstrations_picture_is_fetched_for_sandbox_apps_only() {
+    let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = operator.local_addr().unwrap();
+    drop(operator);
+    let till = TestTill::start_with(|config| config.ops.listen = address).await;
+    // The test's own operator listener is elsewhere: bring one to the address of the settings.
+    let listener = TcpListener::bind(address).await.unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = vec![0; 4096];
+            let _ = stream.read(&mut head).await;
+            let answer =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", PICTURE.len());
+            let _ = stream.write_all(answer.as_bytes()).await;
+            let _ = stream.write_all(PICTURE).await;
+        }
+    });
+    let sandbox = till.app_like("a1", AppKind { sandbox: true, ..AppKind::default() }).await;
+    let live = till.app("a2").await;
+    let ask = |app: &TestApp, url: &str| {
+        by_url(&format!("app_id={}&access_token={}&url={}", app.id, app.token, encoded(url)))
+    };
+    let url = format!("http://{address}/demo/cover.png");
+    img_id(&till.send(ask(&sandbox, &url)).await);
+    till.send(ask(&live, &url)).await.assert_refused(10_000_419, REFUSED_URL);
+    for other in
+        [format!("{url}?"), format!("http://{address}/readyz"), format!("http://{address}/demo/../readyz")]
+    {
+        till.send(ask(&sandbox, &other)).await.assert_refused(10_000_419, REFUSED_URL);
+    }
+}

@@ -1,0 +1,76 @@
+//! A walk over the route table: each route refuses strangers and wrong methods (style of the
+//! house: a route without an authentication case fails here).
+
+use minitill::error::Envelope;
+use minitill::router::{Authentication, ROUTES, Route};
+
+use crate::game::Game;
+use crate::support::{Request, TestTill};
+
+/// A path of the route.
+fn path(route: &Route) -> String {
+    route.path.replace("{payment_segment}", "kpay")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_refuses_a_stranger() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    for route in &ROUTES {
+        let path = path(route);
+        let (without, wrong, code) = match route.authentication {
+            Authentication::SignedForm => {
+                let game = Game::new(&app, "o1", "b1", 1);
+                let wrong = game.clone().with("access_token", "wrong").request();
+                (game.without("access_token").request(), wrong, 100_200_102)
+            }
+            Authentication::QueryToken | Authentication::QueryOrBodyToken => {
+                let wrong = Request::post(&format!("{path}?app_id=a1&access_token=wrong"));
+                (Request::post(&path), wrong, 100_200_102)
+            }
+            Authentication::AppSecret => {
+                let query = format!("{path}?app_id=a1&app_secret=wrong&grant_type=client_credentials");
+                let code = till.send(Request::get(&path)).await.code();
+                assert_eq!(code, 100_200_100);
+                (Request::get(&query), Request::get(&query.replace("a1", "a2")), 100_200_101)
+            }
+        };
+        for request in [without, wrong] {
+            let answer = till.send(request).await;
+            assert_eq!((answer.status, answer.code()), (200, code), "{path}: {}", answer.body);
+        }
+    }
+    assert_eq!(till.purses(&app, "o1").await, (0, 100, 1));
+    for table in ["orders", "images", "exchanges"] {
+        assert_eq!(till.number(&format!("SELECT count(*) FROM {table}")).await, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_answers_a_wrong_method_with_405_and_allow() {
+    let till = TestTill::start().await;
+    for route in &ROUTES {
+        for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"] {
+            if route.methods.contains(&method) {
+                continue;
+            }
+            let answer = till.send(Request::new(method, &path(route))).await;
+            assert_eq!(answer.status, 405, "{method} {}", route.path);
+            assert_eq!(
+                answer.header("allow"),
+                Some(route.methods.join(", ").as_str()),
+                "{method} {}",
+                route.path
+            );
+            let message = format!("method: expected {}", route.methods.join(" or "));
+            let body = match route.envelope {
+                Envelope::Exchange => format!(r#"{{"code":10000200,"msg":"{message}"}}"#),
+                Envelope::Open => format!(r#"{{"result":10000200,"error_msg":"{message}"}}"#),
+            };
+            if method != "HEAD" {
+                assert_eq!(answer.body, body);
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! One throw-away PostgreSQL for a whole test run, without any set-up: whoever needs it first starts it, every test
+//! and every process of the run uses it, and a keeper ends it when the runner is gone, however that ended.
+//!
+//! Each test has a database of its own, copied in some milliseconds from one that was migrated once.
+
+use std::env;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use minitill::postgres::{Programs, USER};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use tokio::sync::OnceCell;
+use tokio::time::sleep;
+
+const TEMPLATE: &str = "template_minitill";
+
+/// A database is some 8 MB; memory is used only where there is plenty.
+const SHARED_MEMORY_BYTES_MIN: u64 = 3 * 1024 * 1024 * 1024;
+
+const START_WITHIN: Duration = Duration::from_secs(60);
+
+/// Waits while the runner lives: its process id may be given to another program, its start time may not.
+/// Arguments: the folder of the programs, the folder of the cluster, the runner's process id and start time.
+const KEEPER: &str = r#"
+trap '' INT HUP TERM
+alive() {
+    if [ ! -d /proc/self ]; then kill -0 "$1" 2>/dev/null; return; fi
+    { read -r stat < "/proc/$1/stat"; } 2>/dev/null || return 1
+    wanted=$2
+    set -- ${stat##*) }
+    case $1 in Z|X) return 1 ;; esac
+    [ "${20}" = "$wanted" ]
+}
+"$1/initdb" -D "$2/data" --username=minitill --encoding=UTF8 --locale=C --auth-local=trust --auth-host=reject \
+    --no-sync --no-instructions || exit 1
+"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c port=5432 -c max_connections=500 -c shared_buffers=64MB \
+    -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 \
+    -c min_wal_size=80MB -c max_wal_size=256MB -c autovacuum=off -c jit=off -c dynamic_shared_memory_type=mmap &
+postgres=$!
+while alive "$3" "$4"; do
+    kill -0 $postgres 2>/dev/null || break
+    sleep 0.2
+done
+kill -QUIT $postgres
+wait $postgres
+rm -rf "$2"
+"#;
+
+/// A database of one test's own.
+#[derive(Debug)]
+pub(crate) struct Database {
+    /// Its name.
+    pub(crate) name: String,
+    /// How to reach it, as `DATABASE_URL` takes it.
+    pub(crate) url: String,
+}
+
+/// The folder of the socket of the run's PostgreSQL, which is started if it does not run yet.
+pub(crate) async fn socket_dir() -> PathBuf {
+    static STARTED: OnceCell<PathBuf> = OnceCell::const_new();
+    STARTED.get_or_init(start).await.clone()
+}
+
+/// Makes a database like the one that `migrate` fills; that is called for the first database of the run only, with the
+/// URL of an empty one, and must close its connections.
+pub(crate) async fn create(migrate: impl AsyncFnOnce(&str)) -> Database {
+    static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let folder = socket_dir().await;
+    TEMPLATE_MADE.get_or_init(|| make_template(&folder, migrate)).await;
+    let name = format!("test_{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+    let mut connection = connect(&folder).await.expect("PostgreSQL runs as long as the runner does");
+    // Before version 15 every copy is made that way.
+    let strategy = if connection.server_version_num().is_some_and(|version| version >= 150_000) {
+        " STRATEGY FILE_COPY"
+    } else {
+        ""
+    };
+    run(&mut connection, format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}{strategy}")).await;
+    connection.close().await.expect("an idle connection closes");
+    Database { url: url(&folder, &name), name }
+}
+
+async fn start() -> PathBuf {
+    let folder = folder_of_run();
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => panic!("{}: {error}", folder.display()),
+        Ok(()) | Err(_) => {}
+    }
+    let _lock = lock(&folder).await;
+    let ready = folder.join("ready");
+    if ready.exists() {
+        return folder;
+    }
+    let mut keeper = start_keeper(&folder);
+    let started = Instant::now();
+    let connection = loop {
+        match connect(&folder).await {
+            Ok(connection) => break connection,
+            Err(error) => {
+                let ended = keeper.try_wait().expect("the keeper is our child");
+                assert!(
+                    ended.is_none() && started.elapsed() < START_WITHIN,
+                    "no PostgreSQL to test with: {error}; {}",
+                    fs::read_to_string(folder.join("log")).unwrap_or_default()
+                );
+                sleep(Duration::from_millis(10)).await;
+            }
+        }
+    };
+    connection.close().await.expect("an idle connection closes");
+    File::create(ready).expect("the folder is ours");
+    folder
+}
+
+/// Whoever must outlive the cluster: `cargo` or nextest, or this process when it was started by hand.
+fn runner() -> u32 {
+    let started_by_runner = env::var_os("NEXTEST_RUN_ID").is_some() || env::var_os("CARGO").is_some();
+    match rustix::process::getppid() {
+        Some(parent) if started_by_runner => parent.as_raw_pid().unsigned_abs(),
+        Some(_) | None => std::process::id(),
+    }
+}
+
+/// When a process was started, in the system's ticks; 0 where the system does not tell it in /proc.
+fn start_time(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, in parentheses, may hold anything.
+    let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    after_name.split(' ').nth(19).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+}
+
+/// The same for all processes of a run, in memory where there is room.
+fn folder_of_run() -> PathBuf {
+    let runner = runner();
+    let name = format!("minitill-test-{runner}-{}", start_time(runner));
+    let in_memory = Path::new("/dev/shm").join(&name);
+    let on_disk = env::temp_dir().join(&name);
+    let room = rustix::fs::statvfs("/dev/shm").map_or(0, |memory| memory.f_bavail * memory.f_frsize);
+    if in_memory.exists() || (room >= SHARED_MEMORY_BYTES_MIN && !on_disk.exists()) {
+        in_memory
+    } else {
+        on_disk
+    }
+}
+
+/// All processes of a run meet here; released when it is dropped.
+async fn lock(folder: &Path) -> File {
+    let lock = File::options().create(true).truncate(false).write(true).open(folder.join("lock"));
+    let lock = lock.expect("the folder is ours");
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return lock,
+            Err(TryLockError::WouldBlock) => sleep(Duration::from_millis(10)).await,
+            Err(TryLockError::Error(error)) => panic!("cannot lock {}: {error}", folder.display()),
+        }
+    }
+}
+
+fn start_keeper(folder: &Path) -> Child {
+    let programs = Programs::find(None).unwrap_or_else(|error| panic!("{error}"));
+    let postgres = programs.path("postgres");
+    let programs = postgres.parent().expect("the program lies in a folder");
+    let runner = runner();
+    let log = File::create(folder.join("log")).expect("the folder is ours");
+    let mut keeper = Command::new("/bin/sh");
+    keeper.args(["-c", KEEPER, "minitill-test-keeper"]).arg(programs).arg(folder);
+    keeper.arg(runner.to_string()).arg(start_time(runner).to_string());
+    keeper.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").env("TZ", "UTC").current_dir("/");
+    // Nothing of the runner's is inherited, or the runner would wait for it; and Ctrl-C is not for the keeper.
+    keeper.stdin(Stdio::null()).stdout(log.try_clone().expect("a file can be shared")).stderr(log);
+    keeper.process_group(0);
+    if rustix::process::geteuid().is_root() {
+        // PostgreSQL does not run as root.
+        let (uid, gid) = unprivileged_user();
+        chown(folder, Some(uid), Some(gid)).expect("root may give folders away");
+        keeper.uid(uid).gid(gid);
+    }
+    keeper.spawn().expect("every system has /bin/sh")
+}
+
+fn unprivileged_user() -> (u32, u32) {
+    let passwd = fs::read_to_string("/etc/passwd").expect("users are listed");
+    let find = |name: &str| {
+        let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+        let mut numbers = line.split(':').skip(2).map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    };
+    find("postgres").or_else(|| find("nobody")).expect("there is an ordinary user to run PostgreSQL as")
+}
+
+async fn make_template(folder: &Path, migrate: impl AsyncFnOnce(&str)) {
+    let _lock = lock(folder).await;
+    let made = folder.join("template");
+    if made.exists() {
+        return;
+    }
+    let mut connection = connect(folder).await.expect("PostgreSQL was started");
+    // Another process of the run may have failed half-way.
+    run(&mut connection, format!("DROP DATABASE IF EXISTS {TEMPLATE} WITH (FORCE)")).await;
+    run(&mut connection, format!("CREATE DATABASE {TEMPLATE}")).await;
+    migrate(&url(folder, TEMPLATE)).await;
+    // Nobody may be connected to what is copied.
+    run(&mut connection, format!("ALTER DATABASE {TEMPLATE} WITH ALLOW_CONNECTIONS false")).await;
+    let others =
+        format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{TEMPLATE}'");
+    run(&mut connection, others).await;
+    connection.close().await.expect("an idle connection closes");
+    File::create(made).expect("the folder is ours");
+}
+
+async fn connect(folder: &Path) -> Result<PgConnection, sqlx::Error> {
+    let options = PgConnectOptions::new_without_pgpass().socket(folder).port(5432).username(USER);
+    options.database("postgres").ssl_mode(PgSslMode::Disable).disable_statement_logging().connect().await
+}
+
+async fn run(connection: &mut PgConnection, sql: String) {
+    let done = sqlx::raw_sql(AssertSqlSafe(sql.clone())).execute(connection).await;
+    if let Err(error) = done {
+        panic!("{sql}: {error}");
+    }
+}
+
+fn url(folder: &Path, database: &str) -> String {
+    let host: String = form_urlencoded::byte_serialize(folder.as_os_str().as_encoded_bytes()).collect();
+    format!("postgres://{USER}@localhost:5432/{database}?host={host}&sslmode=disable")
+}

@@ -1,0 +1,254 @@
+//! A till of its own for each test: its own database, its own clock, a real socket.
+
+pub(crate) mod cluster;
+mod http;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use minitill::clock::{Clock, SystemClock};
+use minitill::config::Config;
+use minitill::domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use minitill::router::Route;
+use minitill::secrets::Keyring;
+use minitill::store::{Category, Credit, DatabaseAddress, NewApp, Store};
+use minitill::till::Till;
+use minitill::{ops, router, server};
+use sqlx::PgPool;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+pub(crate) use http::{Answer, Request, raw};
+
+/// The test clock stands still here until a test moves it.
+pub(crate) const NOW: i64 = 1_800_000_000_000;
+/// Master key of all tests.
+pub(crate) const MASTER_KEY: &str = "11111111111111111111111111111111111111111111111111111111111111ff";
+/// The page that test apps publish.
+pub(crate) const PAGE: &str = "pages/order/detail";
+/// A path of tests alone, whose handler panics.
+pub(crate) const PANICKING_PATH: &str = "/panics";
+/// A picture that is accepted.
+pub(crate) const PICTURE: &[u8] = include_bytes!("../../../src/ops/demo-cover.png");
+
+/// A clock that moves when it is told to.
+#[derive(Debug)]
+pub(crate) struct ManualClock {
+    unix_millis: AtomicI64,
+    monotonic: Mutex<Duration>,
+}
+
+impl ManualClock {
+    pub(crate) fn advance(&self, by: Duration) {
+        self.unix_millis.fetch_add(by.as_millis().try_into().unwrap(), Ordering::SeqCst);
+        *self.monotonic.lock().unwrap() += by;
+    }
+}
+
+impl Clock for ManualClock {
+    fn unix_millis(&self) -> i64 {
+        self.unix_millis.load(Ordering::SeqCst)
+    }
+
+    fn monotonic(&self) -> Duration {
+        *self.monotonic.lock().unwrap()
+    }
+}
+
+/// A running server with everything a test wants to look at.
+pub(crate) struct TestTill {
+    pub(crate) address: SocketAddr,
+    pub(crate) operator_address: SocketAddr,
+    pub(crate) store: Store,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) sql: PgPool,
+    pub(crate) database_url: String,
+    stop: watch::Sender<bool>,
+}
+
+/// An app as its developer knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct TestApp {
+    pub(crate) id: AppId,
+    pub(crate) secret: String,
+    pub(crate) pay_key: String,
+    pub(crate) token: String,
+}
+
+/// What a test app is like; the default has every right.
+pub(crate) struct AppKind {
+    pub(crate) category: Category,
+    pub(crate) scopes: &'static [&'static str],
+    pub(crate) sandbox: bool,
+    pub(crate) preorder_check: bool,
+}
+
+impl Default for AppKind {
+    fn default() -> Self {
+        Self { category: Category::General, scopes: &["epay"], sandbox: false, preorder_check: false }
+    }
+}
+
+/// The settings of tests: the defaults, without rate limits.
+pub(crate) fn test_config() -> Config {
+    let variables = [
+        ("MINITILL_DATABASE__CONNECTIONS", "4"),
+        ("MINITILL_LIMITS__REPORTS_PER_SECOND", "0"),
+        ("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0"),
+        ("MINITILL_LIMITS__TOKENS_PER_SECOND", "0"),
+    ];
+    let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Config::load(None, variables).unwrap()
+}
+
+/// A database that holds the schema and nothing else.
+pub(crate) async fn fresh_database() -> cluster::Database {
+    cluster::create(async |url| {
+        let address = DatabaseAddress::from_url(url).unwrap();
+        let store = Store::connect(&address, test_config().store_settings(), Arc::new(SystemClock::new()))
+            .await
+            .unwrap();
+        store.migrate().await.unwrap();
+        store.close().await;
+    })
+    .await
+}
+
+impl TestTill {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_on(fresh_database().await.url, change).await
+    }
+
+    /// A server on a database that may have others.
+    pub(crate) async fn start_on(database_url: String, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = test_config();
+        change(&mut config);
+        let clock = Arc::new(ManualClock {
+            unix_millis: AtomicI64::new(NOW),
+            monotonic: Mutex::new(Duration::from_secs(1000)),
+        });
+        let address = DatabaseAddress::from_url(&database_url).unwrap();
+        let store = Store::connect(&address, config.store_settings(), clock.clone()).await.unwrap();
+        store.unlock(&Keyring::parse(MASTER_KEY, "tests").unwrap()).await.unwrap();
+        let sql = PgPool::connect_lazy(&database_url).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let limits = server::Limits {
+            header_bytes_max: config.http.header_bytes_max,
+            header_timeout: config.http.header_timeout,
+            keep_alive_timeout: config.http.keep_alive_timeout,
+            write_timeout: config.http.write_timeout,
+            connections_max: config.http.connections_max,
+            drain_timeout: config.http.drain_timeout,
+        };
+        let till = Till::new(config, clock.clone(), store.clone());
+        let (stop, stopped) = watch::channel(false);
+        let routes = with_panicking_route();
+        tokio::spawn(server::serve(
+            listener,
+            router::with_routes(till.clone(), &routes),
+            limits,
+            stopped.clone(),
+        ));
+        let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let operator_address = operator.local_addr().unwrap();
+        tokio::spawn(server::serve(operator, ops::operator(till), limits, stopped));
+        Self { address, operator_address, store, clock, sql, database_url, stop }
+    }
+
+    /// An app with every right, a page and a token.
+    pub(crate) async fn app(&self, id: &str) -> TestApp {
+        self.app_like(id, AppKind::default()).await
+    }
+
+    pub(crate) async fn app_like(&self, id: &str, kind: AppKind) -> TestApp {
+        let id = AppId::parse(id).unwrap();
+        let new = NewApp {
+            id: id.clone(),
+            name: String::new(),
+            category: kind.category,
+            scopes: kind.scopes.iter().map(ToString::to_string).collect(),
+            sandbox: kind.sandbox,
+            preorder_check: kind.preorder_check,
+        };
+        let secrets = self.store.create_app(new).await.unwrap().expect("the id is new");
+        let version = PackageVersion::parse("1").unwrap();
+        self.store.publish(&id, &version, &[PagePath::parse(PAGE).unwrap()]).await.unwrap();
+        let (token, _) = self.store.issue_token(&id, Duration::from_secs(172_800)).await.unwrap().unwrap();
+        TestApp { id, secret: secrets.app_secret, pay_key: secrets.pay_key, token }
+    }
+
+    /// Makes a player with this much in both purses.
+    pub(crate) async fn player(&self, app: &TestApp, open_id: &str, free: i64, charge: i64) {
+        let open_id = OpenId::parse(open_id).unwrap();
+        let reference = CreditRef::parse(&format!("start-{open_id}")).unwrap();
+        let credit = Credit { open_id, free, charge, reference, note: String::new() };
+        self.store.credit(&app.id, credit).await.unwrap();
+    }
+
+    /// A picture of the app.
+    pub(crate) async fn image(&self, app: &TestApp) -> ImgId {
+        let picture = minitill::domain::image::inspect(PICTURE).unwrap();
+        self.store.keep_image(&app.id, picture, PICTURE.into()).await.unwrap()
+    }
+
+    /// Gifted, charged, number of ledger entries.
+    pub(crate) async fn purses(&self, app: &TestApp, open_id: &str) -> (i64, i64, i64) {
+        let wallet = self.store.wallet(&app.id, &OpenId::parse(open_id).unwrap()).await.unwrap().unwrap();
+        (wallet.free_balance, wallet.charge_balance, wallet.entries)
+    }
+
+    /// One number that a statement gives.
+    pub(crate) async fn number(&self, statement: &str) -> i64 {
+        sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(&self.sql).await.unwrap()
+    }
+
+    /// Runs statements by hand, as an operator with psql would.
+    pub(crate) async fn execute(&self, statements: &str) {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&self.sql).await.unwrap();
+    }
+
+    pub(crate) async fn send(&self, request: Request) -> Answer {
+        request.send(self.address).await
+    }
+
+    /// Nothing in the books differs.
+    pub(crate) async fn assert_audit_clean(&self) {
+        let report = self.store.audit().await.unwrap();
+        assert!(report.clean, "{report:?}");
+    }
+
+    /// Tells the server to stop.
+    pub(crate) fn stop(&self) {
+        let _ = self.stop.send(true);
+    }
+}
+
+/// The route table, and one route more whose handler panics.
+fn with_panicking_route() -> Vec<Route> {
+    let mut routes = router::ROUTES.to_vec();
+    routes.push(Route {
+        path: PANICKING_PATH,
+        handler: || {
+            axum::routing::on(axum::routing::MethodFilter::POST, async || -> () { panic!("a secret detail") })
+        },
+        ..router::ROUTES[0]
+    });
+    routes
+}
+
+/// Percent-encodes as a query or a form needs it.
+pub(crate) fn encoded(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+/// The fields of a form, percent-encoded and joined.
+pub(crate) fn form(fields: &[(&str, &str)]) -> String {
+    fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
+}
