@@ -2,7 +2,7 @@
 //! (contract 9). Unknown settings are refused by name; secrets are not printed.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -46,6 +46,19 @@ pub struct Config {
 )]
 pub struct Listener {
     pub listen: SocketAddr,
+}
+
+impl Listener {
+    /// The listener as this machine reaches it.
+    #[must_use]
+    pub fn reachable(&self) -> SocketAddr {
+        let ip = match self.listen.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        SocketAddr::new(ip, self.listen.port())
+    }
 }
 
 /// `[http]`.
@@ -372,7 +385,7 @@ mod tests {
         assert_eq!(config.http.body_timeout, Duration::from_secs(30));
         assert_eq!(config.http.connections_max, 10_000);
         assert_eq!(config.exchange.queue_max, 10_000);
-        assert_eq!(config.exchange.ts_behind_max, Duration::from_secs(48 * 3600));
+        assert_eq!(config.exchange.ts_behind_max, Duration::from_hours(48));
         assert_eq!(config.limits.reports_per_second, 2000);
         assert_eq!(config.fetch.ports, [80, 443]);
         assert_eq!(config.database.url.get(), None);

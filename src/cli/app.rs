@@ -265,7 +265,7 @@ async fn limit(context: &Context, store: &Store, arguments: &LimitArguments) -> 
 }
 
 fn once(pairs: &[(&str, String)]) -> String {
-    format!("{}Keep this now: it is not shown again.", lines(pairs))
+    format!("{}\nKeep this now: it is not shown again.", lines(pairs))
 }
 
 fn app_table(apps: &[AppSummary]) -> String {

@@ -84,16 +84,13 @@ async fn finish(opened: Opened, prepared: Result<(), Failure>) -> Result<Opened,
 
 async fn open(context: &Context, role: Role, settings: StoreSettings) -> Result<Opened, Failure> {
     let database = &context.config.database;
-    let (address, folder, cluster) = match database.url.get() {
-        Some(url) => {
-            let address = DatabaseAddress::from_url(url).map_err(Failure)?;
-            (address, absolute(&database.data_dir)?, None)
-        }
-        None => {
-            let cluster = open_cluster(database.data_dir.clone(), role).await?;
-            let address = DatabaseAddress::from_socket_dir(cluster.socket_dir());
-            (address, cluster.folder().to_owned(), Some(cluster))
-        }
+    let (address, folder, cluster) = if let Some(url) = database.url.get() {
+        let address = DatabaseAddress::from_url(url).map_err(Failure)?;
+        (address, absolute(&database.data_dir)?, None)
+    } else {
+        let cluster = open_cluster(database.data_dir.clone(), role).await?;
+        let address = DatabaseAddress::from_socket_dir(cluster.socket_dir());
+        (address, cluster.folder().to_owned(), Some(cluster))
     };
     match connect(context, &address, settings).await {
         Ok(store) => Ok(Opened { store, folder, cluster }),

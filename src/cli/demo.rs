@@ -1,7 +1,6 @@
 //! `minitill demo`: a sandbox app with everything the four endpoints need, and curl commands.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -56,17 +55,16 @@ pub(super) async fn run(context: &Context, opened: &Opened) -> Result<(), Failur
         "commands": names,
     });
     context.output.print(&value, || {
-        let mut text = format!(
+        let heading = format!(
             "The sandbox app \"{APP_ID}\" is ready: {OPEN_ID} holds {} gifted and {} charged coins.\n\
-             With the server running, paste these:\n",
+             With the server running, paste these:",
             scene.balances.free(),
             scene.balances.charge()
         );
-        for (_, title, command) in &commands {
-            text.push_str(&format!("\n# {title}\n{command}\n"));
-        }
-        text.push_str(&format!("\nThen see what happened:  minitill wallet statement {APP_ID} {OPEN_ID}"));
-        text
+        let mut paragraphs = vec![heading];
+        paragraphs.extend(commands.iter().map(|(_, title, command)| format!("# {title}\n{command}")));
+        paragraphs.push(format!("Then see what happened:  minitill wallet statement {APP_ID} {OPEN_ID}"));
+        paragraphs.join("\n\n")
     })
 }
 
@@ -85,7 +83,7 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
     let (access_token, _) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
     let app = store.find_app(&app_id).await?.ok_or_else(|| Failure::unknown_app(&app_id))?;
     Ok(Scene {
-        base: format!("http://{}", reachable(context.config.public.listen)),
+        base: format!("http://{}", context.config.public.reachable()),
         app,
         access_token,
         balances,
@@ -200,14 +198,4 @@ fn upload_with_url(scene: &Scene) -> String {
 
 fn open_url(scene: &Scene, path: &str) -> String {
     format!("{}/openapi/mp/developer/{path}?app_id={APP_ID}&access_token={}", scene.base, scene.access_token)
-}
-
-/// The listener as this machine reaches it.
-fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
 }

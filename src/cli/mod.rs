@@ -175,7 +175,7 @@ fn start_log(filter: &str, format: LogFormat) -> Result<(), Failure> {
             lines.with_ansi(coloured).with_target(false).init();
         }
         LogFormat::Json => {
-            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).init()
+            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).init();
         }
     }
     Ok(())

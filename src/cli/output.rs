@@ -66,7 +66,7 @@ pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
 /// Names and values under each other.
 pub(super) fn lines(pairs: &[(&str, String)]) -> String {
     let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
-    pairs.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
+    pairs.iter().map(|(name, value)| format!("{name:<width$}  {value}")).collect::<Vec<_>>().join("\n")
 }
 
 /// A moment as people and scripts read it: RFC 3339 in UTC.

@@ -16,7 +16,7 @@ use crate::{ops, router, server};
 /// From the signal to the exit, with a margin below the ten seconds of contract 9.
 const EXIT_WITHIN: Duration = Duration::from_millis(9500);
 /// How often expired tokens are forgotten.
-const HOUSEKEEPING_INTERVAL: Duration = Duration::from_secs(3600);
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
 
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let config = &context.config;

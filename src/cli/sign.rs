@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::output::lines;
 use super::{Context, Failure};
-use crate::domain::fields::Fields;
+use crate::domain::fields::{Fields, UnreadableFields};
 use crate::domain::signature::{PayKey, canonical_string};
 
 /// Fields that are never signed (spec 5).
@@ -30,16 +30,15 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<(), Failure> {
-    let fields = match &arguments.form {
-        Some(form) => Fields::from_urlencoded(form.as_bytes()).map_err(|error| Failure(error.to_string()))?,
-        None => {
-            let mut fields = Fields::default();
-            for (name, value) in &arguments.fields {
-                fields.add_text(name.clone(), value.clone()).map_err(|error| Failure(error.to_string()))?;
-            }
-            fields
-        }
+    let fault = |error: UnreadableFields| Failure(error.to_string());
+    let mut fields = match &arguments.form {
+        Some(form) => Fields::from_urlencoded(form.as_bytes()).map_err(fault)?,
+        None => Fields::default(),
     };
+    // Either the form or the fields, says the command line.
+    for (name, value) in &arguments.fields {
+        fields.add_text(name.clone(), value.clone()).map_err(fault)?;
+    }
     let signed = sign(&PayKey::new(arguments.key.clone()), &fields);
     context.output.print(
         &json!({ "string_to_sign": signed.string_to_sign, "sign": signed.sign, "body": signed.body }),

@@ -22,7 +22,7 @@ const IMPORT_CONCURRENCY: usize = 4;
 pub(super) enum WalletCommand {
     /// Credit a wallet, once for each ref; makes the wallet where there is none
     Credit(CreditArguments),
-    /// Credit many wallets from a CSV file with the heading open_id,free,charge,ref; may be repeated
+    /// Credit many wallets from a CSV file with the heading `open_id,free,charge,ref`; may be repeated
     Import {
         /// The app
         app_id: AppId,
@@ -117,7 +117,7 @@ async fn credit(context: &Context, store: &Store, arguments: CreditArguments) ->
     let CreditArguments { app_id, open_id, free, charge, reference, note } = arguments;
     let reference_text = reference.to_string();
     let outcome = store.credit(&app_id, Credit { open_id, free, charge, reference, note }).await?;
-    let (balances, replayed) = done(outcome, &app_id, &reference_text)?;
+    let (balances, replayed) = done(&outcome, &app_id, &reference_text)?;
     context.output.print(
         &json!({
             "ref": reference_text,
@@ -138,12 +138,12 @@ async fn credit(context: &Context, store: &Store, arguments: CreditArguments) ->
 }
 
 fn done(
-    outcome: CreditOutcome,
+    outcome: &CreditOutcome,
     app_id: &AppId,
     reference: &str,
 ) -> Result<(crate::domain::exchange::Balances, bool), Failure> {
     match outcome {
-        CreditOutcome::Done { balances, replayed } => Ok((balances, replayed)),
+        CreditOutcome::Done { balances, replayed } => Ok((*balances, *replayed)),
         CreditOutcome::RefConflict => {
             Err(Failure(format!("ref {reference} was used for another player or with other amounts")))
         }
@@ -180,7 +180,7 @@ async fn import(context: &Context, store: &Store, app_id: &AppId, file: &Path) -
             let (line, credit) = row?;
             let reference = credit.reference.to_string();
             let outcome = store.credit(app_id, credit).await?;
-            done(outcome, app_id, &reference)
+            done(&outcome, app_id, &reference)
                 .map(|(_, replayed)| replayed)
                 .map_err(|failure| Failure(format!("line {line}: {failure}")))
         })

@@ -23,7 +23,7 @@ impl Gcra {
         let arrival = self.theoretical_arrival.max(now);
         let allowed_at = (arrival + interval).saturating_sub(burst);
         if allowed_at > now {
-            return Err(allowed_at - now);
+            return Err(allowed_at.saturating_sub(now));
         }
         self.theoretical_arrival = arrival + interval;
         Ok(())

@@ -249,7 +249,7 @@ impl Order {
             (Some(kind), Some(other)) if kind != other => {
                 Err(ReportConflict::GoodsKindChanged { kind, got: report.order_status.code() })
             }
-            (Some(_), Some(_) | None) | (None, Some(_) | None) => Ok(()),
+            (Some(_) | None, Some(_) | None) => Ok(()),
         }
     }
 }

@@ -36,8 +36,8 @@ const fn v6(start: Ipv6Addr, prefix: u8, name: &'static str, source: &'static st
 
 /// Every block that is refused. Narrower blocks stand before the wider ones that hold them.
 static SPECIAL_PURPOSE: [SpecialPurpose; 51] = [
-    v4(Ipv4Addr::new(0, 0, 0, 0), 32, "this host on this network", "RFC 1122"),
-    v4(Ipv4Addr::new(0, 0, 0, 0), 8, "this network", "RFC 791"),
+    v4(Ipv4Addr::UNSPECIFIED, 32, "this host on this network", "RFC 1122"),
+    v4(Ipv4Addr::UNSPECIFIED, 8, "this network", "RFC 791"),
     v4(Ipv4Addr::new(10, 0, 0, 0), 8, "private use", "RFC 1918"),
     v4(Ipv4Addr::new(100, 64, 0, 0), 10, "shared address space (carrier-grade NAT)", "RFC 6598"),
     v4(Ipv4Addr::new(127, 0, 0, 0), 8, "loopback", "RFC 1122"),
@@ -56,13 +56,13 @@ static SPECIAL_PURPOSE: [SpecialPurpose; 51] = [
     v4(Ipv4Addr::new(198, 51, 100, 0), 24, "documentation (TEST-NET-2)", "RFC 5737"),
     v4(Ipv4Addr::new(203, 0, 113, 0), 24, "documentation (TEST-NET-3)", "RFC 5737"),
     v4(Ipv4Addr::new(224, 0, 0, 0), 4, "multicast", "RFC 5771"),
-    v4(Ipv4Addr::new(255, 255, 255, 255), 32, "limited broadcast", "RFC 8190"),
+    v4(Ipv4Addr::BROADCAST, 32, "limited broadcast", "RFC 8190"),
     v4(Ipv4Addr::new(240, 0, 0, 0), 4, "reserved", "RFC 1112"),
-    v6(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 128, "unspecified", "RFC 4291"),
-    v6(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 1), 128, "loopback", "RFC 4291"),
+    v6(Ipv6Addr::UNSPECIFIED, 128, "unspecified", "RFC 4291"),
+    v6(Ipv6Addr::LOCALHOST, 128, "loopback", "RFC 4291"),
     v6(Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, "IPv4-mapped", "RFC 4291"),
     v6(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96, "IPv4-translated", "RFC 2765"),
-    v6(Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 96, "IPv4-compatible, deprecated", "RFC 4291"),
+    v6(Ipv6Addr::UNSPECIFIED, 96, "IPv4-compatible, deprecated", "RFC 4291"),
     v6(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96, "IPv4-IPv6 translation (NAT64)", "RFC 6052"),
     v6(Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48, "local IPv4-IPv6 translation (NAT64)", "RFC 8215"),
     v6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0), 64, "discard only", "RFC 6666"),

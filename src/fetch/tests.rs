@@ -1,1 +1,316 @@
+//! The whole path against small, mostly hostile origins on loopback.
 
+mod following;
+mod origin;
+mod reading;
+mod secure;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use origin::{Origin, Reply};
+
+use super::resolve::LookUp;
+use super::*;
+
+/// Longer than any honest answer on loopback takes, short enough to wait for.
+const SHORT: Duration = Duration::from_millis(400);
+/// Bytes that a test's picture may have.
+const BYTES_MAX: usize = 1000;
+
+/// Allows loopback's first address and the origins' ports, nothing else.
+fn settings(origins: &[&Origin]) -> Settings {
+    Settings {
+        ports: origins.iter().map(|origin| origin.address.port()).collect(),
+        connect_timeout: Duration::from_secs(5),
+        timeout: Duration::from_secs(10),
+        redirects_max: 3,
+        bytes_max: BYTES_MAX,
+        url_bytes_max: 2048,
+        concurrent_max: 4,
+        allow_networks: vec!["127.0.0.1/32".parse().unwrap()],
+    }
+}
+
+fn hasty(origins: &[&Origin]) -> Settings {
+    Settings { timeout: SHORT, ..settings(origins) }
+}
+
+/// A resolver that knows these names only.
+fn names(known: &[(&str, &[&str])]) -> LookUp {
+    let known: HashMap<String, Vec<std::net::IpAddr>> = known
+        .iter()
+        .map(|(name, texts)| ((*name).to_owned(), texts.iter().map(|text| text.parse().unwrap()).collect()))
+        .collect();
+    Arc::new(move |name, port| {
+        let found = known.get(&name).cloned();
+        Box::pin(async move {
+            let found = found.ok_or_else(|| std::io::Error::other("no such name"))?;
+            Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+        })
+    })
+}
+
+/// A fetcher that asks this resolver and not the system's.
+fn asking(settings: Settings, look_up: LookUp) -> Fetcher {
+    Fetcher { resolver: Resolver::asking(look_up), ..Fetcher::new(settings) }
+}
+
+/// What one fetch from one origin gives.
+async fn fetch_once(settings: Settings, origin: &Origin) -> Result<Bytes, Refused> {
+    Fetcher::new(settings).get(&origin.url("/picture.png"), None).await
+}
+
+fn body(bytes: &'static [u8]) -> Bytes {
+    Bytes::from_static(bytes)
+}
+
+/// Rule (contract 5): the request, byte for byte: no cookies, no authorisation, nothing else.
+#[tokio::test]
+async fn the_request_byte_for_byte() {
+    let origin = Origin::always(Reply::ok(b"picture")).await;
+    let url = origin.url("/a/b.png?c=d&e#fragment");
+    assert_eq!(Fetcher::new(settings(&[&origin])).get(&url, None).await, Ok(body(b"picture")));
+    let expected = format!(
+        "GET /a/b.png?c=d&e HTTP/1.1\r\nhost: {}\r\nuser-agent: minitill/{}\r\naccept: image/png, image/jpeg\r\n\
+         accept-encoding: identity\r\nconnection: close\r\n\r\n",
+        origin.address,
+        env!("CARGO_PKG_VERSION"),
+    );
+    assert_eq!(origin.requests(), [expected]);
+}
+
+/// Rule (contract 5): without an allowed network, nothing on loopback is even connected to.
+#[tokio::test]
+async fn loopback_is_not_connected_to() {
+    let origin = Origin::always(Reply::ok(b"secret")).await;
+    let guarded = Settings { allow_networks: vec![], ..settings(&[&origin]) };
+    let port = origin.address.port();
+    for host in
+        ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "localhost", "[::ffff:127.0.0.1]", "0", "[::1]"]
+    {
+        let found = Fetcher::new(guarded.clone()).get(&format!("http://{host}:{port}/"), None).await;
+        assert!(matches!(found, Err(Refused::AddressNotPublic | Refused::NameNotFound)), "{host}: {found:?}");
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+/// Rule (contract 5, `fetch.allow_networks`): the port rule stays in an allowed network.
+#[tokio::test]
+async fn the_port_rule_stays_in_an_allowed_network() {
+    let origin = Origin::always(Reply::ok(b"secret")).await;
+    let ports = Settings { ports: vec![80, 443], ..settings(&[&origin]) };
+    assert_eq!(fetch_once(ports, &origin).await, Err(Refused::Port));
+    assert_eq!(origin.connections(), 0);
+}
+
+/// Rule (contract 5): a name with any forbidden address among its answers is refused, and none of
+/// the others is connected to.
+#[tokio::test]
+async fn a_name_with_a_forbidden_address_is_refused() {
+    let origin = Origin::always(Reply::ok(b"picture")).await;
+    let look_up = names(&[
+        ("good.example", &["127.0.0.1"]),
+        ("mixed.example", &["127.0.0.1", "127.0.0.2"]),
+        ("mapped.example", &["127.0.0.1", "::ffff:10.0.0.1"]),
+        ("empty.example", &[]),
+    ]);
+    let fetcher = asking(settings(&[&origin]), look_up);
+    let port = origin.address.port();
+    for (name, expected) in [
+        ("mixed.example", Refused::AddressNotPublic),
+        ("mapped.example", Refused::AddressNotPublic),
+        ("empty.example", Refused::NameNotFound),
+        ("unknown.example", Refused::NameNotFound),
+    ] {
+        assert_eq!(fetcher.get(&format!("http://{name}:{port}/"), None).await, Err(expected), "{name}");
+    }
+    assert_eq!(origin.connections(), 0);
+    assert_eq!(fetcher.get(&format!("http://good.example:{port}/"), None).await, Ok(body(b"picture")));
+}
+
+/// Rule (contract 5): the connection is made to the address that was checked: a name is asked for
+/// once, so a second, different answer changes nothing (DNS rebinding).
+#[tokio::test]
+async fn a_name_is_asked_for_once() {
+    let origin = Origin::always(Reply::ok(b"picture")).await;
+    let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let look_up: LookUp = Arc::new(move |_, port| {
+        let first = count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+        let address = if first { [127, 0, 0, 1] } else { [127, 0, 0, 2] };
+        Box::pin(async move { Ok(vec![SocketAddr::from((address, port))]) })
+    });
+    let url = format!("http://rebinding.example:{}/", origin.address.port());
+    assert_eq!(asking(settings(&[&origin]), look_up).get(&url, None).await, Ok(body(b"picture")));
+    assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 1);
+    assert!(
+        origin.requests()[0].contains(&format!("\r\nhost: rebinding.example:{}\r\n", origin.address.port()))
+    );
+}
+
+/// Rule (contract 5): 10 s in all, a look-up that hangs included.
+#[tokio::test]
+async fn a_hanging_look_up_ends_with_the_time_limit() {
+    let origin = Origin::always(Reply::ok(b"picture")).await;
+    let fetcher = asking(hasty(&[&origin]), Arc::new(|_, _| Box::pin(std::future::pending())));
+    let url = format!("http://hanging.example:{}/", origin.address.port());
+    assert_eq!(fetcher.get(&url, None).await, Err(Refused::TimedOut));
+}
+
+/// Rule: an address that refuses leaves its turn to the next one.
+#[tokio::test]
+async fn the_next_address_is_tried() {
+    let origin = Origin::always(Reply::ok(b"picture")).await;
+    let allow = Settings { allow_networks: vec!["127.0.0.0/8".parse().unwrap()], ..settings(&[&origin]) };
+    let look_up = names(&[("two.example", &["127.0.0.9", "127.0.0.1"]), ("none.example", &["127.0.0.9"])]);
+    let fetcher = asking(allow, look_up);
+    let port = origin.address.port();
+    assert_eq!(fetcher.get(&format!("http://two.example:{port}/"), None).await, Ok(body(b"picture")));
+    let found = fetcher.get(&format!("http://none.example:{port}/"), None).await;
+    assert_eq!(found, Err(Refused::ConnectFailed));
+}
+
+/// Rule (contract 5): 2 s to connect; an address that does not answer leaves time for the next.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_address_that_does_not_answer() {
+    let origin = Origin::always(Reply::ok(b"picture")).await;
+    let port = origin.address.port();
+    // A listener that never accepts, with its queue full, drops what comes.
+    let silent = tokio::net::TcpSocket::new_v4().unwrap();
+    silent.bind(SocketAddr::from(([127, 0, 0, 9], port))).unwrap();
+    let silent = silent.listen(0).unwrap();
+    let mut queued = Vec::new();
+    for _ in 0..4 {
+        let connecting = tokio::net::TcpStream::connect(silent.local_addr().unwrap());
+        queued.push(tokio::time::timeout(Duration::from_millis(50), connecting).await);
+    }
+    let hasty = Settings {
+        allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
+        connect_timeout: SHORT * 2,
+        ..settings(&[&origin])
+    };
+    let look_up = names(&[("silent.example", &["127.0.0.9"]), ("two.example", &["127.0.0.9", "127.0.0.1"])]);
+    let fetcher = asking(hasty, look_up);
+    let started = Instant::now();
+    let found = fetcher.get(&format!("http://silent.example:{port}/"), None).await;
+    assert_eq!(found, Err(Refused::ConnectTimedOut));
+    assert!(started.elapsed() >= SHORT * 2, "one address has all the time");
+    assert!(started.elapsed() < SHORT * 4);
+    assert_eq!(fetcher.get(&format!("http://two.example:{port}/"), None).await, Ok(body(b"picture")));
+}
+
+/// Rule (`fetch.concurrent_max`): more fetches wait, and are refused when their own time is over; a
+/// fetch that ended leaves its place to the next.
+#[tokio::test]
+async fn fetches_at_once_are_bounded() {
+    let hanging = Origin::always(Reply::head("200 OK", "content-length: 5\r\n").then_hang()).await;
+    let fast = Origin::always(Reply::ok(b"picture")).await;
+    let one = Settings { concurrent_max: 1, ..hasty(&[&hanging, &fast]) };
+    let fetcher = Fetcher::new(one);
+    let first = async {
+        let found = fetcher.get(&hanging.url("/"), None).await;
+        (found, Instant::now())
+    };
+    let second = async {
+        tokio::time::sleep(SHORT / 2).await;
+        fetcher.get(&fast.url("/"), None).await.map(|bytes| (bytes, Instant::now()))
+    };
+    let ((first, first_ended), second) = tokio::join!(first, second);
+    assert_eq!(first, Err(Refused::TimedOut));
+    let (bytes, second_ended) = second.unwrap();
+    assert_eq!(bytes, "picture");
+    assert!(second_ended >= first_ended, "the second one waits for the first one's place");
+    let held = fetcher.places.acquire().await.unwrap();
+    assert_eq!(fetcher.get(&fast.url("/"), None).await, Err(Refused::Busy));
+    drop(held);
+    assert_eq!(fetcher.get(&fast.url("/"), None).await, Ok(body(b"picture")));
+}
+
+/// Rule: a fetch that is dropped closes its connection.
+#[tokio::test]
+async fn a_dropped_fetch_closes_its_connection() {
+    let origin = Origin::always(Reply::head("200 OK", "content-length: 5\r\n").then_hang()).await;
+    let fetcher = Fetcher::new(settings(&[&origin]));
+    let dropped = tokio::time::timeout(SHORT, fetcher.get(&origin.url("/"), None)).await;
+    assert!(dropped.is_err());
+    assert!(origin.saw_a_close_within(Duration::from_secs(5)).await);
+}
+
+/// Rule: the exact text of Minitill's own picture is fetched from its address without guard and
+/// port rule; any other text goes through both, and so does where the picture redirects to.
+#[tokio::test]
+async fn only_the_exact_text_is_our_own() {
+    let origin = Origin::serve(|request| {
+        if request.starts_with("GET /away ") {
+            Reply::redirect("302 Found", "/picture.png")
+        } else {
+            Reply::ok(b"own")
+        }
+    })
+    .await;
+    let guarded = Settings { allow_networks: vec![], ports: vec![80, 443], ..settings(&[&origin]) };
+    let fetcher = Fetcher::new(guarded.clone());
+    let own = OwnPicture { url: origin.url("/picture.png"), address: origin.address };
+    assert_eq!(fetcher.get(&own.url, Some(&own)).await, Ok(body(b"own")));
+    assert_eq!(fetcher.get(&own.url, None).await, Err(Refused::Port));
+    for text in [
+        origin.url("/picture.pn"),
+        origin.url("/picture.png?"),
+        origin.url("/picture.png#"),
+        origin.url("//picture.png"),
+        origin.url("/healthz"),
+        format!(" {}", own.url),
+        own.url.replace("http", "HTTP"),
+        own.url.replace("127.0.0.1", "127.1"),
+        own.url.replace("http://", "http://@"),
+    ] {
+        let found = fetcher.get(&text, Some(&own)).await;
+        assert!(matches!(found, Err(Refused::Port | Refused::UserInfo)), "{text}: {found:?}");
+    }
+    assert_eq!(origin.connections(), 1);
+    let with_port = Settings { ports: vec![origin.address.port()], ..guarded };
+    let other_text = Fetcher::new(with_port.clone()).get(&origin.url("/x"), Some(&own)).await;
+    assert_eq!(other_text, Err(Refused::AddressNotPublic));
+    let away = OwnPicture { url: origin.url("/away"), address: origin.address };
+    assert_eq!(Fetcher::new(with_port).get(&away.url, Some(&away)).await, Err(Refused::AddressNotPublic));
+    assert_eq!(origin.connections(), 2);
+}
+
+/// Rule (contract 5): one text, the same for all causes; causes are distinct and stable names.
+#[test]
+fn one_text_for_all_causes() {
+    let all = [
+        Refused::Url,
+        Refused::UrlTooLong,
+        Refused::Scheme,
+        Refused::UserInfo,
+        Refused::Port,
+        Refused::Busy,
+        Refused::NameNotFound,
+        Refused::AddressNotPublic,
+        Refused::ConnectFailed,
+        Refused::ConnectTimedOut,
+        Refused::NoCertificateStore,
+        Refused::Tls,
+        Refused::Broken,
+        Refused::HeaderTooLarge,
+        Refused::Status,
+        Refused::Location,
+        Refused::Downgrade,
+        Refused::TooManyRedirects,
+        Refused::Encoded,
+        Refused::TooLarge,
+        Refused::TimedOut,
+    ];
+    let causes: std::collections::HashSet<_> = all.iter().map(|refused| refused.cause()).collect();
+    assert_eq!(causes.len(), all.len());
+    assert!(
+        causes.iter().all(|cause| cause.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+    );
+    for refused in all {
+        assert_eq!(refused.to_string(), "expected a picture on a public http or https address");
+    }
+}

@@ -22,6 +22,12 @@ impl Tls {
         Self(OnceCell::new_with(Some(connector(roots))))
     }
 
+    /// Found nothing to trust.
+    #[cfg(test)]
+    pub(super) fn without_store() -> Self {
+        Self(OnceCell::new_with(Some(None)))
+    }
+
     /// The connector. Reads the certificate store once in the life of the process.
     ///
     /// # Errors

@@ -17,6 +17,9 @@ use crate::till::Till;
 static IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Form, access token, signature, fields; then, in the store, order number, `ts` and wallet.
+///
+/// # Errors
+/// The codes of contract 7 that are marked exchange or all.
 pub async fn exchange(State(till): State<Till>, FormFields(fields): FormFields) -> Result<Response, Refusal> {
     let reading = till.reading();
     let signed = authenticate_exchange(&till, fields).await?;

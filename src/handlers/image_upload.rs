@@ -29,6 +29,9 @@ const UPLOAD_BODY_BYTES_MAX: usize = image::BYTES_MAX + 512 * 1024;
 const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 
 /// `POST /openapi/mp/developer/file/img/uploadWithFile`.
+///
+/// # Errors
+/// The codes of contract 7 that are marked images or all.
 pub async fn upload_with_file(
     State(till): State<Till>,
     UploadCaller(caller): UploadCaller,
@@ -44,6 +47,9 @@ pub async fn upload_with_file(
 }
 
 /// `POST /openapi/mp/developer/file/img/uploadWithUrl`.
+///
+/// # Errors
+/// The codes of contract 7 that are marked images or all.
 pub async fn upload_with_url(State(till): State<Till>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let (query, trailing_url) = split_trailing_url(parts.uri.query().unwrap_or_default());
@@ -91,13 +97,14 @@ async fn upload_place(till: &Till) -> Result<SemaphorePermit<'_>, Refusal> {
 
 /// The demonstration's picture, the only thing of ours that may be fetched.
 fn own_picture(till: &Till) -> OwnPicture {
-    OwnPicture { url: ops::demo_picture_url(&till.config), address: ops::demo_picture_address(&till.config) }
+    OwnPicture { url: ops::demo_picture_url(&till.config), address: till.config.ops.reachable() }
 }
 
 fn illegal(text: impl Into<String>) -> Refusal {
     Refusal::new(Code::IllegalParameter, text)
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the parser of a field that takes any text")]
 fn parse_text(text: &str) -> Result<String, Expected> {
     Ok(text.to_owned())
 }

@@ -13,6 +13,9 @@ use crate::store::{App, Category, ReportOutcome};
 use crate::till::Till;
 
 /// Token and scope, fields, page; then, in the store, what the report names and the order's rules.
+///
+/// # Errors
+/// The codes of contract 7 that are marked report or all.
 pub async fn report(
     State(till): State<Till>,
     ReportCaller(caller): ReportCaller,

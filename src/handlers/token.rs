@@ -14,9 +14,12 @@ use crate::error::{Code, Refusal};
 use crate::till::Till;
 
 /// How long a token lives.
-pub const TOKEN_LIFETIME: Duration = Duration::from_secs(48 * 60 * 60);
+pub const TOKEN_LIFETIME: Duration = Duration::from_hours(48);
 
 /// GET with a query, or POST with a form, multipart or JSON body.
+///
+/// # Errors
+/// 100200100, 100200101, 100200102 for a suspended app, 10000305.
 pub async fn access_token(State(till): State<Till>, request: Request) -> Result<Response, Refusal> {
     let fields = read_fields(&till, request).await.map_err(as_token_parameter)?;
     let text = |name: &str| {

@@ -116,13 +116,12 @@ pub async fn fields_of_any_kind(headers: &HeaderMap, body: Bytes) -> Result<Fiel
         return multipart_fields(boundary, body).await;
     }
     let trimmed = body.trim_ascii();
-    match trimmed.first() {
-        None => Ok(Fields::default()),
-        Some(b'{') => Ok(Fields::from_json(trimmed)?),
-        Some(b'[') if trimmed[1..].trim_ascii() == b"]" => Ok(Fields::default()),
-        Some(b'[') => Ok(Fields::from_json(trimmed)?),
-        Some(_) => Ok(Fields::from_urlencoded(trimmed)?),
+    let is_empty_array = trimmed.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii() == b"]");
+    if trimmed.is_empty() || is_empty_array {
+        return Ok(Fields::default());
     }
+    let is_json = matches!(trimmed[0], b'{' | b'[');
+    Ok(if is_json { Fields::from_json(trimmed)? } else { Fields::from_urlencoded(trimmed)? })
 }
 
 /// The boundary of a multipart body, when the content type says that it is one.

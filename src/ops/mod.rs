@@ -1,7 +1,6 @@
 //! The operator listener: whether the server lives and can serve (contract 9). It also serves
 //! one picture of our own, so that the demonstration can upload by URL without a network.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use axum::Router;
@@ -39,19 +38,7 @@ pub fn operator(till: Till) -> Router {
 /// Where the demonstration's picture is fetched from.
 #[must_use]
 pub fn demo_picture_url(config: &Config) -> String {
-    format!("http://{}{DEMO_PICTURE_PATH}", demo_picture_address(config))
-}
-
-/// The operator listener as this machine reaches it.
-#[must_use]
-pub fn demo_picture_address(config: &Config) -> SocketAddr {
-    let listen = config.ops.listen;
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
+    format!("http://{}{DEMO_PICTURE_PATH}", config.ops.reachable())
 }
 
 /// 200 while the process lives.

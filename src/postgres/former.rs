@@ -9,7 +9,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -137,6 +136,7 @@ fn signal(pid: u32, signal: Signal) {
 /// The PostgreSQL processes that work in the cluster's folder.
 #[cfg(target_os = "linux")]
 fn processes_on(pgdata: &Path) -> Vec<u32> {
+    use std::os::unix::fs::MetadataExt;
     let Ok(folder) = fs::metadata(pgdata) else { return Vec::new() };
     let names = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
     let pids = names.filter_map(|name| name.to_str()?.parse().ok());
@@ -147,6 +147,7 @@ fn processes_on(pgdata: &Path) -> Vec<u32> {
 /// been given to another program.
 #[cfg(target_os = "linux")]
 fn works_on(pid: u32, pgdata: &Path, folder: (u64, u64)) -> bool {
+    use std::os::unix::fs::MetadataExt;
     let process = PathBuf::from(format!("/proc/{pid}"));
     // An operator's shell may stand in that folder too.
     if !fs::read(process.join("comm")).is_ok_and(|name| name.starts_with(b"postgres")) {

@@ -68,9 +68,12 @@ impl DatabaseAddress {
     /// # Errors
     /// A text that is no such URL; its secret parts are not repeated.
     pub fn from_url(url: &str) -> Result<Self, String> {
-        PgConnectOptions::from_str(url)
+        // The driver takes any scheme for its own.
+        let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
+        let options = is_postgres.then(|| PgConnectOptions::from_str(url).ok()).flatten();
+        options
             .map(Self)
-            .map_err(|_| "database.url: expected postgres://user:password@host:port/database".to_owned())
+            .ok_or_else(|| "database.url: expected postgres://user:password@host:port/database".to_owned())
     }
 
     /// The private PostgreSQL whose Unix socket is in this folder.

@@ -1,1 +1,504 @@
-//! To be written.
+//! The command line (contract 8): names, exit codes and what each command does.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::support::program::Program;
+use crate::support::{Request, TestTill, cluster, fresh_database};
+
+async fn program() -> (Program, String) {
+    let url = fresh_database().await.url;
+    (Program::on(&url), url)
+}
+
+/// A file of one test's own.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("minitill-{}-{name}", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_is_created_once_listed_shown_suspended_and_resumed() {
+    let (program, _) = program().await;
+    let made = program.json(&[
+        "app",
+        "create",
+        "a1",
+        "--name",
+        "Game",
+        "--category",
+        "local_life",
+        "--scope",
+        "epay",
+        "--sandbox",
+        "--preorder-check",
+    ]);
+    assert_eq!(keys(&made), ["app_id", "app_secret", "pay_key"]);
+    assert_eq!(made["app_id"], "a1");
+    assert_eq!(program.complaint(&["app", "create", "a1"]), "minitill: there is an app a1 already\n");
+    program.json(&["app", "create", "a2"]);
+    let listed = program.json(&["app", "list"]);
+    assert_eq!(listed["apps"].as_array().unwrap().len(), 2);
+    let shown = program.json(&["app", "show", "a1"]);
+    for (key, value) in [
+        ("app_id", json!("a1")),
+        ("name", json!("Game")),
+        ("category", json!("local_life")),
+        ("scopes", json!(["epay"])),
+        ("sandbox", json!(true)),
+        ("preorder_check", json!(true)),
+        ("suspended", json!(false)),
+    ] {
+        assert_eq!(shown[key], value, "{key}");
+    }
+    let text = String::from_utf8(program.run(&["app", "show", "a1"]).stdout).unwrap();
+    assert!(
+        !text.contains(made["pay_key"].as_str().unwrap())
+            && !text.contains(made["app_secret"].as_str().unwrap())
+    );
+    program.json(&["app", "suspend", "a1"]);
+    assert_eq!(program.json(&["app", "show", "a1"])["suspended"], true);
+    program.json(&["app", "resume", "a1"]);
+    assert_eq!(program.json(&["app", "show", "a1"])["suspended"], false);
+    let unknown = "minitill: there is no app a9; `minitill app list` shows those there are\n";
+    for arguments in [
+        &["app", "show", "a9"][..],
+        &["app", "suspend", "a9"],
+        &["app", "resume", "a9"],
+        &["app", "rotate-pay-key", "a9"],
+        &["app", "rotate-secret", "a9"],
+        &["app", "publish", "a9", "--version", "1", "--path", "p"],
+        &["app", "limit", "a9"],
+        &["app", "poi", "add", "a9", "p1"],
+        &["app", "preorder", "add", "a9", "order1"],
+        &["token", "issue", "a9"],
+        &["user", "add", "a9", "o1"],
+        &["wallet", "credit", "a9", "o1", "--ref", "r1"],
+    ] {
+        assert_eq!(program.complaint(arguments), unknown, "{arguments:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_rotate_pages_are_published_and_limits_are_set() {
+    let (program, _) = program().await;
+    let made = program.json(&["app", "create", "a1"]);
+    let rotated = program.json(&["app", "rotate-pay-key", "a1"]);
+    assert_eq!(keys(&rotated), ["app_id", "pay_key"]);
+    assert_ne!(rotated["pay_key"], made["pay_key"]);
+    let rotated = program.json(&["app", "rotate-secret", "a1"]);
+    assert_eq!(keys(&rotated), ["app_id", "app_secret"]);
+    assert_ne!(rotated["app_secret"], made["app_secret"]);
+    for (version, page) in [("1.0", "pages/a"), ("1.1", "/pages/b"), ("1.0", "pages/c")] {
+        program.json(&["app", "publish", "a1", "--version", version, "--path", page, "--path", "pages/x"]);
+        let shown = program.json(&["app", "show", "a1"]);
+        assert_eq!(shown["package_version"], version);
+        assert_eq!(shown["pages"], json!([page.trim_start_matches('/'), "pages/x"]));
+    }
+    program.json(&["app", "limit", "a1", "--uploads-per-second", "5", "--tokens-per-second", "0"]);
+    let limits = json!({"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": 5, "tokens_per_second": 0});
+    assert_eq!(program.json(&["app", "show", "a1"])["limits"], limits);
+    program.json(&["app", "poi", "add", "a1", "p1", "p2"]);
+    program.json(&["app", "poi", "add", "a1", "p2"]);
+    program.json(&["app", "preorder", "add", "a1", "order_1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_lives_as_long_as_was_asked_for() {
+    let (program, url) = program().await;
+    program.json(&["app", "create", "a1"]);
+    let issued = program.json(&["token", "issue", "a1", "--ttl", "90m"]);
+    assert_eq!(keys(&issued), ["access_token", "expires_at"]);
+    assert_eq!(issued["access_token"].as_str().unwrap().len(), 64);
+    let till = TestTill::start_on(url, |_| {}).await;
+    let minutes = "SELECT round(extract(epoch FROM expires_at - issued_at) / 60)::bigint FROM access_tokens";
+    assert_eq!(till.number(minutes).await, 90);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credit_is_made_once_for_each_ref() {
+    let (program, url) = program().await;
+    program.json(&["app", "create", "a1"]);
+    program.json(&["user", "add", "a1", "o1", "o2"]);
+    program.json(&["user", "add", "a1", "o2", "o3"]);
+    let empty =
+        json!({"app_id": "a1", "open_id": "o2", "free_balance": 0, "charge_balance": 0, "entries": 0});
+    assert_eq!(program.json(&["wallet", "show", "a1", "o2"]), empty);
+    let credit =
+        ["wallet", "credit", "a1", "o1", "--free", "5", "--charge", "7", "--ref", "r1", "--note", "welcome"];
+    let done =
+        |replayed: bool| json!({"ref": "r1", "free_balance": 5, "charge_balance": 7, "replayed": replayed});
+    assert_eq!(program.json(&credit), done(false));
+    program.json(&["wallet", "credit", "a1", "o1", "--free", "1", "--ref", "r2"]);
+    assert_eq!(program.json(&credit), done(true));
+    let conflict = "minitill: ref r1 was used for another player or with other amounts\n";
+    assert_eq!(
+        program.complaint(&["wallet", "credit", "a1", "o1", "--free", "6", "--charge", "7", "--ref", "r1"]),
+        conflict
+    );
+    assert_eq!(
+        program.complaint(&["wallet", "credit", "a1", "o2", "--free", "5", "--charge", "7", "--ref", "r1"]),
+        conflict
+    );
+    // A wallet is made where there is none; a balance never overflows.
+    program.json(&["wallet", "credit", "a1", "new", "--charge", "9223372036854775807", "--ref", "r3"]);
+    let overflow = "minitill: ref r4: a balance would be more than 9223372036854775807\n";
+    assert_eq!(
+        program.complaint(&["wallet", "credit", "a1", "new", "--charge", "1", "--ref", "r4"]),
+        overflow
+    );
+    assert_eq!(
+        program.complaint(&["wallet", "show", "a1", "nobody"]),
+        "minitill: the app a1 knows no player nobody\n"
+    );
+    assert_eq!(program.json(&["wallet", "show", "a1", "o1"])["free_balance"], 6);
+    TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_is_the_whole_ledger_oldest_first_in_three_formats() {
+    let (program, _) = program().await;
+    program.json(&["app", "create", "a1"]);
+    for (amount, reference) in [("5", "r,1"), ("6", "r2")] {
+        program.json(&["wallet", "credit", "a1", "o1", "--free", amount, "--ref", reference]);
+    }
+    let stated = program.json(&["wallet", "statement", "a1", "o1"]);
+    assert_eq!((&stated["app_id"], &stated["open_id"]), (&json!("a1"), &json!("o1")));
+    let mut entries = stated["entries"].as_array().unwrap().clone();
+    for entry in &mut entries {
+        let at = entry.as_object_mut().unwrap().remove("at").unwrap();
+        assert!(at.as_str().unwrap().ends_with('Z'), "{at}");
+    }
+    assert_eq!(
+        entries,
+        [
+            json!({"seq": 1, "kind": "credit", "biz_no": null, "ref": "r,1", "free_change": 5, "charge_change": 0, "free_balance": 5, "charge_balance": 0}),
+            json!({"seq": 2, "kind": "credit", "biz_no": null, "ref": "r2", "free_change": 6, "charge_change": 0, "free_balance": 11, "charge_balance": 0}),
+        ]
+    );
+    let printed = |format: &str| {
+        String::from_utf8(program.run(&["wallet", "statement", "a1", "o1", "--format", format]).stdout)
+            .unwrap()
+    };
+    let csv = printed("csv");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0], "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at");
+    assert!(lines[1].starts_with("1,credit,,\"r,1\",5,0,5,0,20") && lines.len() == 3, "{csv}");
+    let jsonl = printed("jsonl");
+    assert_eq!(serde_json::from_str::<Value>(jsonl.lines().nth(1).unwrap()).unwrap()["ref"], "r2");
+    let table = printed("table");
+    assert!(table.lines().nth(2).unwrap().contains("+6"), "{table}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_may_be_repeated_and_a_line_at_fault_leaves_nothing_half_done() {
+    let (program, url) = program().await;
+    program.json(&["app", "create", "a1"]);
+    let lines: String =
+        (0..200).map(|index| format!("o{},1,2,r{index}\n", index % 50)).collect::<Vec<_>>().concat();
+    let good = file("good.csv", &format!("open_id,free,charge,ref\n{lines}"));
+    let import = |path: &PathBuf| program.json(&["wallet", "import", "a1", path.to_str().unwrap()]);
+    assert_eq!(import(&good), json!({"app_id": "a1", "rows": 200, "credited": 200, "replayed": 0}));
+    assert_eq!(import(&good), json!({"app_id": "a1", "rows": 200, "credited": 0, "replayed": 200}));
+    assert_eq!(program.json(&["wallet", "show", "a1", "o7"])["charge_balance"], 8);
+    for (text, complaint) in [
+        ("open_id,free\n", "expected the heading open_id,free,charge,ref"),
+        ("open_id,free,charge,ref\nnew,1,2,x1\nnew,-1,2,x2\n", "line 3: free and charge: expected 0 or more"),
+        (
+            "open_id,free,charge,ref\nnew,1,2,x1\nne w,1,2,x2\n",
+            "line 3: open_id: expected 1 to 64 of 0-9A-Za-z_-",
+        ),
+        ("open_id,free,charge,ref\nnew,1,2,x1\nnew,one,2,x2\n", "line 3: "),
+    ] {
+        let bad = file("bad.csv", text);
+        let said = program.complaint(&["wallet", "import", "a1", bad.to_str().unwrap()]);
+        assert!(said.contains(complaint), "{said}");
+        std::fs::remove_file(bad).unwrap();
+    }
+    program.complaint(&["wallet", "show", "a1", "new"]);
+    std::fs::remove_file(good).unwrap();
+    TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_gives_the_vectors_of_the_contract_without_a_database() {
+    let program = Program::on("postgres://nobody@127.0.0.1:1/none");
+    let key = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
+    let signed = program.json(&[
+        "sign",
+        "--key",
+        key,
+        "zone_id=fu001_role001",
+        "os=android",
+        "buy_quantity=100",
+        "currency_type=CNY",
+        "extension={}",
+        "third_party_trade_no=123456",
+        "access_token=not signed",
+        "empty=",
+    ]);
+    assert_eq!(keys(&signed), ["body", "sign", "string_to_sign"]);
+    assert_eq!(signed["sign"], "c16908b30bf05f54f7aa89326308fa9ed9c98c96d6aa58be682a3b75e4f2a907");
+    assert_eq!(
+        signed["string_to_sign"],
+        "buy_quantity=100&currency_type=CNY&extension={}&os=android&third_party_trade_no=123456&zone_id=fu001_role001"
+    );
+    let form = "app_id=kwaiApp001&buy_quantity=99&currency_type=USD&extension=%7B%7D&open_id=open001&os=android\
+                &third_party_trade_no=third001&user_ip=127.0.0.1&zone_id=server1_role1";
+    let signed = program.json(&["sign", "--key", key, "--form", form]);
+    assert_eq!(signed["sign"], "d8e898cc271725ea93b38801418759ffb0a36b2a16a5078dc08e8fc13890758a");
+    assert_eq!(
+        signed["body"],
+        format!("{form}&sign=d8e898cc271725ea93b38801418759ffb0a36b2a16a5078dc08e8fc13890758a")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_usage_is_2_and_what_is_wrong_is_said() {
+    let program = Program::on("postgres://nobody@127.0.0.1:1/none");
+    for arguments in [
+        &["nonsense"][..],
+        &["app", "create"],
+        &["app", "create", "a b"],
+        &["app", "create", "a1", "--scope", "other"],
+        &["wallet", "credit", "a1", "o1", "--free", "-1", "--ref", "r"],
+        &["wallet", "credit", "a1", "o1", "--free", "1"],
+        &["app", "publish", "a1", "--version", "1"],
+        &["token", "issue", "a1", "--ttl", "soon"],
+        &["sign", "--key", "k"],
+    ] {
+        assert_eq!(program.run(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+    let setting = program.clone().with("MINITILL_PUBLIC__PORT", "1").complaint(&["app", "list"]);
+    assert_eq!(setting, "minitill: unknown setting public.port (variable MINITILL_PUBLIC__PORT)\n");
+    let url = program.with("DATABASE_URL", "mysql://x:secret@y").complaint(&["app", "list"]);
+    assert!(url.contains("database.url: expected postgres://") && !url.contains("secret"), "{url}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_url_commands_say_that_migrations_are_due_and_migrate_applies_them() {
+    let folder = cluster::socket_dir().await;
+    let empty = format!("empty_{}", std::process::id());
+    let (_, url) = program().await;
+    let admin = sqlx::PgPool::connect(&url).await.unwrap();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("CREATE DATABASE {empty} TEMPLATE template0")))
+        .execute(&admin)
+        .await
+        .unwrap();
+    let name = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
+    let program = Program::on(&url.replace(&name, &empty));
+    let due = "minitill: the database does not hold the schema of this program: run `minitill migrate`\n";
+    assert_eq!(program.complaint(&["app", "list"]), due, "{}", folder.display());
+    // Several at once do not trip over each other.
+    let quiet =
+        || program.command(&["migrate", "--json"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let several: Vec<_> = (0..4).map(|_| quiet()).collect();
+    for mut one in several {
+        assert!(one.wait().unwrap().success());
+    }
+    assert_eq!(program.json(&["migrate"]), json!({"pending": 0}));
+    assert_eq!(program.json(&["app", "list"]), json!({"apps": []}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_may_start_at_once_on_an_empty_database() {
+    let (_, url) = program().await;
+    let admin = sqlx::PgPool::connect(&url).await.unwrap();
+    let empty = format!("both_{}", std::process::id());
+    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("CREATE DATABASE {empty} TEMPLATE template0")))
+        .execute(&admin)
+        .await
+        .unwrap();
+    let name = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
+    let program = Program::on(&url.replace(&name, &empty));
+    let (first, second) = tokio::join!(program.serve(None), program.serve(None));
+    for server in [&first, &second] {
+        assert_eq!(Request::get("/readyz").send(server.operator_address).await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_key_that_does_not_fit_is_refused_in_words() {
+    let (program, _) = program().await;
+    program.json(&["app", "create", "a1"]);
+    let other = program.clone().with("MINITILL_SECRETS__MASTER_KEY", &"22".repeat(32));
+    let refused = "minitill: the master key does not fit this database: its apps were encrypted with another one \
+                   (key from secrets.master_key)\n";
+    assert_eq!(other.complaint(&["app", "list"]), refused);
+    assert_eq!(other.complaint(&["serve"]), refused);
+    let malformed = program.clone().with("MINITILL_SECRETS__MASTER_KEY", "xyz").complaint(&["app", "list"]);
+    assert_eq!(malformed, "minitill: secrets.master_key: expected 64 hexadecimal digits\n");
+    let nowhere = std::env::temp_dir().join(format!("minitill-no-key-{}", std::process::id()));
+    let missing = program
+        .with("MINITILL_SECRETS__MASTER_KEY", "")
+        .with("MINITILL_SECRETS__MASTER_KEY_FILE", nowhere.to_str().unwrap())
+        .complaint(&["app", "list"]);
+    assert!(
+        missing.starts_with(&format!(
+            "minitill: there is no master key at {}, and the database holds apps",
+            nowhere.display()
+        )),
+        "{missing}"
+    );
+    assert!(!nowhere.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commands_of_the_demonstration_succeed_as_printed() {
+    let (program, url) = program().await;
+    let folder = std::env::temp_dir().join(format!("minitill-demo-{}", std::process::id()));
+    let program = program.with("MINITILL_DATABASE__DATA_DIR", folder.to_str().unwrap());
+    let server = program.serve(None).await;
+    let demo = program
+        .clone()
+        .with("MINITILL_PUBLIC__LISTEN", &server.address.to_string())
+        .with("MINITILL_OPS__LISTEN", &server.operator_address.to_string());
+    for _ in 0..2 {
+        let made = demo.json(&["demo"]);
+        let run = |name: &str| {
+            let command = made["commands"][name].as_str().unwrap();
+            let output = std::process::Command::new("sh").arg("-c").arg(command).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let first = run("exchange");
+        assert!(first.contains(r#"{"code":1,"msg":"SUCCESS","data":{"bizNo":"demo"#), "{first}");
+        assert!(!first.to_ascii_lowercase().contains("idempotent-replayed"));
+        assert!(run("exchange").to_ascii_lowercase().contains("idempotent-replayed: true"));
+        assert_eq!(run("report").trim(), r#"{"result":1,"error_msg":"success"}"#);
+        let uploaded =
+            format!(r#"{{"result":1,"error_msg":"success","data":{{"imgId":{}}}}}"#, made["img_id"]);
+        assert_eq!(run("upload_with_file").trim(), uploaded);
+        assert_eq!(run("upload_with_url").trim(), uploaded);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+    TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_holds_a_line_for_each_refusal_and_no_secret() {
+    let (program, _) = program().await;
+    let made = program.json(&["app", "create", "a1", "--sandbox"]);
+    let token = program.json(&["token", "issue", "a1"])["access_token"].as_str().unwrap().to_owned();
+    let log = file("log.jsonl", "");
+    for filter in ["info,sqlx=warn", "trace"] {
+        let server = program
+            .clone()
+            .with("MINITILL_LOG__FORMAT", "json")
+            .with("MINITILL_LOG__FILTER", filter)
+            .serve(Some(log.clone()))
+            .await;
+        let body = format!(
+            "access_token={token}&app_id=a1&sign=5ec7e7516&user_ip=203.0.113.77&open_id=private-body"
+        );
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let request = Request::post("/api/kpay/minigame/pay")
+            .header("x-request-id", "my-id")
+            .header("traceparent", trace)
+            .body(body);
+        assert_eq!(request.send(server.address).await.code(), 100_200_114);
+        let query = format!(
+            "/oauth2/access_token?app_id=a1&app_secret={}&grant_type=client_credentials",
+            made["app_secret"].as_str().unwrap()
+        );
+        assert_eq!(Request::get(&query).send(server.address).await.code(), 1);
+        Request::get(&format!("/made-up-path?access_token={token}")).send(server.address).await;
+        server.terminate();
+        let text = std::fs::read_to_string(&log).unwrap();
+        for secret in [
+            token.as_str(),
+            "5ec7e7516",
+            "203.0.113.77",
+            "private-body",
+            "made-up-path",
+            made["app_secret"].as_str().unwrap(),
+            made["pay_key"].as_str().unwrap(),
+        ] {
+            assert!(!text.contains(secret), "{secret} in the log at {filter}");
+        }
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let refused =
+            lines.iter().find(|line| line["message"] == "refused" && line["code"] == 100_200_114).unwrap();
+        assert_eq!(refused["endpoint"], "/api/{payment_segment}/minigame/pay");
+        assert_eq!(refused["span"]["request_id"], "my-id");
+        assert_eq!(refused["span"]["app_id"], "a1");
+        assert_eq!(refused["span"]["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+        let answered = lines.iter().any(|line| line["message"] == "answered");
+        assert_eq!(answered, filter == "trace", "successes are logged at debug");
+    }
+    std::fs::remove_file(log).unwrap();
+}
+
+/// Each kind of damage that the audit claims to find, made by hand.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_finds_each_kind_of_damage_and_exits_1() {
+    let (_, url) = program().await;
+    let till = TestTill::start_on(url.clone(), |_| {}).await;
+    let program = Program::on(&url);
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 50, 50).await;
+    till.player(&app, "o2", 50, 50).await;
+    for index in 0..3 {
+        crate::game::Game::new(&app, "o1", &format!("b{index}"), 10).send(&till).await;
+    }
+    assert!(program.run(&["audit"]).status.success());
+    assert_eq!(
+        program.json(&["audit"]),
+        json!({"clean": true, "wallets": 2, "entries": 5, "exchanges": 3, "differences": 0, "findings": []})
+    );
+    let damages = [
+        ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "wallet against ledger"),
+        (
+            "UPDATE wallets SET charge_balance = charge_balance - 1 WHERE open_id = 'o2'",
+            "wallet against ledger",
+        ),
+        ("UPDATE wallets SET entry_count = 9 WHERE open_id = 'o1'", "wallet against ledger"),
+        ("DELETE FROM wallets WHERE open_id = 'o2'", "wallet against ledger"),
+        ("UPDATE ledger_entries SET free_balance = 7 WHERE open_id = 'o1' AND seq = 2", "ledger chain"),
+        (
+            "UPDATE ledger_entries SET charge_change = -11, charge_balance = charge_balance - 1 WHERE open_id = 'o1' AND seq = 2",
+            "ledger chain",
+        ),
+        ("UPDATE ledger_entries SET seq = 7 WHERE open_id = 'o1' AND seq = 4", "ledger chain"),
+        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 3", "ledger chain"),
+        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 4", "record without its deduction"),
+        ("UPDATE ledger_entries SET kind = 'credit' WHERE open_id = 'o1' AND seq = 4", "ledger chain"),
+        (
+            "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 4",
+            "deduction without its record",
+        ),
+        ("DELETE FROM exchanges WHERE biz_no = 'b1'", "deduction without its record"),
+        ("UPDATE exchanges SET amount = 11 WHERE biz_no = 'b1'", "record without its deduction"),
+        ("UPDATE exchanges SET seq = 3 WHERE biz_no = 'b0'", "record without its deduction"),
+        (
+            "INSERT INTO exchanges SELECT app_id, 'forged', open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip, product_name, product_info, product_desc, extension FROM exchanges WHERE biz_no = 'b0'",
+            "record without its deduction",
+        ),
+        ("DELETE FROM credits WHERE open_id = 'o2'", "deduction without its record"),
+        ("INSERT INTO credits VALUES ('a1', 'forged', 'o2', 1, '')", "credit without its entry"),
+        (
+            "ALTER TABLE wallets DROP CONSTRAINT wallets_free_balance_not_negative; ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_free_balance_not_negative; \
+          UPDATE ledger_entries SET free_change = -1, free_balance = -1, kind = 'exchange' WHERE open_id = 'o2'; UPDATE wallets SET free_balance = -1 WHERE open_id = 'o2'",
+            "ledger chain",
+        ),
+    ];
+    for (damage, check) in damages {
+        till.execute("CREATE SCHEMA spare; CREATE TABLE spare.w AS TABLE wallets; CREATE TABLE spare.l AS TABLE ledger_entries; \
+                      CREATE TABLE spare.x AS TABLE exchanges; CREATE TABLE spare.c AS TABLE credits").await;
+        till.execute(damage).await;
+        let output = program.run(&["audit", "--json"]);
+        assert_eq!(output.status.code(), Some(1), "{damage}");
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(report["clean"], false);
+        let found = report["findings"].as_array().unwrap().iter().any(|finding| finding["check"] == check);
+        assert!(found, "{damage}: expected {check}, got {report:#}");
+        till.execute("TRUNCATE wallets, ledger_entries, exchanges, credits; INSERT INTO wallets TABLE spare.w; INSERT INTO ledger_entries TABLE spare.l; \
+                      INSERT INTO exchanges TABLE spare.x; INSERT INTO credits TABLE spare.c; DROP SCHEMA spare CASCADE").await;
+        assert!(program.run(&["audit"]).status.success(), "repaired after {damage}");
+    }
+}

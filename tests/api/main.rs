@@ -5,6 +5,7 @@
     clippy::disallowed_methods,
     reason = "tests look at the tables as an operator would, with plain SQL"
 )]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cli;
 mod crash;
@@ -63,7 +64,7 @@ pub(crate) mod game {
         }
 
         /// Sets a field.
-        pub(crate) fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+        pub(crate) fn with(mut self, name: &'static str, value: impl std::fmt::Display) -> Self {
             self.fields.insert(name, value.to_string());
             self
         }

@@ -1,6 +1,8 @@
 //! The PostgreSQL that Minitill owns when it is given no `DATABASE_URL` (contract 9, "Where the data is"): the real
 //! program is started, killed and asked, on data folders of its own.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests end where the test would")]
+
 use std::env;
 use std::fs::{self, DirBuilder};
 use std::io::Read;
@@ -16,7 +18,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{ConnectOptions, Connection, Executor, Row};
 
 /// Generous, because the machine may be busy; what the contract limits has its own number.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A data folder that ends with its test, after everything that runs on it.
 struct DataDir {

@@ -128,7 +128,7 @@ async fn a_request_id_is_echoed_or_made() {
 async fn statuses_are_asked_for_by_a_setting_and_bodies_do_not_change() {
     let platform = TestTill::start().await;
     let rest = TestTill::start_on(platform.database_url.clone(), |config| {
-        config.http.error_status = ErrorStatus::Rest
+        config.http.error_status = ErrorStatus::Rest;
     })
     .await;
     let app = platform.app_like("a1", AppKind { scopes: &[], ..AppKind::default() }).await;

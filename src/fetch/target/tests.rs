@@ -63,10 +63,14 @@ fn every_spelling_of_loopback_is_loopback() {
     ];
     for text in spellings {
         let target = parse(text).unwrap_or_else(|refused| panic!("{text:?}: {refused:?}"));
-        assert_eq!(target.host(), &Host::Ipv4(std::net::Ipv4Addr::LOCALHOST), "{text:?}");
+        assert_eq!(target.host(), &Host::<String>::Ipv4(std::net::Ipv4Addr::LOCALHOST), "{text:?}");
     }
     for text in ["http://[::1]/", "http://[0:0::0:1]/", "http://[0000:0000::0001]:80/"] {
-        assert_eq!(parse(text).unwrap().host(), &Host::Ipv6(std::net::Ipv6Addr::LOCALHOST), "{text:?}");
+        assert_eq!(
+            parse(text).unwrap().host(),
+            &Host::<String>::Ipv6(std::net::Ipv6Addr::LOCALHOST),
+            "{text:?}"
+        );
     }
 }
 
@@ -123,7 +127,7 @@ fn unreadable_urls() {
         "http://256.0.0.1/",
         "http://4294967296/",
         "http://09.1/",
-        "http://1.0x/x.0x1g/",
+        "http://0x1g.1/",
         "http://exa mple.com/",
         "http://exa%00mple.com/",
         "http://example.com%2f@x/",
@@ -288,7 +292,7 @@ fn what_is_sent() {
         (
             "http://bücher.example/ä b\"|^[]{}`?ä='<>|^`{}",
             "xn--bcher-kva.example",
-            "/%C3%A4%20b%22|%5E[]%7B%7D%60?%C3%A4=%27%3C%3E|^`{}",
+            "/%C3%A4%20b%22|^[]%7B%7D%60?%C3%A4=%27%3C%3E|^`{}",
         ),
         ("http://a.example/%0d%0aHost:%20x", "a.example", "/%0d%0aHost:%20x"),
         ("http://a.example/a\r\nHost: x", "a.example", "/aHost:%20x"),

@@ -24,7 +24,7 @@ const TEMPLATE: &str = "template_minitill";
 /// A database is some 8 MB; memory is used only where there is plenty.
 const SHARED_MEMORY_BYTES_MIN: u64 = 3 * 1024 * 1024 * 1024;
 
-const START_WITHIN: Duration = Duration::from_secs(60);
+const START_WITHIN: Duration = Duration::from_mins(1);
 
 /// Waits while the runner lives: its process id may be given to another program, its start time may not.
 /// Arguments: the folder of the programs, the folder of the cluster, the runner's process id and start time.
@@ -48,7 +48,8 @@ while alive "$3" "$4"; do
     kill -0 $postgres 2>/dev/null || break
     sleep 0.2
 done
-kill -QUIT $postgres
+# It ignores the signal until it is so far as to handle it.
+while kill -QUIT $postgres 2>/dev/null; do sleep 0.1; done
 wait $postgres
 rm -rf "$2"
 "#;
@@ -56,8 +57,6 @@ rm -rf "$2"
 /// A database of one test's own.
 #[derive(Debug)]
 pub(crate) struct Database {
-    /// Its name.
-    pub(crate) name: String,
     /// How to reach it, as `DATABASE_URL` takes it.
     pub(crate) url: String,
 }
@@ -85,7 +84,7 @@ pub(crate) async fn create(migrate: impl AsyncFnOnce(&str)) -> Database {
     };
     run(&mut connection, format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}{strategy}")).await;
     connection.close().await.expect("an idle connection closes");
-    Database { url: url(&folder, &name), name }
+    Database { url: url(&folder, &name) }
 }
 
 async fn start() -> PathBuf {
@@ -120,13 +119,16 @@ async fn start() -> PathBuf {
     folder
 }
 
-/// Whoever must outlive the cluster: `cargo` or nextest, or this process when it was started by hand.
+/// Whoever must outlive the cluster: `cargo` or nextest, or this process when it was started by hand. A process whose
+/// parent was killed has another one that lives for ever, so the parent's name counts where the system tells it.
 fn runner() -> u32 {
     let started_by_runner = env::var_os("NEXTEST_RUN_ID").is_some() || env::var_os("CARGO").is_some();
-    match rustix::process::getppid() {
-        Some(parent) if started_by_runner => parent.as_raw_pid().unsigned_abs(),
-        Some(_) | None => std::process::id(),
-    }
+    let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_pid().unsigned_abs());
+    let is_runner = match fs::read_to_string(format!("/proc/{parent}/comm")) {
+        Ok(name) => name.starts_with("cargo"),
+        Err(_) => parent > 1,
+    };
+    if started_by_runner && is_runner { parent } else { std::process::id() }
 }
 
 /// When a process was started, in the system's ticks; 0 where the system does not tell it in /proc.

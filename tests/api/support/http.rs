@@ -60,13 +60,14 @@ impl Request {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes =
-            format!("{} {} HTTP/1.1\r\nhost: till\r\nconnection: close\r\n", self.method, self.target);
-        for (name, value) in &self.headers {
-            bytes.push_str(&format!("{name}: {value}\r\n"));
-        }
-        bytes.push_str(&format!("content-length: {}\r\n\r\n", self.body.len()));
-        let mut bytes = bytes.into_bytes();
+        let headers: Vec<String> =
+            self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let (method, target, length) = (&self.method, &self.target, self.body.len());
+        let head = format!(
+            "{method} {target} HTTP/1.1\r\nhost: till\r\nconnection: close\r\n{}content-length: {length}\r\n\r\n",
+            headers.concat()
+        );
+        let mut bytes = head.into_bytes();
         bytes.extend_from_slice(&self.body);
         bytes
     }
@@ -88,7 +89,7 @@ pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
         received
     };
     let received =
-        tokio::time::timeout(Duration::from_secs(60), exchange).await.expect("an answer within a minute");
+        tokio::time::timeout(Duration::from_mins(1), exchange).await.expect("an answer within a minute");
     Answer::parse(&received)
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 mod http;
+pub(crate) mod program;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -65,7 +66,8 @@ pub(crate) struct TestTill {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) sql: PgPool,
     pub(crate) database_url: String,
-    stop: watch::Sender<bool>,
+    /// Dropped with the till: then the servers stop.
+    _stop: watch::Sender<bool>,
 }
 
 /// An app as its developer knows it.
@@ -159,7 +161,7 @@ impl TestTill {
         let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let operator_address = operator.local_addr().unwrap();
         tokio::spawn(server::serve(operator, ops::operator(till), limits, stopped));
-        Self { address, operator_address, store, clock, sql, database_url, stop }
+        Self { address, operator_address, store, clock, sql, database_url, _stop: stop }
     }
 
     /// An app with every right, a page and a token.
@@ -180,7 +182,7 @@ impl TestTill {
         let secrets = self.store.create_app(new).await.unwrap().expect("the id is new");
         let version = PackageVersion::parse("1").unwrap();
         self.store.publish(&id, &version, &[PagePath::parse(PAGE).unwrap()]).await.unwrap();
-        let (token, _) = self.store.issue_token(&id, Duration::from_secs(172_800)).await.unwrap().unwrap();
+        let (token, _) = self.store.issue_token(&id, Duration::from_hours(48)).await.unwrap().unwrap();
         TestApp { id, secret: secrets.app_secret, pay_key: secrets.pay_key, token }
     }
 
@@ -222,11 +224,6 @@ impl TestTill {
     pub(crate) async fn assert_audit_clean(&self) {
         let report = self.store.audit().await.unwrap();
         assert!(report.clean, "{report:?}");
-    }
-
-    /// Tells the server to stop.
-    pub(crate) fn stop(&self) {
-        let _ = self.stop.send(true);
     }
 }
 

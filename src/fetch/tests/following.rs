@@ -1,0 +1,135 @@
+//! Redirects.
+
+use super::*;
+
+/// Answers `/3` with a redirect to `/2` and so on, and `/0` with the picture.
+async fn countdown(status: &'static str) -> Origin {
+    Origin::serve(move |request| {
+        let digit = request.as_bytes()["GET /".len()] - b'0';
+        if digit == 0 { Reply::ok(b"picture") } else { Reply::redirect(status, &format!("/{}", digit - 1)) }
+    })
+    .await
+}
+
+/// Rule (contract 5): at most 3 redirects; the fourth is not followed.
+#[tokio::test]
+async fn three_redirects_are_followed_and_no_more() {
+    let origin = countdown("302 Found").await;
+    let fetcher = Fetcher::new(settings(&[&origin]));
+    assert_eq!(fetcher.get(&origin.url("/3"), None).await, Ok(body(b"picture")));
+    assert_eq!(origin.connections(), 4);
+    assert_eq!(fetcher.get(&origin.url("/4"), None).await, Err(Refused::TooManyRedirects));
+    assert_eq!(origin.connections(), 8);
+    let none = Fetcher::new(Settings { redirects_max: 0, ..settings(&[&origin]) });
+    assert_eq!(none.get(&origin.url("/0"), None).await, Ok(body(b"picture")));
+    assert_eq!(none.get(&origin.url("/1"), None).await, Err(Refused::TooManyRedirects));
+}
+
+/// Rule: 301, 302, 303, 307 and 308 are redirects, always followed by a GET.
+#[tokio::test]
+async fn every_kind_of_redirect_is_a_get() {
+    let statuses = [
+        "301 Moved Permanently",
+        "302 Found",
+        "303 See Other",
+        "307 Temporary Redirect",
+        "308 Permanent Redirect",
+    ];
+    for status in statuses {
+        let origin = countdown(status).await;
+        let found = Fetcher::new(settings(&[&origin])).get(&origin.url("/1"), None).await;
+        assert_eq!(found, Ok(body(b"picture")), "{status}");
+        assert!(origin.requests()[1].starts_with("GET /0 HTTP/1.1\r\n"), "{status}");
+    }
+}
+
+/// Rule (contract 5): a loop ends.
+#[tokio::test]
+async fn a_loop_ends() {
+    let origin = Origin::always(Reply::redirect("302 Found", "/picture.png")).await;
+    assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(Refused::TooManyRedirects));
+    assert_eq!(origin.connections(), 4);
+}
+
+/// Rule: statuses that look like redirects but are none, and redirects without one readable
+/// `Location`, are failures.
+#[tokio::test]
+async fn redirects_that_lead_nowhere() {
+    for status in ["300 Multiple Choices", "304 Not Modified", "305 Use Proxy", "306 Unused"] {
+        let origin = Origin::always(Reply::redirect(status, "/other.png")).await;
+        assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(Refused::Status), "{status}");
+    }
+    for lines in ["", "location: /a\r\nlocation: /b\r\n", "location: /\u{ff}\r\n"] {
+        let reply = Reply::head("302 Found", lines);
+        let origin = Origin::always(reply).await;
+        let expected = if lines.contains('\u{ff}') { Refused::TooManyRedirects } else { Refused::Location };
+        assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(expected), "{lines:?}");
+    }
+    let not_utf8 = Reply::raw(b"HTTP/1.1 302 Found\r\nlocation: /\xff\r\n\r\n");
+    let origin = Origin::always(not_utf8).await;
+    assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(Refused::Location));
+}
+
+/// Rule (contract 5): each redirect is checked anew, address, port, scheme and all; a refused one
+/// is not connected to.
+#[tokio::test]
+async fn each_redirect_is_checked_anew() {
+    let inside = Origin::always(Reply::ok(b"secret")).await;
+    let port = inside.address.port();
+    let other_address = SocketAddr::from(([127, 0, 0, 2], port));
+    let also_inside = Origin::serve_at(other_address, Reply::ok(b"secret")).await;
+    for (location, expected) in [
+        (format!("http://{other_address}/"), Refused::AddressNotPublic),
+        (format!("//127.0.0.2:{port}/"), Refused::AddressNotPublic),
+        (format!("http://2130706434:{port}/"), Refused::AddressNotPublic),
+        (format!("http://private.example:{port}/"), Refused::AddressNotPublic),
+        (format!("http://mixed.example:{port}/"), Refused::AddressNotPublic),
+        (format!("http://10.0.0.1:{port}/"), Refused::AddressNotPublic),
+        (format!("http://169.254.169.254:{port}/latest/meta-data/"), Refused::AddressNotPublic),
+        (format!("http://[::ffff:169.254.169.254]:{port}/"), Refused::AddressNotPublic),
+        (format!("http://[::1]:{port}/"), Refused::AddressNotPublic),
+        (format!("http://user@127.0.0.1:{port}/"), Refused::UserInfo),
+        (format!("http://@127.0.0.1:{port}/"), Refused::UserInfo),
+        ("http://127.0.0.1:22/".to_owned(), Refused::Port),
+        ("file:///etc/passwd".to_owned(), Refused::Scheme),
+        ("data:image/png;base64,AAAA".to_owned(), Refused::Scheme),
+        ("http://".to_owned(), Refused::Url),
+        (format!("/{}", "a".repeat(2048)), Refused::UrlTooLong),
+    ] {
+        let reply = Reply::redirect("302 Found", &location);
+        let origin = Origin::always(reply).await;
+        let look_up =
+            names(&[("private.example", &["127.0.0.2"]), ("mixed.example", &["127.0.0.1", "127.0.0.2"])]);
+        let fetcher = asking(settings(&[&origin, &inside]), look_up);
+        assert_eq!(fetcher.get(&origin.url("/"), None).await, Err(expected), "{location}");
+    }
+    assert_eq!((inside.connections(), also_inside.connections()), (0, 0));
+}
+
+/// Rule: a redirect to another host carries nothing over but the path it names.
+#[tokio::test]
+async fn a_redirect_carries_nothing_over() {
+    let last = Origin::always(Reply::ok(b"picture")).await;
+    let to = last.url("/b?c#d");
+    let first = Origin::always(Reply::raw(format!(
+        "HTTP/1.1 302 Found\r\nset-cookie: a=b\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n"
+    )))
+    .await;
+    let fetcher = Fetcher::new(settings(&[&first, &last]));
+    assert_eq!(fetcher.get(&first.url("/a?secret=1#x"), None).await, Ok(body(b"picture")));
+    let request = last.requests().remove(0);
+    assert!(request.starts_with(&format!("GET /b?c HTTP/1.1\r\nhost: {}\r\n", last.address)), "{request}");
+    for never in ["secret", "cookie", "referer", "authorization", "#"] {
+        assert!(!request.contains(never), "{never} in {request}");
+    }
+}
+
+/// Rule (contract 5): 10 s in all, redirects included.
+#[tokio::test]
+async fn redirects_share_one_time_limit() {
+    let last = Origin::always(Reply::head("200 OK", "content-length: 5\r\n").then_hang()).await;
+    let first = Origin::always(Reply::redirect("302 Found", &last.url("/"))).await;
+    let started = Instant::now();
+    assert_eq!(fetch_once(hasty(&[&first, &last]), &first).await, Err(Refused::TimedOut));
+    assert!(started.elapsed() < SHORT * 3);
+}
