@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions as _, PgConnection, PgPool};
+use sqlx::{ConnectOptions as _, Executor as _, PgConnection, PgPool, Row as _};
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
@@ -132,14 +132,8 @@ impl Store {
                     sqlx::raw_sql(sqlx::AssertSqlSafe(session)).execute(connection).await.map(|_| ())
                 })
             })
-            // One round trip that finds a dead session, and one that is inside a transaction
-            // nobody knows of: there, the transaction's time is older than the statement's.
-            .before_acquire(|connection, _| {
-                Box::pin(async move {
-                    let clean = sqlx::query_scalar!(r#"SELECT now() = statement_timestamp() AS "clean!""#);
-                    clean.fetch_one(connection).await
-                })
-            })
+            // One round trip that finds a dead session, and one that nobody knows is in a transaction.
+            .before_acquire(|connection, _| Box::pin(is_between_transactions(connection)))
             .connect_with(options)
             .await?;
         Ok(Self {
@@ -188,6 +182,17 @@ impl Store {
             Err(StoreError::Internal(format!("a transaction's task ended: {fault}")).into())
         })
     }
+}
+
+/// Whether a session is outside any transaction, as one that is handed out must be.
+///
+/// # Errors
+/// The session is dead.
+pub async fn is_between_transactions(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    // Inside a transaction its time is older than the statement's. As a simple query: the extended
+    // protocol counts several statements, so the two times would always differ.
+    let row = connection.fetch_one(sqlx::raw_sql("SELECT now() = statement_timestamp()")).await?;
+    row.try_get(0)
 }
 
 /// One attempt. Runs inside a task that is never dropped half-way.

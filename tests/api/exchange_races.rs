@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use minitill::store::is_between_transactions;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
@@ -117,6 +118,32 @@ async fn clients_that_hang_up_lose_nothing_and_leave_no_session_in_a_transaction
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
     assert_eq!(till.number(inside).await, 0);
     till.assert_audit_clean().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_inside_a_transaction_is_told_from_one_that_is_not() {
+    let till = TestTill::start().await;
+    let mut session = till.sql.acquire().await.unwrap();
+    assert!(is_between_transactions(&mut session).await.unwrap());
+    sqlx::raw_sql("BEGIN").execute(&mut *session).await.unwrap();
+    assert!(!is_between_transactions(&mut session).await.unwrap());
+    sqlx::raw_sql("ROLLBACK").execute(&mut *session).await.unwrap();
+    assert!(is_between_transactions(&mut session).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_pool_keeps_its_sessions() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let sessions = "SELECT sum(pid)::bigint FROM pg_stat_activity \
+                    WHERE datname = current_database() AND application_name = 'minitill'";
+    let before = till.number(sessions).await;
+    for index in 0..20 {
+        Game::new(&app, "o1", &format!("b{index}"), 1).send(&till).await;
+        Game::new(&app, "o1", "b1", 1).with("access_token", index).send(&till).await;
+    }
+    assert_eq!(till.number(sessions).await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
