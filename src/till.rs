@@ -11,6 +11,7 @@ use crate::domain::exchange::{Reading, TsWindow};
 use crate::domain::image;
 use crate::fetch::{self, Fetcher};
 use crate::rate_limit::RateLimits;
+use crate::server;
 use crate::store::{Store, StoreSettings};
 
 /// The state of a running server. Cheap to clone.
@@ -83,6 +84,19 @@ impl Till {
 }
 
 impl Config {
+    /// What the listeners need of the settings.
+    #[must_use]
+    pub fn server_limits(&self) -> server::Limits {
+        server::Limits {
+            header_bytes_max: self.http.header_bytes_max,
+            header_timeout: self.http.header_timeout,
+            keep_alive_timeout: self.http.keep_alive_timeout,
+            write_timeout: self.http.write_timeout,
+            connections_max: self.http.connections_max,
+            drain_timeout: self.http.drain_timeout,
+        }
+    }
+
     /// What the store needs of the settings.
     #[must_use]
     pub fn store_settings(&self) -> StoreSettings {

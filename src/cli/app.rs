@@ -56,13 +56,13 @@ pub(super) struct CreateArguments {
     /// Id of the new app: 1 to 64 of 0-9A-Za-z_-
     app_id: AppId,
     /// Name, for people
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
     /// What the app sells
     #[arg(long, value_enum, default_value = "general")]
     category: CategoryArgument,
     /// Permission scope; may be repeated
-    #[arg(long = "scope", value_enum)]
+    #[arg(long = "scope", value_name = "SCOPE", value_enum)]
     scopes: Vec<Scope>,
     /// Tell the app why its signature does not match
     #[arg(long)]

@@ -8,7 +8,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::{Context, Failure, database};
-use crate::config::Config;
 use crate::store::Store;
 use crate::till::Till;
 use crate::{ops, router, server};
@@ -34,7 +33,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let till = Till::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
-    let limits = limits(config);
+    let limits = config.server_limits();
     let public_address = public.local_addr()?;
     let operator_address = operator.local_addr()?;
     let mut serving =
@@ -73,17 +72,6 @@ async fn listen(name: &str, address: SocketAddr) -> Result<TcpListener, Failure>
     TcpListener::bind(address)
         .await
         .map_err(|error| Failure(format!("{name}.listen: cannot listen on {address}: {error}")))
-}
-
-fn limits(config: &Config) -> server::Limits {
-    server::Limits {
-        header_bytes_max: config.http.header_bytes_max,
-        header_timeout: config.http.header_timeout,
-        keep_alive_timeout: config.http.keep_alive_timeout,
-        write_timeout: config.http.write_timeout,
-        connections_max: config.http.connections_max,
-        drain_timeout: config.http.drain_timeout,
-    }
 }
 
 async fn keep_house(store: Store) {

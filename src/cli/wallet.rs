@@ -61,10 +61,10 @@ pub(super) struct CreditArguments {
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
     charge: i64,
     /// Your reference: the same again is the same credit
-    #[arg(long = "ref")]
+    #[arg(long = "ref", value_name = "REF")]
     reference: CreditRef,
     /// Note, for people
-    #[arg(long, default_value = "")]
+    #[arg(long, default_value = "", hide_default_value = true)]
     note: String,
 }
 

@@ -1,8 +1,8 @@
 //! Getting a picture by URL, and keeping strangers out of the network (contract 5, "The fetch").
 //!
-//! One fetch: read the URL ([`Target`]), look its host up ([`Resolver`]), judge every address
-//! ([`guard`]), connect to an address that was judged and send one GET ([`connection`]); a redirect
-//! begins all over. No environment variable, cookie or earlier fetch has a say in it.
+//! One fetch: read the URL (`target.rs`), look its host up (`resolve.rs`), judge every address
+//! ([`guard`]), connect to an address that was judged and send one GET (`connection.rs`, `tls.rs`);
+//! a redirect begins all over. No proxy variable, cookie or earlier fetch has a say in it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -95,7 +95,8 @@ impl Fetcher {
         };
         let waiting = timeout_at(deadline, self.places.acquire()).await;
         let _place = waiting.map_err(|_| Refused::Busy)?.map_err(|_| Refused::Busy)?;
-        let following = self.follow(target, own.map(|own| own.address));
+        // Boxed, or every handler's future would hold the room of a TLS handshake.
+        let following = Box::pin(self.follow(target, own.map(|own| own.address)));
         timeout_at(deadline, following).await.map_err(|_| Refused::TimedOut)?
     }
 

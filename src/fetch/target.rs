@@ -46,8 +46,8 @@ impl Target {
         if text.len() > bytes_max {
             return Err(Refused::UrlTooLong);
         }
-        // The parser drops an empty user (`http://@host/`) without a trace in its result, but says
-        // so on its way.
+        // The parser drops an empty user (`http://@host/`) without a trace in its result, but
+        // reports it on its way, as it does every other user info.
         let user_info = Cell::new(false);
         let note = |violation: SyntaxViolation| {
             if violation == SyntaxViolation::EmbeddedCredentials {
@@ -59,7 +59,7 @@ impl Target {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(Refused::Scheme);
         }
-        if user_info.get() || !url.username().is_empty() || url.password().is_some() {
+        if user_info.get() {
             return Err(Refused::UserInfo);
         }
         // A short relative redirect can still make a long URL.

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions as _, Executor as _, PgConnection, PgPool, Row as _};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, PgPool, Row as _};
 use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
@@ -115,6 +115,12 @@ impl Store {
         let options = address.0.clone().application_name("minitill").disable_statement_logging();
         let statement_timeout = settings.statement_timeout.as_millis();
         let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
+        // The pool would tell only that time ran out; one session of its own tells why.
+        let first = tokio::time::timeout(settings.acquire_timeout, PgConnection::connect_with(&options));
+        match first.await {
+            Ok(connected) => connected?.close().await?,
+            Err(_) => return Err(StoreError::Unavailable("it does not answer".to_owned())),
+        }
         let pool = PgPoolOptions::new()
             // As many as there will ever be, from the start: connections opened under load come in storms.
             .min_connections(settings.connections)

@@ -7,7 +7,12 @@ use crate::support::{Request, TestTill};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_endpoint_answers_503_quickly_and_recovers_by_itself() {
-    let till = TestTill::start().await;
+    let till = TestTill::start_with(|config| {
+        // The defaults, which the other tests do without.
+        config.database.acquire_timeout = Duration::from_millis(1500);
+        config.exchange.deadline = Duration::from_secs(2);
+    })
+    .await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
     let game = Game::new(&app, "o1", "b1", 10);

@@ -93,10 +93,14 @@ impl Default for AppKind {
     }
 }
 
-/// The settings of tests: the defaults, without rate limits.
+/// The settings of tests: the defaults, without rate limits and with more patience.
 pub(crate) fn test_config() -> Config {
     let variables = [
         ("MINITILL_DATABASE__CONNECTIONS", "4"),
+        // A machine that is busy with other tests is no reason to answer 503.
+        ("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "20s"),
+        ("MINITILL_DATABASE__STATEMENT_TIMEOUT", "20s"),
+        ("MINITILL_EXCHANGE__DEADLINE", "20s"),
         ("MINITILL_LIMITS__REPORTS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__TOKENS_PER_SECOND", "0"),
@@ -141,14 +145,7 @@ impl TestTill {
         let sql = PgPool::connect_lazy(&database_url).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let limits = server::Limits {
-            header_bytes_max: config.http.header_bytes_max,
-            header_timeout: config.http.header_timeout,
-            keep_alive_timeout: config.http.keep_alive_timeout,
-            write_timeout: config.http.write_timeout,
-            connections_max: config.http.connections_max,
-            drain_timeout: config.http.drain_timeout,
-        };
+        let limits = config.server_limits();
         let till = Till::new(config, clock.clone(), store.clone());
         let (stop, stopped) = watch::channel(false);
         let routes = with_panicking_route();

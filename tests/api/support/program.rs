@@ -27,7 +27,11 @@ pub(crate) struct ServerProcess {
 impl Program {
     pub(crate) fn on(database_url: &str) -> Self {
         let program = Self { variables: Vec::new() };
-        program.with("DATABASE_URL", database_url).with("MINITILL_SECRETS__MASTER_KEY", MASTER_KEY)
+        program
+            .with("DATABASE_URL", database_url)
+            .with("MINITILL_SECRETS__MASTER_KEY", MASTER_KEY)
+            .with("MINITILL_DATABASE__CONNECTIONS", "4")
+            .with("MINITILL_EXCHANGE__DEADLINE", "20s")
     }
 
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {

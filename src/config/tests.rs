@@ -1,0 +1,77 @@
+use super::*;
+
+fn load(variables: &[(&str, &str)]) -> Result<Config, String> {
+    let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Config::load(None, owned).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_documented_defaults_are_the_defaults() {
+    let config = load(&[]).unwrap();
+    assert_eq!(config.public.listen, "127.0.0.1:8080".parse().unwrap());
+    assert_eq!(config.ops.listen, "127.0.0.1:8081".parse().unwrap());
+    assert_eq!(config.http.error_status, ErrorStatus::Platform);
+    assert_eq!(config.http.header_bytes_max, 32 * 1024);
+    assert_eq!(config.http.body_timeout, Duration::from_secs(30));
+    assert_eq!(config.http.connections_max, 10_000);
+    assert_eq!(config.exchange.queue_max, 10_000);
+    assert_eq!(config.exchange.ts_behind_max, Duration::from_hours(48));
+    assert_eq!(config.limits.reports_per_second, 2000);
+    assert_eq!(config.fetch.ports, [80, 443]);
+    assert_eq!(config.database.url.get(), None);
+}
+
+#[test]
+fn variables_override_and_lists_are_separated_by_commas() {
+    let config = load(&[
+        ("MINITILL_PUBLIC__LISTEN", "0.0.0.0:9"),
+        ("MINITILL_FETCH__ALLOW_NETWORKS", "10.0.0.0/8, fd00::/8"),
+        ("MINITILL_FETCH__PORTS", "80,8080"),
+        ("MINITILL_EXCHANGE__PAY_PRIORITY_DEFAULT", "1"),
+        ("MINITILL_DATABASE__URL", "postgres://own"),
+        ("DATABASE_URL", "postgres://common"),
+        ("MINITILL_SERVICE_HOST", "10.0.0.1"),
+        ("HOME", "/root"),
+    ])
+    .unwrap();
+    assert_eq!(config.public.listen, "0.0.0.0:9".parse().unwrap());
+    assert_eq!(config.fetch.allow_networks.len(), 2);
+    assert_eq!(config.fetch.ports, [80, 8080]);
+    assert_eq!(config.exchange.pay_priority_default.code(), 1);
+    assert_eq!(config.database.url.get(), Some("postgres://own"));
+    assert!(!format!("{config:?}").contains("postgres://own"));
+}
+
+#[test]
+fn a_setting_that_does_not_fit_is_named() {
+    let fault = |name: &str, value: &str| load(&[(name, value)]).unwrap_err();
+    assert_eq!(
+        fault("MINITILL_PUBLIC__PORT", "1"),
+        "unknown setting public.port (variable MINITILL_PUBLIC__PORT)"
+    );
+    assert!(fault("MINITILL_EXCHANGE__QUEUE_MAX", "many").contains("exchange.queue_max"));
+    assert!(fault("MINITILL_EXCHANGE__QUEUE_MAX", "0").contains("exchange.queue_max: expected 1 or more"));
+    assert!(fault("MINITILL_EXCHANGE__DEADLINE", "soon").contains("got \"soon\""));
+    assert!(fault("MINITILL_HTTP__ERROR_STATUS", "teapot").contains("teapot"));
+}
+
+#[test]
+fn a_file_overrides_and_its_unknown_settings_are_named() {
+    let directory = std::env::temp_dir().join(format!("minitill-config-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("own.toml");
+    let load = |text: &str, variables: &[(&str, &str)]| {
+        std::fs::write(&path, text).unwrap();
+        let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Config::load(Some(&path), owned).map_err(|error| error.to_string())
+    };
+    let config = load(
+        "[order]\nclock_skew_max = \"1s\"\n[log]\nformat = \"json\"",
+        &[("MINITILL_LOG__FORMAT", "text")],
+    )
+    .unwrap();
+    assert_eq!((config.order.clock_skew_max, config.log.format), (Duration::from_secs(1), LogFormat::Text));
+    assert!(load("[order]\nskew = 1", &[]).unwrap_err().contains("unknown setting order.skew"));
+    assert!(load("[orders]\nskew = 1", &[]).unwrap_err().contains("unknown section [orders]"));
+    std::fs::remove_dir_all(&directory).unwrap();
+}
