@@ -76,13 +76,14 @@ pub async fn upload_with_url(State(till): State<Till>, request: Request) -> Resu
         None => body.required("url", parse_text)?,
     };
     let own = caller.app().sandbox.then(|| own_picture(&till));
-    let _place = upload_place(&till).await?;
     let fetched = till.fetcher.get(&url, own.as_ref()).await;
     let bytes = fetched.map_err(|refused| Refusal {
         cause: Some(refused.cause().to_owned()),
         // One text for every cause: it must not tell what is inside the network.
         ..Refusal::new(Code::IllegalUrl, "url: expected a picture on a public http or https address")
     })?;
+    // Only now: a slow origin must not hold up the uploads of others.
+    let _place = upload_place(&till).await?;
     accept(&till, &caller, bytes).await
 }
 
