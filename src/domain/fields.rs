@@ -96,7 +96,7 @@ pub enum UnreadableFields {
     /// The same name twice.
     #[error("{0}: expected once, given twice")]
     Twice(String),
-    /// More than [`FIELDS_MAX`].
+    /// More than a request may have.
     #[error("expected at most {FIELDS_MAX} fields")]
     TooMany,
     /// Not a JSON object.

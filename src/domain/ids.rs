@@ -13,7 +13,7 @@ macro_rules! text_type {
         pub struct $name(String);
 
         impl $name {
-            #[doc = concat!("Takes ", $expected, ".\n\n# Errors\nAnything else.")]
+            #[doc = concat!("Takes `", $expected, "`.\n\n# Errors\nAnything else.")]
             pub fn parse(text: &str) -> Result<Self, Expected> {
                 let accepts: fn(&str) -> bool = $accepts;
                 if accepts(text) { Ok(Self(text.to_owned())) } else { Err(Expected::new($expected)) }

@@ -1,6 +1,6 @@
 //! The store: balances, idempotency records, orders and images in PostgreSQL. The only home of SQL.
 //!
-//! Two rules keep money safe here. Every transaction goes through [`Store::transaction`], which
+//! Two rules keep money safe here. Every transaction goes through `Store::transaction`, which
 //! runs it in a task that nobody drops: a client that hangs up cannot leave a session half-way
 //! into one. And whole transactions are repeated there, and only there, when the database asks
 //! for it (40001, 40P01).

@@ -112,8 +112,8 @@ async fn a_body_needs_one_part_named_file_and_others_are_skipped() {
     assert_eq!(till.send(request).await.code(), 1);
     let twice = by_file(&app).multipart(&[(FILE_PART, PICTURE), (FILE_PART, PICTURE)]);
     till.send(twice).await.assert_refused(10_000_200, "file: expected once, given twice");
-    let none = by_file(&app).multipart(&[(note, PICTURE)]);
-    till.send(none).await.assert_refused(10_000_200, "file is missing");
+    let without = by_file(&app).multipart(&[(note, PICTURE)]);
+    till.send(without).await.assert_refused(10_000_200, "file is missing");
     let message = "content type: expected multipart/form-data with a boundary";
     till.send(by_file(&app).body(PICTURE)).await.assert_refused(10_000_200, message);
     for content_type in ["application/json", "multipart/form-data", "image/png"] {
