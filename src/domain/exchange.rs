@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::fields::{Expected, FieldError, Fields, is_canonical_integer, parse_integer};
 use super::ids::{BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use super::product_info::ProductInfo;
+use super::signature::{exchange_string, is_ambiguous};
 
 /// Largest amount of one exchange.
 pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
@@ -284,6 +285,13 @@ impl Exchange {
         let product_info = fields.required("product_info", ProductInfo::parse)?;
         let product_desc = fields.required("product_desc", ProductText::parse)?;
         let extension = fields.optional("extension", parse_extension)?.unwrap_or_default();
+        let texts = [extension.as_str(), product_desc.as_str(), product_info.as_str(), product_name.as_str()];
+        // Looked at closely only where a text names a player at all.
+        if texts.iter().any(|text| text.contains("&open_id=")) && is_ambiguous(&exchange_string(fields)) {
+            let expected =
+                "texts that cannot be taken for other signed fields (&open_id=, &os=, &product_desc=)";
+            return Err(FieldError::malformed("extension", expected, &extension).into());
+        }
         let content = BusinessContent {
             open_id,
             zone_id,

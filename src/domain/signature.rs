@@ -44,6 +44,27 @@ pub fn exchange_string(fields: &Fields) -> String {
     canonical_string(signed(fields))
 }
 
+/// Whether a string of [`exchange_string`] could have been made of other money fields.
+///
+/// Nothing is escaped in it. Fields that decide money hold no `&` and `=`, so those before
+/// `extension` and behind `product_name` stand where they stand; but a free text can hold what
+/// looks like `open_id`, `os` and `pay_priority`, and with an `extension` before them it cannot be
+/// told which of the two is meant: one signature would fit two players.
+#[must_use]
+pub fn is_ambiguous(string: &str) -> bool {
+    let names_a_player = |(at, _): &(usize, &str)| {
+        let mut pairs = string[at + 1..].split('&').skip(1);
+        let is = |pair: Option<&str>, name: &str| {
+            pair.and_then(|pair| pair.split_once('=')).is_some_and(|(known, _)| known == name)
+        };
+        let os = pairs.next();
+        let next = pairs.next();
+        let next = if is(next, "pay_priority") { pairs.next() } else { next };
+        is(os, "os") && is(next, "product_desc")
+    };
+    string.contains("&extension=") && string.match_indices("&open_id=").filter(names_a_player).count() > 1
+}
+
 fn signed(fields: &Fields) -> impl Iterator<Item = (&str, &str)> {
     fields.texts().filter(|(name, _)| SIGNED_FIELDS.contains(name))
 }
@@ -234,6 +255,8 @@ fn form_encoded(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -338,32 +361,104 @@ mod tests {
         assert_eq!(named("00".repeat(32)), None);
     }
 
-    /// Text without the two characters that fields which decide money may not hold.
-    fn money_value() -> impl Strategy<Value = String> {
-        "[0-9A-Za-z_.:-]{1,12}"
+    /// Every way to read a canonical string as money fields, found by trying all of them.
+    fn readings(string: &str) -> BTreeSet<Vec<String>> {
+        let pairs: Vec<&str> = string.split('&').collect();
+        let money = |pair: &str, name: &str| {
+            pair.split_once('=')
+                .filter(|(known, value)| *known == name && !value.contains('='))
+                .map(|(_, value)| value.to_owned())
+        };
+        let at = |index: usize, name: &str| pairs.get(index).and_then(|pair| money(pair, name));
+        let named = |index: usize, name: &str| {
+            pairs.get(index).is_some_and(|pair| pair.starts_with(&format!("{name}=")))
+        };
+        let last = pairs.len() - 3;
+        let (Some(amount), Some(app_id), Some(biz_no)) = (at(0, "amount"), at(1, "app_id"), at(2, "biz_no"))
+        else {
+            return BTreeSet::new();
+        };
+        let (Some(ts), Some(user_ip), Some(zone_id)) =
+            (at(last, "ts"), at(last + 1, "user_ip"), at(last + 2, "zone_id"))
+        else {
+            return BTreeSet::new();
+        };
+        let mut found = BTreeSet::new();
+        for player in 3..last {
+            // Before the player stands nothing, or the extension.
+            if player > 3 && !named(3, "extension") {
+                continue;
+            }
+            let (Some(open_id), Some(os)) = (at(player, "open_id"), at(player + 1, "os")) else { continue };
+            for priority in [at(player + 2, "pay_priority"), None] {
+                let next = player + 2 + usize::from(priority.is_some());
+                // Somewhere behind it, in this order, the free texts begin.
+                let begins = |from: usize, name: &str| (from..last).find(|index| named(*index, name));
+                let described = named(next, "product_desc").then_some(next);
+                let listed = described.and_then(|index| begins(index + 1, "product_info"));
+                if listed.and_then(|index| begins(index + 1, "product_name")).is_some() {
+                    let priority = priority.unwrap_or_default();
+                    let fields =
+                        [&amount, &app_id, &biz_no, &open_id, &os, &priority, &ts, &user_ip, &zone_id];
+                    found.insert(fields.into_iter().cloned().collect());
+                }
+            }
+        }
+        found
+    }
+
+    fn free_text() -> impl Strategy<Value = String> {
+        // Whole players are likely, so that most cases come close to what must be told apart.
+        let pieces = [
+            "x",
+            "&",
+            "=",
+            "&os=pc",
+            "&ts=1",
+            "&product_name=n",
+            "&open_id=evil&os=pc&product_desc=d",
+            "&open_id=evil&os=pc&pay_priority=1&product_desc=d",
+            "&open_id=evil&os=pc&product_desc=d&product_info=i",
+            "&open_id=evil&pay_priority=1&product_desc=d",
+        ];
+        prop::collection::vec(prop::sample::select(pieces.to_vec()), 1..8)
+            .prop_map(|pieces| format!("t{}", pieces.concat()))
+    }
+
+    #[test]
+    fn a_text_that_names_another_player_is_ambiguous() {
+        let one = "amount=1&app_id=a&biz_no=b&extension=e&open_id=poor&os=x&product_desc=d&open_id=rich&os=x&product_desc=d\
+                   &product_info=i&product_name=n&ts=1&user_ip=u&zone_id=z";
+        assert_eq!(readings(one).len(), 2);
+        assert!(is_ambiguous(one));
+        // Without an extension there is one way to read it.
+        let without = one.replace("&extension=e", "");
+        assert_eq!(readings(&without).len(), 1);
+        assert!(!is_ambiguous(&without));
+        assert!(!is_ambiguous(&one.replace("open_id=rich", "openid=rich")));
     }
 
     proptest! {
         /// Money fields cannot be moved from one to another under the same signature.
         #[test]
         fn equal_canonical_strings_mean_equal_money_fields(
-            left in prop::collection::vec(money_value(), 13), right in prop::collection::vec(money_value(), 13),
-            names in "[ -~]{1,20}", others in "[ -~]{1,20}",
+            extension in prop::option::of(free_text()), description in free_text(), info in free_text(),
+            name in free_text(), priority in prop::option::of("[01]"),
         ) {
-            let money = ["open_id", "app_id", "zone_id", "os", "ts", "user_ip", "amount", "pay_priority", "biz_no"];
-            let build = |values: &[String], free: &str| {
-                let pairs: Vec<(&str, String)> = SIGNED_FIELDS.iter().zip(values)
-                    .map(|(name, value)| (*name, if money.contains(name) { value.clone() } else { free.to_owned() }))
-                    .collect();
-                canonical_string(pairs.iter().map(|(name, value)| (*name, value.as_str())))
-            };
-            let same_money = SIGNED_FIELDS.iter().enumerate()
-                .all(|(index, name)| !money.contains(name) || left[index] == right[index]);
-            if build(&left, &names) == build(&right, &others) {
-                prop_assert!(same_money);
+            let mut fields = Fields::default();
+            for (field, value) in [
+                ("amount", "1"), ("app_id", "a"), ("biz_no", "b"), ("open_id", "o"), ("os", "s"), ("ts", "2"), ("user_ip", "u"),
+                ("zone_id", "z"), ("extension", extension.as_deref().unwrap_or_default()), ("product_desc", &description),
+                ("product_info", &info), ("product_name", &name), ("pay_priority", priority.as_deref().unwrap_or_default()),
+            ] {
+                fields.add_text(field.to_owned(), value.to_owned()).unwrap();
             }
-            // And the same money with the same rest is the same string, in whatever order it came.
-            prop_assert_eq!(build(&left, &names), build(&left.clone(), &names));
+            let string = exchange_string(&fields);
+            let readings = readings(&string);
+            let meant: Vec<String> = ["1", "a", "b", "o", "s", priority.as_deref().unwrap_or_default(), "2", "u", "z"]
+                .map(str::to_owned).to_vec();
+            prop_assert!(readings.contains(&meant), "{string}");
+            prop_assert!(is_ambiguous(&string) || readings.len() == 1, "{string} reads as {readings:?}");
         }
     }
 }

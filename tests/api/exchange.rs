@@ -516,6 +516,34 @@ async fn a_changed_field_does_not_match_its_signature() {
     assert_eq!(answer.code(), 1);
 }
 
+/// The string to sign does not escape: with these texts one signature would fit two players.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_signature_does_not_fit_two_players() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "poor", 0, 100).await;
+    till.player(&app, "rich", 0, 100).await;
+    let game = |open_id: &str, extension: &str, description: &str| {
+        Game::new(&app, open_id, "b1", 10).with("extension", extension).with("product_desc", description)
+    };
+    let poor = game("poor", "e", "d&open_id=rich&os=android&product_desc=d");
+    let rich = game("rich", "e&open_id=poor&os=android&product_desc=d", "d");
+    assert_eq!(poor.string_to_sign(), rich.string_to_sign());
+    for game in [poor, rich] {
+        let answer = game.send(&till).await;
+        assert_eq!(answer.code(), 10_000_200);
+        assert!(
+            answer
+                .message()
+                .starts_with("extension: expected texts that cannot be taken for other signed fields")
+        );
+    }
+    assert_untouched(&till).await;
+    // A query string of the developer's own is fine.
+    let answer = game("poor", "a=1&os=x&open_id=poor&ts=5", "d").send(&till).await;
+    assert_eq!(answer.code(), 1, "{}", answer.body);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_with_a_field_twice_or_text_that_is_not_utf8_is_refused_unread() {
     let till = TestTill::start().await;
