@@ -3,23 +3,32 @@
 
 FROM rust:1-slim-bookworm AS build
 WORKDIR /src
-COPY . .
+# Only what the compiler sees: a change of the documents or the tests builds nothing anew.
+COPY Cargo.toml Cargo.lock ./
+COPY .cargo .cargo
+COPY .sqlx .sqlx
+COPY config config
+COPY migrations migrations
+COPY src src
 ENV SQLX_OFFLINE=true
 RUN cargo build --release --locked && strip target/release/minitill
 
 FROM debian:bookworm-slim
-# PostgreSQL's programs serve the private database, for a container that is given no DATABASE_URL.
+# The certificates are for uploads by URL. PostgreSQL's programs serve the private database, for a
+# container that is given no DATABASE_URL; no cluster of Debian's own is made beside it.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates postgresql-common \
     && sed -i 's/^#\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf \
     && apt-get install --yes --no-install-recommends postgresql-15 \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --uid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin minitill \
+    && useradd --system --user-group --uid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin minitill \
     && install --directory --owner=minitill --group=minitill --mode=0700 /data
 COPY --from=build /src/target/release/minitill /usr/local/bin/minitill
 
 USER minitill
 WORKDIR /data
+# The private PostgreSQL and the file of the master key; untouched where DATABASE_URL and
+# MINITILL_SECRETS__MASTER_KEY are set.
 VOLUME /data
 ENV MINITILL_PUBLIC__LISTEN=0.0.0.0:8080 \
     MINITILL_OPS__LISTEN=0.0.0.0:8081 \
@@ -27,8 +36,9 @@ ENV MINITILL_PUBLIC__LISTEN=0.0.0.0:8080 \
     MINITILL_LOG__FORMAT=json
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
-# No tool needs to be installed for it: the shell speaks enough HTTP.
-HEALTHCHECK --interval=10s --timeout=3s --start-period=20s CMD ["bash", "-c", \
-    "exec 3<>/dev/tcp/127.0.0.1/8081 && printf 'GET /readyz HTTP/1.0\\r\\nhost: localhost\\r\\n\\r\\n' >&3 && head -n 1 <&3 | grep -q ' 200 '"]
+# The shell speaks enough HTTP. Not /readyz: a container is not to be replaced because its
+# database is away.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["bash", "-c", \
+    "exec 3<>/dev/tcp/127.0.0.1/8081 && printf 'GET /healthz HTTP/1.1\\r\\nhost: localhost\\r\\nconnection: close\\r\\n\\r\\n' >&3 && read -r -t 2 _ status _ <&3 && [ \"$status\" = 200 ]"]
 ENTRYPOINT ["minitill"]
 CMD ["serve"]

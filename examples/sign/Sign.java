@@ -1,29 +1,53 @@
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import java.net.URLDecoder;
 import java.net.URLEncoder;
-import java.util.*;
-import java.util.stream.Collectors;
+import java.security.GeneralSecurityException;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.StringJoiner;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
-class Sign {
-    static final Set<String> SIGNED = Set.of("open_id", "app_id", "zone_id", "os", "ts", "user_ip", "amount",
-        "pay_priority", "biz_no", "product_name", "product_info", "product_desc", "extension");
+/**
+ * Signs an exchange for Minitill and prints the form body to send (Java 11 or newer).
+ *
+ * <p>Try it: java Sign.java PAY_KEY 'open_id=player-1&app_id=mygame&product_name=Double-up+card'
+ */
+public final class Sign {
+    /** The signed fields, in ASCII order of their names. access_token is not among them. */
+    private static final List<String> SIGNED = List.of("amount", "app_id", "biz_no", "extension", "open_id", "os",
+            "pay_priority", "product_desc", "product_info", "product_name", "ts", "user_ip", "zone_id");
 
-    /** The form body of an exchange: `fields` as they are, with `sign`. */
-    static String signedBody(String payKey, Map<String, String> fields) throws Exception {
-        String string = new TreeMap<>(fields).entrySet().stream()
-            .filter(field -> SIGNED.contains(field.getKey()) && !field.getValue().isEmpty())
-            .map(field -> field.getKey() + "=" + field.getValue())
-            .collect(Collectors.joining("&"));
+    /** Signs the values as they are, leaving out empty ones; only the body is encoded. */
+    public static String signedBody(Map<String, String> fields, String payKey) throws GeneralSecurityException {
+        StringJoiner text = new StringJoiner("&");
+        for (String name : SIGNED) {
+            String value = fields.getOrDefault(name, "");
+            if (!value.isEmpty()) {
+                text.add(name + "=" + value);
+            }
+        }
         Mac mac = Mac.getInstance("HmacSHA256");
         mac.init(new SecretKeySpec(payKey.getBytes(UTF_8), "HmacSHA256"));
         StringBuilder sign = new StringBuilder();
-        for (byte part : mac.doFinal(string.getBytes(UTF_8))) sign.append(String.format("%02x", part));
-        Map<String, String> all = new LinkedHashMap<>(fields);
-        all.put("sign", sign.toString());
-        return all.entrySet().stream()
-            .map(field -> field.getKey() + "=" + URLEncoder.encode(field.getValue(), UTF_8))
-            .collect(Collectors.joining("&"));
+        for (byte part : mac.doFinal(text.toString().getBytes(UTF_8))) {
+            sign.append(String.format("%02x", part));
+        }
+        Map<String, String> signed = new LinkedHashMap<>(fields);
+        signed.put("sign", sign.toString());
+        StringJoiner body = new StringJoiner("&");
+        signed.forEach((name, value) -> body.add(name + "=" + URLEncoder.encode(value, UTF_8)));
+        return body.toString();
+    }
+
+    public static void main(String[] arguments) throws GeneralSecurityException {
+        Map<String, String> fields = new LinkedHashMap<>();
+        for (String pair : arguments[1].split("&")) {
+            String[] parts = pair.split("=", 2);
+            fields.put(parts[0], URLDecoder.decode(parts[1], UTF_8));
+        }
+        System.out.println(signedBody(fields, arguments[0]));
     }
 }

@@ -1,32 +1,41 @@
+// Signs an exchange for Minitill and prints the form body to send.
+//
+// Try it: go run sign.go PAY_KEY 'open_id=player-1&app_id=mygame&product_name=Double-up+card'
 package main
 
 import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"log"
 	"net/url"
-	"sort"
+	"os"
 	"strings"
 )
 
-var signed = strings.Fields("open_id app_id zone_id os ts user_ip amount pay_priority biz_no " +
-	"product_name product_info product_desc extension")
+// The signed fields, in ASCII order of their names. access_token is not among them.
+var signedFields = []string{"amount", "app_id", "biz_no", "extension", "open_id", "os", "pay_priority",
+	"product_desc", "product_info", "product_name", "ts", "user_ip", "zone_id"}
 
-// SignedBody gives the form body of an exchange: fields as they are, with sign.
-func SignedBody(payKey string, fields map[string]string) string {
-	var pairs []string
-	form := url.Values{}
-	for _, name := range signed {
-		if fields[name] != "" {
-			pairs = append(pairs, name+"="+fields[name])
+// SignedBody signs the values as they are, leaving out empty ones; only the body is encoded.
+func SignedBody(fields url.Values, payKey string) string {
+	var text []string
+	for _, name := range signedFields {
+		if value := fields.Get(name); value != "" {
+			text = append(text, name+"="+value)
 		}
 	}
-	for name, value := range fields {
-		form.Set(name, value)
-	}
-	sort.Strings(pairs)
 	mac := hmac.New(sha256.New, []byte(payKey))
-	mac.Write([]byte(strings.Join(pairs, "&")))
-	form.Set("sign", hex.EncodeToString(mac.Sum(nil)))
-	return form.Encode()
+	mac.Write([]byte(strings.Join(text, "&")))
+	fields.Set("sign", hex.EncodeToString(mac.Sum(nil)))
+	return fields.Encode()
+}
+
+func main() {
+	fields, err := url.ParseQuery(os.Args[2])
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(SignedBody(fields, os.Args[1]))
 }

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
-use super::output::{lines, table, yes_no};
+use super::output::{lines, rfc3339, table, yes_no};
 use super::{Context, Failure};
 use crate::domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
 use crate::store::{AppLimits, AppSummary, Category, NewApp, Store};
@@ -302,7 +302,7 @@ fn describe(app: &AppSummary) -> String {
         ("limits", describe_limits(&app.limits)),
         ("package", app.package_version.clone().unwrap_or_else(|| "none published".to_owned())),
         ("pages", app.pages.join(" ")),
-        ("created_at", app.created_at.to_string()),
+        ("created_at", rfc3339(app.created_at)),
     ])
 }
 

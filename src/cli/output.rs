@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::Failure;
 
@@ -71,10 +73,13 @@ pub(super) fn lines(pairs: &[(&str, String)]) -> String {
 
 /// A moment as people and scripts read it: RFC 3339 in UTC.
 pub(super) fn moment(unix_millis: i64) -> String {
-    time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_millis) * 1_000_000)
-        .ok()
-        .and_then(|moment| moment.format(&time::format_description::well_known::Rfc3339).ok())
-        .unwrap_or_else(|| unix_millis.to_string())
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_millis) * 1_000_000)
+        .map_or_else(|_| unix_millis.to_string(), rfc3339)
+}
+
+/// The same of a moment in the database.
+pub(super) fn rfc3339(moment: OffsetDateTime) -> String {
+    moment.format(&Rfc3339).unwrap_or_else(|_| moment.to_string())
 }
 
 /// `yes` or `no`.

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::output::{ignore_gone_reader, lines};
+use super::output::{ignore_gone_reader, lines, rfc3339};
 use super::{Context, Failure};
 use crate::domain::ids::{AppId, CreditRef, OpenId};
 use crate::store::{Credit, CreditOutcome, LedgerLine, Store};
@@ -257,10 +257,7 @@ async fn statement(
 
 fn statement_line(entry: &LedgerLine, format: StatementFormat) -> Result<String, Failure> {
     let reference = entry.biz_no.as_deref().or(entry.reference.as_deref()).unwrap_or_default();
-    let at = entry
-        .at
-        .format(&time::format_description::well_known::Rfc3339)
-        .map_err(|error| Failure(error.to_string()))?;
+    let at = rfc3339(entry.at);
     Ok(match format {
         StatementFormat::Table => format!(
             "{:>6}  {:<8}  {:<32}  {:>+15}  {:>+15}  {:>15}  {:>15}  {at}\n",

@@ -1,6 +1,8 @@
 //! `POST /api/{payment_segment}/minigame/pay`: a game server deducts currency in exchange for
 //! items (spec 4.1, contract 3).
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
@@ -54,11 +56,20 @@ fn ts_outside_window(till: &Till) -> Refusal {
     let settings = &till.config.exchange;
     let text = format!(
         "ts: expected at most {} ahead of and {} behind now, which is {}",
-        humantime::format_duration(settings.ts_ahead_max),
-        humantime::format_duration(settings.ts_behind_max),
+        in_words(settings.ts_ahead_max),
+        in_words(settings.ts_behind_max),
         till.clock.unix_millis()
     );
     Refusal::new(Code::TsOutsideWindow, text)
+}
+
+/// A duration in the largest unit that holds it whole: 48h, 5m, 90s.
+fn in_words(duration: Duration) -> String {
+    match duration.as_secs() {
+        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
+    }
 }
 
 /// Spec 2.3.

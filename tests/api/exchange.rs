@@ -189,7 +189,7 @@ async fn ts_must_be_inside_the_window_unless_the_number_was_used() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
-    let message = format!("ts: expected at most 5m ahead of and 2days behind now, which is {NOW}");
+    let message = format!("ts: expected at most 5m ahead of and 48h behind now, which is {NOW}");
     for outside in [NOW + 300_001, NOW - 172_800_001] {
         let answer = Game::new(&app, "o1", "b1", 1).with("ts", outside).send(&till).await;
         answer.assert_refused(10_000_604, &message);

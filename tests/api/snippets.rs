@@ -1,151 +1,161 @@
-//! The signing snippets of the README: each language that is on this machine signs a request
-//! with awkward values, and the server takes it.
+//! What the README promises and code can check: its signing snippets sign as the server does
+//! (contract 3, "Signature"), it shows them as they are, and it lists every code (contract 7).
 
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use minitill::domain::signature::PayKey;
+use minitill::error::Code;
 
 use crate::game::{Game, PATH};
-use crate::support::{Request, TestApp, TestTill};
+use crate::support::{Request, TestApp, TestTill, form};
 
-const LANGUAGES: [(&str, &str); 5] = [
-    ("sign.py", "python"),
-    ("sign.js", "javascript"),
-    ("Sign.java", "java"),
-    ("sign.go", "go"),
-    ("sign.php", "php"),
+/// How long a snippet may run; the first one of a language may have to be compiled.
+const RUN_WITHIN: Duration = Duration::from_mins(2);
+
+/// A program in `examples/sign`: takes a pay key and a form, prints the signed form.
+struct Snippet {
+    file: &'static str,
+    /// What the README calls its language, after the three backticks.
+    language: &'static str,
+    /// What runs it, before its path.
+    command: &'static [&'static str],
+    /// What succeeds where the language is on the machine.
+    probe: &'static [&'static str],
+}
+
+const SNIPPETS: [Snippet; 5] = [
+    Snippet { file: "sign.py", language: "python", command: &["python3"], probe: &["python3", "--version"] },
+    Snippet { file: "sign.js", language: "js", command: &["node"], probe: &["node", "--version"] },
+    // Before version 9 there is no `--version`, and before 11 no source file can be run.
+    Snippet { file: "Sign.java", language: "java", command: &["java"], probe: &["java", "--version"] },
+    Snippet { file: "sign.go", language: "go", command: &["go", "run"], probe: &["go", "version"] },
+    Snippet { file: "sign.php", language: "php", command: &["php"], probe: &["php", "--version"] },
 ];
 
-fn snippet(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/sign").join(name);
-    std::fs::read_to_string(path).unwrap()
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-#[test]
-fn the_readme_shows_the_very_snippets() {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-    for (name, language) in LANGUAGES {
-        let block = format!("```{language}\n{}```", snippet(name));
-        assert!(readme.contains(&block), "README.md and examples/sign/{name} differ");
+fn readme() -> String {
+    fs::read_to_string(repository().join("README.md")).unwrap()
+}
+
+impl Snippet {
+    fn path(&self) -> PathBuf {
+        repository().join("examples/sign").join(self.file)
+    }
+
+    fn is_on_this_machine(&self) -> bool {
+        let mut command = Command::new(self.probe[0]);
+        command.args(&self.probe[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    /// What it prints for this key and form.
+    fn run(&self, key: &str, form: &str) -> String {
+        let mut command = Command::new(self.command[0]);
+        command.args(&self.command[1..]).arg(self.path()).args([key, form]);
+        // A server's locale is often none at all; and Go must not look for a newer Go.
+        command.env("LC_ALL", "C").envs([("GOTOOLCHAIN", "local"), ("GOPROXY", "off")]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it ran a moment ago");
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if started.elapsed() > RUN_WITHIN {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("{} runs for {RUN_WITHIN:?}", self.file);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut printed = String::new();
+        // A signed form is far smaller than what a pipe holds.
+        child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        assert!(status.success(), "{}: {status}", self.file);
+        printed.strip_suffix('\n').expect("one line").to_owned()
     }
 }
 
-/// Whether a program is on this machine.
-fn is_there(program: &str) -> bool {
-    Command::new(program)
-        .arg(if program == "go" { "version" } else { "--version" })
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-}
-
-/// Fields that are easily signed wrong: the text that is signed is not the text that is sent.
-fn awkward(app: &TestApp, biz_no: &str) -> Game {
-    Game::new(app, "o1", biz_no, 10)
-        .with("product_name", "剑 & shield = 100% + \"more\" ~'()*!")
-        .with("product_desc", "a\\b/c?d#e\u{1f600}")
-        .with("pay_priority", "")
-        .with("extension", "")
-        .with("zone_id", "区_角色")
-}
-
-/// A program around the snippet that prints the signed body. Values are passed as a JSON text,
-/// which every one of these languages also reads as a text of its own.
-fn program(language: &str, app: &TestApp, game: &Game) -> (String, String) {
-    let quote = |text: &str| serde_json::to_string(text).unwrap();
-    let key = quote(&app.pay_key);
-    let pairs = |separator: &str, open: &str, close: &str| {
-        let pairs = game
-            .fields
-            .iter()
-            .map(|(name, value)| format!("{open}{}{separator}{}{close}", quote(name), quote(value)));
-        pairs.collect::<Vec<_>>().join(", ")
-    };
-    match language {
-        "python" => (
-            "run.py".to_owned(),
-            format!("{}\nprint(signed_body({key}, {{{}}}))\n", snippet("sign.py"), pairs(": ", "", "")),
+/// Exchanges whose text is easy to get wrong, each with a name.
+fn tricky_exchanges(app: &TestApp, number: &str) -> [(&'static str, Game); 3] {
+    let game = |case: &str| Game::new(app, "o1", &format!("{number}{case}"), 1);
+    [
+        (
+            "every field, with text of every kind",
+            game("a")
+                .with("pay_priority", "1")
+                .with("product_name", "  Schwert & Schild = 100 % + ~*-_.!'() 漢字 🗡  ")
+                .with("product_desc", "%41%2B a+b \"q\" \\ <b> ;,/?:@# line\nline\ttab é e\u{301}")
+                .with(
+                    "product_info",
+                    r#"[{"product_id":1,"product_num":2,"product_type":0,"n":"漢 & a=b+c%20"}]"#,
+                )
+                .with("extension", r#"{"k":"v=1&w=2+3 %","sign":"no"}"#),
         ),
-        "javascript" => (
-            "run.js".to_owned(),
-            format!("{}\nconsole.log(signedBody({key}, {{{}}}));\n", snippet("sign.js"), pairs(": ", "", "")),
-        ),
-        "java" => {
-            let run = format!(
-                "{}\nclass Run {{ public static void main(String[] none) throws Exception {{\n\
-                 System.out.println(Sign.signedBody({key}, Map.ofEntries({})));\n}} }}\n",
-                snippet("Sign.java"),
-                pairs(", ", "Map.entry(", ")")
-            );
-            // `java FILE` runs the first class of the file.
-            let (imports, classes) = run.split_once("class Sign").unwrap();
-            let (sign, run) = classes.split_once("\nclass Run").unwrap();
-            ("Run.java".to_owned(), format!("{imports}class Run{run}\nclass Sign{sign}"))
-        }
-        "go" => {
-            let imported = snippet("sign.go").replace("import (\n", "import (\n\t\"fmt\"\n");
-            let run = format!(
-                "{imported}\nfunc main() {{ fmt.Println(SignedBody({key}, map[string]string{{{}}})) }}\n",
-                pairs(": ", "", "")
-            );
-            ("run.go".to_owned(), run)
-        }
-        "php" => {
-            let json = quote(&serde_json::to_string(&game.fields).unwrap()).replace('$', "\\$");
-            (
-                "run.php".to_owned(),
-                format!("{}\necho signed_body({key}, json_decode({json}, true));\n", snippet("sign.php")),
-            )
-        }
-        other => panic!("no program for {other}"),
-    }
-}
-
-fn run(folder: &Path, language: &str, app: &TestApp, game: &Game) -> String {
-    let (file, text) = program(language, app, game);
-    let path: PathBuf = folder.join(file);
-    std::fs::write(&path, text).unwrap();
-    let mut command = match language {
-        "python" => Command::new("python3"),
-        "javascript" => Command::new("node"),
-        "java" => Command::new("java"),
-        "go" => {
-            let mut go = Command::new("go");
-            go.arg("run");
-            go
-        }
-        "php" => Command::new("php"),
-        other => panic!("no command for {other}"),
-    };
-    if language == "java" {
-        command.arg("-Dfile.encoding=UTF-8");
-    }
-    let output = command.arg(&path).stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{language}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        ("empty pay_priority and extension", game("b").with("pay_priority", "").with("extension", "")),
+        ("pay_priority and extension left out", game("c")),
+    ]
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_language_on_this_machine_signs_what_the_server_takes() {
+async fn every_snippet_signs_as_the_server_does() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
-    till.player(&app, "o1", 0, 1000).await;
-    let folder = std::env::temp_dir().join(format!("minitill-snippets-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let programs =
-        [("python", "python3"), ("javascript", "node"), ("java", "java"), ("go", "go"), ("php", "php")];
-    for (language, program) in programs {
-        if !is_there(program) {
-            eprintln!("{language} is not on this machine: its snippet was not run");
+    till.player(&app, "o1", 100, 100).await;
+    let key = PayKey::new(app.pay_key.clone());
+    for (index, snippet) in SNIPPETS.iter().enumerate() {
+        if !snippet.is_on_this_machine() {
+            println!("{} is left out: {} is not on this machine", snippet.file, snippet.probe[0]);
             continue;
         }
-        let game = awkward(&app, &format!("b{language}"));
-        let body = run(&folder, language, &app, &game);
-        let answer = till.send(Request::post(PATH).body(body)).await;
-        assert_eq!(answer.code(), 1, "{language}: {}", answer.body);
-        // The same request, signed here, is a replay: nothing was changed on the way.
-        let again = game.send(&till).await;
-        assert_eq!(again.header("idempotent-replayed"), Some("true"), "{language}: {}", again.body);
+        for (case, game) in tricky_exchanges(&app, &index.to_string()) {
+            let fields: Vec<(&str, &str)> =
+                game.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+            let body = snippet.run(&app.pay_key, &form(&fields));
+            let mut expected: BTreeMap<String, String> =
+                fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            expected.insert("sign".to_owned(), key.sign(&game.string_to_sign()));
+            let signed: BTreeMap<String, String> =
+                form_urlencoded::parse(body.as_bytes()).into_owned().collect();
+            assert_eq!(signed, expected, "{}, {case}: {body}", snippet.file);
+            let request = Request::post(PATH).header("content-type", "application/x-www-form-urlencoded");
+            let answer = till.send(request.body(body)).await;
+            assert_eq!(answer.code(), 1, "{}, {case}: {}", snippet.file, answer.body);
+        }
     }
-    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn the_readme_shows_every_snippet_as_it_is() {
+    let readme = readme();
+    for snippet in &SNIPPETS {
+        let text = fs::read_to_string(snippet.path()).unwrap();
+        let shown = format!("```{}\n{text}```\n", snippet.language);
+        assert!(readme.contains(&shown), "README.md does not show examples/sign/{} as it is", snippet.file);
+    }
+    let mut files: Vec<_> = fs::read_dir(repository().join("examples/sign"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let mut known = SNIPPETS.map(|snippet| snippet.file);
+    known.sort_unstable();
+    assert_eq!(files, known, "every file in examples/sign is run and shown");
+}
+
+#[test]
+fn the_readme_lists_every_code() {
+    let readme = readme();
+    for code in Code::ALL {
+        let row = format!("| {} |", code.number());
+        assert!(readme.contains(&row), "README.md has no row that begins with {row:?}");
+    }
 }
