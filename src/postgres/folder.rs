@@ -91,10 +91,9 @@ impl DataFolder {
     }
 }
 
-/// The folder that will be used for `data_dir`, without making or starting anything; with the private cluster also the
-/// home of `master.key`
-/// when there is a `DATABASE_URL`. As root it is `/var/lib/minitill` where the user that PostgreSQL runs as may not
-/// enter `data_dir`, unless there is a cluster in `data_dir` already.
+/// The folder that will be used for `data_dir`, without making or starting anything. As root it is
+/// `/var/lib/minitill` where the user that PostgreSQL runs as may not enter `data_dir`, unless there is a cluster in
+/// `data_dir` already.
 ///
 /// # Errors
 /// [`Error::Io`] where the system does not let us look.
