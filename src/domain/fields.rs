@@ -144,8 +144,7 @@ impl Fields {
         if text.contains('\0') {
             return Err(UnreadableFields::Nul("body".to_owned()));
         }
-        let object: RawObject<'_> = serde_json::from_str(text)
-            .map_err(|error| UnreadableFields::NotAnObject(json_fault(text, &error)))?;
+        let object: RawObject<'_> = serde_json::from_str(text).map_err(|error| json_fault(text, &error))?;
         let mut fields = Self::default();
         for (name, raw) in object.0 {
             if name.contains('\0') {
@@ -231,7 +230,12 @@ impl Fields {
 /// What the parser of the field expects is known only to the parser: ask it with text no parser takes.
 fn wrong_type<T>(name: &str, got: String, parse: impl FnOnce(&str) -> Result<T, Expected>) -> FieldError {
     let expected = parse("\0").err().map_or(Cow::Borrowed("text"), |expected| expected.0);
-    FieldError { field: name.to_owned(), problem: FieldProblem::WrongType { expected, got } }
+    let problem = if SECRET_FIELDS.contains(&name) {
+        FieldProblem::Malformed { expected, got: None }
+    } else {
+        FieldProblem::WrongType { expected, got }
+    };
+    FieldError { field: name.to_owned(), problem }
 }
 
 /// An integer as every field of the contract takes it: digits, no sign, no leading zero.
@@ -298,13 +302,19 @@ fn json_value(name: &str, raw: &str) -> Result<Value, UnreadableFields> {
     })
 }
 
-fn json_fault(text: &str, error: &serde_json::Error) -> String {
-    match text.trim_start().as_bytes().first() {
-        None => "nothing".to_owned(),
-        Some(b'{') if error.is_data() => "something else".to_owned(),
-        Some(b'[') => "an array".to_owned(),
-        _ => format!("a fault at line {} column {}", error.line(), error.column()),
-    }
+fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {
+    let got = match (text.trim_start().as_bytes().first(), error.is_data()) {
+        (None, _) => "nothing".to_owned(),
+        (Some(b'{'), true) => return UnreadableFields::TooMany,
+        (Some(b'['), _) => "an array".to_owned(),
+        (Some(b'"'), true) => "text".to_owned(),
+        (Some(b'n'), true) => "null".to_owned(),
+        (Some(b't'), true) => "true".to_owned(),
+        (Some(b'f'), true) => "false".to_owned(),
+        (Some(_), true) => "a number".to_owned(),
+        (Some(_), false) => format!("a fault at line {} column {}", error.line(), error.column()),
+    };
+    UnreadableFields::NotAnObject(got)
 }
 
 /// The members of one JSON object in order, duplicates included, values unread.

@@ -12,7 +12,7 @@ use hyper::client::conn::http1;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
@@ -31,6 +31,8 @@ const HEADER_BYTES_MAX: usize = 32 * 1024;
 const HEADER_LINES_MAX: usize = 100;
 /// What is read from a connection before it is taken over.
 const READ_BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// What a connection may bring beside the body: headers, interim answers, the framing of chunks.
+const BESIDE_BODY_BYTES_MAX: u64 = 128 * 1024;
 /// Who asks.
 const USER_AGENT: &str = concat!("minitill/", env!("CARGO_PKG_VERSION"));
 
@@ -93,11 +95,17 @@ where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let request = request(target)?;
+    // Interim answers (100, 103) have no end of their own and count as neither header nor body. The
+    // connection seems closed at this limit. Twice the body, so that chunks may cost as much as
+    // they carry.
+    let received_bytes_max = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_mul(2);
+    let (reader, writer) = tokio::io::split(stream);
+    let reader = reader.take(received_bytes_max.saturating_add(BESIDE_BODY_BYTES_MAX));
     let (mut sender, connection) = http1::Builder::new()
         .max_headers(HEADER_LINES_MAX)
         .max_header_size(HEADER_BYTES_MAX)
         .max_buf_size(READ_BUFFER_BYTES_MAX)
-        .handshake(TokioIo::new(stream))
+        .handshake(TokioIo::new(tokio::io::join(reader, writer)))
         .await
         .map_err(|error| failure(&error))?;
     let answering = async {

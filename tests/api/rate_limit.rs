@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use minitill::config::Config;
 use minitill::error::ErrorStatus;
 use minitill::store::AppLimits;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use crate::game::Game;
 use crate::support::{Answer, Request, TestApp, TestTill};
@@ -114,4 +118,111 @@ async fn where_statuses_are_asked_for_it_is_429() {
     till.send(report(&app)).await;
     let refused = till.send(report(&app)).await;
     assert_eq!((refused.status, refused.code(), refused.header("retry-after")), (429, 10_000_305, Some("1")));
+}
+
+/// The numbers that contract 7 gives, out of the settings that are compiled in.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_defaults_are_those_of_the_contract() {
+    let defaults = Config::load(None, std::iter::empty()).unwrap().limits;
+    let numbers = [
+        defaults.exchanges_per_second,
+        defaults.reports_per_second,
+        defaults.uploads_per_second,
+        defaults.tokens_per_second,
+    ];
+    assert_eq!(numbers, [0, 2000, 50, 10]);
+    let till = TestTill::start_with(|config| config.limits = defaults).await;
+    let app = till.app("a1").await;
+    assert_eq!(burst(&till, &token(&app, &app.secret)).await, 10);
+    // No limit on exchanges, and twenty reports or uploads are below theirs.
+    assert_eq!(burst(&till, &Game::new(&app, "o1", "b1", 1).request()).await, 20);
+    assert_eq!(burst(&till, &report(&app)).await, 20);
+    assert_eq!(burst(&till, &upload(&app, "uploadWithFile")).await, 20);
+    assert_eq!(burst(&till, &upload(&app, "uploadWithUrl")).await, 20);
+    for _ in 0..10 {
+        assert!(!is_limited(&till.send(upload(&app, "uploadWithUrl")).await));
+    }
+    till.send(upload(&app, "uploadWithFile")).await.assert_refused(10_000_305, TEXT);
+}
+
+/// Contract 9: what an operator changes acts within 5 seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_an_app_change_while_the_server_runs_and_none_takes_the_setting_again() {
+    let till = till().await;
+    let (app, other) = (till.app("a1").await, till.app("a2").await);
+    assert_eq!(burst(&till, &report(&app)).await, 5);
+    let exchange = Game::new(&app, "o1", "b1", 1).request();
+    let all = AppLimits {
+        exchanges_per_second: Some(6),
+        reports_per_second: Some(9),
+        uploads_per_second: Some(2),
+        tokens_per_second: Some(1),
+    };
+    let unlimited = AppLimits {
+        exchanges_per_second: Some(0),
+        reports_per_second: Some(0),
+        uploads_per_second: Some(0),
+        tokens_per_second: Some(0),
+    };
+    let steps = [(all, [6, 9, 2, 1]), (unlimited, [20; 4]), (AppLimits::default(), [4, 5, 3, 2])];
+    for (limits, [exchanges, reports, uploads, tokens]) in steps {
+        till.store.set_limits(&app.id, limits).await.unwrap();
+        till.clock.advance(Duration::from_secs(5));
+        assert_eq!(burst(&till, &exchange).await, exchanges, "{limits:?}");
+        assert_eq!(burst(&till, &report(&app)).await, reports, "{limits:?}");
+        assert_eq!(burst(&till, &upload(&app, "uploadWithUrl")).await, uploads, "{limits:?}");
+        assert_eq!(burst(&till, &token(&app, &app.secret)).await, tokens, "{limits:?}");
+        // Nobody else's change.
+        assert_eq!(burst(&till, &report(&other)).await, 5);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_at_the_same_moment_are_counted_each() {
+    let till = till().await;
+    let app = till.app("a1").await;
+    let mut tries = JoinSet::new();
+    for _ in 0..40 {
+        let (request, address) = (report(&app), till.address);
+        tries.spawn(async move { request.send(address).await });
+    }
+    let passed = tries.join_all().await.iter().filter(|answer| !is_limited(answer)).count();
+    assert_eq!(passed, 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_as_told_passes() {
+    let till = till().await;
+    let app = till.app("a1").await;
+    for request in [report(&app), token(&app, &app.secret), upload(&app, "uploadWithFile")] {
+        burst(&till, &request).await;
+        let refused = till.send(request.clone()).await;
+        refused.assert_body(&format!(r#"{{"result":10000305,"error_msg":"{TEXT}"}}"#));
+        let seconds = refused.header("retry-after").unwrap().parse().unwrap();
+        till.clock.advance(Duration::from_secs(seconds));
+        let answer = till.send(request).await;
+        assert!(!is_limited(&answer), "{}", answer.body);
+        assert_eq!(answer.header("retry-after"), None);
+    }
+}
+
+/// Contract 2.6: the limit is part of the check of the caller, which comes before the body.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_over_the_limit_is_refused_before_its_body_comes() {
+    let till = till().await;
+    let app = till.app("a1").await;
+    burst(&till, &report(&app)).await;
+    let head = format!(
+        "POST /openapi/mp/developer/order/v1/report?app_id={}&access_token={} HTTP/1.1\r\nhost: till\r\n\
+         content-length: 60000\r\n\r\n",
+        app.id, app.token
+    );
+    let mut stream = TcpStream::connect(till.address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut received = vec![0; 2048];
+    let length =
+        tokio::time::timeout(Duration::from_secs(5), stream.read(&mut received)).await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&received[..length]).into_owned();
+    assert!(text.contains(r#"{"result":10000305,"#), "{text}");
+    assert!(text.to_ascii_lowercase().contains("\r\nretry-after: 1\r\n"), "{text}");
 }

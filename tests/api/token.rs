@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Answer, Request, TestApp, TestTill};
+use crate::support::{Answer, NOW, Request, TestApp, TestTill};
 
 const PATH: &str = "/oauth2/access_token";
 
@@ -167,4 +167,191 @@ async fn tokens_are_forgotten_a_week_after_they_end() {
         till.store.forget_expired_tokens().await.unwrap();
         assert_eq!(till.number("SELECT count(*) FROM access_tokens").await, left, "{age}");
     }
+}
+
+/// A multipart part of a form.
+fn part(name: &str) -> String {
+    format!("content-disposition: form-data; name=\"{name}\"")
+}
+
+async fn tokens_stored(till: &TestTill) -> i64 {
+    till.number("SELECT count(*) FROM access_tokens").await
+}
+
+/// Contract 2.5, in each of the four ways that parameters come.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parameter_given_twice_not_utf8_or_with_nul_is_refused_however_it_comes() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let before = tokens_stored(&till).await;
+    let form = query("a1", &app.secret);
+    for (more, message) in [
+        ("app_secret=x", "app_secret: expected once, given twice"),
+        ("unknown=1&unknown=1", "unknown: expected once, given twice"),
+        ("unknown=%FF", "unknown: expected UTF-8 text"),
+        ("unknown=a%00", "unknown: expected text without NUL characters"),
+    ] {
+        let text = format!("{form}&{more}");
+        till.send(Request::get(&format!("{PATH}?{text}"))).await.assert_refused(100_200_100, message);
+        till.send(Request::post(PATH).body(text)).await.assert_refused(100_200_100, message);
+    }
+    let json = format!(r#"{{"app_id":"a1","app_secret":"{}","grant_type":"client_credentials","#, app.secret);
+    for (more, message) in [
+        (r#""app_secret":"x"}"#, "app_secret: expected once, given twice"),
+        (r#""\u0061pp_id":"a1"}"#, "app_id: expected once, given twice"),
+        (r#""unknown":1,"unknown":1}"#, "unknown: expected once, given twice"),
+        (r#""unknown":"\ud800"}"#, "unknown: expected UTF-8 text"),
+        (r#""unknown":"\u0000"}"#, "unknown: expected text without NUL characters"),
+    ] {
+        let answer = till.send(Request::post(PATH).body(format!("{json}{more}"))).await;
+        answer.assert_refused(100_200_100, message);
+    }
+    let (id, secret, grant) = (part("app_id"), part("app_secret"), part("grant_type"));
+    let parts: [(&str, &[u8]); 3] =
+        [(&id, b"a1"), (&secret, app.secret.as_bytes()), (&grant, b"client_credentials")];
+    for (value, message) in [
+        (&b"a1"[..], "app_id: expected once, given twice"),
+        (b"\xff", "body: expected UTF-8 text"),
+        (b"a\0", "app_id: expected text without NUL characters"),
+    ] {
+        let parts: Vec<(&str, &[u8])> = parts.into_iter().chain([(id.as_str(), value)]).collect();
+        let answer = till.send(Request::post(PATH).multipart(&parts)).await;
+        answer.assert_refused(100_200_100, message);
+    }
+    assert_eq!(tokens_stored(&till).await, before, "a refused request issues nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parameter_that_is_missing_from_json_or_multipart_is_named_too() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let before = tokens_stored(&till).await;
+    let full = [("app_id", "a1"), ("app_secret", app.secret.as_str()), ("grant_type", "client_credentials")];
+    for (missing, _) in full {
+        let message = format!("{missing} is missing");
+        let rest: Vec<(&str, &str)> = full.into_iter().filter(|(name, _)| *name != missing).collect();
+        let absent: serde_json::Map<_, _> =
+            rest.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        let (mut null, mut empty) = (absent.clone(), absent.clone());
+        null.insert(missing.to_owned(), json!(null));
+        empty.insert(missing.to_owned(), json!(""));
+        for body in [absent, null, empty] {
+            let body = serde_json::Value::Object(body).to_string();
+            till.send(Request::post(PATH).body(body)).await.assert_refused(100_200_100, &message);
+        }
+        let heads: Vec<String> = rest.iter().map(|(name, _)| part(name)).collect();
+        let parts: Vec<(&str, &[u8])> =
+            heads.iter().zip(&rest).map(|(head, (_, value))| (head.as_str(), value.as_bytes())).collect();
+        till.send(Request::post(PATH).multipart(&parts)).await.assert_refused(100_200_100, &message);
+    }
+    assert_eq!(tokens_stored(&till).await, before);
+}
+
+/// Contract 2.5: a value of a wrong type is at fault, and an identifier may come as an integer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_json_value_of_a_wrong_type_is_refused_and_an_app_id_may_be_an_integer() {
+    let till = TestTill::start().await;
+    let app = till.app("7001").await;
+    let body = |app_id: &str, grant_type: &str| {
+        format!(r#"{{"app_id":{app_id},"app_secret":"{}","grant_type":{grant_type}}}"#, app.secret)
+    };
+    let good = "\"client_credentials\"";
+    token(&till.send(Request::post(PATH).body(body("7001", good))).await);
+    for (app_id, grant_type, message) in [
+        ("false", good, "app_id: expected text, got false"),
+        ("{}", good, "app_id: expected text, got an object"),
+        ("[7001]", good, "app_id: expected text, got an array"),
+        ("7001.0", good, "app_id: expected text, got 7001.0"),
+        ("7001", "true", "grant_type: expected client_credentials, got true"),
+        ("7001", "1", "grant_type: expected client_credentials, got \"1\""),
+        (
+            "7001",
+            "\"Client_Credentials\"",
+            "grant_type: expected client_credentials, got \"Client_Credentials\"",
+        ),
+    ] {
+        let answer = till.send(Request::post(PATH).body(body(app_id, grant_type))).await;
+        answer.assert_refused(100_200_100, message);
+    }
+}
+
+/// Contract 2.1 and 2.8: an answer never repeats a secret, whatever type it came as.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_secret_of_a_wrong_type_is_not_repeated() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    for secret in ["271828.18", "-27182818", "27182818e1"] {
+        let body = format!(r#"{{"app_id":"a1","app_secret":{secret},"grant_type":"client_credentials"}}"#);
+        let answer = till.send(Request::post(PATH).body(body)).await;
+        assert_eq!((answer.status, answer.code()), (200, 100_200_100), "{}", answer.body);
+        assert!(!answer.body.contains("2718"), "{}", answer.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_the_same_to_the_byte_for_a_wrong_secret_and_an_unknown_app() {
+    let till = TestTill::start().await;
+    let (app, _other) = (till.app("a1").await, till.app("a2").await);
+    let before = tokens_stored(&till).await;
+    let wrong = r#"{"result":100200101,"error_msg":"app_id or app_secret is wrong"}"#;
+    let swapped_case = app.secret.to_uppercase();
+    let (shorter, longer) = (&app.secret[1..], format!("{}0", app.secret));
+    for (app_id, secret) in [
+        ("a1", "x"),
+        ("a2", app.secret.as_str()),
+        ("a3", app.secret.as_str()),
+        ("A1", app.secret.as_str()),
+        ("a1", swapped_case.as_str()),
+        ("a1", shorter),
+        ("a1", longer.as_str()),
+        ("a1", app.token.as_str()),
+    ] {
+        till.send(Request::get(&format!("{PATH}?{}", query(app_id, secret)))).await.assert_body(wrong);
+        till.send(Request::post(PATH).body(query(app_id, secret))).await.assert_body(wrong);
+    }
+    // Only who knows the secret learns that the app is suspended.
+    till.store.set_suspended(&app.id, true).await.unwrap();
+    till.clock.advance(Duration::from_secs(3));
+    till.send(Request::get(&format!("{PATH}?{}", query("a1", "x")))).await.assert_body(wrong);
+    let suspended = till.send(by_get(&app)).await;
+    suspended.assert_body(r#"{"result":100200102,"error_msg":"app_id: the app is suspended"}"#);
+    assert_eq!(tokens_stored(&till).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_is_stored_with_its_app_and_its_end_and_speaks_for_no_other_app() {
+    let till = TestTill::start().await;
+    let (app, other) = (till.app("a1").await, till.app("a2").await);
+    till.execute("DELETE FROM access_tokens").await;
+    let first = token(&till.send(by_get(&app)).await);
+    let second = token(&till.send(by_get(&app)).await);
+    assert_ne!(first, second);
+    let kept = format!(
+        "SELECT count(*) FROM access_tokens WHERE app_id = 'a1' AND octet_length(token_hash) = 32 \
+         AND expires_at = to_timestamp({} / 1000.0)",
+        NOW + 172_800_000
+    );
+    assert_eq!(till.number(&kept).await, 2);
+    assert_eq!(tokens_stored(&till).await, 2);
+    assert!(works(&till, &app, &first).await);
+    assert!(!works(&till, &other, &first).await);
+    for near in [first[1..].to_owned(), format!("{first}0"), first.to_uppercase(), format!("%20{first}")] {
+        assert!(!works(&till, &app, &near).await, "{near}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_methods_are_405_and_issue_nothing() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let before = tokens_stored(&till).await;
+    let target = format!("{PATH}?{}", query("a1", &app.secret));
+    for method in ["HEAD", "PUT", "DELETE", "PATCH"] {
+        let answer = till.send(Request::new(method, &target)).await;
+        assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, POST")), "{method}");
+        if method != "HEAD" {
+            assert_eq!(answer.body, r#"{"result":10000200,"error_msg":"method: expected GET or POST"}"#);
+        }
+    }
+    assert_eq!(tokens_stored(&till).await, before);
 }

@@ -191,6 +191,15 @@ async fn a_slow_origin_is_left_at_the_time_limit() {
     }
 }
 
+/// Rule: interim answers are no header and no body, and have an end too.
+#[tokio::test]
+async fn endless_interim_answers_are_refused() {
+    for interim in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"] {
+        let endless = Reply::raw(b"").then_repeat(interim.repeat(100).as_bytes(), Duration::ZERO);
+        assert_eq!(fetched(endless).await, Err(Refused::Broken), "{interim}");
+    }
+}
+
 /// Rule: chunk extensions and trailers, which nobody reads, have an end too.
 #[tokio::test]
 async fn endless_framing_is_refused() {
