@@ -128,6 +128,7 @@ pub struct Exchange {
     pub ts_ahead_max: Duration,
     #[serde(deserialize_with = "duration")]
     pub ts_behind_max: Duration,
+    pub writers: usize,
     pub queue_max: usize,
     #[serde(deserialize_with = "duration")]
     pub deadline: Duration,
@@ -291,6 +292,7 @@ impl Config {
         at_least("http.body_bytes_max", self.http.body_bytes_max, 1024)?;
         at_least("http.connections_max", self.http.connections_max, 1)?;
         at_least("database.connections", self.database.connections as usize, 1)?;
+        at_least("exchange.writers", self.exchange.writers, 1)?;
         at_least("exchange.queue_max", self.exchange.queue_max, 1)?;
         at_least("image.uploads_max", self.image.uploads_max, 1)?;
         at_least("fetch.concurrent_max", self.fetch.concurrent_max, 1)?;

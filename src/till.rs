@@ -104,6 +104,7 @@ impl Config {
             connections: self.database.connections,
             acquire_timeout: self.database.acquire_timeout,
             statement_timeout: self.database.statement_timeout,
+            exchange_writers: self.exchange.writers,
             exchange_queue_max: self.exchange.queue_max,
             exchange_deadline: self.exchange.deadline,
         }

@@ -22,17 +22,29 @@ impl StoreError {
     pub(super) fn damaged(what: &str) -> Self {
         Self::Internal(format!("a stored row is damaged: {what}"))
     }
+
+    /// An exchange that nobody waits for any more.
+    pub(super) fn past_deadline() -> Self {
+        Self::Unavailable("an exchange waited past its deadline".to_owned())
+    }
+
+    /// What PostgreSQL tells with a code of five characters.
+    pub(super) fn from_code(code: &str, words: String) -> Self {
+        match code {
+            // serialisation failure, deadlock
+            "40001" | "40P01" => Self::Again,
+            _ if is_unavailable(code) => Self::Unavailable(words),
+            _ => Self::Internal(words),
+        }
+    }
 }
 
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         match &error {
-            sqlx::Error::Database(fault) => match fault.code().as_deref() {
-                // serialisation failure, deadlock
-                Some("40001" | "40P01") => Self::Again,
-                Some(code) if is_unavailable(code) => Self::Unavailable(error.to_string()),
-                Some(_) | None => Self::Internal(error.to_string()),
-            },
+            sqlx::Error::Database(fault) => {
+                Self::from_code(fault.code().as_deref().unwrap_or_default(), error.to_string())
+            }
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
             | sqlx::Error::Protocol(_)

@@ -25,7 +25,6 @@ use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, PgPool, Row as _};
-use tokio::sync::Semaphore;
 
 use crate::clock::Clock;
 
@@ -52,6 +51,8 @@ pub struct StoreSettings {
     pub acquire_timeout: Duration,
     /// How long one statement may run.
     pub statement_timeout: Duration,
+    /// Writers of exchanges, each with a session of its own.
+    pub exchange_writers: usize,
     /// Exchanges that may wait at once.
     pub exchange_queue_max: usize,
     /// How long one exchange may wait for its answer.
@@ -96,7 +97,7 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     settings: Arc<StoreSettings>,
     directory: Arc<directory::Directory>,
-    exchange_queue: Arc<Semaphore>,
+    writers: exchange::Writers,
 }
 
 /// The future of one attempt at a transaction.
@@ -121,6 +122,13 @@ impl Store {
             Ok(connected) => connected?.close().await?,
             Err(_) => return Err(StoreError::Unavailable("it does not answer".to_owned())),
         }
+        let opening = exchange::Opening {
+            options: options.clone(),
+            connect_timeout: settings.acquire_timeout,
+            statement_timeout: settings.statement_timeout,
+        };
+        let writers =
+            exchange::Writers::start(settings.exchange_writers, settings.exchange_queue_max, &opening);
         let pool = PgPoolOptions::new()
             // As many as there will ever be, from the start: connections opened under load come in storms.
             .min_connections(settings.connections)
@@ -146,7 +154,7 @@ impl Store {
             pool,
             clock,
             directory: Arc::new(directory::Directory::default()),
-            exchange_queue: Arc::new(Semaphore::new(settings.exchange_queue_max)),
+            writers,
             settings: Arc::new(settings),
         })
     }
@@ -159,7 +167,7 @@ impl Store {
         Ok(self.pending_migrations().await?.map(|pending| format!("{pending} migrations are not applied")))
     }
 
-    /// Ends every session.
+    /// Ends the pool's sessions. Those of the writers end with the last clone of the store.
     pub async fn close(&self) {
         self.pool.close().await;
     }

@@ -136,6 +136,8 @@ async fn the_pool_keeps_its_sessions() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
+    // A writer connects with its first exchange.
+    Game::new(&app, "o1", "b0", 1).send(&till).await;
     let sessions = "SELECT sum(pid)::bigint FROM pg_stat_activity \
                     WHERE datname = current_database() AND application_name = 'minitill'";
     let before = till.number(sessions).await;

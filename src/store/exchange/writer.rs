@@ -1,0 +1,231 @@
+//! The writers of this process. A writer takes whatever exchanges wait and writes them in one
+//! transaction; while that commits, the next ones gather. Nothing waits for a batch to fill.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::batch::{Batch, Verdict};
+use super::session::{Fault, Opening, Session};
+use super::{ExchangeOutcome, Receipt};
+use crate::auth::Authenticated;
+use crate::domain::exchange::Exchange;
+use crate::store::{ATTEMPTS_MAX, StoreError};
+
+/// Most exchanges of one transaction.
+const BATCH_MAX: usize = 512;
+/// How long a writer with nothing else to do leaves those alone whose wallet somebody else holds.
+const SET_ASIDE_FOR: Duration = Duration::from_millis(10);
+
+type Outcome = Result<ExchangeOutcome, StoreError>;
+
+/// The way to the writers. Cheap to clone; they end when the last way to them is gone.
+#[derive(Debug, Clone)]
+pub(in crate::store) struct Writers {
+    queues: Arc<[mpsc::UnboundedSender<Job>]>,
+    places: Arc<Semaphore>,
+}
+
+/// An exchange that waits.
+#[derive(Debug)]
+struct Job {
+    exchange: Authenticated<Exchange>,
+    deadline: Instant,
+    answer: oneshot::Sender<Outcome>,
+    /// Its place in the bounded queue, until it is answered.
+    _place: OwnedSemaphorePermit,
+}
+
+impl Job {
+    fn answer(self, outcome: Outcome) {
+        // Nobody listens any more after a time-out or a hang-up; the work stands all the same.
+        let _ = self.answer.send(outcome);
+    }
+}
+
+impl Writers {
+    /// Starts `count` writers. Each connects when its first exchange comes.
+    pub(in crate::store) fn start(count: usize, queue_max: usize, opening: &Opening) -> Self {
+        let queues = (0..count.max(1)).map(|_| {
+            let (queue, jobs) = mpsc::unbounded_channel();
+            tokio::spawn(keep_writing(Writer::new(jobs, opening.clone())));
+            queue
+        });
+        Self { queues: queues.collect(), places: Arc::new(Semaphore::new(queue_max)) }
+    }
+
+    /// A writer that writes nothing and answers at once.
+    pub(super) fn answering_at_once(queue_max: usize) -> Self {
+        let (queue, mut jobs) = mpsc::unbounded_channel::<Job>();
+        tokio::spawn(async move {
+            while let Some(job) = jobs.recv().await {
+                let biz_no = job.exchange.value().biz_no.to_string();
+                job.answer(Ok(ExchangeOutcome::Done(Receipt { biz_no, free_balance: 0, charge_balance: 0 })));
+            }
+        });
+        Self { queues: Arc::new([queue]), places: Arc::new(Semaphore::new(queue_max)) }
+    }
+
+    /// Puts an exchange into the queue of its wallet's writer.
+    ///
+    /// # Errors
+    /// Too many wait.
+    pub(super) fn enqueue(
+        &self,
+        exchange: Authenticated<Exchange>,
+        deadline: Instant,
+    ) -> Result<oneshot::Receiver<Outcome>, StoreError> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| StoreError::Overloaded)?;
+        let queue = &self.queues[self.writer_of(&exchange)];
+        let (answer, receiver) = oneshot::channel();
+        queue
+            .send(Job { exchange, deadline, answer, _place: place })
+            .map_err(|_| StoreError::Internal("a writer has ended".to_owned()))?;
+        Ok(receiver)
+    }
+
+    /// Exchanges of one wallet always go to the same writer: in a batch they cost one lock, and two
+    /// batches would wait for each other.
+    fn writer_of(&self, exchange: &Authenticated<Exchange>) -> usize {
+        if self.queues.len() == 1 {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        (exchange.app_id(), &exchange.value().content.open_id).hash(&mut hasher);
+        let count = u64::try_from(self.queues.len()).unwrap_or(1);
+        usize::try_from(hasher.finish() % count).unwrap_or(0)
+    }
+}
+
+/// A writer outlives a panic of its own: those it had in hand are told, the others are carried out.
+async fn keep_writing(mut writer: Writer) {
+    while AssertUnwindSafe(writer.run()).catch_unwind().await.is_err() {
+        tracing::error!("a writer of exchanges panicked; it goes on with a new session");
+        writer.session = None;
+    }
+}
+
+struct Writer {
+    jobs: mpsc::UnboundedReceiver<Job>,
+    opening: Opening,
+    session: Option<Session>,
+    /// Those whose wallet another transaction has held for long. They are tried again with each
+    /// batch, without waiting for the lock, until they succeed or their deadline passes: one
+    /// wallet that is held must not hold up the others.
+    set_aside: Vec<Job>,
+}
+
+impl Writer {
+    fn new(jobs: mpsc::UnboundedReceiver<Job>, opening: Opening) -> Self {
+        Self { jobs, opening, session: None, set_aside: Vec::new() }
+    }
+
+    async fn run(&mut self) {
+        loop {
+            let skips_held = !self.set_aside.is_empty();
+            let jobs = self.next_batch().await;
+            if jobs.is_empty() {
+                return;
+            }
+            if let Err(jobs) = self.carry_out(jobs, skips_held).await {
+                // One of them may have caused the fault: it shall not cost its neighbours anything.
+                for job in jobs {
+                    let _ = self.carry_out(vec![job], skips_held).await;
+                }
+            }
+        }
+    }
+
+    /// Whatever waits, those set aside first; nothing when nothing can come any more.
+    async fn next_batch(&mut self) -> Vec<Job> {
+        let mut jobs = std::mem::take(&mut self.set_aside);
+        if !jobs.is_empty() {
+            let _ = tokio::time::timeout(SET_ASIDE_FOR, self.jobs.recv_many(&mut jobs, BATCH_MAX)).await;
+            return jobs;
+        }
+        if let Some(session) = &mut self.session {
+            tokio::select! {
+                biased;
+                _ = self.jobs.recv_many(&mut jobs, BATCH_MAX) => return jobs,
+                () = session.ended() => self.session = None,
+            }
+        }
+        self.jobs.recv_many(&mut jobs, BATCH_MAX).await;
+        jobs
+    }
+
+    /// Writes a batch and answers it. Gives back several of which one may have caused a fault.
+    async fn carry_out(&mut self, mut jobs: Vec<Job>, mut skips_held: bool) -> Result<(), Vec<Job>> {
+        let mut attempts = 0;
+        loop {
+            jobs = without_late_ones(jobs);
+            if jobs.is_empty() {
+                return Ok(());
+            }
+            attempts += 1;
+            match self.attempt(&jobs, skips_held).await {
+                Ok(verdicts) => {
+                    self.answer(jobs, verdicts);
+                    return Ok(());
+                }
+                Err(Fault::Again) if attempts < ATTEMPTS_MAX => {}
+                Err(Fault::Again) => return Ok(answer_all(jobs, &StoreError::Again)),
+                // Only their deadline ends the patience with a lock.
+                Err(Fault::Blocked) => skips_held = true,
+                // The numbers make it safe to write the batch again: what was committed is a replay.
+                Err(Fault::Lost(cause)) => {
+                    tracing::warn!(cause, "a writer lost its session");
+                    self.session = None;
+                    if attempts == ATTEMPTS_MAX {
+                        return Ok(answer_all(jobs, &StoreError::Unavailable(cause)));
+                    }
+                }
+                Err(Fault::Other(StoreError::Internal(_))) if jobs.len() > 1 => return Err(jobs),
+                Err(Fault::Other(error)) => return Ok(answer_all(jobs, &error)),
+            }
+        }
+    }
+
+    /// One transaction.
+    async fn attempt(&mut self, jobs: &[Job], skips_held: bool) -> Result<Vec<Verdict>, Fault> {
+        let session = match &mut self.session {
+            Some(session) => session,
+            None => self.session.insert(Session::open(&self.opening).await.map_err(Fault::Other)?),
+        };
+        let exchanges = jobs.iter().map(|job| (job.exchange.app_id(), job.exchange.value()));
+        let batch = Batch::new(exchanges.collect());
+        let (wallets, records) = session.begin(&batch, skips_held).await?;
+        let decisions = batch.decide(&wallets, &records);
+        session.commit(&batch, &decisions).await?;
+        Ok(decisions.verdicts)
+    }
+
+    fn answer(&mut self, jobs: Vec<Job>, verdicts: Vec<Verdict>) {
+        for (job, verdict) in jobs.into_iter().zip(verdicts) {
+            match verdict {
+                Verdict::Answer(outcome) => job.answer(Ok(outcome)),
+                Verdict::SetAside => self.set_aside.push(job),
+            }
+        }
+    }
+}
+
+/// Nobody waits for an exchange past its deadline: it is not begun, as it could only be thrown away.
+fn without_late_ones(jobs: Vec<Job>) -> Vec<Job> {
+    let now = Instant::now();
+    let (in_time, late): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| now < job.deadline);
+    answer_all(late, &StoreError::past_deadline());
+    in_time
+}
+
+fn answer_all(jobs: Vec<Job>, error: &StoreError) {
+    for job in jobs {
+        job.answer(Err(error.clone()));
+    }
+}
