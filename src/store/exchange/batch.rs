@@ -104,9 +104,9 @@ pub(super) struct Decisions {
 impl<'a> Batch<'a> {
     pub(super) fn new(exchanges: Vec<(&'a AppId, &'a Exchange)>) -> Self {
         let wallet_keys = exchanges.iter().map(|(app, asked)| (app.as_str(), asked.content.open_id.as_str()));
-        let wallets = DistinctKeys::new(wallet_keys.collect());
+        let wallets = DistinctKeys::new(&wallet_keys.collect::<Vec<_>>());
         let number_keys = exchanges.iter().map(|(app, asked)| (app.as_str(), asked.biz_no.as_str()));
-        let numbers = DistinctKeys::new(number_keys.collect());
+        let numbers = DistinctKeys::new(&number_keys.collect::<Vec<_>>());
         Self { exchanges, wallets, numbers }
     }
 
@@ -150,7 +150,7 @@ impl<'a> Batch<'a> {
 }
 
 impl<'a> DistinctKeys<'a> {
-    fn new(keys: Vec<(&'a str, &'a str)>) -> Self {
+    fn new(keys: &[(&'a str, &'a str)]) -> Self {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|place| keys[*place]);
         let mut distinct = Self { app_ids: Vec::new(), names: Vec::new(), place_of: vec![0; keys.len()] };

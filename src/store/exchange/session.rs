@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::future::{join, join3, join4};
 use sqlx::postgres::PgConnectOptions;
+use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, NoTls, Row, Statement};
 
@@ -25,6 +26,10 @@ const REPLAY_HOURS: i32 = 48;
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// How much longer than a statement may run its answer is waited for.
 const ANSWER_MARGIN: Duration = Duration::from_secs(1);
+
+/// How old the plans of the statements may be. They follow the sizes of the tables, and a plan for
+/// a table that was nearly empty would read the whole of it for every batch once it has grown.
+const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// Locks the wallets of the batch in the order of their keys, and gives them as they are then:
 /// after a wait for the lock PostgreSQL reads the row anew.
@@ -116,6 +121,7 @@ pub(super) struct Session {
     connection: Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>,
     statements: Statements,
     answer_timeout: Duration,
+    planned_at: Instant,
 }
 
 struct Statements {
@@ -141,7 +147,7 @@ impl Session {
             Fault::Again | Fault::Blocked => StoreError::Unavailable("it is busy".to_owned()),
             Fault::Other(error) => error,
         })?;
-        Ok(Self { client, connection, statements, answer_timeout })
+        Ok(Self { client, connection, statements, answer_timeout, planned_at: Instant::now() })
     }
 
     /// Waits until the session ends by itself, as when the database goes away.
@@ -156,13 +162,17 @@ impl Session {
         batch: &Batch<'_>,
         skips_held: bool,
     ) -> Result<(Vec<WalletState>, Vec<Option<Record>>), Fault> {
-        let Self { client, connection, statements, answer_timeout } = self;
+        let forgets_plans = self.planned_at.elapsed() >= PLANS_KEPT_FOR;
+        if forgets_plans {
+            self.planned_at = Instant::now();
+        }
+        let Self { client, connection, statements, answer_timeout, .. } = self;
         let (wallets, numbers) = (&batch.wallets, &batch.numbers);
         let lock = if skips_held { &statements.lock_free_ones } else { &statements.lock };
         // Polled from left to right, and sent when first polled.
         let work = async {
             let (begun, locked, recorded, known) = join4(
-                client.batch_execute("BEGIN"),
+                client.batch_execute(if forgets_plans { "DISCARD PLANS; BEGIN" } else { "BEGIN" }),
                 client.query(lock, &[&wallets.app_ids, &wallets.names]),
                 client.query(&statements.records, &[&numbers.app_ids, &numbers.names, &REPLAY_HOURS]),
                 async {
@@ -193,7 +203,7 @@ impl Session {
 
     /// Writes what was decided and commits, durably. A fault but `Lost` means that nothing was written.
     pub(super) async fn commit(&mut self, batch: &Batch<'_>, decisions: &Decisions) -> Result<(), Fault> {
-        let Self { client, connection, statements, answer_timeout } = self;
+        let Self { client, connection, statements, answer_timeout, .. } = self;
         let work = async {
             if decisions.deductions.is_empty() {
                 return client.batch_execute("COMMIT").await;
@@ -223,21 +233,17 @@ async fn connect(options: &PgConnectOptions) -> Result<(Client, Connection), Sto
         Fault::Other(error) => error,
         Fault::Again | Fault::Blocked | Fault::Lost(_) => StoreError::Unavailable(words(&error)),
     };
-    match tls::connector(options)? {
-        Some(connector) => {
-            let (client, connection) = config.connect(connector).await.map_err(unavailable)?;
-            Ok((client, Box::pin(connection)))
-        }
-        None => {
-            let (client, connection) = config.connect(NoTls).await.map_err(unavailable)?;
-            Ok((client, Box::pin(connection)))
-        }
+    if let Some(connector) = tls::connector(options)? {
+        let (client, connection) = config.connect(connector).await.map_err(unavailable)?;
+        Ok((client, Box::pin(connection)))
+    } else {
+        let (client, connection) = config.connect(NoTls).await.map_err(unavailable)?;
+        Ok((client, Box::pin(connection)))
     }
 }
 
 async fn prepare(client: &Client, opening: &Opening) -> Result<Statements, Error> {
-    // The statements are to be planned once, and by their keys: what the planner knows of a table
-    // that has just begun to fill would lead it to read the whole of it for every batch.
+    // One plan for batches of every size, and by the keys.
     let session = format!(
         "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
          SET plan_cache_mode = force_generic_plan; \

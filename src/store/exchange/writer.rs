@@ -175,7 +175,10 @@ impl Writer {
                     return Ok(());
                 }
                 Err(Fault::Again) if attempts < ATTEMPTS_MAX => {}
-                Err(Fault::Again) => return Ok(answer_all(jobs, &StoreError::Again)),
+                Err(Fault::Again) => {
+                    answer_all(jobs, &StoreError::Again);
+                    return Ok(());
+                }
                 // Only their deadline ends the patience with a lock.
                 Err(Fault::Blocked) => skips_held = true,
                 // The numbers make it safe to write the batch again: what was committed is a replay.
@@ -183,11 +186,15 @@ impl Writer {
                     tracing::warn!(cause, "a writer lost its session");
                     self.session = None;
                     if attempts == ATTEMPTS_MAX {
-                        return Ok(answer_all(jobs, &StoreError::Unavailable(cause)));
+                        answer_all(jobs, &StoreError::Unavailable(cause));
+                        return Ok(());
                     }
                 }
                 Err(Fault::Other(StoreError::Internal(_))) if jobs.len() > 1 => return Err(jobs),
-                Err(Fault::Other(error)) => return Ok(answer_all(jobs, &error)),
+                Err(Fault::Other(error)) => {
+                    answer_all(jobs, &error);
+                    return Ok(());
+                }
             }
         }
     }
