@@ -13,6 +13,10 @@
 //! - [`config`], [`clock`], [`secrets`], [`error`] and [`rate_limit`] are what these share, and
 //!   [`till`] is where they meet.
 
+/// Requests are many small pieces of memory; see docs/performance.md for what this gives.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub mod auth;
 pub mod cli;
 pub mod clock;

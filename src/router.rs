@@ -1,5 +1,8 @@
 //! The route table of the public listener, every route once, and the layers around it.
 
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -245,9 +248,18 @@ fn request_id(request: &Request) -> HeaderValue {
     let sent = request.headers().get(&REQUEST_ID).filter(|value| {
         (1..=REQUEST_ID_BYTES_MAX).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
     });
-    sent.cloned().unwrap_or_else(|| {
-        HeaderValue::from_str(&hex::encode(random_bytes::<16>())).unwrap_or(HeaderValue::from_static("none"))
-    })
+    sent.cloned().unwrap_or_else(next_request_id)
+}
+
+/// An id of our own: what is random of it was asked for once, the rest counts.
+fn next_request_id() -> HeaderValue {
+    static PROCESS: LazyLock<u64> = LazyLock::new(|| u64::from_be_bytes(random_bytes()));
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let bytes = u128::from(*PROCESS) << 64 | u128::from(MADE.fetch_add(1, Ordering::Relaxed));
+    let mut text = [0; 32];
+    // The text is twice as long as the bytes, and hexadecimal is visible ASCII.
+    let _ = hex::encode_to_slice(bytes.to_be_bytes(), &mut text);
+    HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("none"))
 }
 
 /// The trace id of a W3C `traceparent`, where one came that is well-formed.

@@ -82,7 +82,8 @@ pub enum TokenState {
 pub(super) struct Directory {
     keyring: OnceLock<Keyring>,
     apps: Remembered<AppId, Arc<App>>,
-    token_expiries: Remembered<(AppId, [u8; 32]), i64>,
+    /// By the token's hash: whose it is, and when it ends.
+    tokens: Remembered<[u8; 32], (AppId, i64)>,
 }
 
 impl Directory {
@@ -143,13 +144,15 @@ impl Store {
     /// The database is away.
     pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState, StoreError> {
         let now = self.clock.monotonic();
-        let key = (app_id.clone(), token_hash);
-        let expiry = match self.directory.token_expiries.get(&key, now) {
-            Some(expiry) => Some(expiry),
-            None => self.load_token_expiry(app_id, &token_hash).await?,
+        let known = self.directory.tokens.get(&token_hash, now).filter(|(owner, _)| owner == app_id);
+        let expiry = if let Some((_, expiry)) = known {
+            expiry
+        } else {
+            let loaded = self.load_token_expiry(app_id, &token_hash).await?;
+            let Some(expiry) = loaded else { return Ok(TokenState::Unknown) };
+            self.directory.tokens.put(token_hash, (app_id.clone(), expiry), now);
+            expiry
         };
-        let Some(expiry) = expiry else { return Ok(TokenState::Unknown) };
-        self.directory.token_expiries.put(key, expiry, now);
         Ok(if self.clock.unix_millis() < expiry { TokenState::Valid } else { TokenState::Expired })
     }
 

@@ -128,7 +128,7 @@ impl Store {
             statement_timeout: settings.statement_timeout,
         };
         let writers =
-            exchange::Writers::start(settings.exchange_writers, settings.exchange_queue_max, &opening);
+            exchange::Writers::start(settings.exchange_writers, settings.exchange_queue_max, &opening)?;
         let pool = PgPoolOptions::new()
             // As many as there will ever be, from the start: connections opened under load come in storms.
             .min_connections(settings.connections)

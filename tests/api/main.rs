@@ -11,6 +11,7 @@ mod cli;
 mod crash;
 mod database_away;
 mod exchange;
+mod exchange_batches;
 mod exchange_races;
 mod image_upload;
 mod operator;

@@ -51,13 +51,22 @@ impl Job {
 
 impl Writers {
     /// Starts `count` writers. Each connects when its first exchange comes.
-    pub(in crate::store) fn start(count: usize, queue_max: usize, opening: &Opening) -> Self {
+    ///
+    /// # Errors
+    /// The operating system gives no thread.
+    pub(in crate::store) fn start(
+        count: usize,
+        queue_max: usize,
+        opening: &Opening,
+    ) -> Result<Self, StoreError> {
         let queues = (0..count.max(1)).map(|_| {
             let (queue, jobs) = mpsc::unbounded_channel();
-            tokio::spawn(keep_writing(Writer::new(jobs, opening.clone())));
-            queue
+            run_in_thread(keep_writing(Writer::new(jobs, opening.clone())))?;
+            Ok(queue)
         });
-        Self { queues: queues.collect(), places: Arc::new(Semaphore::new(queue_max)) }
+        let queues = queues.collect::<std::io::Result<Vec<_>>>();
+        let queues = queues.map_err(|error| StoreError::Internal(format!("starting a writer: {error}")))?;
+        Ok(Self { queues: queues.into(), places: Arc::new(Semaphore::new(queue_max)) })
     }
 
     /// A writer that writes nothing and answers at once.
@@ -101,6 +110,14 @@ impl Writers {
         let count = u64::try_from(self.queues.len()).unwrap_or(1);
         usize::try_from(hasher.finish() % count).unwrap_or(0)
     }
+}
+
+/// Runs a writer in a thread of its own: the database must not wait until a worker thread has been
+/// through the requests in its queue. The thread ends with the writer.
+fn run_in_thread(writing: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let thread = std::thread::Builder::new().name("writer".to_owned());
+    thread.spawn(move || runtime.block_on(writing)).map(drop)
 }
 
 /// A writer outlives a panic of its own: those it had in hand are told, the others are carried out.

@@ -62,6 +62,7 @@ impl Clock for ManualClock {
 pub(crate) struct TestTill {
     pub(crate) address: SocketAddr,
     pub(crate) operator_address: SocketAddr,
+    pub(crate) till: Till,
     pub(crate) store: Store,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) sql: PgPool,
@@ -157,8 +158,8 @@ impl TestTill {
         ));
         let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let operator_address = operator.local_addr().unwrap();
-        tokio::spawn(server::serve(operator, ops::operator(till), limits, stopped));
-        Self { address, operator_address, store, clock, sql, database_url, _stop: stop }
+        tokio::spawn(server::serve(operator, ops::operator(till.clone()), limits, stopped));
+        Self { till, address, operator_address, store, clock, sql, database_url, _stop: stop }
     }
 
     /// An app with every right, a page and a token.
