@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt as _;
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use minitill::auth::{Authenticated, authenticate_exchange};
 use minitill::domain::exchange::{Balances, Exchange, PayPriority};
