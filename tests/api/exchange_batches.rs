@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use futures_util::future::join_all;
 use minitill::auth::{Authenticated, authenticate_exchange};
 use minitill::domain::exchange::{Balances, Exchange, PayPriority};
@@ -93,12 +92,9 @@ async fn random_batches_answer_and_write_what_one_at_a_time_would() {
         }
         let expected: Vec<ExchangeOutcome> =
             asked.iter().map(|exchange| model.carry_out(exchange.value())).collect();
-        let mut answers: Vec<_> =
-            asked.into_iter().map(|exchange| Box::pin(till.store.submit(exchange))).collect();
-        // Polled once in their order, all of them wait in that order.
-        let waiting = answers.iter_mut().map(FutureExt::now_or_never).collect::<Vec<_>>();
-        assert!(waiting.iter().all(Option::is_none));
-        let answers: Vec<ExchangeOutcome> = join_all(answers).await.into_iter().map(Result::unwrap).collect();
+        // They are polled in their order, and wait in the order in which they are first polled.
+        let answers = join_all(asked.into_iter().map(|exchange| till.store.submit(exchange))).await;
+        let answers: Vec<ExchangeOutcome> = answers.into_iter().map(Result::unwrap).collect();
         assert_eq!(answers, expected, "round {round}");
     }
     assert!(model.ledger.len() > 50, "{}", model.ledger.len());

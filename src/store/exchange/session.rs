@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::{join, join3, join4};
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::Instant;
+use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, NoTls, Row, Statement};
 
@@ -133,20 +134,15 @@ struct Statements {
 }
 
 impl Session {
-    /// Connects, and prepares everything a batch needs.
-    pub(super) async fn open(opening: &Opening) -> Result<Self, StoreError> {
-        let connecting = connect(&opening.options);
-        let timed_out = || StoreError::Unavailable("it does not answer".to_owned());
-        let (client, connection) =
-            tokio::time::timeout(opening.connect_timeout, connecting).await.map_err(|_| timed_out())??;
-        let mut connection = connection;
+    /// Connects, and prepares everything a batch needs. A database that refuses is away; a session
+    /// that was made and ended meanwhile is lost, and another may do better.
+    pub(super) async fn open(opening: &Opening) -> Result<Self, Fault> {
+        let connecting = tokio::time::timeout(opening.connect_timeout, connect(&opening.options));
+        let (client, mut connection) = connecting
+            .await
+            .map_err(|_| Fault::Other(StoreError::Unavailable("it does not answer".to_owned())))??;
         let answer_timeout = opening.statement_timeout + ANSWER_MARGIN;
-        let preparing = drive(&mut connection, answer_timeout, prepare(&client, opening));
-        let statements = preparing.await.map_err(|fault| match fault {
-            Fault::Lost(cause) => StoreError::Unavailable(cause),
-            Fault::Again | Fault::Blocked => StoreError::Unavailable("it is busy".to_owned()),
-            Fault::Other(error) => error,
-        })?;
+        let statements = drive(&mut connection, answer_timeout, prepare(&client, opening)).await?;
         Ok(Self { client, connection, statements, answer_timeout, planned_at: Instant::now() })
     }
 
@@ -227,13 +223,17 @@ impl Session {
 
 type Connection = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-async fn connect(options: &PgConnectOptions) -> Result<(Client, Connection), StoreError> {
+async fn connect(options: &PgConnectOptions) -> Result<(Client, Connection), Fault> {
     let config = tls::configuration(options);
-    let unavailable = |error: Error| match fault(&error) {
-        Fault::Other(error) => error,
-        Fault::Again | Fault::Blocked | Fault::Lost(_) => StoreError::Unavailable(words(&error)),
+    let unavailable = |error: Error| {
+        let was_ended = error.code().is_some_and(|code| code.code() == "57P01");
+        if was_ended {
+            Fault::Lost(words(&error))
+        } else {
+            Fault::Other(StoreError::Unavailable(words(&error)))
+        }
     };
-    if let Some(connector) = tls::connector(options)? {
+    if let Some(connector) = tls::connector(options).map_err(Fault::Other)? {
         let (client, connection) = config.connect(connector).await.map_err(unavailable)?;
         Ok((client, Box::pin(connection)))
     } else {
@@ -285,6 +285,9 @@ async fn drive<T>(
 
 fn fault(error: &Error) -> Fault {
     let Some(told) = error.as_db_error() else { return Fault::Lost(words(error)) };
+    if matches!(told.parsed_severity(), Some(Severity::Fatal | Severity::Panic)) {
+        return Fault::Lost(words(error));
+    }
     match told.code().code() {
         // serialisation failure, deadlock
         "40001" | "40P01" => Fault::Again,

@@ -220,7 +220,7 @@ impl Writer {
     async fn attempt(&mut self, jobs: &[Job], skips_held: bool) -> Result<Vec<Verdict>, Fault> {
         let session = match &mut self.session {
             Some(session) => session,
-            None => self.session.insert(Session::open(&self.opening).await.map_err(Fault::Other)?),
+            None => self.session.insert(Session::open(&self.opening).await?),
         };
         let exchanges = jobs.iter().map(|job| (job.exchange.app_id(), job.exchange.value()));
         let batch = Batch::new(exchanges.collect());
