@@ -23,7 +23,7 @@ pub(super) struct DistinctKeys<'a> {
     pub(super) app_ids: Vec<&'a str>,
     pub(super) names: Vec<&'a str>,
     /// For each exchange the place of its key.
-    place_of: Vec<usize>,
+    pub(super) place_of: Vec<usize>,
 }
 
 /// A wallet as the transaction sees it.
@@ -33,8 +33,8 @@ pub(super) enum WalletState {
     Unknown,
     /// It is there, and another transaction holds its lock.
     Held,
-    /// Ours until the commit.
-    Locked { balances: Balances, entry_count: i64 },
+    /// As it was read; ours to change.
+    Open { balances: Balances, entry_count: i64 },
 }
 
 /// What an earlier transaction has recorded under a number.
@@ -166,10 +166,6 @@ impl<'a> DistinctKeys<'a> {
         }
         distinct
     }
-
-    pub(super) fn len(&self) -> usize {
-        self.names.len()
-    }
 }
 
 impl Record {
@@ -218,7 +214,7 @@ fn deduct(exchange: &Exchange, wallet: &mut WalletState) -> Result<(i64, Change)
     match wallet {
         WalletState::Unknown => Err(Verdict::Answer(ExchangeOutcome::UnknownWallet)),
         WalletState::Held => Err(Verdict::SetAside),
-        WalletState::Locked { balances, entry_count } => {
+        WalletState::Open { balances, entry_count } => {
             let content = &exchange.content;
             let change = balances
                 .deduct(content.amount, content.pay_priority)
@@ -243,15 +239,15 @@ fn changes(before: &[WalletState], now: &[WalletState]) -> Vec<WalletChange> {
     let pairs = before.iter().zip(now).enumerate();
     let changed = pairs.filter_map(|(wallet, pair)| match pair {
         (
-            WalletState::Locked { entry_count: entry_count_before, .. },
-            WalletState::Locked { balances, entry_count },
+            WalletState::Open { entry_count: entry_count_before, .. },
+            WalletState::Open { balances, entry_count },
         ) if entry_count > entry_count_before => Some(WalletChange {
             wallet,
             balances: *balances,
             entry_count_before: *entry_count_before,
             entry_count: *entry_count,
         }),
-        (WalletState::Unknown | WalletState::Held | WalletState::Locked { .. }, _) => None,
+        (WalletState::Unknown | WalletState::Held | WalletState::Open { .. }, _) => None,
     });
     changed.collect()
 }

@@ -32,6 +32,18 @@ const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 /// a table that was nearly empty would read the whole of it for every batch once it has grown.
 const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
 
+/// What a batch needs to know, a row for each of its exchanges: its wallet, and what is recorded
+/// under its number. Nothing is locked.
+const READ: &str = "\
+SELECT k.place, w.free_balance, w.charge_balance, w.entry_count,
+       x.open_id, x.zone_id, x.amount, x.pay_priority, x.product_name, x.product_info, x.product_desc,
+       x.extension, e.free_balance, e.charge_balance,
+       clock_timestamp() >= x.created_at + make_interval(hours => $4)
+FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k (app_id, open_id, biz_no, place)
+LEFT JOIN wallets w ON w.app_id = k.app_id AND w.open_id = k.open_id
+LEFT JOIN exchanges x ON x.app_id = k.app_id AND x.biz_no = k.biz_no
+LEFT JOIN ledger_entries e ON e.app_id = x.app_id AND e.open_id = x.open_id AND e.seq = x.seq";
+
 /// Locks the wallets of the batch in the order of their keys, and gives them as they are then:
 /// after a wait for the lock PostgreSQL reads the row anew.
 const LOCK: &str = "\
@@ -126,6 +138,7 @@ pub(super) struct Session {
 }
 
 struct Statements {
+    read: Statement,
     lock: Statement,
     lock_free_ones: Statement,
     known: Statement,
@@ -151,24 +164,61 @@ impl Session {
         let _ = (&mut self.connection).await;
     }
 
+    /// Reads what the batch needs, without a lock: [`Session::write`] finds out when it changes.
+    pub(super) async fn read(&mut self, batch: &Batch<'_>) -> Result<Known, Fault> {
+        let forgets_plans = self.forgets_plans();
+        let Self { client, connection, statements, answer_timeout, .. } = self;
+        let app_ids: Vec<&str> = batch.exchanges.iter().map(|(app_id, _)| app_id.as_str()).collect();
+        let open_ids: Vec<&str> =
+            batch.exchanges.iter().map(|(_, asked)| asked.content.open_id.as_str()).collect();
+        let biz_nos: Vec<&str> = batch.exchanges.iter().map(|(_, asked)| asked.biz_no.as_str()).collect();
+        let work = async {
+            let (forgotten, rows) = join(
+                async { if forgets_plans { client.batch_execute("DISCARD PLANS").await } else { Ok(()) } },
+                client.query(&statements.read, &[&app_ids, &open_ids, &biz_nos, &REPLAY_HOURS]),
+            )
+            .await;
+            forgotten?;
+            rows
+        };
+        let rows = drive(connection, *answer_timeout, work).await?;
+        let mut known = Known::nothing(batch);
+        for row in &rows {
+            let place = place(row).filter(|place| *place < batch.exchanges.len());
+            let place = place.ok_or_else(|| damaged("wallets"))?;
+            if row.try_get::<_, Option<i64>>(1).map_err(|_| damaged("wallets"))?.is_some() {
+                known.wallets[batch.wallets.place_of[place]] =
+                    wallet(row).ok_or_else(|| damaged("wallets"))?;
+            }
+            if row.try_get::<_, Option<&str>>(4).map_err(|_| damaged("exchanges"))?.is_some() {
+                let record = record(row, 4).map_err(|_| damaged("exchanges"))?;
+                known.records[batch.numbers.place_of[place]] = Some(record);
+            }
+        }
+        Ok(known)
+    }
+
+    /// Writes what was decided about what [`Session::read`] gave, in one statement: all of it,
+    /// durably, or nothing. `Again` when it is not as it was read any more.
+    pub(super) async fn write(&mut self, batch: &Batch<'_>, decisions: &Decisions) -> Result<(), Fault> {
+        let Self { client, connection, statements, answer_timeout, .. } = self;
+        let columns = Columns::new(batch, decisions);
+        let parameters = columns.parameters();
+        let writing = client.query(&statements.write, &parameters);
+        drive(connection, *answer_timeout, writing).await.map(drop)
+    }
+
     /// Begins a transaction, locks the wallets of the batch and reads what is recorded under its
     /// numbers. With `skips_held` the wallets that somebody else has locked are left out.
-    pub(super) async fn begin(
-        &mut self,
-        batch: &Batch<'_>,
-        skips_held: bool,
-    ) -> Result<(Vec<WalletState>, Vec<Option<Record>>), Fault> {
-        let forgets_plans = self.planned_at.elapsed() >= PLANS_KEPT_FOR;
-        if forgets_plans {
-            self.planned_at = Instant::now();
-        }
+    pub(super) async fn begin(&mut self, batch: &Batch<'_>, skips_held: bool) -> Result<Known, Fault> {
+        let begin = if self.forgets_plans() { "DISCARD PLANS; BEGIN" } else { "BEGIN" };
         let Self { client, connection, statements, answer_timeout, .. } = self;
         let (wallets, numbers) = (&batch.wallets, &batch.numbers);
         let lock = if skips_held { &statements.lock_free_ones } else { &statements.lock };
         // Polled from left to right, and sent when first polled.
         let work = async {
-            let (begun, locked, recorded, known) = join4(
-                client.batch_execute(if forgets_plans { "DISCARD PLANS; BEGIN" } else { "BEGIN" }),
+            let (begun, locked, recorded, there) = join4(
+                client.batch_execute(begin),
                 client.query(lock, &[&wallets.app_ids, &wallets.names]),
                 client.query(&statements.records, &[&numbers.app_ids, &numbers.names, &REPLAY_HOURS]),
                 async {
@@ -181,15 +231,17 @@ impl Session {
             )
             .await;
             begun?;
-            Ok((locked?, recorded?, known?))
+            Ok((locked?, recorded?, there?))
         };
         let driven = drive(connection, *answer_timeout, work).await;
-        let read = driven.and_then(|(locked, recorded, known)| {
-            let wallets = wallet_states(wallets.len(), &locked, &known)?;
-            Ok((wallets, records(numbers.len(), &recorded)?))
+        let known = driven.and_then(|(locked, recorded, there)| {
+            let mut known = Known::nothing(batch);
+            known.take_wallets(&locked, &there)?;
+            known.take_records(&recorded)?;
+            Ok(known)
         });
-        match read {
-            Ok(_) | Err(Fault::Lost(_)) => read,
+        match known {
+            Ok(_) | Err(Fault::Lost(_)) => known,
             Err(fault) => {
                 self.roll_back().await?;
                 Err(fault)
@@ -197,7 +249,8 @@ impl Session {
         }
     }
 
-    /// Writes what was decided and commits, durably. A fault but `Lost` means that nothing was written.
+    /// Writes what was decided in the transaction that [`Session::begin`] began, and commits,
+    /// durably. A fault but `Lost` means that nothing was written.
     pub(super) async fn commit(&mut self, batch: &Batch<'_>, decisions: &Decisions) -> Result<(), Fault> {
         let Self { client, connection, statements, answer_timeout, .. } = self;
         let work = async {
@@ -213,6 +266,14 @@ impl Session {
             committed
         };
         drive(connection, *answer_timeout, work).await
+    }
+
+    fn forgets_plans(&mut self) -> bool {
+        let forgets = self.planned_at.elapsed() >= PLANS_KEPT_FOR;
+        if forgets {
+            self.planned_at = Instant::now();
+        }
+        forgets
     }
 
     async fn roll_back(&mut self) -> Result<(), Fault> {
@@ -255,8 +316,10 @@ async fn prepare(client: &Client, opening: &Opening) -> Result<Statements, Error
     client.batch_execute(&session).await?;
     let (lock, lock_free_ones, known) =
         join3(client.prepare(LOCK), client.prepare(LOCK_FREE_ONES), client.prepare(KNOWN)).await;
-    let (records, write) = join(client.prepare(RECORDS), client.prepare(WRITE)).await;
+    let (read, records, write) =
+        join3(client.prepare(READ), client.prepare(RECORDS), client.prepare(WRITE)).await;
     Ok(Statements {
+        read: read?,
         lock: lock?,
         lock_free_ones: lock_free_ones?,
         known: known?,
@@ -289,11 +352,10 @@ fn fault(error: &Error) -> Fault {
         return Fault::Lost(words(error));
     }
     match told.code().code() {
-        // serialisation failure, deadlock
-        "40001" | "40P01" => Fault::Again,
+        // serialisation failure, deadlock, and the guard of WRITE: a wallet that has changed
+        "40001" | "40P01" | "22012" => Fault::Again,
         "55P03" => Fault::Blocked,
         "23505" if told.constraint().is_some_and(|name| RACED_CONSTRAINTS.contains(&name)) => Fault::Again,
-        "22012" => Fault::Other(StoreError::Internal("a locked wallet changed under its lock".to_owned())),
         code => Fault::Other(StoreError::from_code(code, words(error))),
     }
 }
@@ -317,49 +379,64 @@ fn place(row: &Row) -> Option<usize> {
     usize::try_from(row.try_get::<_, i64>(0).ok()?.checked_sub(1)?).ok()
 }
 
-fn wallet_states(count: usize, locked: &[Row], known: &[Row]) -> Result<Vec<WalletState>, Fault> {
-    let mut states = vec![WalletState::Unknown; count];
-    for row in known {
-        *place(row).and_then(|place| states.get_mut(place)).ok_or_else(|| damaged("wallets"))? =
-            WalletState::Held;
-    }
-    for row in locked {
-        let state = place(row).and_then(|place| states.get_mut(place));
-        *state.ok_or_else(|| damaged("wallets"))? = locked_wallet(row).ok_or_else(|| damaged("wallets"))?;
-    }
-    Ok(states)
+/// What the database holds of a batch, in the order of the batch's keys.
+pub(super) struct Known {
+    pub(super) wallets: Vec<WalletState>,
+    pub(super) records: Vec<Option<Record>>,
 }
 
-fn locked_wallet(row: &Row) -> Option<WalletState> {
+impl Known {
+    fn nothing(batch: &Batch<'_>) -> Self {
+        Self {
+            wallets: vec![WalletState::Unknown; batch.wallets.names.len()],
+            records: vec![None; batch.numbers.names.len()],
+        }
+    }
+
+    fn take_wallets(&mut self, locked: &[Row], there: &[Row]) -> Result<(), Fault> {
+        for row in there {
+            let state = place(row).and_then(|place| self.wallets.get_mut(place));
+            *state.ok_or_else(|| damaged("wallets"))? = WalletState::Held;
+        }
+        for row in locked {
+            let state = place(row).and_then(|place| self.wallets.get_mut(place));
+            *state.ok_or_else(|| damaged("wallets"))? = wallet(row).ok_or_else(|| damaged("wallets"))?;
+        }
+        Ok(())
+    }
+
+    fn take_records(&mut self, rows: &[Row]) -> Result<(), Fault> {
+        for row in rows {
+            let entry = place(row).and_then(|place| self.records.get_mut(place));
+            let record = record(row, 1).map_err(|_| damaged("exchanges"))?;
+            *entry.ok_or_else(|| damaged("exchanges"))? = Some(record);
+        }
+        Ok(())
+    }
+}
+
+/// The wallet in the columns behind the place.
+fn wallet(row: &Row) -> Option<WalletState> {
     let balances = Balances::new(row.try_get(1).ok()?, row.try_get(2).ok()?).ok()?;
-    Some(WalletState::Locked { balances, entry_count: row.try_get(3).ok()? })
+    Some(WalletState::Open { balances, entry_count: row.try_get(3).ok()? })
 }
 
-fn records(count: usize, rows: &[Row]) -> Result<Vec<Option<Record>>, Fault> {
-    let mut records = vec![None; count];
-    for row in rows {
-        let entry = place(row).and_then(|place| records.get_mut(place));
-        let record = record(row).map_err(|_| damaged("exchanges"))?;
-        *entry.ok_or_else(|| damaged("exchanges"))? = Some(record);
-    }
-    Ok(records)
-}
-
-fn record(row: &Row) -> Result<Record, Error> {
+/// The record in the columns from `first` on.
+fn record(row: &Row, first: usize) -> Result<Record, Error> {
     Ok(Record {
         content: RecordedContent {
-            open_id: row.try_get(1)?,
-            zone_id: row.try_get(2)?,
-            amount: row.try_get(3)?,
-            pay_priority: row.try_get(4)?,
-            product_name: row.try_get(5)?,
-            product_info: row.try_get(6)?,
-            product_desc: row.try_get(7)?,
-            extension: row.try_get(8)?,
+            open_id: row.try_get(first)?,
+            zone_id: row.try_get(first + 1)?,
+            amount: row.try_get(first + 2)?,
+            pay_priority: row.try_get(first + 3)?,
+            product_name: row.try_get(first + 4)?,
+            product_info: row.try_get(first + 5)?,
+            product_desc: row.try_get(first + 6)?,
+            extension: row.try_get(first + 7)?,
         },
-        free_balance: row.try_get(9)?,
-        charge_balance: row.try_get(10)?,
-        is_expired: row.try_get(11)?,
+        free_balance: row.try_get(first + 8)?,
+        charge_balance: row.try_get(first + 9)?,
+        is_expired: row.try_get(first + 10)?,
     })
 }
 

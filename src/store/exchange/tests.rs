@@ -147,7 +147,7 @@ impl Books {
         let wallet_keys = keys(&batch.wallets.app_ids, &batch.wallets.names);
         let wallets = wallet_keys.iter().map(|key| match self.wallets.get(key) {
             Some((balances, entry_count)) => {
-                WalletState::Locked { balances: *balances, entry_count: *entry_count }
+                WalletState::Open { balances: *balances, entry_count: *entry_count }
             }
             None => WalletState::Unknown,
         });
@@ -212,7 +212,7 @@ fn a_held_wallet_sets_aside_what_would_deduct_from_it_and_nothing_else() {
     let free = exchange(7, 1, true);
     let batch = Batch::new(held.iter().chain([&free]).map(|exchange| (&app_id, exchange)).collect());
     let wallets =
-        [WalletState::Held, WalletState::Locked { balances: Balances::new(0, 9).unwrap(), entry_count: 1 }];
+        [WalletState::Held, WalletState::Open { balances: Balances::new(0, 9).unwrap(), entry_count: 1 }];
     let recorded =
         Record { content: content(&held[1]), free_balance: 1, charge_balance: 2, is_expired: false };
     let decisions = batch.decide(&wallets, &[None, Some(recorded), None, None]);

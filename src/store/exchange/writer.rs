@@ -23,6 +23,9 @@ const BATCH_MAX: usize = 512;
 /// How long a writer with nothing else to do leaves those alone whose wallet somebody else holds.
 const SET_ASIDE_FOR: Duration = Duration::from_millis(10);
 
+/// How long a writer locks wallets first after it met another writer at one.
+const LOCKS_FOR: Duration = Duration::from_secs(1);
+
 type Outcome = Result<ExchangeOutcome, StoreError>;
 
 /// The way to the writers. Cheap to clone; they end when the last way to them is gone.
@@ -136,11 +139,14 @@ struct Writer {
     /// batch, without waiting for the lock, until they succeed or their deadline passes: one
     /// wallet that is held must not hold up the others.
     set_aside: Vec<Job>,
+    /// Until when wallets are locked before they are read, because somebody else has just changed
+    /// one between reading and writing.
+    locks_until: Instant,
 }
 
 impl Writer {
     fn new(jobs: mpsc::UnboundedReceiver<Job>, opening: Opening) -> Self {
-        Self { jobs, opening, session: None, set_aside: Vec::new() }
+        Self { jobs, opening, session: None, set_aside: Vec::new(), locks_until: Instant::now() }
     }
 
     async fn run(&mut self) {
@@ -191,7 +197,9 @@ impl Writer {
                     self.answer(jobs, verdicts);
                     return Ok(());
                 }
-                Err(Fault::Again) if attempts < ATTEMPTS_MAX => {}
+                Err(Fault::Again) if attempts < ATTEMPTS_MAX => {
+                    self.locks_until = Instant::now() + LOCKS_FOR;
+                }
                 Err(Fault::Again) => {
                     answer_all(jobs, &StoreError::Again);
                     return Ok(());
@@ -224,9 +232,19 @@ impl Writer {
         };
         let exchanges = jobs.iter().map(|job| (job.exchange.app_id(), job.exchange.value()));
         let batch = Batch::new(exchanges.collect());
-        let (wallets, records) = session.begin(&batch, skips_held).await?;
-        let decisions = batch.decide(&wallets, &records);
-        session.commit(&batch, &decisions).await?;
+        let decisions = if skips_held || Instant::now() < self.locks_until {
+            let known = session.begin(&batch, skips_held).await?;
+            let decisions = batch.decide(&known.wallets, &known.records);
+            session.commit(&batch, &decisions).await?;
+            decisions
+        } else {
+            let known = session.read(&batch).await?;
+            let decisions = batch.decide(&known.wallets, &known.records);
+            if !decisions.deductions.is_empty() {
+                session.write(&batch, &decisions).await?;
+            }
+            decisions
+        };
         Ok(decisions.verdicts)
     }
 
