@@ -21,6 +21,7 @@ use clap::{Parser, Subcommand};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LogFormat};
+use crate::server;
 use output::Output;
 
 /// A self-hosted till for mini-games: exactly-once exchanges, order reports and cover images.
@@ -117,7 +118,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Config::load(arguments.config.as_deref(), variables).map_err(|error| Failure(error.to_string()))?;
     let context =
         Context { config, clock: Arc::new(SystemClock::new()), output: Output::new(arguments.json) };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = server::runtime()?;
     let outcome = runtime.block_on(dispatch(&context, arguments.command.unwrap_or(Command::Serve)));
     // A look-up that hangs in the system's resolver must not hold up the end.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));

@@ -12,11 +12,14 @@ mod socket;
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZero;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use axum::Router;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{self, Runtime};
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -96,6 +99,17 @@ pub async fn serve(
     let accepted = server.accept_backlog(listener, deadline).await;
     let drained = server.drain(deadline).await;
     accepted.map(|()| drained)
+}
+
+/// The runtime of a server: a worker thread for each core but one, because a writer of exchanges has
+/// a thread of its own, which is to find a core free.
+///
+/// # Errors
+///
+/// When the operating system gives no threads.
+pub fn runtime() -> io::Result<Runtime> {
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    runtime::Builder::new_multi_thread().worker_threads(cores.saturating_sub(1).max(1)).enable_all().build()
 }
 
 /// Raises the process's soft limit of open files to its hard limit, and gives the limit that now

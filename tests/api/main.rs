@@ -16,6 +16,7 @@ mod exchange_races;
 mod image_upload;
 mod operator;
 mod order_report;
+mod order_report_races;
 mod private_postgres;
 mod rate_limit;
 mod routes;
