@@ -1,0 +1,131 @@
+//! Whether the money adds up: what the wallets hold now, what was acknowledged, and what there was.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::Fallible;
+use crate::requests::AMOUNT;
+use crate::seed::PURSE;
+use crate::servers::Program;
+use crate::stage::Session;
+
+/// On tables that were filled with more than this an audit takes minutes.
+const AUDITED_MAX: u64 = 1_000_000;
+
+/// What was done to the wallets, as the callers know it.
+#[derive(Debug, Default)]
+pub(crate) struct Books {
+    /// Exchanges that were acknowledged, each with its own order number.
+    acknowledged: u64,
+    /// Exchanges that the tables were filled with.
+    filled: u64,
+    /// Answers that were wrong, by what they said.
+    wrong: BTreeMap<String, u64>,
+}
+
+/// What the end of the run found.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    start: i128,
+    left: i128,
+    acknowledged: u64,
+    filled: u64,
+    records: i64,
+    wrong: BTreeMap<String, u64>,
+    /// `None` when it was left out.
+    audit: Option<Value>,
+}
+
+impl Books {
+    pub(crate) fn acknowledge(&mut self, exchanges: u64) {
+        self.acknowledged += exchanges;
+    }
+
+    pub(crate) fn fill(&mut self, exchanges: u64) {
+        self.filled += exchanges;
+    }
+
+    pub(crate) fn note_wrong(&mut self, wrong: BTreeMap<String, u64>) {
+        for (what, count) in wrong {
+            *self.wrong.entry(what).or_default() += count;
+        }
+    }
+
+    /// Compares with the tables, and has the program audit itself unless that would take minutes.
+    pub(crate) fn close(self, session: &mut Session, program: &Program, wallets: u32) -> Fallible<Closing> {
+        let left =
+            session.text("SELECT sum(free_balance::numeric + charge_balance)::text FROM public.wallets")?;
+        let records = session.number("SELECT count(*) FROM public.exchanges")?;
+        let audit = if self.filled <= AUDITED_MAX { Some(program.json(&["audit"])?) } else { None };
+        Ok(Closing {
+            start: i128::from(wallets) * 2 * i128::from(PURSE),
+            left: left.parse()?,
+            acknowledged: self.acknowledged,
+            filled: self.filled,
+            records,
+            wrong: self.wrong,
+            audit,
+        })
+    }
+}
+
+impl Closing {
+    fn money_adds_up(&self) -> bool {
+        self.start == self.left + self.spent()
+    }
+
+    fn records_add_up(&self) -> bool {
+        i128::from(self.records) == i128::from(self.acknowledged) + i128::from(self.filled)
+    }
+
+    fn spent(&self) -> i128 {
+        (i128::from(self.acknowledged) + i128::from(self.filled)) * i128::from(AMOUNT)
+    }
+
+    fn audit_is_clean(&self) -> bool {
+        self.audit.as_ref().is_none_or(|report| report["clean"] == true)
+    }
+
+    /// Whether nothing at all is wrong.
+    pub(crate) fn is_right(&self) -> bool {
+        self.wrong.is_empty() && self.money_adds_up() && self.records_add_up() && self.audit_is_clean()
+    }
+}
+
+impl fmt::Display for Closing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let right = |is: bool| if is { "adds up" } else { "DOES NOT ADD UP" };
+        writeln!(
+            f,
+            "money    {}: {} at the start = {} left + {} acknowledged",
+            right(self.money_adds_up()),
+            self.start,
+            self.left,
+            self.spent()
+        )?;
+        writeln!(
+            f,
+            "records  {}: {} rows = {} acknowledged + {} filled in",
+            right(self.records_add_up()),
+            self.records,
+            self.acknowledged,
+            self.filled
+        )?;
+        match &self.audit {
+            Some(report) if self.audit_is_clean() => writeln!(
+                f,
+                "audit    clean: {} wallets, {} ledger entries, {} exchanges",
+                report["wallets"], report["entries"], report["exchanges"]
+            )?,
+            Some(report) => writeln!(f, "audit    NOT CLEAN: {report}")?,
+            None => writeln!(f, "audit    left out: on tables of this size it takes minutes")?,
+        }
+        if self.wrong.is_empty() {
+            return write!(f, "answers  all right");
+        }
+        write!(f, "answers  WRONG:")?;
+        self.wrong.iter().try_for_each(|(what, count)| write!(f, "\n  {count} times: {what}"))
+    }
+}

@@ -1,0 +1,70 @@
+//! The ceiling: the library's own server with a store that answers at once. The benchmark starts
+//! itself again for it, because it must be a process like `minitill serve`.
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::thread;
+
+use minitill::clock::{Clock, SystemClock};
+use minitill::config::Config;
+use minitill::secrets::Keyring;
+use minitill::store::{DatabaseAddress, Store};
+use minitill::till::Till;
+use minitill::{router, server};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{oneshot, watch};
+
+use crate::Fallible;
+use crate::servers::READY;
+
+/// The argument that asks for this server.
+pub(crate) const ARGUMENT: &str = "ceiling-server";
+
+pub(crate) fn is_asked() -> bool {
+    std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT)
+}
+
+/// Serves until SIGTERM, or until whoever started it is gone.
+pub(crate) fn run() -> Fallible<()> {
+    let config = Config::load(None, std::env::vars())?;
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::try_new(&config.log.filter)?)
+        .with_writer(std::io::stderr)
+        .init();
+    // The same runtime as that of `minitill serve`.
+    server::runtime()?.block_on(serve(config))
+}
+
+async fn serve(config: Config) -> Fallible<()> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let address = DatabaseAddress::from_url(config.database.url.get().unwrap_or_default())?;
+    let store = Store::connect(&address, config.store_settings(), Arc::clone(&clock)).await?;
+    let key = Keyring::parse(config.secrets.master_key.get().unwrap_or_default(), "secrets.master_key")?;
+    store.unlock(&key).await?;
+    let listener = TcpListener::bind(config.public.listen).await?;
+    let (address, limits) = (listener.local_addr()?, config.server_limits());
+    server::raise_open_files_limit()?;
+    let till = Till::new(config, clock, store.answering_at_once());
+    let (stop, stopped) = watch::channel(false);
+    let serving = tokio::spawn(server::serve(listener, router::public(till), limits, stopped));
+    eprintln!("{READY}{address}");
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = starter_gone() => {}
+    }
+    let _ = stop.send(true);
+    serving.await??;
+    Ok(())
+}
+
+/// Tells when standard input, which the benchmark holds open, is closed.
+fn starter_gone() -> oneshot::Receiver<()> {
+    let (gone, told) = oneshot::channel();
+    thread::spawn(move || {
+        let _ = std::io::stdin().read(&mut [0]);
+        let _ = gone.send(());
+    });
+    told
+}

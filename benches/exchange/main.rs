@@ -1,0 +1,68 @@
+//! `cargo bench --bench exchange`: how many exchanges a second one Minitill carries, how long each
+//! takes, and how that compares with PostgreSQL alone on the same machine in the same minutes.
+//!
+//! It starts a durable PostgreSQL of its own (`stage`), fills it with wallets (`seed`), runs
+//! `minitill serve` beside it (`servers`), and measures every row in turn, round after round
+//! (`rounds`): pgbench for what PostgreSQL does by itself (`reference`), the program without a
+//! database for what all the rest of it can carry (`ceiling`), and signed exchanges over HTTP
+//! (`requests`, `load`). At the end the money must add up (`books`).
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "results go to standard output, the progress of a run to standard error"
+)]
+
+mod books;
+mod ceiling;
+mod interrupt;
+mod load;
+mod options;
+mod reference;
+mod report;
+mod requests;
+mod rounds;
+mod rows;
+mod sample;
+mod seed;
+mod servers;
+mod stage;
+mod usage;
+mod verdicts;
+
+use std::process::ExitCode;
+
+use options::Options;
+use rounds::Bench;
+use stage::Stage;
+
+/// What can fail here ends the run, with a sentence for the person who started it.
+pub(crate) type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    // The private PostgreSQL is started by this very program, and so is the ceiling's server.
+    minitill::postgres::become_postgres_if_asked();
+    let outcome = if ceiling::is_asked() { ceiling::run().map(|()| true) } else { measure(&Options::read()) };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("exchange benchmark: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The whole run; `false` when the money does not add up or an answer was wrong.
+fn measure(options: &Options) -> Fallible<bool> {
+    interrupt::watch();
+    let mut stage = Stage::open(options)?;
+    let heading = report::heading(options, &mut stage)?;
+    let mut bench = Bench::prepare(options, stage)?;
+    let results = bench.run()?;
+    let closing = bench.close_books()?;
+    println!("\n{heading}\n\n{}\n", report::table(&results));
+    println!("{}\n", verdicts::text(&results));
+    println!("{closing}");
+    Ok(closing.is_right())
+}

@@ -1,0 +1,161 @@
+//! The requests of a game server, built and signed before the clock starts.
+
+use std::fmt::Write as _;
+
+use minitill::clock::{Clock, SystemClock};
+use minitill::domain::signature::{PayKey, canonical_string};
+
+/// The app that all exchanges belong to.
+pub(crate) const APP_ID: &str = "benchmark";
+/// What each exchange deducts.
+pub(crate) const AMOUNT: u32 = 7;
+/// The first wallet's open id; all are numbers of this length, so that pgbench can make them too.
+pub(crate) const FIRST_OPEN_ID: u64 = 1_000_000_000_000_000;
+/// Order numbers of a run begin here, for the same reason; lower ones belong to exchanges that were
+/// there before.
+pub(crate) const FIRST_ORDER: u64 = 2_000_000_000_000_000_000;
+
+/// What every exchange says, ours and the reference's.
+pub(crate) const CONSTANT_FIELDS: [(&str, &str); 7] = [
+    ("zone_id", "zone7_role1234567"),
+    ("os", "android"),
+    ("user_ip", "203.0.113.9"),
+    ("product_name", "Pack of 60 gems"),
+    (
+        "product_info",
+        r#"[{"product_id":10001,"product_num":60,"product_type":0},{"product_id":20002,"product_num":1,"product_type":2}]"#,
+    ),
+    ("product_desc", "60 gems and a chest"),
+    ("extension", r#"{"server":"s7"}"#),
+];
+
+const PATH: &str = "/api/kpay/minigame/pay";
+/// A request is shorter than this.
+const REQUEST_BYTES: usize = 1024;
+
+/// Which wallets pay.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Spread {
+    All,
+    /// So many, evenly spaced among all.
+    Hot(u32),
+}
+
+/// In which order the order numbers come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Numbers {
+    Ascending,
+    /// As far apart as the digests that some games use.
+    Random,
+}
+
+/// A game server with its keys.
+pub(crate) struct Game {
+    token: String,
+    pay_key: PayKey,
+    wallets: u32,
+    clock: SystemClock,
+    /// Orders so far: no number is used twice in a run.
+    orders: u64,
+    random: Random,
+}
+
+/// Requests one behind the other in one piece of memory.
+pub(crate) struct Requests {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Game {
+    pub(crate) fn new(token: String, pay_key: String, wallets: u32) -> Self {
+        let (pay_key, clock) = (PayKey::new(pay_key), SystemClock::new());
+        Self { token, pay_key, wallets, clock, orders: 0, random: Random(1) }
+    }
+
+    /// Builds and signs so many exchanges.
+    pub(crate) fn prepare(&mut self, count: u32, spread: Spread, numbers: Numbers) -> Requests {
+        let ts = self.clock.unix_millis().to_string();
+        let count = usize::try_from(count).unwrap_or_default();
+        let mut requests =
+            Requests { bytes: Vec::with_capacity(count * REQUEST_BYTES), ends: Vec::with_capacity(count) };
+        for _ in 0..count {
+            let open_id = self.open_id(spread);
+            let biz_no = self.next_order(numbers);
+            requests.add(&self.form(&open_id, &biz_no, &ts));
+        }
+        requests
+    }
+
+    fn open_id(&mut self, spread: Spread) -> String {
+        let hot = match spread {
+            Spread::All => self.wallets,
+            Spread::Hot(hot) => hot.min(self.wallets),
+        };
+        let wallet = self.random.below(hot) * (self.wallets / hot);
+        (FIRST_OPEN_ID + u64::from(wallet)).to_string()
+    }
+
+    fn next_order(&mut self, numbers: Numbers) -> String {
+        self.orders += 1;
+        match numbers {
+            Numbers::Ascending => (FIRST_ORDER + self.orders).to_string(),
+            Numbers::Random => format!("rnd{:016x}", scramble(self.orders)),
+        }
+    }
+
+    fn form(&self, open_id: &str, biz_no: &str, ts: &str) -> String {
+        let amount = AMOUNT.to_string();
+        let varying =
+            [("app_id", APP_ID), ("open_id", open_id), ("biz_no", biz_no), ("ts", ts), ("amount", &amount)];
+        let signed = varying.into_iter().chain(CONSTANT_FIELDS);
+        let sign = self.pay_key.sign(&canonical_string(signed.clone()));
+        form_urlencoded::Serializer::new(String::with_capacity(REQUEST_BYTES))
+            .append_pair("access_token", &self.token)
+            .extend_pairs(signed)
+            .append_pair("sign", &sign)
+            .finish()
+    }
+}
+
+impl Requests {
+    fn add(&mut self, form: &str) {
+        let mut head = String::new();
+        let _ = write!(
+            head,
+            "POST {PATH} HTTP/1.1\r\nHost: till.example\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
+            form.len()
+        );
+        self.bytes.extend_from_slice(head.as_bytes());
+        self.bytes.extend_from_slice(form.as_bytes());
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The bytes of one request; `None` behind the last.
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        let start = if index == 0 { 0 } else { *self.ends.get(index - 1)? };
+        self.bytes.get(start..*self.ends.get(index)?)
+    }
+}
+
+/// Random enough to spread load, and the same in every run.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, limit: u32) -> u32 {
+        self.0 += 1;
+        u32::try_from(scramble(self.0) % u64::from(limit)).unwrap_or_default()
+    }
+}
+
+/// Sends neighbours far apart, and no two numbers to the same place (the finish of `SplitMix64`).
+fn scramble(number: u64) -> u64 {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}

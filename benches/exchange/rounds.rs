@@ -1,0 +1,262 @@
+//! The run: every row once in each round, ours and the references in alternation, so that a machine
+//! that is slower for a while is slower for all.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::ValueEnum as _;
+use serde_json::Value;
+
+use crate::books::{Books, Closing};
+use crate::load::{self, Answers, Drive};
+use crate::options::Options;
+use crate::reference::{Reference, Script};
+use crate::requests::{APP_ID, Game, Numbers, Spread};
+use crate::rows::{Row, Shape, Work};
+use crate::sample::Sample;
+use crate::servers::{Program, Server};
+use crate::stage::Stage;
+use crate::usage::{Usage, Watched};
+use crate::{Fallible, interrupt, seed};
+
+/// In flight against the ceiling, and in the warm-up.
+const USUAL_IN_FLIGHT: usize = 64;
+/// Clients of pgbench in the warm-up.
+const REFERENCE_CLIENTS: u32 = 16;
+/// Connections that a paced row may use.
+const PACED_CONNECTIONS: usize = 256;
+/// How long a server is warmed up, and with how many requests a second at most. What is measured
+/// is the long run: the first minute after a checkpoint, in which every page that is touched is
+/// logged in full once, is not.
+const WARM_UP: Duration = Duration::from_secs(5);
+const WARM_UP_FILLED: Duration = Duration::from_secs(20);
+const WARM_UP_RATE: u32 = 40_000;
+/// Prepared requests of one measurement: some 800 bytes of memory each.
+const PREPARED_MAX: f64 = 3_000_000.0;
+/// Prepared requests beyond what a row took the last time, and beyond what any row took where it
+/// has not been measured yet.
+const MARGIN: f64 = 1.5;
+const FIRST_MARGIN: f64 = 3.0;
+
+/// Everything that runs, in the order in which it ends.
+pub(crate) struct Bench<'a> {
+    options: &'a Options,
+    servers: [Server; 2],
+    ceiling: Server,
+    reference: Reference,
+    program: Program,
+    game: Game,
+    books: Books,
+    postmaster: u32,
+    /// The rate of each row in its last measurement.
+    rates: BTreeMap<Row, f64>,
+    /// The highest rate that one server has answered new exchanges at.
+    highest: f64,
+    stage: Stage,
+}
+
+/// The medians of every row, on fresh tables and on filled ones.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    pub(crate) fresh: BTreeMap<Row, Sample>,
+    pub(crate) filled: BTreeMap<Row, Sample>,
+    /// Exchanges in the tables when the second half began.
+    pub(crate) filled_to: i64,
+}
+
+impl<'a> Bench<'a> {
+    /// An app, its wallets, three servers, all warm.
+    pub(crate) fn prepare(options: &'a Options, mut stage: Stage) -> Fallible<Self> {
+        let program = Program::on(&stage);
+        program.json(&["migrate"])?;
+        let app = program.json(&["app", "create", APP_ID])?;
+        let token = program.json(&["token", "issue", APP_ID])?;
+        seed::wallets(stage.session(), options.wallets())?;
+        let game = Game::new(text(&token, "access_token")?, text(&app, "pay_key")?, options.wallets());
+        let mut bench = Self {
+            servers: [program.serve()?, program.serve()?],
+            ceiling: program.serve_ceiling()?,
+            reference: Reference::on(&mut stage, options.wallets())?,
+            postmaster: stage.postmaster()?,
+            options,
+            program,
+            game,
+            books: Books::default(),
+            rates: BTreeMap::new(),
+            highest: 0.0,
+            stage,
+        };
+        bench.warm_up(WARM_UP)?;
+        Ok(bench)
+    }
+
+    /// Brings the tables' pages into memory and the log to its usual size, by ours and by the
+    /// references.
+    fn warm_up(&mut self, lasting: Duration) -> Fallible<()> {
+        let lasting = lasting.min(self.options.seconds() * 5);
+        let drive = Drive::Closed { connections: USUAL_IN_FLIGHT, lasting, half_replays: false };
+        let count = whole(lasting.as_secs_f64() * f64::from(WARM_UP_RATE));
+        for server in 0..self.servers.len() {
+            let requests = self.game.prepare(count, Spread::All, Numbers::Ascending);
+            let answers = load::run(vec![self.servers[server].address()], requests, drive)?;
+            self.highest = self.highest.max(rate(&answers));
+            self.keep_books(answers);
+        }
+        let requests = self.game.prepare(count, Spread::All, Numbers::Ascending);
+        let answers = load::run(vec![self.ceiling.address()], requests, drive)?;
+        self.rates.insert(Row::Ceiling, rate(&answers));
+        for script in [Script::Classic, Script::OneStatement] {
+            self.reference.run(script, REFERENCE_CLIENTS, lasting)?;
+        }
+        Ok(())
+    }
+
+    /// Measures every row that is wanted; then, if asked to, fills the tables and goes on.
+    pub(crate) fn run(&mut self) -> Fallible<Results> {
+        let mut results =
+            Results { fresh: self.rounds("fresh", Row::value_variants())?, ..Results::default() };
+        if let Some(per_wallet) = self.options.filled_per_wallet() {
+            seed::past(self.stage.session(), per_wallet)?;
+            self.books.fill(u64::from(per_wallet) * u64::from(self.options.wallets()));
+            results.filled_to = self.stage.session().number("SELECT count(*) FROM public.exchanges")?;
+            self.warm_up(WARM_UP_FILLED)?;
+            results.filled = self.rounds("filled", &Row::WHEN_FILLED)?;
+        }
+        Ok(results)
+    }
+
+    fn rounds(&mut self, tables: &str, rows: &[Row]) -> Fallible<BTreeMap<Row, Sample>> {
+        let mut samples: BTreeMap<Row, Vec<Sample>> = BTreeMap::new();
+        for round in 1..=self.options.rounds() {
+            for &row in rows.iter().filter(|&&row| self.options.wants(row)) {
+                interrupt::check()?;
+                let sample = self.measure(row)?;
+                eprintln!(
+                    "{tables} tables, round {round} of {}: {:<36} {:>9.0}/s",
+                    self.options.rounds(),
+                    row.name(),
+                    sample.rate
+                );
+                samples.entry(row).or_default().push(sample);
+            }
+        }
+        Ok(samples.iter().filter_map(|(&row, samples)| Some((row, Sample::median(samples)?))).collect())
+    }
+
+    fn measure(&mut self, row: Row) -> Fallible<Sample> {
+        let measured = match row.work() {
+            Work::Reference(script, clients) => self.measure_reference(script, clients),
+            Work::Ceiling => self.measure_ceiling(),
+            Work::Closed(shape) => self.measure_closed(row, shape),
+            Work::Paced => self.measure_paced(),
+        };
+        let sample = measured.map_err(|error| format!("{}: {error}", row.name()))?;
+        let sample = sample.ok_or_else(|| format!("{}: not one right answer", row.name()))?;
+        self.rates.insert(row, sample.rate);
+        if [Row::InFlight64, Row::InFlight256].contains(&row) {
+            self.highest = self.highest.max(sample.rate);
+        }
+        Ok(sample)
+    }
+
+    fn measure_reference(&mut self, script: Script, clients: u32) -> Fallible<Option<Sample>> {
+        let watched = Watched { servers: Vec::new(), postmaster: self.postmaster };
+        let before = watched.usage();
+        let run = self.reference.run(script, clients, self.options.seconds())?;
+        Ok(Sample::new(run.latencies, run.rate, &(watched.usage() - before), None))
+    }
+
+    fn measure_ceiling(&mut self) -> Fallible<Option<Sample>> {
+        let shape = Shape::plain(USUAL_IN_FLIGHT);
+        let requests = self.game.prepare(self.enough_for(Row::Ceiling), shape.spread, shape.numbers);
+        let drive = self.closed(shape);
+        let watched = self.watched(&[&self.ceiling]);
+        let before = watched.usage();
+        let mut answers = load::run(vec![self.ceiling.address()], requests, drive)?;
+        let used = watched.usage() - before;
+        // It deducts nothing: only its wrong answers matter.
+        answers.made = 0;
+        Ok(self.sample(answers, &used, &watched))
+    }
+
+    fn measure_closed(&mut self, row: Row, shape: Shape) -> Fallible<Option<Sample>> {
+        let requests = self.game.prepare(self.enough_for(row), shape.spread, shape.numbers);
+        let drive = self.closed(shape);
+        let servers: Vec<&Server> = self.servers.iter().take(shape.servers).collect();
+        let addresses: Vec<SocketAddr> = servers.iter().map(|server| server.address()).collect();
+        let watched = self.watched(&servers);
+        let before = watched.usage();
+        let answers = load::run(addresses, requests, drive)?;
+        let used = watched.usage() - before;
+        Ok(self.sample(answers, &used, &watched))
+    }
+
+    fn measure_paced(&mut self) -> Fallible<Option<Sample>> {
+        let rate = self.highest / 2.0;
+        let interval = Duration::from_secs_f64(1.0 / rate);
+        let count = whole(rate * self.options.seconds().as_secs_f64());
+        let requests = self.game.prepare(count, Spread::All, Numbers::Ascending);
+        let drive = Drive::Paced { connections: PACED_CONNECTIONS, interval };
+        let watched = self.watched(&[&self.servers[0]]);
+        let before = watched.usage();
+        let answers = load::run(vec![self.servers[0].address()], requests, drive)?;
+        let used = watched.usage() - before;
+        Ok(self.sample(answers, &used, &watched))
+    }
+
+    fn watched(&self, servers: &[&Server]) -> Watched {
+        Watched { servers: servers.iter().map(|server| server.pid()).collect(), postmaster: self.postmaster }
+    }
+
+    fn closed(&self, shape: Shape) -> Drive {
+        Drive::Closed {
+            connections: shape.in_flight,
+            lasting: self.options.seconds(),
+            half_replays: shape.half_replays,
+        }
+    }
+
+    /// Requests that should last for a measurement; should they not, it is shorter.
+    fn enough_for(&self, row: Row) -> u32 {
+        let rate = self.rates.get(&row).map_or(self.highest * FIRST_MARGIN, |rate| rate * MARGIN);
+        whole((rate * self.options.seconds().as_secs_f64()).min(PREPARED_MAX))
+    }
+
+    fn sample(&mut self, mut answers: Answers, used: &Usage, watched: &Watched) -> Option<Sample> {
+        let (rate, latencies) = (rate(&answers), std::mem::take(&mut answers.latencies));
+        self.keep_books(answers);
+        Sample::new(latencies, rate, used, watched.memory())
+    }
+
+    fn keep_books(&mut self, answers: Answers) {
+        self.books.acknowledge(answers.made);
+        self.books.note_wrong(answers.wrong);
+    }
+
+    /// Looks whether the money adds up.
+    pub(crate) fn close_books(self) -> Fallible<Closing> {
+        let Self { mut stage, program, books, options, servers, ceiling, .. } = self;
+        // What they have in hand is written or given up before it is counted.
+        drop((servers, ceiling));
+        books.close(stage.session(), &program, options.wallets())
+    }
+}
+
+/// Right answers a second.
+fn rate(answers: &Answers) -> f64 {
+    f64::from(u32::try_from(answers.latencies.len()).unwrap_or(u32::MAX)) / answers.elapsed.as_secs_f64()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and nothing is below 0"
+)]
+fn whole(number: f64) -> u32 {
+    number as u32
+}
+
+fn text(object: &Value, name: &str) -> Fallible<String> {
+    Ok(object[name].as_str().ok_or_else(|| format!("minitill printed no {name}: {object}"))?.to_owned())
+}

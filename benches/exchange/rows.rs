@@ -1,0 +1,106 @@
+//! The rows of the table, in the order in which each round measures them.
+
+use clap::ValueEnum;
+
+use crate::reference::Script;
+use crate::requests::{Numbers, Spread};
+
+/// One row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Row {
+    Classic,
+    ClassicOne,
+    OneStatement,
+    Ceiling,
+    #[value(name = "1")]
+    One,
+    #[value(name = "16")]
+    InFlight16,
+    #[value(name = "64")]
+    InFlight64,
+    #[value(name = "256")]
+    InFlight256,
+    OneWallet,
+    HotWallets,
+    Replays,
+    RandomNumbers,
+    TwoServers,
+    TwoServersOneWallet,
+    Paced,
+}
+
+/// How a row is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Work {
+    /// By pgbench, with this many clients, on PostgreSQL alone.
+    Reference(Script, u32),
+    /// Against the server that answers without a database.
+    Ceiling,
+    /// Exchanges as fast as the answers come.
+    Closed(Shape),
+    /// Exchanges at half of the highest rate that was measured.
+    Paced,
+}
+
+/// What a closed loop sends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) in_flight: usize,
+    pub(crate) servers: usize,
+    pub(crate) spread: Spread,
+    pub(crate) numbers: Numbers,
+    pub(crate) half_replays: bool,
+}
+
+impl Shape {
+    /// New exchanges, evenly over all wallets of one server.
+    pub(crate) const fn plain(in_flight: usize) -> Self {
+        Self { in_flight, servers: 1, spread: Spread::All, numbers: Numbers::Ascending, half_replays: false }
+    }
+}
+
+impl Row {
+    /// The rows that are measured again on filled tables.
+    pub(crate) const WHEN_FILLED: [Self; 3] = [Self::Classic, Self::OneStatement, Self::InFlight64];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "pgbench: classic, 16 clients",
+            Self::ClassicOne => "pgbench: classic, one client",
+            Self::OneStatement => "pgbench: one statement, 16 clients",
+            Self::Ceiling => "ceiling: 64, without a database",
+            Self::One => "one at a time",
+            Self::InFlight16 => "16 in flight",
+            Self::InFlight64 => "64 in flight",
+            Self::InFlight256 => "256 in flight",
+            Self::OneWallet => "64, all on one wallet",
+            Self::HotWallets => "64, on 1,000 hot wallets",
+            Self::Replays => "64, half of them replays",
+            Self::RandomNumbers => "64, random order numbers",
+            Self::TwoServers => "64 on two servers",
+            Self::TwoServersOneWallet => "64 on two servers, one wallet",
+            Self::Paced => "paced at half of the highest rate",
+        }
+    }
+
+    pub(crate) fn work(self) -> Work {
+        let plain = Shape::plain(64);
+        match self {
+            Self::Classic => Work::Reference(Script::Classic, 16),
+            Self::ClassicOne => Work::Reference(Script::Classic, 1),
+            Self::OneStatement => Work::Reference(Script::OneStatement, 16),
+            Self::Ceiling => Work::Ceiling,
+            Self::One => Work::Closed(Shape::plain(1)),
+            Self::InFlight16 => Work::Closed(Shape::plain(16)),
+            Self::InFlight64 => Work::Closed(plain),
+            Self::InFlight256 => Work::Closed(Shape::plain(256)),
+            Self::OneWallet => Work::Closed(Shape { spread: Spread::Hot(1), ..plain }),
+            Self::HotWallets => Work::Closed(Shape { spread: Spread::Hot(1000), ..plain }),
+            Self::Replays => Work::Closed(Shape { half_replays: true, ..plain }),
+            Self::RandomNumbers => Work::Closed(Shape { numbers: Numbers::Random, ..plain }),
+            Self::TwoServers => Work::Closed(Shape { servers: 2, ..plain }),
+            Self::TwoServersOneWallet => Work::Closed(Shape { servers: 2, spread: Spread::Hot(1), ..plain }),
+            Self::Paced => Work::Paced,
+        }
+    }
+}

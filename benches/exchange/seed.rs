@@ -1,0 +1,150 @@
+//! Wallets with money, and later a past: rows that are what the program itself would have written,
+//! so that the audit finds nothing.
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::reference;
+use crate::requests::{AMOUNT, APP_ID, CONSTANT_FIELDS, FIRST_OPEN_ID};
+use crate::stage::Session;
+use crate::{Fallible, interrupt};
+
+/// What each purse of each wallet holds at the start: more than any run can spend.
+pub(crate) const PURSE: u32 = 1_000_000_000;
+/// Order numbers of the past are below those of the run.
+const FIRST_PAST_ORDER: u64 = 1_000_000_000_000_000_000;
+/// Order numbers of the past's first exchange of each wallet, then of the second, and so on.
+const PAST_ORDERS_STEP: u64 = 10_000_000_000;
+/// All tables that grow.
+const TABLES: [&str; 6] = [
+    "public.wallets",
+    "public.ledger_entries",
+    "public.exchanges",
+    "public.credits",
+    "reference.wallets",
+    "reference.exchanges",
+];
+
+/// Gives so many wallets their first money, by a credit each; the same in the reference.
+pub(crate) fn wallets(session: &mut Session, count: u32) -> Fallible<()> {
+    let steps = [
+        reference::TABLES.to_owned(),
+        format!(
+            "INSERT INTO public.wallets (app_id, open_id, free_balance, charge_balance, entry_count)
+             SELECT '{APP_ID}', ({FIRST_OPEN_ID} + wallet)::text, {PURSE}, {PURSE}, 1
+             FROM generate_series(0, {count} - 1) AS wallet"
+        ),
+        "INSERT INTO public.ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
+             free_balance, charge_balance)
+         SELECT app_id, open_id, 1, 'credit', 'start-' || open_id, free_balance, charge_balance,
+             free_balance, charge_balance
+         FROM public.wallets"
+            .to_owned(),
+        "INSERT INTO public.credits (app_id, ref, open_id, seq)
+         SELECT app_id, 'start-' || open_id, open_id, 1 FROM public.wallets"
+            .to_owned(),
+        "INSERT INTO reference.wallets (app_id, open_id, free_balance, charge_balance, entry_count)
+         SELECT app_id, open_id, free_balance, charge_balance, entry_count FROM public.wallets"
+            .to_owned(),
+    ];
+    perform(session, "making wallets", &steps.into_iter().chain(settle()).collect::<Vec<_>>())
+}
+
+/// Gives each wallet so many exchanges more, in ours and in the reference. Nobody else may write
+/// meanwhile: the tables are without their keys for a while, which makes it quicker.
+pub(crate) fn past(session: &mut Session, per_wallet: u32) -> Fallible<()> {
+    let keyed = ["public.ledger_entries", "public.exchanges", "reference.exchanges"];
+    let mut steps = vec!["SET synchronous_commit = off; SET maintenance_work_mem = '512MB'".to_owned()];
+    let mut keys_again = Vec::new();
+    for table in keyed {
+        let name = session.text(&primary_key(table, "conname::text"))?;
+        let definition = session.text(&primary_key(table, "pg_get_constraintdef(oid)"))?;
+        steps.push(format!("ALTER TABLE {table} DROP CONSTRAINT {name}"));
+        keys_again.push(format!("ALTER TABLE {table} ADD CONSTRAINT {name} {definition}"));
+    }
+    for turn in 1..=per_wallet {
+        steps.extend([past_ledger(turn), past_exchanges(turn), past_reference(turn)]);
+    }
+    let paid = u64::from(per_wallet) * u64::from(AMOUNT);
+    for schema in ["public", "reference"] {
+        steps.push(format!(
+            "UPDATE {schema}.wallets
+             SET charge_balance = charge_balance - {paid}, entry_count = entry_count + {per_wallet}"
+        ));
+    }
+    steps.extend(keys_again);
+    steps.extend(settle());
+    steps.push("RESET ALL".to_owned());
+    perform(session, "filling the tables", &steps)
+}
+
+/// What a table's primary key is.
+fn primary_key(table: &str, what: &str) -> String {
+    format!("SELECT {what} FROM pg_constraint WHERE conrelid = '{table}'::regclass AND contype = 'p'")
+}
+
+/// The order number of each wallet's exchange of one turn.
+fn past_order(turn: u32) -> String {
+    let first = FIRST_PAST_ORDER + u64::from(turn) * PAST_ORDERS_STEP;
+    format!("({first} + open_id::bigint - {FIRST_OPEN_ID})::text")
+}
+
+/// What the load generator sends with every exchange, as columns and as values.
+fn constants() -> (String, String) {
+    let names = CONSTANT_FIELDS.map(|(name, _)| name).join(", ");
+    let values = CONSTANT_FIELDS.map(|(_, value)| format!("'{value}'")).join(", ");
+    (names, values)
+}
+
+fn past_ledger(turn: u32) -> String {
+    let (order, paid) = (past_order(turn), u64::from(turn) * u64::from(AMOUNT));
+    format!(
+        "INSERT INTO public.ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
+             free_balance, charge_balance)
+         SELECT app_id, open_id, entry_count + {turn}, 'exchange', {order}, 0, -{AMOUNT},
+             free_balance, charge_balance - {paid}
+         FROM public.wallets"
+    )
+}
+
+fn past_exchanges(turn: u32) -> String {
+    let (order, (names, values)) = (past_order(turn), constants());
+    format!(
+        "INSERT INTO public.exchanges (app_id, biz_no, open_id, seq, amount, pay_priority, ts, {names})
+         SELECT app_id, {order}, open_id, entry_count + {turn}, {AMOUNT}, 0,
+             (extract(epoch FROM now()) * 1000)::bigint, {values}
+         FROM public.wallets"
+    )
+}
+
+fn past_reference(turn: u32) -> String {
+    let (order, (names, values)) = (past_order(turn), constants());
+    let paid = u64::from(turn) * u64::from(AMOUNT);
+    format!(
+        "INSERT INTO reference.exchanges (app_id, biz_no, open_id, seq, amount, pay_priority, ts, kind, reference,
+             free_change, charge_change, free_balance, charge_balance, {names})
+         SELECT app_id, {order}, open_id, entry_count + {turn}, {AMOUNT}, 0,
+             (extract(epoch FROM now()) * 1000)::bigint, 'exchange', {order}, 0, -{AMOUNT},
+             free_balance, charge_balance - {paid}, {values}
+         FROM reference.wallets"
+    )
+}
+
+/// Leaves nothing to do for later that would be counted against whoever is measured first.
+fn settle() -> impl Iterator<Item = String> {
+    let vacuums = TABLES.map(|table| format!("VACUUM ANALYZE {table}"));
+    vacuums.into_iter().chain(["CHECKPOINT".to_owned()])
+}
+
+/// Runs one statement after the other.
+fn perform(session: &mut Session, what: &'static str, steps: &[String]) -> Fallible<()> {
+    let style = ProgressStyle::with_template("{spinner} {msg} {bar:40} {pos}/{len} {elapsed}")?;
+    let bar = ProgressBar::new(steps.len().try_into()?).with_style(style).with_message(what);
+    bar.enable_steady_tick(std::time::Duration::from_millis(200));
+    for step in steps {
+        interrupt::check()?;
+        session.execute(step)?;
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
