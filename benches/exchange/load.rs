@@ -21,6 +21,8 @@ use connection::{Answer, Connection};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Between the decision on the schedule and its first request.
 const LEAD: Duration = Duration::from_millis(20);
+/// The width of a paced schedule.
+const TICK: Duration = Duration::from_millis(1);
 /// Different wrong answers that are told apart.
 const WRONG_KINDS_MAX: usize = 20;
 
@@ -191,7 +193,6 @@ async fn paced(connections: Vec<Connection>, round: &Rc<Round>, interval: Durati
     let started = Instant::now() + LEAD;
     let count = u32::try_from(round.requests.count()).unwrap_or(u32::MAX);
     let (due, turns) = mpsc::unbounded_channel();
-    let pacing = thread::spawn(move || pace(count, started, interval, &due));
     // A connection that is idle waits in line for the next request that is due.
     let turns = Rc::new(Mutex::new(turns));
     let keep_asking = |mut connection| {
@@ -199,31 +200,34 @@ async fn paced(connections: Vec<Connection>, round: &Rc<Round>, interval: Durati
         async move {
             loop {
                 let due = turns.lock().await.recv().await;
-                let Some(number) = due else { return };
+                let Some(scheduled) = due else { return };
                 let turn = round.turn(false);
-                let scheduled = started + interval * number;
                 if round.ask(&mut connection, turn, scheduled).await.is_none() {
                     return;
                 }
             }
         }
     };
-    all(connections.into_iter().map(keep_asking)).await;
-    let elapsed = started.elapsed();
-    drop(turns);
-    let _ = pacing.join();
-    elapsed
+    let asking = all(connections.into_iter().map(keep_asking));
+    futures_util::future::join(asking, pace(count, started, interval, due)).await;
+    started.elapsed()
 }
 
-/// Says when each request is due. A thread of its own, because the runtime's timers are a
-/// millisecond wide.
-fn pace(count: u32, started: Instant, interval: Duration, due: &mpsc::UnboundedSender<u32>) {
-    for number in 0..count {
-        let at = started + interval * number;
-        thread::sleep(at.saturating_duration_since(Instant::now()));
-        if due.send(number).is_err() {
-            return;
+/// Says when each request is due. The schedule is in whole milliseconds, so that the generator
+/// wakes up a thousand times a second and not for each request.
+async fn pace(count: u32, started: Instant, interval: Duration, due: mpsc::UnboundedSender<Instant>) {
+    let mut ticks = tokio::time::interval_at(started.into(), TICK);
+    let mut number = 0;
+    let mut scheduled = started;
+    while number < count {
+        ticks.tick().await;
+        while number < count && started + interval * number < scheduled + TICK {
+            if due.send(scheduled).is_err() {
+                return;
+            }
+            number += 1;
         }
+        scheduled += TICK;
     }
 }
 

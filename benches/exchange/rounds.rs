@@ -22,6 +22,9 @@ use crate::{Fallible, interrupt, seed};
 
 /// In flight against the ceiling, and in the warm-up.
 const USUAL_IN_FLIGHT: usize = 64;
+/// What a row writes to the log at most, and the files that PostgreSQL keeps at most.
+const LOG_MEGABYTES_PER_SECOND: f64 = 25.0;
+const LOG_FILES_MAX: u32 = 240;
 /// Clients of pgbench in the warm-up.
 const REFERENCE_CLIENTS: u32 = 16;
 /// Connections that a paced row may use.
@@ -87,8 +90,26 @@ impl<'a> Bench<'a> {
             highest: 0.0,
             stage,
         };
+        bench.age_log()?;
         bench.warm_up(WARM_UP)?;
         Ok(bench)
+    }
+
+    /// Makes as many files of the write-ahead log as the run will fill, and gives them back to be
+    /// used again, as they are after the first gigabytes of a server's life. Until then each new
+    /// file is a pause of some 50 ms for everybody, which would be all that the tails show.
+    fn age_log(&mut self) -> Fallible<()> {
+        let rows = u32::try_from(Row::value_variants().len())?;
+        let megabytes = self.options.seconds().as_secs_f64()
+            * f64::from(rows * self.options.rounds())
+            * LOG_MEGABYTES_PER_SECOND;
+        let files = whole(megabytes / 16.0).clamp(8, LOG_FILES_MAX);
+        for _ in 0..files {
+            self.stage.session().execute("SELECT pg_logical_emit_message(false, 'bench', 'a page')")?;
+            self.stage.session().execute("SELECT pg_switch_wal()")?;
+        }
+        self.stage.session().execute("CHECKPOINT")?;
+        self.stage.session().execute("CHECKPOINT")
     }
 
     /// Brings the tables' pages into memory and the log to its usual size, by ours and by the
