@@ -193,6 +193,7 @@ async fn paced(connections: Vec<Connection>, round: &Rc<Round>, interval: Durati
     let started = Instant::now() + LEAD;
     let count = u32::try_from(round.requests.count()).unwrap_or(u32::MAX);
     let (due, turns) = mpsc::unbounded_channel();
+    let pacing = thread::spawn(move || pace(count, started, interval, &due));
     // A connection that is idle waits in line for the next request that is due.
     let turns = Rc::new(Mutex::new(turns));
     let keep_asking = |mut connection| {
@@ -208,19 +209,21 @@ async fn paced(connections: Vec<Connection>, round: &Rc<Round>, interval: Durati
             }
         }
     };
-    let asking = all(connections.into_iter().map(keep_asking));
-    futures_util::future::join(asking, pace(count, started, interval, due)).await;
-    started.elapsed()
+    all(connections.into_iter().map(keep_asking)).await;
+    let elapsed = started.elapsed();
+    drop(turns);
+    let _ = pacing.join();
+    elapsed
 }
 
 /// Says when each request is due. The schedule is in whole milliseconds, so that the generator
-/// wakes up a thousand times a second and not for each request.
-async fn pace(count: u32, started: Instant, interval: Duration, due: mpsc::UnboundedSender<Instant>) {
-    let mut ticks = tokio::time::interval_at(started.into(), TICK);
+/// wakes up a thousand times a second and not for each request; in a thread of its own, because
+/// the runtime's timers are up to a millisecond late.
+fn pace(count: u32, started: Instant, interval: Duration, due: &mpsc::UnboundedSender<Instant>) {
     let mut number = 0;
     let mut scheduled = started;
     while number < count {
-        ticks.tick().await;
+        thread::sleep(scheduled.saturating_duration_since(Instant::now()));
         while number < count && started + interval * number < scheduled + TICK {
             if due.send(scheduled).is_err() {
                 return;

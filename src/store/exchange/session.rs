@@ -173,12 +173,12 @@ impl Session {
             batch.exchanges.iter().map(|(_, asked)| asked.content.open_id.as_str()).collect();
         let biz_nos: Vec<&str> = batch.exchanges.iter().map(|(_, asked)| asked.biz_no.as_str()).collect();
         let work = async {
-            let (forgotten, rows) = join(
+            let (discarded, rows) = join(
                 async { if forgets_plans { client.batch_execute("DISCARD PLANS").await } else { Ok(()) } },
                 client.query(&statements.read, &[&app_ids, &open_ids, &biz_nos, &REPLAY_HOURS]),
             )
             .await;
-            forgotten?;
+            discarded?;
             rows
         };
         let rows = drive(connection, *answer_timeout, work).await?;
@@ -211,14 +211,14 @@ impl Session {
     /// Begins a transaction, locks the wallets of the batch and reads what is recorded under its
     /// numbers. With `skips_held` the wallets that somebody else has locked are left out.
     pub(super) async fn begin(&mut self, batch: &Batch<'_>, skips_held: bool) -> Result<Known, Fault> {
-        let begin = if self.forgets_plans() { "DISCARD PLANS; BEGIN" } else { "BEGIN" };
+        let opening_words = if self.forgets_plans() { "DISCARD PLANS; BEGIN" } else { "BEGIN" };
         let Self { client, connection, statements, answer_timeout, .. } = self;
         let (wallets, numbers) = (&batch.wallets, &batch.numbers);
         let lock = if skips_held { &statements.lock_free_ones } else { &statements.lock };
         // Polled from left to right, and sent when first polled.
         let work = async {
             let (begun, locked, recorded, there) = join4(
-                client.batch_execute(begin),
+                client.batch_execute(opening_words),
                 client.query(lock, &[&wallets.app_ids, &wallets.names]),
                 client.query(&statements.records, &[&numbers.app_ids, &numbers.names, &REPLAY_HOURS]),
                 async {

@@ -58,7 +58,11 @@ pub(super) fn connector(options: &PgConnectOptions) -> Result<Option<MakeRustlsC
         .with_safe_default_protocol_versions()
         .map_err(unusable)?;
     let url = options.to_url_lossy();
-    let file = |name: &str| url.query_pairs().find(|(key, _)| key == name).map(|(_, file)| file.into_owned());
+    // The first driver writes a path with a word before it.
+    let file = |name: &str| {
+        let value = url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())?;
+        Some(value.strip_prefix("file: ").unwrap_or(&value).to_owned())
+    };
     let verifier = Verifier { inner: verifier(mode, file("sslrootcert"), &provider)?, mode, provider };
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     let config = match (file("sslcert"), file("sslkey")) {
@@ -152,5 +156,50 @@ impl ServerCertVerifier for Verifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::config::Host;
+
+    use super::*;
+
+    fn options(url: &str) -> PgConnectOptions {
+        url.parse().unwrap()
+    }
+
+    #[test]
+    fn the_second_driver_is_told_what_the_url_tells_the_first() {
+        let config = configuration(&options(
+            "postgres://us%40er:p%40ss%3A%2Fword@db.example:6432/the%20app?sslmode=require&options=-c%20a%3Db",
+        ));
+        assert_eq!(config.get_hosts(), [Host::Tcp("db.example".to_owned())]);
+        assert_eq!(config.get_ports(), [6432]);
+        assert_eq!(config.get_user(), Some("us@er"));
+        assert_eq!(config.get_password(), Some(b"p@ss:/word".as_slice()));
+        assert_eq!(config.get_dbname(), Some("the app"));
+        assert_eq!(config.get_options(), Some("-c a=b"));
+        assert_eq!(config.get_ssl_mode(), SslMode::Require);
+        let config =
+            configuration(&options("postgres:///app?host=/run/pg%20sql&user=minitill&sslmode=disable"));
+        assert_eq!(config.get_hosts(), [Host::Unix("/run/pg sql".into())]);
+        assert_eq!((config.get_user(), config.get_password()), (Some("minitill"), None));
+        assert_eq!(config.get_ssl_mode(), SslMode::Disable);
+    }
+
+    #[test]
+    fn tls_is_used_where_the_url_can_lead_to_it() {
+        let uses_tls = |url: &str| connector(&options(url)).map(|connector| connector.is_some());
+        assert_eq!(uses_tls("postgres://db.example/app?sslmode=disable"), Ok(false));
+        assert_eq!(uses_tls("postgres:///app?host=/run"), Ok(false));
+        for mode in ["prefer", "require", "verify-ca", "verify-full"] {
+            let url = format!("postgres://db.example/app?sslmode={mode}&sslrootcert=/nowhere.pem");
+            // The roots matter only where the chain is checked.
+            assert_eq!(uses_tls(&url).is_ok(), !mode.starts_with("verify"), "{mode}");
+        }
+        let fault = uses_tls("postgres://db.example/app?sslmode=verify-full&sslrootcert=/nowhere.pem");
+        let StoreError::Internal(words) = fault.unwrap_err() else { panic!("another error") };
+        assert!(words.starts_with("database.url: /nowhere.pem: "), "{words}");
     }
 }
