@@ -305,3 +305,18 @@ async fn a_table_that_is_locked_costs_nobody_more_than_the_deadline() {
     assert_eq!(till.purses(&app, "o1").await, (0, 1000 - written, 1 + written));
     till.assert_audit_clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_waits_for_any_more_is_not_begun() {
+    let till = TestTill::start_with(|config| config.exchange.deadline = Duration::from_millis(300)).await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let mut held = till.sql.begin().await.unwrap();
+    sqlx::raw_sql("SELECT 1 FROM wallets FOR UPDATE").execute(&mut *held).await.unwrap();
+    assert_eq!(Game::new(&app, "o1", "late", 10).send(&till).await.status, 503);
+    // Longer than a try that began in time can wait for the lock.
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    held.rollback().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(till.purses(&app, "o1").await, (0, 100, 1));
+}
