@@ -24,7 +24,7 @@ const BATCH_MAX: usize = 512;
 const SET_ASIDE_FOR: Duration = Duration::from_millis(10);
 
 /// How long a writer locks wallets first after it met another writer at one.
-const LOCKS_FOR: Duration = Duration::from_secs(1);
+const LOCKS_FOR: Duration = Duration::from_millis(200);
 
 type Outcome = Result<ExchangeOutcome, StoreError>;
 
