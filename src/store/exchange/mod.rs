@@ -6,6 +6,7 @@
 
 mod batch;
 mod session;
+mod statements;
 mod tls;
 mod writer;
 
