@@ -94,7 +94,7 @@ type Rows = std::collections::BTreeMap<Row, Sample>;
 fn line(name: String, row: Row, sample: &Sample, among: &Rows) -> Vec<String> {
     let ratio = |to: Row| match among.get(&to) {
         // A schedule says nothing about what could have been.
-        Some(other) if !matches!(row.work(), Work::Paced) => format!("{:.2}", sample.rate / other.rate),
+        Some(other) if !matches!(row.work(), Work::Paced(_)) => format!("{:.2}", sample.rate / other.rate),
         _ => NONE.to_owned(),
     };
     let memory = sample.memory.map(|memory| format!("{:.0} / {:.0}", memory.now_mib, memory.peak_mib));

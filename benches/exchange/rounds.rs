@@ -13,7 +13,7 @@ use crate::load::{self, Answers, Drive};
 use crate::options::Options;
 use crate::reference::{Reference, Script};
 use crate::requests::{APP_ID, Game, Numbers, Spread};
-use crate::rows::{Row, Shape, Work};
+use crate::rows::{Row, Shape, Target, Work};
 use crate::sample::Sample;
 use crate::servers::{Program, Server};
 use crate::stage::Stage;
@@ -170,7 +170,7 @@ impl<'a> Bench<'a> {
             Work::Reference(script, clients) => self.measure_reference(script, clients),
             Work::Ceiling => self.measure_ceiling(),
             Work::Closed(shape) => self.measure_closed(row, shape),
-            Work::Paced => self.measure_paced(),
+            Work::Paced(target) => self.measure_paced(target),
         };
         let sample = measured.map_err(|error| format!("{}: {error}", row.name()))?;
         let sample = sample.ok_or_else(|| format!("{}: not one right answer", row.name()))?;
@@ -213,16 +213,23 @@ impl<'a> Bench<'a> {
         Ok(self.sample(answers, &used, &watched))
     }
 
-    fn measure_paced(&mut self) -> Fallible<Option<Sample>> {
+    fn measure_paced(&mut self, target: Target) -> Fallible<Option<Sample>> {
         let rate = self.highest / 2.0;
         let interval = Duration::from_secs_f64(1.0 / rate);
         let count = whole(rate * self.options.seconds().as_secs_f64());
         let requests = self.game.prepare(count, Spread::All, Numbers::Ascending);
         let drive = Drive::Paced { connections: PACED_CONNECTIONS, interval };
-        let watched = self.watched(&[&self.servers[0]]);
+        let server = match target {
+            Target::Server => &self.servers[0],
+            Target::Ceiling => &self.ceiling,
+        };
+        let watched = self.watched(&[server]);
         let before = watched.usage();
-        let answers = load::run(vec![self.servers[0].address()], requests, drive)?;
+        let mut answers = load::run(vec![server.address()], requests, drive)?;
         let used = watched.usage() - before;
+        if target == Target::Ceiling {
+            answers.made = 0;
+        }
         Ok(self.sample(answers, &used, &watched))
     }
 

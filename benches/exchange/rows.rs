@@ -27,6 +27,7 @@ pub(crate) enum Row {
     TwoServers,
     TwoServersOneWallet,
     Paced,
+    PacedCeiling,
 }
 
 /// How a row is measured.
@@ -39,7 +40,15 @@ pub(crate) enum Work {
     /// Exchanges as fast as the answers come.
     Closed(Shape),
     /// Exchanges at half of the highest rate that was measured.
-    Paced,
+    Paced(Target),
+}
+
+/// Which server a paced row asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Server,
+    /// The one without a database: what is left is the machine and the generator.
+    Ceiling,
 }
 
 /// What a closed loop sends.
@@ -80,6 +89,7 @@ impl Row {
             Self::TwoServers => "64 on two servers",
             Self::TwoServersOneWallet => "64 on two servers, one wallet",
             Self::Paced => "paced at half of the highest rate",
+            Self::PacedCeiling => "ceiling: paced at that rate",
         }
     }
 
@@ -100,7 +110,8 @@ impl Row {
             Self::RandomNumbers => Work::Closed(Shape { numbers: Numbers::Random, ..plain }),
             Self::TwoServers => Work::Closed(Shape { servers: 2, ..plain }),
             Self::TwoServersOneWallet => Work::Closed(Shape { servers: 2, spread: Spread::Hot(1), ..plain }),
-            Self::Paced => Work::Paced,
+            Self::Paced => Work::Paced(Target::Server),
+            Self::PacedCeiling => Work::Paced(Target::Ceiling),
         }
     }
 }
