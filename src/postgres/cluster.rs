@@ -58,15 +58,29 @@ const SETTINGS: [(&str, &str); 18] = [
     ("log_min_error_statement", "panic"),
 ];
 
-/// PostgreSQL's own cache: a quarter of the machine's memory, within bounds.
-const CACHE_MIB: std::ops::RangeInclusive<u64> = 128..=2048;
+/// PostgreSQL's own cache: a quarter of the memory, within bounds. It is taken as it fills.
+const CACHE_MIB: std::ops::RangeInclusive<u64> = 128..=16_384;
 
 /// The value of `shared_buffers`.
 fn shared_buffers() -> String {
+    let mib = memory_bytes().min(control_group_bytes()) / 1024 / 1024 / 4;
+    format!("{}MB", mib.clamp(*CACHE_MIB.start(), *CACHE_MIB.end()))
+}
+
+/// The machine's memory; 0 where it cannot be told.
+fn memory_bytes() -> u64 {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"));
-    let kib: u64 = total.and_then(|kib| kib.parse().ok()).unwrap_or(0);
-    format!("{}MB", (kib / 1024 / 4).clamp(*CACHE_MIB.start(), *CACHE_MIB.end()))
+    total.and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default().saturating_mul(1024)
+}
+
+/// What this process may use of it: the limit of a container or of a systemd unit.
+fn control_group_bytes() -> u64 {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let limit = fs::read_to_string(Path::new("/sys/fs/cgroup").join(group).join("memory.max"));
+    // "max" where there is none.
+    limit.ok().and_then(|limit| limit.trim().parse().ok()).unwrap_or(u64::MAX)
 }
 
 /// A cluster that is there and can be started.
