@@ -17,6 +17,7 @@ use tracing::Instrument as _;
 
 use crate::error::{Code, Envelope, Refusal};
 use crate::handlers::exchange::exchange;
+use crate::handlers::image::image;
 use crate::handlers::image_upload::{upload_with_file, upload_with_url};
 use crate::handlers::order_report::report;
 use crate::handlers::token::access_token;
@@ -34,6 +35,8 @@ pub enum Authentication {
     QueryOrBodyToken,
     /// App secret.
     AppSecret,
+    /// None: whoever knows the path may see what is there.
+    Path,
 }
 
 /// One route of the public listener.
@@ -52,7 +55,7 @@ pub struct Route {
 }
 
 /// Every route of the public listener (contract 1: sections 3 to 6, and nothing else).
-pub const ROUTES: [Route; 5] = [
+pub const ROUTES: [Route; 6] = [
     Route {
         path: "/api/{payment_segment}/minigame/pay",
         methods: &["POST"],
@@ -88,6 +91,13 @@ pub const ROUTES: [Route; 5] = [
         authentication: Authentication::AppSecret,
         handler: || on(MethodFilter::GET.or(MethodFilter::POST), access_token),
     },
+    Route {
+        path: "/img/{img_id}",
+        methods: &["GET", "HEAD"],
+        envelope: Envelope::Open,
+        authentication: Authentication::Path,
+        handler: || on(MethodFilter::GET.or(MethodFilter::HEAD), image),
+    },
 ];
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -107,8 +117,12 @@ pub fn with_routes(till: Till, table: &[Route]) -> Router {
     for route in table.iter().copied() {
         let rendering = (till.clone(), route.envelope);
         let refuse = move || async move { method_not_allowed(&route) };
-        // A GET handler would take HEAD too, and a token would be issued that nobody sees.
-        let handler = (route.handler)().on(MethodFilter::HEAD, refuse).fallback(refuse).layer(
+        let mut handler = (route.handler)();
+        if !route.methods.contains(&"HEAD") {
+            // A GET handler would take HEAD too, and a token would be issued that nobody sees.
+            handler = handler.on(MethodFilter::HEAD, refuse);
+        }
+        let handler = handler.fallback(refuse).layer(
             ServiceBuilder::new()
                 .layer(middleware::from_fn_with_state(rendering, render))
                 .layer(CatchPanicLayer::custom(caught)),

@@ -13,7 +13,7 @@ use crate::domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePa
 use crate::domain::image;
 use crate::handlers::token::TOKEN_LIFETIME;
 use crate::ops;
-use crate::store::{App, Category, Credit, CreditOutcome, NewApp, Store};
+use crate::store::{App, Category, Credit, CreditOutcome, KeepOutcome, NewApp, Store};
 
 const APP_ID: &str = "demo";
 const OPEN_ID: &str = "player-1";
@@ -78,7 +78,10 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
     store.publish(&app_id, &constant(PackageVersion::parse("1.0.0"))?, &[page]).await?;
     let verdict = image::inspect(ops::DEMO_PICTURE);
     let picture = verdict.map_err(|reason| Failure(format!("the demo's own picture: {reason}")))?;
-    let img_id = store.keep_image(&app_id, picture, ops::DEMO_PICTURE.into()).await?;
+    let kept = image::keep(&ops::DEMO_PICTURE.into(), &picture);
+    let KeepOutcome::Kept(img_id) = store.keep_image(&app_id, kept).await? else {
+        return Err(Failure::new("the demo's own picture is blocked; `minitill image list` shows it"));
+    };
     let issued = store.issue_token(&app_id, TOKEN_LIFETIME).await?;
     let (access_token, _) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
     let app = store.find_app(&app_id).await?.ok_or_else(|| Failure::unknown_app(&app_id))?;

@@ -4,6 +4,7 @@ mod app;
 mod audit;
 mod database;
 mod demo;
+mod image;
 mod migrate;
 mod output;
 mod serve;
@@ -54,6 +55,9 @@ enum Command {
     /// Credit wallets and look at them
     #[command(subcommand)]
     Wallet(wallet::WalletCommand),
+    /// Block pictures, and look at images
+    #[command(subcommand)]
+    Image(image::ImageCommand),
     /// Sign a request, as a game server does
     Sign(sign::SignArguments),
     /// Check every wallet against its ledger; exit 1 when anything differs
@@ -155,6 +159,7 @@ async fn with_store(
         Command::Token(command) => token::run(context, store, command).await,
         Command::User(command) => user::run(context, store, command).await,
         Command::Wallet(command) => wallet::run(context, store, command).await,
+        Command::Image(command) => image::run(context, store, command).await,
         Command::Audit => return audit::run(context, store).await,
         Command::Migrate => migrate::run(context, store).await,
         Command::Demo => demo::run(context, opened).await,

@@ -21,6 +21,7 @@ use crate::error::{Code, Refusal};
 use crate::fetch::OwnPicture;
 use crate::ops;
 use crate::rate_limit::Limited;
+use crate::store::KeepOutcome;
 use crate::till::Till;
 
 /// Largest multipart body: a picture, and room for parts that are skipped.
@@ -191,19 +192,22 @@ async fn accept(till: &Till, caller: &Caller, bytes: Bytes) -> Result<Response, 
         .acquire_owned()
         .await
         .map_err(|_| Refusal::internal("decodes are closed"))?;
-    let judged = bytes.clone();
     // The permit goes with the work: a caller that goes away does not make room for more of it.
-    let verdict = tokio::task::spawn_blocking(move || {
-        let verdict = image::inspect(&judged);
+    let judging = tokio::task::spawn_blocking(move || {
+        let verdict = image::inspect(&bytes).map(|picture| image::keep(&bytes, &picture));
         drop(permit);
         verdict
     });
-    let picture = verdict
+    let kept = judging
         .await
         .map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?
         .map_err(|reason| illegal(format!("file: {reason}")))?;
-    let img_id = till.store.keep_image(&caller.app().id, picture, bytes).await?;
-    Ok(success(Uploaded { data: UploadedData { img_id } }))
+    match till.store.keep_image(&caller.app().id, kept).await? {
+        KeepOutcome::Kept(img_id) => Ok(success(Uploaded { data: UploadedData { img_id } })),
+        KeepOutcome::Blocked => {
+            Err(Refusal::new(Code::ImageBlocked, "file: the picture is blocked by risk control"))
+        }
+    }
 }
 
 /// Spec 2.6.

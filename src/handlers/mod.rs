@@ -1,6 +1,7 @@
 //! The handlers of the public listener, one file an endpoint, and how they read a request.
 
 pub mod exchange;
+pub mod image;
 pub mod image_upload;
 pub mod order_report;
 pub mod token;

@@ -35,6 +35,10 @@ pub async fn report(
         ReportOutcome::UnknownImage => {
             Err(Refusal::new(Code::ImageNotFound, "product_cover_img_id: expected an image of this app"))
         }
+        ReportOutcome::BlockedImage => Err(Refusal::new(
+            Code::ImageBlocked,
+            "product_cover_img_id: the image is blocked by risk control",
+        )),
         ReportOutcome::UnknownPoi => {
             Err(Refusal::new(Code::IllegalPoiId, "poi_id: expected one registered for this app"))
         }

@@ -33,6 +33,7 @@ pub use audit::{AuditFinding, AuditReport};
 pub use directory::{App, TokenState};
 pub use error::StoreError;
 pub use exchange::{ExchangeOutcome, Receipt};
+pub use image::{Block, BlockOutcome, ContentHash, KeepOutcome, StoredImage};
 pub use master_key::MasterKeyRefused;
 pub use order::ReportOutcome;
 pub use wallet::{Credit, CreditOutcome, LedgerLine, Wallet};

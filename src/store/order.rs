@@ -27,6 +27,8 @@ pub enum ReportOutcome {
     UnknownOpenId,
     /// The app has no such image.
     UnknownImage,
+    /// The operator has blocked it.
+    BlockedImage,
     /// The point of interest is not registered for the app.
     UnknownPoi,
     /// The app asks for pre-orders, and this payment number is none.
@@ -38,10 +40,12 @@ pub enum ReportOutcome {
 }
 
 /// All that a report depends on, as of one moment.
-#[expect(clippy::struct_excessive_bools, reason = "four answers to four independent questions")]
+#[expect(clippy::struct_excessive_bools, reason = "answers to independent questions")]
 struct Found {
     open_id: bool,
     image: bool,
+    /// It is there, and blocked.
+    blocked_image: bool,
     poi: bool,
     preorder: bool,
     /// The order that the payment number belongs to.
@@ -142,6 +146,9 @@ fn decide(found: Found, report: &OrderReport, preorder_check: bool) -> Result<Op
     }
     if !found.image {
         return Err(ReportOutcome::UnknownImage);
+    }
+    if found.blocked_image {
+        return Err(ReportOutcome::BlockedImage);
     }
     if report.poi_id.is_some() && !found.poi {
         return Err(ReportOutcome::UnknownPoi);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::support::program::Program;
-use crate::support::{Request, TestTill, cluster, fresh_database};
+use crate::support::{Request, TestTill, empty_database, fresh_database};
 
 async fn program() -> (Program, String) {
     let url = fresh_database().await.url;
@@ -283,18 +283,9 @@ async fn wrong_usage_is_2_and_what_is_wrong_is_said() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_url_commands_say_that_migrations_are_due_and_migrate_applies_them() {
-    let folder = cluster::socket_dir().await;
-    let empty = format!("empty_{}", std::process::id());
-    let (_, url) = program().await;
-    let admin = sqlx::PgPool::connect(&url).await.unwrap();
-    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("CREATE DATABASE {empty} TEMPLATE template0")))
-        .execute(&admin)
-        .await
-        .unwrap();
-    let name = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
-    let program = Program::on(&url.replace(&name, &empty));
+    let program = Program::on(&empty_database("empty").await);
     let due = "minitill: the database does not hold the schema of this program: run `minitill migrate`\n";
-    assert_eq!(program.complaint(&["app", "list"]), due, "{}", folder.display());
+    assert_eq!(program.complaint(&["app", "list"]), due);
     // Several at once do not trip over each other.
     let quiet =
         || program.command(&["migrate", "--json"]).stdout(std::process::Stdio::null()).spawn().unwrap();
@@ -306,17 +297,46 @@ async fn with_a_url_commands_say_that_migrations_are_due_and_migrate_applies_the
     assert_eq!(program.json(&["app", "list"]), json!({"apps": []}));
 }
 
+/// Rule: pictures of the first schema are there after the next one, to the byte.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_servers_may_start_at_once_on_an_empty_database() {
-    let (_, url) = program().await;
-    let admin = sqlx::PgPool::connect(&url).await.unwrap();
-    let empty = format!("both_{}", std::process::id());
-    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("CREATE DATABASE {empty} TEMPLATE template0")))
-        .execute(&admin)
+async fn pictures_that_were_kept_whole_are_kept_in_parts_after_an_upgrade() {
+    let url = empty_database("upgraded").await;
+    let sql = sqlx::PgPool::connect(&url).await.unwrap();
+    let mut first = sqlx::migrate!();
+    first.migrations.to_mut().retain(|migration| migration.version == 1);
+    first.run(&sql).await.unwrap();
+    // One over two parts, one of exactly a part, one of a byte; the first of two apps.
+    sqlx::raw_sql(
+        "INSERT INTO image_bytes SELECT app_id, repeat(n::text, 48), bytes FROM (VALUES
+             ('a1', 1, 600000), ('a1', 2, 262144), ('a1', 3, 1), ('a2', 4, 600000)) AS v (app_id, n, length),
+             LATERAL (SELECT decode(repeat('0123abcd', length / 4 + 1), 'hex')) AS d (long),
+             LATERAL (SELECT substring(long FROM 1 FOR length)) AS c (bytes);
+         INSERT INTO images (app_id, img_id, sha256, format, side, byte_length)
+         SELECT app_id, img_id, sha256(bytes), 'png', 1, octet_length(bytes) FROM image_bytes;
+         CREATE TABLE before AS TABLE image_bytes",
+    )
+    .execute(&sql)
+    .await
+    .unwrap();
+    assert_eq!(Program::on(&url).json(&["migrate"]), json!({"pending": 0}));
+    let same: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM before b JOIN images i USING (app_id, img_id)
+         WHERE b.bytes = (SELECT string_agg(p.bytes, '' ORDER BY part) FROM picture_parts p
+                          WHERE p.content_sha256 = i.content_sha256)",
+    )
+    .fetch_one(&sql)
+    .await
+    .unwrap();
+    let parts: Vec<i32> = sqlx::query_scalar("SELECT octet_length(bytes) FROM picture_parts ORDER BY 1")
+        .fetch_all(&sql)
         .await
         .unwrap();
-    let name = url.rsplit('/').next().unwrap().split('?').next().unwrap().to_owned();
-    let program = Program::on(&url.replace(&name, &empty));
+    assert_eq!((same, parts), (4, vec![1, 600_000 - 2 * 262_144, 262_144, 262_144, 262_144]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_may_start_at_once_on_an_empty_database() {
+    let program = Program::on(&empty_database("both").await);
     let (first, second) = tokio::join!(program.serve(None), program.serve(None));
     for server in [&first, &second] {
         assert_eq!(Request::get("/readyz").send(server.operator_address).await.status, 200);

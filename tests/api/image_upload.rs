@@ -52,11 +52,13 @@ async fn the_same_bytes_of_an_app_are_one_image_and_of_another_app_another() {
     assert_ne!(jpeg, id);
     assert_ne!(img_id(&upload(&till, &other, PICTURE).await), id);
     assert_eq!(till.number("SELECT count(*) FROM images").await, 3);
-    let kept: Vec<u8> = sqlx::query_scalar("SELECT bytes FROM image_bytes WHERE img_id = $1")
-        .bind(&id)
-        .fetch_one(&till.sql)
-        .await
-        .unwrap();
+    let kept: Vec<u8> = sqlx::query_scalar(
+        "SELECT bytes FROM picture_parts JOIN images USING (content_sha256) WHERE img_id = $1",
+    )
+    .bind(&id)
+    .fetch_one(&till.sql)
+    .await
+    .unwrap();
     assert_eq!(kept, PICTURE);
     let row = format!(
         "SELECT count(*) FROM images WHERE img_id = '{id}' AND format = 'png' AND side = 128 AND byte_length = {}",
@@ -78,7 +80,7 @@ async fn the_same_bytes_at_once_on_two_servers_are_one_image() {
     }
     let ids: std::collections::HashSet<String> = tries.join_all().await.iter().map(img_id).collect();
     assert_eq!(ids.len(), 1);
-    assert_eq!(first.number("SELECT count(*) FROM image_bytes").await, 1);
+    assert_eq!(first.number("SELECT count(*) FROM picture_parts").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -166,7 +168,7 @@ async fn a_picture_that_is_not_acceptable_is_refused_with_the_reason() {
         assert!(answer.message().starts_with(reason), "{}", answer.body);
     }
     assert_eq!(till.number("SELECT count(*) FROM images").await, 0);
-    assert_eq!(till.number("SELECT count(*) FROM image_bytes").await, 0);
+    assert_eq!(till.number("SELECT count(*) FROM picture_parts").await, 0);
 }
 
 /// A web server that answers every request with these bytes as a picture.

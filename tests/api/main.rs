@@ -13,6 +13,7 @@ mod database_away;
 mod exchange;
 mod exchange_batches;
 mod exchange_races;
+mod image;
 mod image_upload;
 mod operator;
 mod order_report;

@@ -9,7 +9,7 @@ use crate::support::{Request, TestTill};
 
 /// A path of the route.
 fn path(route: &Route) -> String {
-    route.path.replace("{payment_segment}", "kpay")
+    route.path.replace("{payment_segment}", "kpay").replace("{img_id}", &"0".repeat(48))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,6 +34,13 @@ async fn every_route_refuses_a_stranger() {
                 let code = till.send(Request::get(&path)).await.code();
                 assert_eq!(code, 100_200_100);
                 (Request::get(&query), Request::get(&query.replace("a1", "a2")), 100_200_101)
+            }
+            Authentication::Path => {
+                for stranger in [Request::get(&path), Request::get("/img/guess")] {
+                    let answer = till.send(stranger).await;
+                    assert_eq!((answer.status, answer.code()), (404, 10_000_417), "{}", answer.body);
+                }
+                continue;
             }
         };
         for request in [without, wrong] {

@@ -11,6 +11,8 @@ mod tests;
 
 use std::fmt::Write as _;
 
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 /// The longest file that is accepted, in bytes, both ends of the picture and whatever follows it
@@ -172,6 +174,27 @@ pub fn inspect(bytes: &[u8]) -> Result<Picture, Unacceptable> {
     } else {
         Err(Unacceptable::UnknownFormat { first_bytes: hexadecimal(bytes) })
     }
+}
+
+/// What is kept of a picture that [`inspect`] has judged good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// By its first bytes.
+    pub format: Format,
+    /// Width and height in pixels.
+    pub side: u32,
+    /// SHA-256 of the picture as it came, from its first byte to its last: what makes two uploads
+    /// the same.
+    pub sha256: [u8; 32],
+    /// The bytes that are kept and served.
+    pub contents: Bytes,
+}
+
+/// What is kept of the picture that `bytes` begin with.
+#[must_use]
+pub fn keep(bytes: &Bytes, picture: &Picture) -> Kept {
+    let contents = bytes.slice(..picture.length.min(bytes.len()));
+    Kept { format: picture.format, side: picture.side, sha256: Sha256::digest(&contents).into(), contents }
 }
 
 /// The rules on width and height, which both formats state in their headers. Gives the side.

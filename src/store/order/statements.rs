@@ -31,7 +31,7 @@ pub(super) async fn find(
 ) -> Result<Found, StoreError> {
     let row = sqlx::query!(
         r#"SELECT EXISTS (SELECT 1 FROM wallets WHERE app_id = $1 AND open_id = $2) AS "known_open_id!",
-                  EXISTS (SELECT 1 FROM images WHERE app_id = $1 AND img_id = $3) AS "known_image!",
+                  i.img_id IS NOT NULL AS "known_image!", i.blocked_by IS NOT NULL AS "blocked_image!",
                   EXISTS (SELECT 1 FROM pois WHERE app_id = $1 AND poi_id = $4) AS "known_poi!",
                   EXISTS (SELECT 1 FROM preorders WHERE app_id = $1 AND out_order_no = $5) AS "known_preorder!",
                   p.out_biz_order_no AS "payment_of?", o.event_count AS "event_count?",
@@ -42,6 +42,7 @@ pub(super) async fn find(
                   o.poi_id AS "poi_id?", o.product_id AS "product_id?",
                   o.product_catalog_code AS "product_catalog_code?", o.product_city AS "product_city?"
            FROM (VALUES (1)) AS always (there)
+           LEFT JOIN images i ON i.app_id = $1 AND i.img_id = $3
            LEFT JOIN orders o ON o.app_id = $1 AND o.out_biz_order_no = $6
            LEFT JOIN order_payments p ON p.app_id = $1 AND p.out_order_no = $5"#,
         app_id.as_str(),
@@ -76,6 +77,7 @@ pub(super) async fn find(
     Ok(Found {
         open_id: row.known_open_id,
         image: row.known_image,
+        blocked_image: row.blocked_image,
         poi: row.known_poi,
         preorder: row.known_preorder,
         payment_of: row.payment_of,

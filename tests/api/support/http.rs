@@ -21,7 +21,9 @@ pub(crate) struct Request {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
+    /// As text, where it is text.
     pub(crate) body: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Request {
@@ -99,14 +101,14 @@ impl Answer {
             panic!("expected an HTTP answer, got {:?}", String::from_utf8_lossy(bytes));
         });
         let head = std::str::from_utf8(&bytes[..end]).unwrap();
-        let body = String::from_utf8(bytes[end + 4..].to_vec()).unwrap();
+        let body = String::from_utf8_lossy(&bytes[end + 4..]).into_owned();
         let mut lines = head.split("\r\n");
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
         let headers = lines
             .map(|line| line.split_once(':').unwrap())
             .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
             .collect();
-        Self { status, headers, body }
+        Self { status, headers, body, bytes: bytes[end + 4..].to_vec() }
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

@@ -12,9 +12,10 @@ use std::time::Duration;
 use minitill::clock::{Clock, SystemClock};
 use minitill::config::Config;
 use minitill::domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use minitill::domain::image;
 use minitill::router::Route;
 use minitill::secrets::Keyring;
-use minitill::store::{Category, Credit, DatabaseAddress, NewApp, Store};
+use minitill::store::{Category, Credit, DatabaseAddress, KeepOutcome, NewApp, Store};
 use minitill::till::Till;
 use minitill::{ops, router, server};
 use sqlx::PgPool;
@@ -123,6 +124,17 @@ pub(crate) async fn fresh_database() -> cluster::Database {
     .await
 }
 
+/// The URL of a database without a schema. `name` is one test's own.
+pub(crate) async fn empty_database(name: &str) -> String {
+    let url = fresh_database().await.url;
+    let admin = PgPool::connect(&url).await.unwrap();
+    let empty = format!("{name}_{}", std::process::id());
+    let statement = sqlx::AssertSqlSafe(format!("CREATE DATABASE {empty} TEMPLATE template0"));
+    sqlx::raw_sql(statement).execute(&admin).await.unwrap();
+    let known = url.rsplit('/').next().unwrap().split('?').next().unwrap();
+    url.replace(known, &empty)
+}
+
 impl TestTill {
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
@@ -194,11 +206,14 @@ impl TestTill {
 
     /// A picture of the app.
     pub(crate) async fn image(&self, app: &TestApp) -> ImgId {
-        let picture = minitill::domain::image::inspect(PICTURE).unwrap();
-        self.store.keep_image(&app.id, picture, PICTURE.into()).await.unwrap()
+        let picture = image::inspect(PICTURE).unwrap();
+        let kept = image::keep(&PICTURE.into(), &picture);
+        match self.store.keep_image(&app.id, kept).await.unwrap() {
+            KeepOutcome::Kept(img_id) => img_id,
+            KeepOutcome::Blocked => panic!("the picture is blocked"),
+        }
     }
 
-    /// Gifted, charged, number of ledger entries.
     pub(crate) async fn purses(&self, app: &TestApp, open_id: &str) -> (i64, i64, i64) {
         let wallet = self.store.wallet(&app.id, &OpenId::parse(open_id).unwrap()).await.unwrap().unwrap();
         (wallet.free_balance, wallet.charge_balance, wallet.entries)

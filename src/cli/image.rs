@@ -1,0 +1,185 @@
+//! `minitill image ...`: the block list, and what there is.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::output::{lines, rfc3339, table, yes_no};
+use super::{Context, Failure};
+use crate::domain::ids::ImgId;
+use crate::domain::image;
+use crate::store::{Block, ContentHash, Store, StoredImage};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ImageCommand {
+    /// Block a picture for every app: it is not accepted, not served, and no order may use it
+    Block(BlockArguments),
+    /// End the block of a picture
+    Unblock {
+        /// The picture: a file, or the id of an image that falls under the block
+        picture: String,
+    },
+    /// List the block list, or with --all the newest images
+    List {
+        /// The newest images of all apps, blocked or not
+        #[arg(long)]
+        all: bool,
+        /// How many images
+        #[arg(long, value_name = "N", default_value_t = 50, requires = "all")]
+        limit: u32,
+    },
+    /// Show one image
+    Show {
+        /// Id of the image
+        img_id: ImgId,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct BlockArguments {
+    /// The picture: a file, or the id of an image
+    picture: String,
+    /// Why, for people
+    #[arg(long)]
+    reason: String,
+}
+
+pub(super) async fn run(context: &Context, store: &Store, command: ImageCommand) -> Result<(), Failure> {
+    match command {
+        ImageCommand::Block(arguments) => block(context, store, &arguments).await,
+        ImageCommand::Unblock { picture } => unblock(context, store, &picture).await,
+        ImageCommand::List { all: true, limit } => list_images(context, store, limit).await,
+        ImageCommand::List { all: false, .. } => list_blocks(context, store).await,
+        ImageCommand::Show { img_id } => show(context, store, &img_id).await,
+    }
+}
+
+async fn block(context: &Context, store: &Store, arguments: &BlockArguments) -> Result<(), Failure> {
+    let contents = picture(store, &arguments.picture).await?;
+    let outcome = store.block_picture(contents, &arguments.reason).await?;
+    let value = json!({
+        "picture": contents.to_string(), "reason": arguments.reason, "was_blocked": outcome.was_blocked,
+        "images": outcome.images,
+    });
+    context
+        .output
+        .print(&value, || format!("blocked; {} images that are there fall under it", outcome.images))
+}
+
+async fn unblock(context: &Context, store: &Store, picture_name: &str) -> Result<(), Failure> {
+    let under = match ImgId::parse(picture_name) {
+        Ok(img_id) => store.block_of(&img_id).await?.map(|block| block.contents),
+        Err(_) => Some(picture(store, picture_name).await?),
+    };
+    let not_blocked =
+        || Failure::new(format!("{picture_name} is not blocked; `minitill image list` shows what is"));
+    let contents = under.ok_or_else(not_blocked)?;
+    if !store.unblock_picture(contents).await? {
+        return Err(not_blocked());
+    }
+    context.output.print(&json!({ "picture": contents.to_string() }), || "unblocked".to_owned())
+}
+
+async fn list_blocks(context: &Context, store: &Store) -> Result<(), Failure> {
+    let blocks = store.blocks().await?;
+    let value = json!({ "blocks": blocks.iter().map(block_value).collect::<Vec<_>>() });
+    context.output.print(&value, || {
+        if blocks.is_empty() {
+            return "no picture is blocked".to_owned();
+        }
+        let rows = blocks.iter().map(|block| {
+            vec![
+                short(&block.contents),
+                block.reason.clone(),
+                block.images.to_string(),
+                rfc3339(block.blocked_at),
+            ]
+        });
+        table(&["picture", "reason", "images", "blocked at"], rows)
+    })
+}
+
+async fn list_images(context: &Context, store: &Store, limit: u32) -> Result<(), Failure> {
+    let images = store.newest_images(limit).await?;
+    let value = json!({ "images": images.iter().map(image_value).collect::<Vec<_>>() });
+    context.output.print(&value, || {
+        let rows = images.iter().map(|image| {
+            vec![
+                image.img_id.to_string(),
+                image.app_id.to_string(),
+                image.format.as_str().to_owned(),
+                image.side.to_string(),
+                image.byte_length.to_string(),
+                yes_no(image.is_blocked),
+                rfc3339(image.uploaded_at),
+            ]
+        });
+        table(&["imgId", "app", "format", "side", "bytes", "blocked", "uploaded at"], rows)
+    })
+}
+
+async fn show(context: &Context, store: &Store, img_id: &ImgId) -> Result<(), Failure> {
+    let image = store.image(img_id).await?.ok_or_else(|| unknown_image(img_id))?;
+    let block = store.block_of(img_id).await?;
+    let mut value = image_value(&image);
+    value["blocked_by"] = block.as_ref().map_or(Value::Null, block_value);
+    context.output.print(&value, || {
+        lines(&[
+            ("imgId", image.img_id.to_string()),
+            ("app", image.app_id.to_string()),
+            ("format", image.format.as_str().to_owned()),
+            ("side", format!("{} pixels", image.side)),
+            ("bytes", image.byte_length.to_string()),
+            ("uploaded at", rfc3339(image.uploaded_at)),
+            ("picture", short(&image.contents)),
+            (
+                "blocked",
+                block.as_ref().map_or_else(|| "no".to_owned(), |block| format!("yes: {}", block.reason)),
+            ),
+        ])
+    })
+}
+
+fn block_value(block: &Block) -> Value {
+    json!({
+        "picture": block.contents.to_string(), "reason": block.reason, "images": block.images,
+        "blocked_at": rfc3339(block.blocked_at),
+    })
+}
+
+fn image_value(image: &StoredImage) -> Value {
+    json!({
+        "img_id": image.img_id.as_str(), "app_id": image.app_id.as_str(), "format": image.format.as_str(),
+        "side": image.side, "bytes": image.byte_length, "blocked": image.is_blocked,
+        "picture": image.contents.to_string(), "uploaded_at": rfc3339(image.uploaded_at),
+    })
+}
+
+/// Enough of a hash for people to tell pictures apart.
+fn short(contents: &ContentHash) -> String {
+    contents.to_string().chars().take(16).collect()
+}
+
+fn unknown_image(img_id: &ImgId) -> Failure {
+    Failure::new(format!("there is no image {img_id}; `minitill image list --all` shows the newest"))
+}
+
+/// The contents of the picture that an argument names.
+async fn picture(store: &Store, name: &str) -> Result<ContentHash, Failure> {
+    // Nobody gives a file 48 hexadecimal digits for a name; who does can write ./ before it.
+    if let Ok(img_id) = ImgId::parse(name) {
+        let image = store.image(&img_id).await?;
+        return image.map(|image| image.contents).ok_or_else(|| unknown_image(&img_id));
+    }
+    let bytes = Bytes::from(read(Path::new(name))?);
+    let picture = image::inspect(&bytes).map_err(|reason| Failure::new(format!("{name}: {reason}")))?;
+    Ok(ContentHash::of(&image::keep(&bytes, &picture).contents))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| {
+        Failure::new(format!("{}: {error}; expected a picture's file or an imgId", path.display()))
+    })
+}

@@ -1,0 +1,157 @@
+//! `GET /img/{imgId}`: pictures for the order center and its users.
+//!
+//! Whoever knows an id may see the picture. Its bytes never change, so every cache may keep them;
+//! nothing that a picture could hold is ever run.
+
+use std::ops::RangeInclusive;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use futures_util::{StreamExt as _, stream};
+
+use crate::domain::ids::ImgId;
+use crate::domain::image::Format;
+use crate::error::{Code, Refusal};
+use crate::store::{ContentHash, StoreError};
+use crate::till::Till;
+
+/// The same answer for ever.
+const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+/// A picture is shown and nothing else, wherever it is opened.
+const CONTENT_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+/// Pages of other origins may show it.
+const CROSS_ORIGIN: HeaderValue = HeaderValue::from_static("cross-origin");
+static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// `GET` and `HEAD /img/{imgId}`.
+///
+/// # Errors
+/// 404 for an id that is unknown or blocked, 500 and 503.
+pub async fn image(State(till): State<Till>, request: Request) -> Result<Response, Refusal> {
+    let name = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
+    let image = till.store.image(&img_id).await?.filter(|image| !image.is_blocked);
+    let image = image.ok_or_else(no_such_image)?;
+    let asked = Asked::new(request.headers(), &img_id);
+    if asked.has_it {
+        return Ok(answer(StatusCode::NOT_MODIFIED, &asked, Body::empty()));
+    }
+    let part = asked.part(image.byte_length);
+    let body = match part.range.clone() {
+        Some(range) => streamed(till, image.contents, range).await?,
+        None => Body::empty(),
+    };
+    Ok(partial(&asked, image.format, &part, body))
+}
+
+/// An id that was never given out and a picture that is blocked are the same to a stranger.
+fn no_such_image() -> Refusal {
+    Refusal {
+        transport: Some(StatusCode::NOT_FOUND),
+        ..Refusal::new(Code::ImageNotFound, "imgId: there is no such image")
+    }
+}
+
+/// What the headers of a request ask for (RFC 9110, 13 and 14).
+struct Asked {
+    etag: HeaderValue,
+    /// The caller has these very bytes.
+    has_it: bool,
+    /// The `Range` header, where it is to be followed.
+    range: Option<HeaderValue>,
+}
+
+impl Asked {
+    fn new(headers: &HeaderMap, img_id: &ImgId) -> Self {
+        let etag = format!("\"{img_id}\"");
+        let known = headers.get_all(header::IF_NONE_MATCH).iter();
+        let known = known.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+        // Weak comparison, as RFC 9110 has it for this header.
+        let has_it = known.map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag);
+        // A range of other bytes than the caller has a part of would make a broken file.
+        let is_the_same = headers.get(header::IF_RANGE).is_none_or(|tag| tag.as_bytes() == etag.as_bytes());
+        let range = headers.get(header::RANGE).filter(|_| is_the_same).cloned();
+        let etag = HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""));
+        Self { etag, has_it, range }
+    }
+
+    /// What to send of so many bytes. A header that makes no sense, or asks for several ranges, is
+    /// as none.
+    fn part(&self, length: u64) -> Part {
+        let ranges = self.range.as_ref().and_then(|range| range.to_str().ok());
+        let ranges = ranges.and_then(|text| http_range_header::parse_range_header(text).ok());
+        let Some(ranges) = ranges.filter(|ranges| ranges.ranges.len() == 1) else {
+            return Part { status: StatusCode::OK, range: Some(0..=length.saturating_sub(1)), length };
+        };
+        match ranges.validate(length).ok().and_then(|valid| valid.into_iter().next()) {
+            Some(range) => Part { status: StatusCode::PARTIAL_CONTENT, range: Some(range), length },
+            None => Part { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length },
+        }
+    }
+}
+
+/// Which bytes of a picture are sent.
+struct Part {
+    status: StatusCode,
+    /// None of them, where a range was asked for that is not there.
+    range: Option<RangeInclusive<u64>>,
+    /// Of the whole.
+    length: u64,
+}
+
+fn partial(asked: &Asked, format: Format, part: &Part, body: Body) -> Response {
+    let mut response = answer(part.status, asked, body);
+    let Some(range) = &part.range else {
+        set(&mut response, header::CONTENT_RANGE, &format!("bytes */{}", part.length));
+        return response;
+    };
+    let (start, end) = (range.start(), range.end());
+    set(&mut response, header::CONTENT_TYPE, format.media_type());
+    set(&mut response, header::CONTENT_LENGTH, &(end - start + 1).to_string());
+    if part.status == StatusCode::PARTIAL_CONTENT {
+        set(&mut response, header::CONTENT_RANGE, &format!("bytes {start}-{end}/{}", part.length));
+    }
+    response
+}
+
+fn answer(status: StatusCode, asked: &Asked, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, asked.etag.clone());
+    headers.insert(header::CACHE_CONTROL, CACHING);
+    headers.insert(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+    headers.insert(RESOURCE_POLICY.clone(), CROSS_ORIGIN);
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    response
+}
+
+fn set(response: &mut Response, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// The contents, a piece at a time, as fast as the caller takes them. The first one is there before
+/// the answer begins.
+async fn streamed(till: Till, contents: ContentHash, range: RangeInclusive<u64>) -> Result<Body, StoreError> {
+    let (start, end) = (*range.start(), *range.end() + 1);
+    let first = till.store.contents_piece(&contents, start..end).await?;
+    let position = start + first.len() as u64;
+    let rest = stream::try_unfold(position, move |position| {
+        let till = till.clone();
+        async move {
+            if position >= end {
+                return Ok(None);
+            }
+            let piece = till.store.contents_piece(&contents, position..end).await?;
+            let next = position + piece.len() as u64;
+            Ok(Some((piece, next)))
+        }
+    });
+    Ok(Body::from_stream(stream::once(async move { Ok::<_, StoreError>(first) }).chain(rest)))
+}

@@ -1,0 +1,99 @@
+//! The contents of pictures, by their hash, in parts.
+
+use std::fmt;
+use std::ops::Range;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use sqlx::PgConnection;
+
+use super::{Store, StoreError};
+
+/// Bytes of a part. Rows stay small, and a reader holds one part at a time.
+const PART_BYTES: usize = 262_144;
+
+/// SHA-256 of a picture's contents, the name they are kept under. It never leaves the house: an
+/// image's id tells nothing about its bytes (contract 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// The hash of these contents.
+    #[must_use]
+    pub fn of(contents: &[u8]) -> Self {
+        Self(Sha256::digest(contents).into())
+    }
+
+    /// As it stands in a column.
+    pub(super) fn from_column(bytes: &[u8]) -> Result<Self, StoreError> {
+        bytes.try_into().map(Self).map_err(|_| StoreError::damaged("content_sha256"))
+    }
+
+    pub(super) const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+/// Writes contents that are not there yet.
+pub(super) async fn write(
+    connection: &mut PgConnection,
+    contents: &ContentHash,
+    bytes: &[u8],
+) -> Result<(), StoreError> {
+    let is_there = sqlx::query_scalar!(
+        "SELECT EXISTS (SELECT 1 FROM picture_parts WHERE content_sha256 = $1) AS \"is_there!\"",
+        contents.as_bytes()
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    if is_there {
+        return Ok(());
+    }
+    for (part, bytes) in (0_i32..).zip(bytes.chunks(PART_BYTES)) {
+        // Another app's upload of the same contents may commit meanwhile: then they are there.
+        sqlx::query!(
+            "INSERT INTO picture_parts (content_sha256, part, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            contents.as_bytes(),
+            part,
+            bytes
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// The piece of some contents that `range` begins in, cut to the range: at least one byte, at
+    /// most a part. Whoever wants more asks again.
+    ///
+    /// # Errors
+    /// The database is away, or the contents are not there.
+    pub async fn contents_piece(
+        &self,
+        contents: &ContentHash,
+        range: Range<u64>,
+    ) -> Result<Bytes, StoreError> {
+        let lost = || StoreError::damaged("picture_parts");
+        let start = usize::try_from(range.start).map_err(|_| lost())?;
+        let part = start / PART_BYTES;
+        let row = sqlx::query_scalar!(
+            "SELECT bytes FROM picture_parts WHERE content_sha256 = $1 AND part = $2",
+            contents.as_bytes(),
+            i32::try_from(part).map_err(|_| lost())?
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let bytes = Bytes::from(row.ok_or_else(lost)?);
+        let from = start - part * PART_BYTES;
+        let to = usize::try_from(range.end).map_err(|_| lost())?.saturating_sub(part * PART_BYTES);
+        let to = to.min(bytes.len());
+        if from < to { Ok(bytes.slice(from..to)) } else { Err(lost()) }
+    }
+}

@@ -1,0 +1,314 @@
+//! `GET /img/{imgId}`, and the operator's block list (contract 5).
+
+use std::time::Duration;
+
+use minitill::store::ContentHash;
+use serde_json::json;
+
+use crate::support::program::Program;
+use crate::support::{Answer, PAGE, PICTURE, Request, TestApp, TestTill};
+
+/// More than one part of what is kept, so that a piece begins and ends inside of parts.
+const LARGE_SIDE: u32 = 420;
+
+/// A PNG of pixels that do not compress.
+fn large_picture() -> Vec<u8> {
+    let mut noise = 1_u32;
+    let mut rows = Vec::new();
+    for _ in 0..LARGE_SIDE {
+        // Each row begins with the byte of its filter.
+        rows.extend_from_slice(&[0]);
+        rows.extend((0..LARGE_SIDE * 3).map(|_| {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            noise.to_be_bytes()[0]
+        }));
+    }
+    let mut header = [LARGE_SIDE.to_be_bytes(), LARGE_SIDE.to_be_bytes()].concat();
+    header.extend_from_slice(&[8, 2, 0, 0, 0]);
+    let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+    for (kind, data) in
+        [(b"IHDR", header), (b"IDAT", fdeflate::compress_to_vec(&rows)), (b"IEND", Vec::new())]
+    {
+        let chunk = [&kind[..], &data].concat();
+        png.extend_from_slice(&u32::try_from(data.len()).unwrap().to_be_bytes());
+        png.extend_from_slice(&chunk);
+        png.extend_from_slice(&crc32fast::hash(&chunk).to_be_bytes());
+    }
+    png
+}
+
+fn upload(app: &TestApp, bytes: &[u8]) -> Request {
+    let (id, token) = (&app.id, &app.token);
+    let path = format!("/openapi/mp/developer/file/img/uploadWithFile?app_id={id}&access_token={token}");
+    let head = "content-disposition: form-data; name=\"file\"; filename=\"cover.png\"";
+    Request::post(&path).multipart(&[(head, bytes)])
+}
+
+async fn uploaded(till: &TestTill, app: &TestApp, bytes: &[u8]) -> String {
+    let answer = till.send(upload(app, bytes)).await;
+    answer.json()["data"]["imgId"].as_str().unwrap_or_else(|| panic!("{}", answer.body)).to_owned()
+}
+
+#[track_caller]
+fn assert_not_there(answer: &Answer) {
+    let body = r#"{"result":10000417,"error_msg":"imgId: there is no such image"}"#;
+    assert_eq!((answer.status, answer.body.as_str()), (404, body));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_is_served_as_it_was_uploaded_to_whoever_knows_its_id() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let large = large_picture();
+    assert!(large.len() > 2 * 262_144, "three parts at least");
+    for (bytes, media_type) in [
+        (PICTURE, "image/png"),
+        (include_bytes!("../pictures/cmyk.jpg"), "image/jpeg"),
+        (&large, "image/png"),
+    ] {
+        let id = uploaded(&till, &app, bytes).await;
+        let answer = till.send(Request::get(&format!("/img/{id}"))).await;
+        assert_eq!((answer.status, answer.bytes.as_slice()), (200, bytes));
+        for (name, value) in [
+            ("content-type", media_type),
+            ("content-length", &bytes.len().to_string()),
+            ("etag", &format!("\"{id}\"")),
+            ("cache-control", "public, max-age=31536000, immutable"),
+            ("x-content-type-options", "nosniff"),
+            ("content-security-policy", "default-src 'none'; sandbox"),
+            ("cross-origin-resource-policy", "cross-origin"),
+            ("accept-ranges", "bytes"),
+        ] {
+            assert_eq!(answer.header(name), Some(value), "{name}");
+        }
+        let head = till.send(Request::new("HEAD", &format!("/img/{id}"))).await;
+        assert_eq!((head.status, head.bytes.len()), (200, 0));
+        assert_eq!(head.header("content-length"), Some(bytes.len().to_string().as_str()));
+        assert_eq!(head.header("etag"), answer.header("etag"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_was_never_given_out_is_not_there() {
+    let till = TestTill::start().await;
+    for name in ["0".repeat(48), "0".repeat(47), "G".repeat(48), String::new(), "..%2f".to_owned()] {
+        let answer = till.send(Request::get(&format!("/img/{name}"))).await;
+        if name.is_empty() {
+            assert_eq!((answer.status, answer.message().as_str()), (404, "path: no such endpoint"));
+        } else {
+            assert_not_there(&answer);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_has_the_picture_is_told_so() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let id = uploaded(&till, &app, PICTURE).await;
+    let get = |value: &str| Request::get(&format!("/img/{id}")).header("if-none-match", value);
+    for value in [format!("\"{id}\""), format!("W/\"{id}\""), format!("\"x\", \"{id}\""), "*".to_owned()] {
+        let answer = till.send(get(&value)).await;
+        assert_eq!((answer.status, answer.bytes.len()), (304, 0), "{value}");
+        assert_eq!(answer.header("etag"), Some(format!("\"{id}\"").as_str()));
+        assert_eq!(answer.header("cache-control"), Some("public, max-age=31536000, immutable"));
+    }
+    for value in ["\"x\"", "", &id] {
+        assert_eq!(till.send(get(value)).await.status, 200, "{value}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_range_of_a_picture_is_served_and_whatever_else_is_asked_gets_it_whole() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let large = large_picture();
+    let id = uploaded(&till, &app, &large).await;
+    let (length, etag) = (large.len(), format!("\"{id}\""));
+    let get = |range: &str| Request::get(&format!("/img/{id}")).header("range", range);
+    for (range, from, to) in [
+        ("bytes=0-0", 0, 1),
+        ("bytes=5-9", 5, 10),
+        ("bytes=262143-262144", 262_143, 262_145),
+        ("bytes=100-524400", 100, 524_401),
+        ("bytes=524288-", 524_288, length),
+        ("bytes=-7", length - 7, length),
+        ("bytes=9-99999999", 9, length),
+    ] {
+        for request in [get(range), get(range).header("if-range", &etag)] {
+            let answer = till.send(request).await;
+            assert_eq!((answer.status, answer.bytes.as_slice()), (206, &large[from..to]), "{range}");
+            let expected = format!("bytes {from}-{}/{length}", to - 1);
+            assert_eq!(answer.header("content-range"), Some(expected.as_str()));
+        }
+    }
+    for range in ["bytes=0-1,4-5", "bytes=x", "lines=0-1", "bytes", ""] {
+        let answer = till.send(get(range)).await;
+        assert_eq!((answer.status, answer.bytes.len()), (200, length), "{range}");
+    }
+    let other = till.send(get("bytes=0-0").header("if-range", "\"other\"")).await;
+    assert_eq!((other.status, other.bytes.len()), (200, length));
+    for range in [format!("bytes={length}-"), "bytes=9-5".to_owned()] {
+        let beyond = till.send(get(&range)).await;
+        assert_eq!((beyond.status, beyond.bytes.len()), (416, 0), "{range}");
+        assert_eq!(beyond.header("content-range"), Some(format!("bytes */{length}").as_str()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_bytes_of_two_apps_are_kept_once() {
+    let till = TestTill::start().await;
+    let (app, other) = (till.app("a1").await, till.app("a2").await);
+    let ids = [uploaded(&till, &app, PICTURE).await, uploaded(&till, &other, PICTURE).await];
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(till.number("SELECT count(*) FROM picture_parts").await, 1);
+    for id in ids {
+        assert_eq!(till.send(Request::get(&format!("/img/{id}"))).await.bytes, PICTURE);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_blocked_picture_is_not_served_not_accepted_and_no_order_may_use_it() {
+    let till = TestTill::start().await;
+    let (app, other) = (till.app("a1").await, till.app("a2").await);
+    till.player(&app, "o1", 0, 0).await;
+    let id = uploaded(&till, &app, PICTURE).await;
+    let another = uploaded(&till, &app, include_bytes!("../pictures/baseline.jpg")).await;
+    let report = |out_biz_order_no: &str, out_order_no: &str| {
+        let body = json!({
+            "out_biz_order_no": out_biz_order_no, "out_order_no": out_order_no, "open_id": "o1",
+            "order_create_time": 1_700_000_000_000_i64, "order_status": 1, "order_path": PAGE,
+            "product_cover_img_id": id,
+        });
+        let path =
+            format!("/openapi/mp/developer/order/v1/report?app_id={}&access_token={}", app.id, app.token);
+        Request::post(&path).header("content-type", "application/json").body(body.to_string())
+    };
+    assert_eq!(till.send(report("order_0001", "payment_01")).await.code(), 1);
+
+    let program = Program::on(&till.database_url);
+    let blocked = program.json(&["image", "block", &id, "--reason", "sold as another's"]);
+    let hash = blocked["picture"].as_str().unwrap().to_owned();
+    assert_eq!(
+        blocked,
+        json!({ "picture": hash, "reason": "sold as another's", "was_blocked": false, "images": 1 })
+    );
+    let refused = "file: the picture is blocked by risk control";
+    till.send(upload(&app, PICTURE)).await.assert_refused(10_000_303, refused);
+    till.send(upload(&other, PICTURE)).await.assert_refused(10_000_303, refused);
+    assert_not_there(&till.send(Request::get(&format!("/img/{id}"))).await);
+    let known = Request::get(&format!("/img/{id}")).header("if-none-match", "*");
+    assert_not_there(&till.send(known).await);
+    let refused = "product_cover_img_id: the image is blocked by risk control";
+    for (order, payment) in [("order_0001", "payment_01"), ("order_0002", "payment_02")] {
+        till.send(report(order, payment)).await.assert_refused(10_000_303, refused);
+    }
+    assert_eq!(till.number("SELECT count(*) FROM order_events").await, 1);
+    // Only the blocked one.
+    assert_eq!(till.send(Request::get(&format!("/img/{another}"))).await.status, 200);
+
+    let again = program.json(&["image", "block", &id, "--reason", "better words"]);
+    assert_eq!((&again["was_blocked"], &again["images"]), (&json!(true), &json!(1)));
+    let listed = program.json(&["image", "list"]);
+    assert_eq!(listed["blocks"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&listed["blocks"][0]["picture"], &listed["blocks"][0]["reason"]),
+        (&json!(hash), &json!("better words"))
+    );
+    let shown = program.json(&["image", "show", &id]);
+    assert_eq!((&shown["blocked"], &shown["blocked_by"]["reason"]), (&json!(true), &json!("better words")));
+
+    assert_eq!(program.json(&["image", "unblock", &id]), json!({ "picture": hash }));
+    assert_eq!(uploaded(&till, &app, PICTURE).await, id);
+    assert_eq!(till.send(Request::get(&format!("/img/{id}"))).await.bytes, PICTURE);
+    assert_eq!(till.send(report("order_0002", "payment_02")).await.code(), 1);
+    let complaint = format!("minitill: {id} is not blocked; `minitill image list` shows what is\n");
+    assert_eq!(program.complaint(&["image", "unblock", &id]), complaint);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_can_be_blocked_before_anybody_uploads_it() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let program = Program::on(&till.database_url);
+    let path = std::env::temp_dir().join(format!("minitill-{}-blocked.png", std::process::id()));
+    // What follows the picture does not count, here as there.
+    std::fs::write(&path, [PICTURE, b"trailing"].concat()).unwrap();
+    let file = path.to_str().unwrap();
+    assert_eq!(program.json(&["image", "block", file, "--reason", "r"])["images"], 0);
+    let refused = "file: the picture is blocked by risk control";
+    till.send(upload(&app, PICTURE)).await.assert_refused(10_000_303, refused);
+    assert_eq!(till.number("SELECT count(*) FROM images").await, 0);
+    assert_eq!(till.number("SELECT count(*) FROM picture_parts").await, 0);
+    program.json(&["image", "unblock", file]);
+    uploaded(&till, &app, PICTURE).await;
+    std::fs::write(&path, "no picture").unwrap();
+    let complaint = format!(
+        "minitill: {file}: the picture is neither a PNG nor a JPEG: its first bytes are 6e 6f 20 70 69 63 74 75\n"
+    );
+    assert_eq!(program.complaint(&["image", "block", file, "--reason", "r"]), complaint);
+    std::fs::remove_file(&path).unwrap();
+    assert!(
+        program
+            .complaint(&["image", "block", file, "--reason", "r"])
+            .contains("expected a picture's file or an imgId")
+    );
+    let unknown = "0".repeat(48);
+    let complaint =
+        format!("minitill: there is no image {unknown}; `minitill image list --all` shows the newest\n");
+    assert_eq!(program.complaint(&["image", "show", &unknown]), complaint);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_are_listed_newest_first() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let program = Program::on(&till.database_url);
+    let first = uploaded(&till, &app, PICTURE).await;
+    let second = uploaded(&till, &app, include_bytes!("../pictures/baseline.jpg")).await;
+    let listed = program.json(&["image", "list", "--all"]);
+    let ids: Vec<_> =
+        listed["images"].as_array().unwrap().iter().map(|image| image["img_id"].clone()).collect();
+    assert_eq!(ids, [json!(second), json!(first)]);
+    assert_eq!(
+        program.json(&["image", "list", "--all", "--limit", "1"])["images"].as_array().unwrap().len(),
+        1
+    );
+}
+
+/// Rule: an upload that is under way when its picture is blocked is refused or blocked with the
+/// others, never forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_upload_slips_past_a_block_that_is_made_at_the_same_time() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    // The upload has found no block, and cannot go on.
+    let mut holding = till.sql.begin().await.unwrap();
+    sqlx::raw_sql("LOCK TABLE picture_parts IN SHARE ROW EXCLUSIVE MODE")
+        .execute(&mut *holding)
+        .await
+        .unwrap();
+    let (request, address) = (upload(&app, PICTURE), till.address);
+    let uploading = tokio::spawn(async move { request.send(address).await });
+    let waiting = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+                   WHERE d.datname = current_database() AND NOT l.granted";
+    until(async || till.number(waiting).await == 1).await;
+    let (store, contents) = (till.store.clone(), ContentHash::of(PICTURE));
+    let blocking = tokio::spawn(async move { store.block_picture(contents, "r").await });
+    until(async || blocking.is_finished() || till.number(waiting).await == 2).await;
+    holding.rollback().await.unwrap();
+    assert_eq!(uploading.await.unwrap().code(), 1);
+    assert_eq!(blocking.await.unwrap().unwrap().images, 1);
+    assert_eq!(till.number("SELECT count(*) FROM images WHERE blocked_by IS NULL").await, 0);
+}
+
+async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..500 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it did not come to that in five seconds");
+}
