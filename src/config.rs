@@ -155,7 +155,8 @@ pub struct Order {
 )]
 pub struct Image {
     pub decodes_max: usize,
-    pub uploads_max: usize,
+    pub memory_bytes_max: u32,
+    pub memory_per_app_bytes_max: u32,
 }
 
 /// `[fetch]`.
@@ -172,7 +173,8 @@ pub struct Fetch {
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
     pub redirects_max: usize,
-    pub concurrent_max: usize,
+    pub concurrent_max: u32,
+    pub concurrent_per_app_max: u32,
     pub allow_networks: Vec<IpNet>,
 }
 
@@ -294,8 +296,11 @@ impl Config {
         at_least("database.connections", self.database.connections as usize, 1)?;
         at_least("exchange.writers", self.exchange.writers, 1)?;
         at_least("exchange.queue_max", self.exchange.queue_max, 1)?;
-        at_least("image.uploads_max", self.image.uploads_max, 1)?;
-        at_least("fetch.concurrent_max", self.fetch.concurrent_max, 1)?;
+        let picture = crate::domain::image::BYTES_MAX;
+        at_least("image.memory_bytes_max", self.image.memory_bytes_max as usize, picture)?;
+        at_least("image.memory_per_app_bytes_max", self.image.memory_per_app_bytes_max as usize, picture)?;
+        at_least("fetch.concurrent_max", self.fetch.concurrent_max as usize, 1)?;
+        at_least("fetch.concurrent_per_app_max", self.fetch.concurrent_per_app_max as usize, 1)?;
         Ok(())
     }
 }

@@ -10,8 +10,8 @@
 //! - [`fetch`] gets pictures by URL and keeps strangers out of the network.
 //! - [`postgres`] is the private PostgreSQL that `minitill serve` owns when no URL is given.
 //! - [`cli`] is the command line, one file a command; [`ops`] is the operator's listener.
-//! - [`config`], [`clock`], [`secrets`], [`error`] and [`rate_limit`] are what these share, and
-//!   [`till`] is where they meet.
+//! - [`config`], [`clock`], [`secrets`], [`error`], [`rate_limit`] and [`shares`] are what these
+//!   share, and [`till`] is where they meet.
 
 /// Requests are many small pieces of memory; see docs/performance.md for what this gives.
 #[global_allocator]
@@ -31,5 +31,6 @@ pub mod rate_limit;
 pub mod router;
 pub mod secrets;
 pub mod server;
+pub mod shares;
 pub mod store;
 pub mod till;

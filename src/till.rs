@@ -12,7 +12,11 @@ use crate::domain::image;
 use crate::fetch::{self, Fetcher};
 use crate::rate_limit::RateLimits;
 use crate::server;
+use crate::shares::Shares;
 use crate::store::{Store, StoreSettings};
+
+/// The unit of [`Shared::upload_memory`].
+pub const KIB: u32 = 1024;
 
 /// The state of a running server. Cheap to clone.
 #[derive(Clone)]
@@ -30,10 +34,10 @@ pub struct Shared {
     pub rate_limits: RateLimits,
     /// Outbound fetches.
     pub fetcher: Fetcher,
-    /// Uploads whose bytes are in memory.
-    pub uploads: Arc<Semaphore>,
+    /// Memory for the bytes of uploads by file, in KiB. Fetched ones are counted by the fetcher.
+    pub upload_memory: Shares,
     /// Pictures that are being judged.
-    pub decodes: Arc<Semaphore>,
+    pub decodes: Semaphore,
 }
 
 impl std::ops::Deref for Till {
@@ -58,12 +62,16 @@ impl Till {
             bytes_max: image::BYTES_MAX,
             url_bytes_max: 2048,
             concurrent_max: config.fetch.concurrent_max,
+            concurrent_per_app_max: config.fetch.concurrent_per_app_max,
             allow_networks: config.fetch.allow_networks.clone(),
         });
         Self(Arc::new(Shared {
             rate_limits: RateLimits::new(config.limits.clone()),
-            uploads: Arc::new(Semaphore::new(config.image.uploads_max)),
-            decodes: Arc::new(Semaphore::new(decodes)),
+            upload_memory: Shares::new(
+                config.image.memory_bytes_max / KIB,
+                config.image.memory_per_app_bytes_max / KIB,
+            ),
+            decodes: Semaphore::new(decodes),
             fetcher,
             config,
             clock,

@@ -156,11 +156,11 @@ async fn read(response: Response<Incoming>, bytes_max: usize) -> Result<Answer, 
     }
     let mut body = response.into_body();
     // What Content-Length announces.
-    let announced = body.size_hint().lower();
-    if usize::try_from(announced).map_or(true, |announced| announced > bytes_max) {
-        return Err(Refused::TooLarge);
-    }
-    let mut bytes = BytesMut::new();
+    let announced = body.size_hint().exact().map_or(Ok(bytes_max), usize::try_from);
+    let expected = announced.ok().filter(|expected| *expected <= bytes_max).ok_or(Refused::TooLarge)?;
+    // All at once: growing would copy, and take up to twice as much. The kernel gives memory only
+    // for what is written.
+    let mut bytes = BytesMut::with_capacity(expected);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| failure(&error))?;
         let Ok(data) = frame.into_data() else { continue };

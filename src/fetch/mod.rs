@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ipnet::IpNet;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
+
+use crate::shares::{Place, Share, Shares};
 
 mod connection;
 pub mod guard;
@@ -41,7 +42,9 @@ pub struct Settings {
     /// Bytes of a URL.
     pub url_bytes_max: usize,
     /// Fetches at once; more wait.
-    pub concurrent_max: usize,
+    pub concurrent_max: u32,
+    /// Fetches at once for one app, look-ups that hang on after their fetch included; more wait.
+    pub concurrent_per_app_max: u32,
     /// Networks that may be fetched from although they are not public. The port rule stays.
     pub allow_networks: Vec<IpNet>,
 }
@@ -55,10 +58,20 @@ pub struct OwnPicture {
     pub address: SocketAddr,
 }
 
+/// What was fetched, and the place that its bytes take in memory: others wait for it until this is
+/// dropped.
+#[derive(Debug)]
+pub struct Fetched {
+    /// The body.
+    pub bytes: Bytes,
+    /// To be kept as long as the bytes are.
+    pub place: Place,
+}
+
 /// Gets pictures by URL, and only from where a stranger may send us.
 pub struct Fetcher {
     settings: Settings,
-    places: Semaphore,
+    places: Shares,
     resolver: Resolver,
     tls: Tls,
 }
@@ -69,7 +82,7 @@ impl Fetcher {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
-            places: Semaphore::new(settings.concurrent_max.min(Semaphore::MAX_PERMITS)),
+            places: Shares::new(settings.concurrent_max, settings.concurrent_per_app_max),
             resolver: Resolver::system(),
             tls: Tls::default(),
             settings,
@@ -79,51 +92,60 @@ impl Fetcher {
     /// Gets what is at `url`: the body of a 200, whatever it holds, at most `bytes_max` bytes
     /// (contract 5). Dropping the future ends the fetch.
     ///
-    /// A `url` that is the exact text of `own` is fetched from `own.address` without guard and port
-    /// rule, in the first request only: a redirect is judged like any other URL.
+    /// `app` is whose share of the places it takes. A `url` that is the exact text of `own` is
+    /// fetched from `own.address` without guard and port rule, in the first request only: a redirect
+    /// is judged like any other URL.
     ///
     /// # Errors
     ///
     /// Every refusal and every failure. Its `Display` is one text for all and may be shown to the
     /// caller, [`Refused::cause`] is for our logs.
-    pub async fn get(&self, url: &str, own: Option<&OwnPicture>) -> Result<Bytes, Refused> {
+    pub async fn get(&self, app: &str, url: &str, own: Option<&OwnPicture>) -> Result<Fetched, Refused> {
         let deadline = Instant::now() + self.settings.timeout;
         let own = own.filter(|own| own.url == url);
         let target = match own {
             Some(_) => Target::parse_own(url, &self.settings)?,
             None => Target::parse(url, &self.settings)?,
         };
-        let waiting = timeout_at(deadline, self.places.acquire()).await;
-        let _place = waiting.map_err(|_| Refused::Busy)?.map_err(|_| Refused::Busy)?;
+        let waiting = timeout_at(deadline, self.places.share(app, 1)).await;
+        let share = waiting.map_err(|_| Refused::Busy)?;
         // Boxed, or every handler's future would hold the room of a TLS handshake.
-        let following = Box::pin(self.follow(target, own.map(|own| own.address)));
+        let following = Box::pin(self.follow(target, own.map(|own| own.address), share, deadline));
         timeout_at(deadline, following).await.map_err(|_| Refused::TimedOut)?
     }
 
     /// Fetches a target and follows its redirects. `own` is the address of the first target, where
     /// it is Minitill's own.
-    async fn follow(&self, first: Target, own: Option<SocketAddr>) -> Result<Bytes, Refused> {
+    async fn follow(
+        &self,
+        first: Target,
+        mut own: Option<SocketAddr>,
+        share: Share,
+        deadline: Instant,
+    ) -> Result<Fetched, Refused> {
         let mut target = first;
-        let mut addresses = match own {
-            Some(address) => vec![address],
-            None => self.judged_addresses(&target).await?,
-        };
         let mut redirects_left = self.settings.redirects_max;
         loop {
+            let addresses = match own.take() {
+                Some(address) => vec![address],
+                None => self.judged_addresses(&target, &share).await?,
+            };
+            // Only now: a look-up that hangs holds none of the places that all share.
+            let waiting = timeout_at(deadline, self.places.place(share.clone())).await;
+            let place = waiting.map_err(|_| Refused::Busy)?;
             let location = match connection::get(&target, &addresses, &self.settings, &self.tls).await? {
-                Answer::Body(bytes) => return Ok(bytes),
+                Answer::Body(bytes) => return Ok(Fetched { bytes, place }),
                 Answer::Redirect(location) => location,
             };
             redirects_left = redirects_left.checked_sub(1).ok_or(Refused::TooManyRedirects)?;
             target = target.follow(&location, &self.settings)?;
-            addresses = self.judged_addresses(&target).await?;
         }
     }
 
     /// The addresses of a target's host, every one of which may be connected to. The connection is
     /// made to these and to no later answer for the same name.
-    async fn judged_addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Refused> {
-        let addresses = self.resolver.resolve(target.host(), target.port()).await?;
+    async fn judged_addresses(&self, target: &Target, share: &Share) -> Result<Vec<SocketAddr>, Refused> {
+        let addresses = self.resolver.resolve(target.host(), target.port(), share).await?;
         guard::judge(&addresses, &self.settings.allow_networks)?;
         Ok(addresses)
     }

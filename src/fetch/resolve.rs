@@ -9,10 +9,12 @@ use tokio::sync::Semaphore;
 use url::Host;
 
 use super::refused::Refused;
+use crate::shares::Share;
 
 /// Look-ups under way at once. Each holds a thread of the runtime's blocking pool (512 by default)
-/// for as long as the system's resolver hangs, and the rest of the server needs that pool too.
-const LOOKUPS_MAX: usize = 64;
+/// for as long as the system's resolver hangs, and the rest of the server needs that pool too. An
+/// app can have as many hanging as its share of the fetches, so it takes many apps to fill this.
+const LOOKUPS_MAX: usize = 256;
 
 /// How a name and a port become addresses. Replaced in tests.
 pub(super) type LookUp =
@@ -39,19 +41,24 @@ impl Resolver {
 
     /// All addresses of a host, none of them judged yet. An address is its own answer.
     ///
-    /// The caller bounds the time. A look-up that outlives its caller keeps its place until it
-    /// ends, because its thread cannot be taken back.
-    pub(super) async fn resolve(&self, host: &Host, port: u16) -> Result<Vec<SocketAddr>, Refused> {
+    /// The caller bounds the time. A look-up that outlives its caller keeps its place and the
+    /// caller's `share` until it ends, because its thread cannot be taken back.
+    pub(super) async fn resolve(
+        &self,
+        host: &Host,
+        port: u16,
+        share: &Share,
+    ) -> Result<Vec<SocketAddr>, Refused> {
         let name = match host {
             Host::Ipv4(address) => return Ok(vec![SocketAddr::new(IpAddr::V4(*address), port)]),
             Host::Ipv6(address) => return Ok(vec![SocketAddr::new(IpAddr::V6(*address), port)]),
             Host::Domain(name) => name.clone(),
         };
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| Refused::Busy)?;
-        let look_up = (self.look_up)(name, port);
+        let (look_up, share) = ((self.look_up)(name, port), share.clone());
         let under_way = tokio::spawn(async move {
             let addresses = look_up.await;
-            drop(place);
+            drop((place, share));
             addresses
         });
         match under_way.await {
@@ -72,6 +79,11 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
+    use crate::shares::Shares;
+
+    async fn share() -> Share {
+        Shares::new(1, 1).share("app", 1).await
+    }
 
     fn name() -> Host {
         Host::Domain("pictures.example".to_owned())
@@ -81,14 +93,15 @@ mod tests {
     #[tokio::test]
     async fn an_address_is_its_own_answer() {
         let resolver = Resolver::asking(Arc::new(|_, _| Box::pin(pending())));
-        let found = resolver.resolve(&Host::Ipv6(Ipv6Addr::LOCALHOST), 80).await;
+        let found = resolver.resolve(&Host::Ipv6(Ipv6Addr::LOCALHOST), 80, &share().await).await;
         assert_eq!(found, Ok(vec!["[::1]:80".parse().unwrap()]));
     }
 
     /// Rule: names are the system's to answer, with the port that was asked for.
     #[tokio::test]
     async fn the_system_knows_localhost() {
-        let found = Resolver::system().resolve(&Host::Domain("localhost".to_owned()), 81).await.unwrap();
+        let localhost = Host::Domain("localhost".to_owned());
+        let found = Resolver::system().resolve(&localhost, 81, &share().await).await.unwrap();
         assert!(!found.is_empty());
         assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 81));
     }
@@ -112,7 +125,8 @@ mod tests {
         for _ in 0..LOOKUPS_MAX + 20 {
             let resolver = Arc::clone(&resolver);
             callers.spawn(async move {
-                timeout(Duration::from_millis(50), resolver.resolve(&name(), 80)).await.is_err()
+                let share = share().await;
+                timeout(Duration::from_millis(50), resolver.resolve(&name(), 80, &share)).await.is_err()
             });
         }
         assert!(callers.join_all().await.into_iter().all(|gave_up| gave_up));

@@ -1,5 +1,6 @@
 //! The whole path against small, mostly hostile origins on loopback.
 
+mod fairness;
 mod following;
 mod origin;
 mod reading;
@@ -29,6 +30,7 @@ fn settings(origins: &[&Origin]) -> Settings {
         bytes_max: BYTES_MAX,
         url_bytes_max: 2048,
         concurrent_max: 4,
+        concurrent_per_app_max: 4,
         allow_networks: vec!["127.0.0.1/32".parse().unwrap()],
     }
 }
@@ -62,9 +64,16 @@ async fn ending<F: Future>(fetch: F) -> F::Output {
     tokio::time::timeout(SHORT * 10, fetch).await.expect("the fetch ends within its limits")
 }
 
+impl Fetcher {
+    /// What a fetch of an app gives, without its place.
+    async fn bytes(&self, url: &str, own: Option<&OwnPicture>) -> Result<Bytes, Refused> {
+        self.get("app", url, own).await.map(|fetched| fetched.bytes)
+    }
+}
+
 /// What one fetch from one origin gives.
 async fn fetch_once(settings: Settings, origin: &Origin) -> Result<Bytes, Refused> {
-    ending(Fetcher::new(settings).get(&origin.url("/picture.png"), None)).await
+    ending(Fetcher::new(settings).bytes(&origin.url("/picture.png"), None)).await
 }
 
 fn body(bytes: &'static [u8]) -> Bytes {
@@ -76,7 +85,7 @@ fn body(bytes: &'static [u8]) -> Bytes {
 async fn the_request_byte_for_byte() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
     let url = origin.url("/a/b.png?c=d&e#fragment");
-    assert_eq!(Fetcher::new(settings(&[&origin])).get(&url, None).await, Ok(body(b"picture")));
+    assert_eq!(Fetcher::new(settings(&[&origin])).bytes(&url, None).await, Ok(body(b"picture")));
     let expected = format!(
         "GET /a/b.png?c=d&e HTTP/1.1\r\nhost: {}\r\nuser-agent: minitill/{}\r\naccept: image/png, image/jpeg\r\n\
          accept-encoding: identity\r\nconnection: close\r\n\r\n",
@@ -95,7 +104,7 @@ async fn loopback_is_not_connected_to() {
     for host in
         ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "localhost", "[::ffff:127.0.0.1]", "0", "[::1]"]
     {
-        let found = Fetcher::new(guarded.clone()).get(&format!("http://{host}:{port}/"), None).await;
+        let found = Fetcher::new(guarded.clone()).bytes(&format!("http://{host}:{port}/"), None).await;
         assert!(matches!(found, Err(Refused::AddressNotPublic | Refused::NameNotFound)), "{host}: {found:?}");
     }
     assert_eq!(origin.connections(), 0);
@@ -129,10 +138,10 @@ async fn a_name_with_a_forbidden_address_is_refused() {
         ("empty.example", Refused::NameNotFound),
         ("unknown.example", Refused::NameNotFound),
     ] {
-        assert_eq!(fetcher.get(&format!("http://{name}:{port}/"), None).await, Err(expected), "{name}");
+        assert_eq!(fetcher.bytes(&format!("http://{name}:{port}/"), None).await, Err(expected), "{name}");
     }
     assert_eq!(origin.connections(), 0);
-    assert_eq!(fetcher.get(&format!("http://good.example:{port}/"), None).await, Ok(body(b"picture")));
+    assert_eq!(fetcher.bytes(&format!("http://good.example:{port}/"), None).await, Ok(body(b"picture")));
 }
 
 /// Rule (contract 5): the connection is made to the address that was checked: a name is asked for
@@ -148,7 +157,7 @@ async fn a_name_is_asked_for_once() {
         Box::pin(async move { Ok(vec![SocketAddr::from((address, port))]) })
     });
     let url = format!("http://rebinding.example:{}/", origin.address.port());
-    assert_eq!(asking(settings(&[&origin]), look_up).get(&url, None).await, Ok(body(b"picture")));
+    assert_eq!(asking(settings(&[&origin]), look_up).bytes(&url, None).await, Ok(body(b"picture")));
     assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 1);
     assert!(
         origin.requests()[0].contains(&format!("\r\nhost: rebinding.example:{}\r\n", origin.address.port()))
@@ -161,7 +170,7 @@ async fn a_hanging_look_up_ends_with_the_time_limit() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
     let fetcher = asking(hasty(&[&origin]), Arc::new(|_, _| Box::pin(std::future::pending())));
     let url = format!("http://hanging.example:{}/", origin.address.port());
-    assert_eq!(ending(fetcher.get(&url, None)).await, Err(Refused::TimedOut));
+    assert_eq!(ending(fetcher.bytes(&url, None)).await, Err(Refused::TimedOut));
 }
 
 /// Rule: an address that refuses leaves its turn to the next one.
@@ -172,8 +181,8 @@ async fn the_next_address_is_tried() {
     let look_up = names(&[("two.example", &["127.0.0.9", "127.0.0.1"]), ("none.example", &["127.0.0.9"])]);
     let fetcher = asking(allow, look_up);
     let port = origin.address.port();
-    assert_eq!(fetcher.get(&format!("http://two.example:{port}/"), None).await, Ok(body(b"picture")));
-    let found = fetcher.get(&format!("http://none.example:{port}/"), None).await;
+    assert_eq!(fetcher.bytes(&format!("http://two.example:{port}/"), None).await, Ok(body(b"picture")));
+    let found = fetcher.bytes(&format!("http://none.example:{port}/"), None).await;
     assert_eq!(found, Err(Refused::ConnectFailed));
 }
 
@@ -200,12 +209,12 @@ async fn an_address_that_does_not_answer() {
     let look_up = names(&[("silent.example", &["127.0.0.9"]), ("two.example", &["127.0.0.9", "127.0.0.1"])]);
     let fetcher = asking(hasty, look_up);
     let started = Instant::now();
-    let found = fetcher.get(&format!("http://silent.example:{port}/"), None).await;
+    let found = fetcher.bytes(&format!("http://silent.example:{port}/"), None).await;
     assert_eq!(found, Err(Refused::ConnectTimedOut));
     assert!(started.elapsed() >= SHORT * 2, "one address has all the time");
     assert!(started.elapsed() < SHORT * 4);
     let started = Instant::now();
-    assert_eq!(fetcher.get(&format!("http://two.example:{port}/"), None).await, Ok(body(b"picture")));
+    assert_eq!(fetcher.bytes(&format!("http://two.example:{port}/"), None).await, Ok(body(b"picture")));
     assert!(started.elapsed() < SHORT * 2, "the first of two has half of the time");
 }
 
@@ -218,22 +227,22 @@ async fn fetches_at_once_are_bounded() {
     let one = Settings { concurrent_max: 1, ..hasty(&[&hanging, &fast]) };
     let fetcher = Fetcher::new(one);
     let first = async {
-        let found = fetcher.get(&hanging.url("/"), None).await;
+        let found = fetcher.bytes(&hanging.url("/"), None).await;
         (found, Instant::now())
     };
     let second = async {
         tokio::time::sleep(SHORT / 2).await;
-        fetcher.get(&fast.url("/"), None).await.map(|bytes| (bytes, Instant::now()))
+        fetcher.bytes(&fast.url("/"), None).await.map(|bytes| (bytes, Instant::now()))
     };
     let ((first, first_ended), second) = ending(async { tokio::join!(first, second) }).await;
     assert_eq!(first, Err(Refused::TimedOut));
     let (bytes, second_ended) = second.unwrap();
     assert_eq!(bytes, "picture");
     assert!(second_ended >= first_ended, "the second one waits for the first one's place");
-    let held = fetcher.places.acquire().await.unwrap();
-    assert_eq!(ending(fetcher.get(&fast.url("/"), None)).await, Err(Refused::Busy));
+    let held = fetcher.places.place(fetcher.places.share("other", 1).await).await;
+    assert_eq!(ending(fetcher.bytes(&fast.url("/"), None)).await, Err(Refused::Busy));
     drop(held);
-    assert_eq!(fetcher.get(&fast.url("/"), None).await, Ok(body(b"picture")));
+    assert_eq!(fetcher.bytes(&fast.url("/"), None).await, Ok(body(b"picture")));
 }
 
 /// Rule: a fetch that is dropped closes its connection.
@@ -241,7 +250,7 @@ async fn fetches_at_once_are_bounded() {
 async fn a_dropped_fetch_closes_its_connection() {
     let origin = Origin::always(Reply::head("200 OK", "content-length: 5\r\n").then_hang()).await;
     let fetcher = Fetcher::new(settings(&[&origin]));
-    let dropped = tokio::time::timeout(SHORT, fetcher.get(&origin.url("/"), None)).await;
+    let dropped = tokio::time::timeout(SHORT, fetcher.bytes(&origin.url("/"), None)).await;
     assert!(dropped.is_err());
     assert!(origin.saw_a_close_within(Duration::from_secs(5)).await);
 }
@@ -261,8 +270,8 @@ async fn only_the_exact_text_is_our_own() {
     let guarded = Settings { allow_networks: vec![], ports: vec![80, 443], ..settings(&[&origin]) };
     let fetcher = Fetcher::new(guarded.clone());
     let own = OwnPicture { url: origin.url("/picture.png"), address: origin.address };
-    assert_eq!(fetcher.get(&own.url, Some(&own)).await, Ok(body(b"own")));
-    assert_eq!(fetcher.get(&own.url, None).await, Err(Refused::Port));
+    assert_eq!(fetcher.bytes(&own.url, Some(&own)).await, Ok(body(b"own")));
+    assert_eq!(fetcher.bytes(&own.url, None).await, Err(Refused::Port));
     for text in [
         origin.url("/picture.pn"),
         origin.url("/picture.png?"),
@@ -274,15 +283,15 @@ async fn only_the_exact_text_is_our_own() {
         own.url.replace("127.0.0.1", "127.1"),
         own.url.replace("http://", "http://@"),
     ] {
-        let found = fetcher.get(&text, Some(&own)).await;
+        let found = fetcher.bytes(&text, Some(&own)).await;
         assert!(matches!(found, Err(Refused::Port | Refused::UserInfo)), "{text}: {found:?}");
     }
     assert_eq!(origin.connections(), 1);
     let with_port = Settings { ports: vec![origin.address.port()], ..guarded };
-    let other_text = Fetcher::new(with_port.clone()).get(&origin.url("/x"), Some(&own)).await;
+    let other_text = Fetcher::new(with_port.clone()).bytes(&origin.url("/x"), Some(&own)).await;
     assert_eq!(other_text, Err(Refused::AddressNotPublic));
     let away = OwnPicture { url: origin.url("/away"), address: origin.address };
-    assert_eq!(Fetcher::new(with_port).get(&away.url, Some(&away)).await, Err(Refused::AddressNotPublic));
+    assert_eq!(Fetcher::new(with_port).bytes(&away.url, Some(&away)).await, Err(Refused::AddressNotPublic));
     assert_eq!(origin.connections(), 2);
 }
 
@@ -290,7 +299,7 @@ async fn only_the_exact_text_is_our_own() {
 #[test]
 fn a_fetch_is_send() {
     fn send<T: Send>(_: &T) {}
-    send(&Fetcher::new(settings(&[])).get("http://a.example/", None));
+    send(&Fetcher::new(settings(&[])).bytes("http://a.example/", None));
 }
 
 /// Rule (contract 5): one text, the same for all causes; causes are distinct and stable names.

@@ -1,31 +1,42 @@
 //! The two ways to upload a cover image, by file and by URL, with one acceptance path
 //! (spec 4.3 and 4.4, contract 5).
 
-use std::sync::Arc;
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::BytesMut;
+use futures_util::{Stream, StreamExt as _, stream};
 use serde::Serialize;
-use tokio::sync::SemaphorePermit;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::wire::{
-    UploadCaller, fields_of_any_kind, multipart_boundary, read_body, success, too_large, within,
+    UploadCaller, fields_of_any_kind, multipart_boundary, read_body, success, too_large, too_slow,
 };
 use crate::auth::{Caller, authenticate};
 use crate::domain::fields::{Expected, Fields};
-use crate::domain::ids::ImgId;
+use crate::domain::ids::{AppId, ImgId};
 use crate::domain::image::{self, Unacceptable};
 use crate::error::{Code, Refusal};
 use crate::fetch::OwnPicture;
 use crate::ops;
 use crate::rate_limit::Limited;
+use crate::shares::Place;
 use crate::store::KeepOutcome;
-use crate::till::Till;
+use crate::till::{KIB, Till};
 
-/// Largest multipart body: a picture, and room for parts that are skipped.
-const UPLOAD_BODY_BYTES_MAX: usize = image::BYTES_MAX + 512 * 1024;
+/// Largest multipart body: a picture, and room for parts that are skipped. What a client may send
+/// behind its refusal, too (`server/socket.rs`), is counted up to 11 MB in all.
+const UPLOAD_BODY_BYTES_MAX: usize = image::BYTES_MAX + 256 * 1024;
+/// What an upload takes in memory beside the picture: the reader's buffer.
+const BESIDE_PICTURE_BYTES: usize = 64 * 1024;
+/// How long a sender may take before it is held to a pace.
+const PACE_GRACE: Duration = Duration::from_secs(5);
+/// What a body whose length is not announced is expected to bring, as far as its pace goes.
+const PACE_BYTES: usize = 1024 * 1024;
 /// Extensions a file name may have, where one is given (spec 8).
 const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 
@@ -41,10 +52,20 @@ pub async fn upload_with_file(
     let (parts, body) = request.into_parts();
     let boundary = multipart_boundary(&parts.headers)
         .ok_or_else(|| illegal("content type: expected multipart/form-data with a boundary"))?;
-    let _place = upload_place(&till).await?;
-    let reading = read_file_part(body, boundary);
-    let bytes = within(till.config.http.body_timeout, reading).await??;
-    accept(&till, &caller, bytes).await
+    let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if announced.is_some_and(|bytes| bytes > UPLOAD_BODY_BYTES_MAX) {
+        return Err(too_large(UPLOAD_BODY_BYTES_MAX));
+    }
+    let picture_bytes = announced.unwrap_or(image::BYTES_MAX).min(image::BYTES_MAX);
+    let place = upload_place(&till, &caller, picture_bytes + BESIDE_PICTURE_BYTES).await?;
+    let time = till.config.http.body_timeout;
+    let body = paced(body, announced.unwrap_or(PACE_BYTES), time);
+    let bytes = read_file_part(body, boundary, picture_bytes).await.map_err(|fault| match fault {
+        FileFault::TooSlow => too_slow(time),
+        FileFault::TooLarge => too_large(UPLOAD_BODY_BYTES_MAX),
+        FileFault::Illegal(text) => illegal(text),
+    })?;
+    accept(till, caller, bytes, place).await
 }
 
 /// `POST /openapi/mp/developer/file/img/uploadWithUrl`.
@@ -77,25 +98,62 @@ pub async fn upload_with_url(State(till): State<Till>, request: Request) -> Resu
         None => body.required("url", parse_text)?,
     };
     let own = caller.app().sandbox.then(|| own_picture(&till));
-    let fetched = till.fetcher.get(&url, own.as_ref()).await;
-    let bytes = fetched.map_err(|refused| Refusal {
+    let fetched = till.fetcher.get(caller.app().id.as_str(), &url, own.as_ref()).await;
+    let fetched = fetched.map_err(|refused| Refusal {
         cause: Some(refused.cause().to_owned()),
         // One text for every cause: it must not tell what is inside the network.
         ..Refusal::new(Code::IllegalUrl, "url: expected a picture on a public http or https address")
     })?;
-    // Only now: a slow origin must not hold up the uploads of others.
-    let _place = upload_place(&till).await?;
-    accept(&till, &caller, bytes).await
+    accept(till, caller, fetched.bytes, fetched.place).await
 }
 
-/// One of the places that bound how many pictures are in memory; nobody waits for one for ever.
-async fn upload_place(till: &Till) -> Result<SemaphorePermit<'_>, Refusal> {
-    match tokio::time::timeout(till.config.http.body_timeout, till.uploads.acquire()).await {
-        Ok(Ok(place)) => Ok(place),
-        Ok(Err(_)) => Err(Refusal::internal("uploads are closed")),
-        Err(_) => Err(Refusal::unavailable("the service is overloaded, try again", "no place for an upload")),
+/// Room in memory for an upload of this app; nobody waits for it for ever.
+async fn upload_place(till: &Till, caller: &Caller, bytes: usize) -> Result<Place, Refusal> {
+    let kib = u32::try_from(bytes).unwrap_or(u32::MAX).div_ceil(KIB);
+    let waiting = async {
+        let share = till.upload_memory.share(caller.app().id.as_str(), kib).await;
+        till.upload_memory.place(share).await
+    };
+    timeout(till.config.http.body_timeout, waiting)
+        .await
+        .map_err(|_| Refusal::unavailable("the service is overloaded, try again", "no memory for an upload"))
+}
+
+/// The data of a body as it comes, for as long as the sender keeps up the pace at which `expected`
+/// bytes arrive within `time`: what takes up memory for long must bring something for it. Ends with
+/// [`TooSlow`], and in any case after `time`.
+fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = Result<Bytes, BoxedError>> {
+    let grace = PACE_GRACE.min(time);
+    let start = Instant::now();
+    stream::try_unfold((body.into_data_stream(), 0), move |(mut data, received)| async move {
+        let (part, whole) = (u32::try_from(received), u32::try_from(expected.max(1)));
+        let (part, whole) = (part.unwrap_or(u32::MAX), whole.unwrap_or(u32::MAX));
+        let earned = time.saturating_sub(grace).mul_f64(f64::from(part.min(whole)) / f64::from(whole));
+        match timeout_at(start + grace + earned, data.next()).await {
+            Err(_) => Err(TooSlow.into()),
+            Ok(None) => Ok(None),
+            Ok(Some(Err(error))) => Err(error.into()),
+            Ok(Some(Ok(chunk))) => {
+                let received = received + chunk.len();
+                Ok(Some((chunk, (data, received))))
+            }
+        }
+    })
+}
+
+type BoxedError = Box<dyn Error + Send + Sync>;
+
+/// A body that does not come as fast as it should.
+#[derive(Debug)]
+struct TooSlow;
+
+impl fmt::Display for TooSlow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the body comes too slowly")
     }
 }
+
+impl Error for TooSlow {}
 
 /// The demonstration's picture, the only thing of ours that may be fetched.
 fn own_picture(till: &Till) -> OwnPicture {
@@ -123,8 +181,10 @@ fn merged_credentials(query: &Fields, body: &Fields) -> Result<Fields, Refusal> 
 }
 
 /// Splits an unencoded `url=` off the end of a query: real clients write it there as it is, `&`
-/// and all. It is the last parameter when no credential stands only after it.
-fn split_trailing_url(query: &str) -> (&str, Option<&str>) {
+/// and all (contract 5). It is the last parameter when no credential stands only after it. Gives the
+/// query before it, and the URL as it stands there.
+#[must_use]
+pub fn split_trailing_url(query: &str) -> (&str, Option<&str>) {
     let start = if query.starts_with("url=") { Some(0) } else { query.find("&url=").map(|at| at + 1) };
     let Some(start) = start else { return (query, None) };
     let (before, rest) = (&query[..start], &query[start + "url=".len()..]);
@@ -139,71 +199,102 @@ fn split_trailing_url(query: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Streams the parts of a body and gives the one named `file`; the others are skipped unread.
-async fn read_file_part(body: Body, boundary: String) -> Result<Bytes, Refusal> {
+/// Why there is no file in a multipart body.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FileFault {
+    /// It stopped coming, or came too slowly.
+    TooSlow,
+    /// The whole body is longer than any that can be accepted.
+    TooLarge,
+    /// What is wrong with it, in words for its sender.
+    Illegal(String),
+}
+
+/// Streams the parts of a multipart body and gives the one named `file`, at most
+/// [`image::BYTES_MAX`] bytes; the others are skipped unread (contract 5). Room for `expected` bytes
+/// is made when the part begins.
+///
+/// # Errors
+/// No such part or two, a file name that does not end as it should, a body that is too long, does
+/// not arrive, or is no multipart body.
+pub async fn read_file_part(
+    body: impl Stream<Item = Result<Bytes, BoxedError>> + Send + 'static,
+    boundary: String,
+    expected: usize,
+) -> Result<Bytes, FileFault> {
     let constraints = multer::Constraints::new()
         .size_limit(multer::SizeLimit::new().whole_stream(UPLOAD_BODY_BYTES_MAX as u64));
-    let mut multipart = multer::Multipart::with_constraints(body.into_data_stream(), boundary, constraints);
+    let mut multipart = multer::Multipart::with_constraints(body, boundary, constraints);
     let mut file = None;
     while let Some(mut part) = multipart.next_field().await.map_err(|error| unreadable(&error))? {
         if part.name() != Some("file") {
             continue;
         }
         if file.is_some() {
-            return Err(illegal("file: expected once, given twice"));
+            return Err(FileFault::Illegal("file: expected once, given twice".to_owned()));
         }
         check_file_name(part.file_name())?;
-        let mut bytes = BytesMut::new();
+        // All at once: growing would copy, and take up to twice as much. The kernel gives memory
+        // only for what is written.
+        let mut bytes = BytesMut::with_capacity(expected.min(image::BYTES_MAX));
         while let Some(chunk) = part.chunk().await.map_err(|error| unreadable(&error))? {
             if bytes.len() + chunk.len() > image::BYTES_MAX {
-                return Err(illegal(format!(
-                    "file: {}",
-                    Unacceptable::TooLong { bytes: bytes.len() + chunk.len() }
-                )));
+                let fault = Unacceptable::TooLong { bytes: bytes.len() + chunk.len() };
+                return Err(FileFault::Illegal(format!("file: {fault}")));
             }
             bytes.extend_from_slice(&chunk);
         }
         file = Some(bytes.freeze());
     }
-    file.ok_or_else(|| illegal("file is missing"))
+    file.ok_or_else(|| FileFault::Illegal("file is missing".to_owned()))
 }
 
-fn unreadable(error: &multer::Error) -> Refusal {
+fn unreadable(error: &multer::Error) -> FileFault {
     match error {
-        multer::Error::StreamSizeExceeded { .. } => too_large(UPLOAD_BODY_BYTES_MAX),
-        other => illegal(format!("body: expected a complete multipart body ({other})")),
+        multer::Error::StreamSizeExceeded { .. } => FileFault::TooLarge,
+        multer::Error::StreamReadFailed(cause) if cause.is::<TooSlow>() => FileFault::TooSlow,
+        other => FileFault::Illegal(format!("body: expected a complete multipart body ({other})")),
     }
 }
 
-fn check_file_name(file_name: Option<&str>) -> Result<(), Refusal> {
+fn check_file_name(file_name: Option<&str>) -> Result<(), FileFault> {
     let Some(name) = file_name.filter(|name| !name.is_empty()) else { return Ok(()) };
     let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     if extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str())) {
         Ok(())
     } else {
         let shown = crate::domain::fields::shown(name);
-        Err(illegal(format!("file: expected a file name that ends in png, jpg or jpeg, got {shown}")))
+        Err(FileFault::Illegal(format!(
+            "file: expected a file name that ends in png, jpg or jpeg, got {shown}"
+        )))
     }
 }
 
-/// Judges a picture and keeps it: the one path of both uploads.
-async fn accept(till: &Till, caller: &Caller, bytes: Bytes) -> Result<Response, Refusal> {
-    let permit = Arc::clone(&till.decodes)
-        .acquire_owned()
-        .await
-        .map_err(|_| Refusal::internal("decodes are closed"))?;
-    // The permit goes with the work: a caller that goes away does not make room for more of it.
+/// Judges a picture and keeps it: the one path of both uploads. It is a task of its own, so that a
+/// caller that goes away does not give `place` to others while its bytes are still in memory.
+async fn accept(till: Till, caller: Caller, bytes: Bytes, place: Place) -> Result<Response, Refusal> {
+    let work = tokio::spawn(async move {
+        let kept = judge_and_keep(&till, &caller.app().id, bytes).await;
+        drop(place);
+        kept
+    });
+    let img_id = work.await.map_err(|fault| Refusal::internal(format!("keeping a picture: {fault}")))??;
+    Ok(success(Uploaded { data: UploadedData { img_id } }))
+}
+
+async fn judge_and_keep(till: &Till, app_id: &AppId, bytes: Bytes) -> Result<ImgId, Refusal> {
+    let permit = till.decodes.acquire().await;
+    let permit = permit.map_err(|_| Refusal::internal("the places for pictures are closed"))?;
     let judging = tokio::task::spawn_blocking(move || {
-        let verdict = image::inspect(&bytes).map(|picture| image::keep(&bytes, &picture));
-        drop(permit);
-        verdict
+        image::inspect(&bytes).map(|picture| image::keep(&bytes, &picture))
     });
     let kept = judging
         .await
         .map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?
         .map_err(|reason| illegal(format!("file: {reason}")))?;
-    match till.store.keep_image(&caller.app().id, kept).await? {
-        KeepOutcome::Kept(img_id) => Ok(success(Uploaded { data: UploadedData { img_id } })),
+    drop(permit);
+    match till.store.keep_image(app_id, kept).await? {
+        KeepOutcome::Kept(img_id) => Ok(img_id),
         KeepOutcome::Blocked => {
             Err(Refusal::new(Code::ImageBlocked, "file: the picture is blocked by risk control"))
         }

@@ -94,10 +94,14 @@ pub async fn read_body(till: &Till, body: Body) -> Result<Bytes, Refusal> {
 /// # Errors
 /// 408.
 pub async fn within<T>(limit: Duration, receiving: impl Future<Output = T>) -> Result<T, Refusal> {
-    tokio::time::timeout(limit, receiving).await.map_err(|_| {
-        let seconds = limit.as_secs_f64();
-        Refusal::transport(StatusCode::REQUEST_TIMEOUT, format!("body: expected within {seconds} s"))
-    })
+    tokio::time::timeout(limit, receiving).await.map_err(|_| too_slow(limit))
+}
+
+/// 408 with the limit.
+#[must_use]
+pub fn too_slow(limit: Duration) -> Refusal {
+    let seconds = limit.as_secs_f64();
+    Refusal::transport(StatusCode::REQUEST_TIMEOUT, format!("body: expected within {seconds} s"))
 }
 
 /// 413 with the limit.

@@ -42,6 +42,7 @@ pub(super) struct Progress {
     phase: Phase,
     since: Instant,
     framing: Framing,
+    request_bytes: u64,
     write_blocked_since: Option<Instant>,
     last_discarded: Instant,
     draining_since: Option<Instant>,
@@ -54,6 +55,7 @@ impl Progress {
             phase: Phase::Fresh,
             since: now,
             framing: Framing::default(),
+            request_bytes: 0,
             write_blocked_since: None,
             last_discarded: now,
             draining_since: None,
@@ -73,6 +75,7 @@ impl Progress {
     /// hyper was given these bytes from the socket.
     pub(super) fn received(&mut self, bytes: &[u8], now: Instant) {
         self.framing.received(bytes);
+        self.request_bytes += bytes.len() as u64;
         match self.phase {
             Phase::Fresh | Phase::Idle if self.framing.is_in_head() => self.enter(Phase::ReceivingHead, now),
             Phase::Answered => self.end_exchange(now),
@@ -113,6 +116,7 @@ impl Progress {
     fn end_exchange(&mut self, now: Instant) {
         if self.framing.is_request_complete() {
             self.framing.request_ends();
+            self.request_bytes = 0;
             self.enter(if self.framing.is_in_head() { Phase::ReceivingHead } else { Phase::Idle }, now);
         }
     }
@@ -128,9 +132,15 @@ impl Progress {
         self.last_discarded = now;
     }
 
-    /// Bytes came that were discarded.
-    pub(super) fn discarded(&mut self, now: Instant) {
+    /// This many bytes came and were discarded.
+    pub(super) fn discarded(&mut self, bytes: usize, now: Instant) {
+        self.request_bytes += bytes as u64;
         self.last_discarded = now;
+    }
+
+    /// Bytes that came since the last request was complete: of the one that is under way.
+    pub(super) fn request_bytes(&self) -> u64 {
+        self.request_bytes
     }
 
     /// The server stops: this connection ends with the requests that have begun.
@@ -262,7 +272,7 @@ mod tests {
         let mut progress = Progress::new(start);
         progress.lingers(start);
         assert_eq!(progress.deadline(&Limits::default()), Some(start + LINGER_STALL_MAX));
-        progress.discarded(after(start, 9));
+        progress.discarded(1, after(start, 9));
         assert_eq!(progress.deadline(&Limits::default()), Some(start + LINGER_TIME_MAX));
     }
 

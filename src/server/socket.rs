@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::progress::SharedProgress;
 
-/// How much a client may still send behind its answer before it is cut: more than the largest body
-/// that is ever accepted (contract 5), so that a client which sends a whole picture before it reads
-/// learns why it was refused. None of it is kept.
-const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How much of one request is read at most, what is discarded behind its answer included: the
+/// largest body that is ever accepted (contract 5), so that a client which sends a whole picture
+/// before it reads learns why it was refused. None of what is discarded is kept.
+const REQUEST_BYTES_MAX: u64 = 11_000_000;
 
 /// How much is read at once to be discarded.
 const DISCARD_BYTES: usize = 8 * 1024;
@@ -29,12 +29,11 @@ pub(super) struct Socket {
     stream: TcpStream,
     progress: SharedProgress,
     is_write_closed: bool,
-    discarded_bytes: usize,
 }
 
 impl Socket {
     pub(super) fn new(stream: TcpStream, progress: SharedProgress) -> Self {
-        Self { stream, progress, is_write_closed: false, discarded_bytes: 0 }
+        Self { stream, progress, is_write_closed: false }
     }
 
     /// Whether the server's side of the stream has been closed.
@@ -59,18 +58,22 @@ impl Socket {
         self.progress.lock().wrote(written.is_pending(), Instant::now());
     }
 
-    /// Reads and discards until the client closes, or has sent too much. The watchdog limits the time.
+    /// Reads and discards until the client closes. When it has sent too much, nothing more is read,
+    /// but the connection stays for as long as the watchdog lets it: closing would reset it, and a
+    /// client that is still reading the answer could lose it.
     fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let mut scratch = [0; DISCARD_BYTES];
         loop {
+            if self.progress.lock().request_bytes() >= REQUEST_BYTES_MAX {
+                return Poll::Pending;
+            }
             let mut buffer = ReadBuf::new(&mut scratch);
             let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer));
             let bytes = buffer.filled().len();
-            self.discarded_bytes += bytes;
-            if read.is_err() || bytes == 0 || self.discarded_bytes >= LINGER_BYTES_MAX {
+            if read.is_err() || bytes == 0 {
                 return Poll::Ready(());
             }
-            self.progress.lock().discarded(Instant::now());
+            self.progress.lock().discarded(bytes, Instant::now());
         }
     }
 }

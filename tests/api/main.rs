@@ -24,6 +24,7 @@ mod routes;
 mod snippets;
 mod support;
 mod token;
+mod upload_floods;
 mod wire;
 
 /// What a game server would send: valid, signed, one order number.

@@ -12,6 +12,7 @@ fn settings() -> Settings {
         bytes_max: 1024,
         url_bytes_max: 2048,
         concurrent_max: 1,
+        concurrent_per_app_max: 1,
         allow_networks: vec![],
     }
 }

@@ -16,13 +16,13 @@ async fn countdown(status: &'static str) -> Origin {
 async fn three_redirects_are_followed_and_no_more() {
     let origin = countdown("302 Found").await;
     let fetcher = Fetcher::new(settings(&[&origin]));
-    assert_eq!(fetcher.get(&origin.url("/3"), None).await, Ok(body(b"picture")));
+    assert_eq!(fetcher.bytes(&origin.url("/3"), None).await, Ok(body(b"picture")));
     assert_eq!(origin.connections(), 4);
-    assert_eq!(fetcher.get(&origin.url("/4"), None).await, Err(Refused::TooManyRedirects));
+    assert_eq!(fetcher.bytes(&origin.url("/4"), None).await, Err(Refused::TooManyRedirects));
     assert_eq!(origin.connections(), 8);
     let none = Fetcher::new(Settings { redirects_max: 0, ..settings(&[&origin]) });
-    assert_eq!(none.get(&origin.url("/0"), None).await, Ok(body(b"picture")));
-    assert_eq!(none.get(&origin.url("/1"), None).await, Err(Refused::TooManyRedirects));
+    assert_eq!(none.bytes(&origin.url("/0"), None).await, Ok(body(b"picture")));
+    assert_eq!(none.bytes(&origin.url("/1"), None).await, Err(Refused::TooManyRedirects));
 }
 
 /// Rule: 301, 302, 303, 307 and 308 are redirects, always followed by a GET.
@@ -37,7 +37,7 @@ async fn every_kind_of_redirect_is_a_get() {
     ];
     for status in statuses {
         let origin = countdown(status).await;
-        let found = Fetcher::new(settings(&[&origin])).get(&origin.url("/1"), None).await;
+        let found = Fetcher::new(settings(&[&origin])).bytes(&origin.url("/1"), None).await;
         assert_eq!(found, Ok(body(b"picture")), "{status}");
         assert!(origin.requests()[1].starts_with("GET /0 HTTP/1.1\r\n"), "{status}");
     }
@@ -101,7 +101,7 @@ async fn each_redirect_is_checked_anew() {
         let look_up =
             names(&[("private.example", &["127.0.0.2"]), ("mixed.example", &["127.0.0.1", "127.0.0.2"])]);
         let fetcher = asking(settings(&[&origin, &inside]), look_up);
-        assert_eq!(fetcher.get(&origin.url("/"), None).await, Err(expected), "{location}");
+        assert_eq!(fetcher.bytes(&origin.url("/"), None).await, Err(expected), "{location}");
     }
     assert_eq!((inside.connections(), also_inside.connections()), (0, 0));
 }
@@ -116,7 +116,7 @@ async fn a_redirect_carries_nothing_over() {
     )))
     .await;
     let fetcher = Fetcher::new(settings(&[&first, &last]));
-    assert_eq!(fetcher.get(&first.url("/a?secret=1#x"), None).await, Ok(body(b"picture")));
+    assert_eq!(fetcher.bytes(&first.url("/a?secret=1#x"), None).await, Ok(body(b"picture")));
     let request = last.requests().remove(0);
     assert!(request.starts_with(&format!("GET /b?c HTTP/1.1\r\nhost: {}\r\n", last.address)), "{request}");
     for never in ["secret", "cookie", "referer", "authorization", "#"] {

@@ -41,7 +41,7 @@ async fn a_trusted_certificate() {
     let fetcher = trusting(settings(&[&origin]));
     let port = origin.address.port();
     for host in ["pictures.example", "Pictures.Example", "pictures.example.", "127.0.0.1", "127.1"] {
-        let found = fetcher.get(&format!("https://{host}:{port}/"), None).await;
+        let found = fetcher.bytes(&format!("https://{host}:{port}/"), None).await;
         assert_eq!(found, Ok(body(b"picture")), "{host}");
     }
     let name = || Some("pictures.example".to_owned());
@@ -56,9 +56,9 @@ async fn certificates_that_are_not_trusted() {
     let origin = secure_origin().await;
     let port = origin.address.port();
     let fetcher = trusting(settings(&[&origin]));
-    let found = fetcher.get(&format!("https://other.example:{port}/"), None).await;
+    let found = fetcher.bytes(&format!("https://other.example:{port}/"), None).await;
     assert_eq!(found, Err(Refused::Tls), "the certificate names another host");
-    let machine = Fetcher::new(settings(&[&origin])).get(&origin.url("/"), None).await;
+    let machine = Fetcher::new(settings(&[&origin])).bytes(&origin.url("/"), None).await;
     let expected = [Err(Refused::Tls), Err(Refused::NoCertificateStore)];
     assert!(expected.contains(&machine), "this machine does not know the tests' authority: {machine:?}");
     assert_eq!(origin.requests(), Vec::<String>::new(), "nothing was asked for");
@@ -69,8 +69,8 @@ async fn certificates_that_are_not_trusted() {
 async fn without_a_certificate_store() {
     let (secure, plain) = (secure_origin().await, Origin::always(Reply::ok(b"picture")).await);
     let fetcher = Fetcher { tls: Tls::without_store(), ..Fetcher::new(settings(&[&secure, &plain])) };
-    assert_eq!(fetcher.get(&secure.url("/"), None).await, Err(Refused::NoCertificateStore));
-    assert_eq!(fetcher.get(&plain.url("/"), None).await, Ok(body(b"picture")));
+    assert_eq!(fetcher.bytes(&secure.url("/"), None).await, Err(Refused::NoCertificateStore));
+    assert_eq!(fetcher.bytes(&plain.url("/"), None).await, Ok(body(b"picture")));
     assert_eq!(secure.connections(), 0);
 }
 
@@ -81,12 +81,12 @@ async fn never_from_https_to_http() {
     let to = plain.url("/");
     let secure = Origin::serve_tls(acceptor(), move |_| Reply::redirect("301 Moved Permanently", &to)).await;
     let fetcher = trusting(settings(&[&secure, &plain]));
-    assert_eq!(fetcher.get(&secure.url("/"), None).await, Err(Refused::Downgrade));
+    assert_eq!(fetcher.bytes(&secure.url("/"), None).await, Err(Refused::Downgrade));
     assert_eq!(plain.connections(), 0);
     let secure = secure_origin().await;
     let upgrading = Origin::always(Reply::redirect("301 Moved Permanently", &secure.url("/"))).await;
     let fetcher = trusting(settings(&[&secure, &upgrading]));
-    assert_eq!(fetcher.get(&upgrading.url("/"), None).await, Ok(body(b"picture")));
+    assert_eq!(fetcher.bytes(&upgrading.url("/"), None).await, Ok(body(b"picture")));
 }
 
 /// Rule (contract 5): 2 s to connect, TLS included.
@@ -100,7 +100,7 @@ async fn a_tls_handshake_that_hangs() {
         drop(stream);
     });
     let hasty = Settings { connect_timeout: SHORT, ports: vec![address.port()], ..settings(&[]) };
-    let found = trusting(hasty).get(&format!("https://{address}/"), None).await;
+    let found = trusting(hasty).bytes(&format!("https://{address}/"), None).await;
     assert_eq!(found, Err(Refused::ConnectTimedOut));
     accepting.abort();
 }
@@ -116,10 +116,10 @@ async fn tls_that_is_none_or_ends_early() {
         let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     });
     let fetcher = trusting(Settings { ports: vec![address.port()], ..settings(&[]) });
-    assert_eq!(fetcher.get(&format!("https://{address}/"), None).await, Err(Refused::Tls));
+    assert_eq!(fetcher.bytes(&format!("https://{address}/"), None).await, Err(Refused::Tls));
 
     let cutting = Origin::serve_tls(acceptor(), |_| Reply::head("200 OK", "").and(b"pict").then_cut()).await;
-    let found = trusting(settings(&[&cutting])).get(&cutting.url("/"), None).await;
+    let found = trusting(settings(&[&cutting])).bytes(&cutting.url("/"), None).await;
     assert_eq!(found, Err(Refused::Broken), "a cut is no end");
 }
 

@@ -112,6 +112,11 @@ impl ServerProcess {
         Request::get("/readyz").send(self.operator_address).await.status == 200
     }
 
+    /// The server's process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// `kill -9`: nothing is said, nothing is finished.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

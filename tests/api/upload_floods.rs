@@ -1,0 +1,277 @@
+//! Uploads that would take too much: of memory, of time, of the wire (contract 2.7 and 5).
+
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::support::program::Program;
+use crate::support::{Answer, PICTURE, Request, TestApp, TestTill};
+
+const PATIENCE: Duration = Duration::from_secs(50);
+const HEAD: &str = "--b\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.png\"\r\n\r\n";
+const TAIL: &str = "\r\n--b--\r\n";
+const MEGABYTE: usize = 1_000_000;
+
+/// The head of an upload by file, up to the lines that frame the body.
+fn head(app: &TestApp, token: &str, framing: &str) -> String {
+    format!(
+        "POST /openapi/mp/developer/file/img/uploadWithFile?app_id={}&access_token={token} HTTP/1.1\r\nhost: till\r\n\
+         content-type: multipart/form-data; boundary=b\r\n{framing}\r\n\r\n",
+        app.id
+    )
+}
+
+/// A picture of 10 MB: a good one, and bytes behind its end, which are allowed.
+fn large_upload(app: &TestApp) -> Vec<u8> {
+    let picture = [PICTURE, &vec![0; 10 * MEGABYTE - PICTURE.len()]].concat();
+    let length = HEAD.len() + picture.len() + TAIL.len();
+    let framing = format!("connection: close\r\ncontent-length: {length}");
+    [head(app, &app.token, &framing).as_bytes(), HEAD.as_bytes(), &picture, TAIL.as_bytes()].concat()
+}
+
+/// Sends bytes and reads the answer to its end.
+async fn send(address: SocketAddr, bytes: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let (mut reading, mut writing) = stream.split();
+    let mut received = Vec::new();
+    let exchange = async { tokio::join!(writing.write_all(bytes), reading.read_to_end(&mut received)) };
+    let (_, read) = timeout(PATIENCE, exchange).await.expect("an answer in time");
+    read.expect("the answer is readable to its end");
+    Answer::parse(&received)
+}
+
+/// The most memory that a process had so far, in bytes.
+fn peak_memory(pid: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells");
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+/// Rule (contract 2.6 and 2.7): 50 uploads of 10 MB at once, of two apps, are all accepted and take
+/// less than 400 MB; so are 50 by chunks, whose length nobody knows before.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_large_uploads_at_once_stay_within_their_memory() {
+    let till = TestTill::start().await;
+    let apps = [till.app("a1").await, till.app("a2").await];
+    let program = Program::on(&till.database_url).with("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0");
+    let server = program.serve(None).await;
+    let (address, before) = (server.address, peak_memory(server.pid()));
+    let uploads = apps.each_ref().map(|app| std::sync::Arc::new(large_upload(app)));
+    let mut clients = JoinSet::new();
+    for index in 0..50 {
+        let upload = uploads[index % 2].clone();
+        clients.spawn(async move { send(address, &upload).await });
+    }
+    for answer in clients.join_all().await {
+        assert_eq!(answer.code(), 1, "{}", answer.body);
+    }
+    let grown = peak_memory(server.pid()) - before;
+    println!("50 uploads of 10 MB at once: the server's memory grew by {} MB", grown / MEGABYTE);
+    assert!(grown < 400 * MEGABYTE, "{} MB", grown / MEGABYTE);
+}
+
+/// Sends a head and then up to a gigabyte of body; gives the answer, and how many bytes of the body
+/// went out before the server stopped taking them.
+async fn send_a_gigabyte(address: SocketAddr, head: &str, opening: &str, chunk: &[u8]) -> (Answer, usize) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let (mut reading, mut writing) = stream.split();
+    let sending = async {
+        let mut sent = 0;
+        writing.write_all(format!("{head}{opening}").as_bytes()).await.unwrap();
+        while sent < 1000 * MEGABYTE {
+            match writing.write(&chunk[sent % chunk.len()..]).await {
+                Ok(bytes) => sent += bytes,
+                Err(_) => break,
+            }
+        }
+        sent
+    };
+    let mut received = Vec::new();
+    let (sent, _) = timeout(PATIENCE, async { tokio::join!(sending, reading.read_to_end(&mut received)) })
+        .await
+        .expect("the connection ends in time");
+    (Answer::parse(&received), sent)
+}
+
+/// What the kernel may hold of a connection beside what the server read: both ends' buffers.
+fn kernel_buffers() -> usize {
+    ["tcp_rmem", "tcp_wmem"]
+        .map(|name| {
+            let text = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap();
+            text.split_whitespace().last().unwrap().parse::<usize>().unwrap()
+        })
+        .iter()
+        .sum()
+}
+
+/// Rule (contract 2.2 and 2.7): of an upload of a gigabyte at most 11 MB are read, whether its
+/// length is announced or not and whoever sends it, and the refusal reaches the client.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gigabyte_is_cut_and_its_sender_gets_the_refusal() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let at_most = 11 * MEGABYTE + kernel_buffers() + 64 * 1024;
+    let framed = [
+        ("content-length: 1000000000", String::new(), vec![b'x'; 65_536]),
+        ("transfer-encoding: chunked", format!("{:x}\r\n{HEAD}\r\n", HEAD.len()), {
+            [b"8000\r\n".to_vec(), vec![b'x'; 0x8000], b"\r\n".to_vec()].concat()
+        }),
+    ];
+    for (framing, opening, chunk) in &framed {
+        let head = head(&app, &app.token, framing);
+        let (answer, sent) = send_a_gigabyte(till.address, &head, opening, chunk).await;
+        println!("{framing}: {sent} bytes were taken");
+        assert!(sent <= at_most, "{framing}: {sent} of at most {at_most} bytes");
+        let is_chunked = framing.contains("chunked");
+        // The file itself is too long before the body is, where its beginning is read at all.
+        let expected = if is_chunked { (200, 10_000_200) } else { (413, 10_000_200) };
+        assert_eq!((answer.status, answer.code()), expected, "{framing}: {}", answer.body);
+        assert!(answer.message().contains("at most 10"), "{}", answer.body);
+    }
+    for (framing, opening, chunk) in &framed {
+        let head = head_of_a_stranger(&app, framing);
+        let (answer, sent) = send_a_gigabyte(till.address, &head, opening, chunk).await;
+        assert!(sent <= at_most, "{framing}: {sent} of at most {at_most} bytes");
+        assert_eq!((answer.status, answer.code()), (200, 100_200_102), "{}", answer.body);
+    }
+}
+
+fn head_of_a_stranger(app: &TestApp, framing: &str) -> String {
+    head(app, &"0".repeat(64), framing)
+}
+
+/// Rule: curl, as an ordinary client that reads while it sends, shows the refusal of a body that is
+/// far too long. Without curl on the machine there is nothing to show.
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_shows_the_refusal_of_a_huge_upload() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let url = |token: &str| {
+        let (address, id) = (till.address, &app.id);
+        format!(
+            "http://{address}/openapi/mp/developer/file/img/uploadWithFile?app_id={id}&access_token={token}"
+        )
+    };
+    for (token, expect, text) in [
+        (app.token.as_str(), "Expect: 100-continue", "body: expected at most 10747904 bytes"),
+        (app.token.as_str(), "Expect:", "body: expected at most 10747904 bytes"),
+        ("0", "Expect:", "access_token"),
+    ] {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--max-time", "30", "--header", expect, "--form", "file=@-;filename=a.png"]);
+        curl.arg(url(token)).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let Some(shown) = tokio::task::spawn_blocking(|| fed_with_zeros(curl)).await.unwrap() else {
+            println!("curl is not installed: nothing was tried");
+            return;
+        };
+        assert!(shown.contains(text), "{expect}: {shown}");
+    }
+}
+
+/// What a program prints that is given 64 MB to send; `None` when there is no such program.
+fn fed_with_zeros(mut program: Command) -> Option<String> {
+    let mut child = program.spawn().ok()?;
+    let mut stdin = child.stdin.take().unwrap();
+    let feeding = std::thread::spawn(move || {
+        let _ = std::io::Write::write_all(&mut stdin, &vec![0; 64 * MEGABYTE]);
+    });
+    let output = child.wait_with_output().unwrap();
+    feeding.join().unwrap();
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// Rule (contract 2.7): whoever announces much and sends little is dropped long before the body
+/// time, and what waits for the room it held is served; another app does not wait at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_senders_do_not_hold_up_quick_ones() {
+    let till = TestTill::start_with(|config| {
+        config.image.memory_bytes_max = 33_000_000;
+        config.image.memory_per_app_bytes_max = 11_000_000;
+    })
+    .await;
+    let (slow_app, quick_app) = (till.app("a1").await, till.app("a2").await);
+    let mut slow = TcpStream::connect(till.address).await.unwrap();
+    let begun = head(&slow_app, &slow_app.token, "content-length: 10000000");
+    slow.write_all(format!("{begun}{HEAD}").as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(100)).await;
+    let started = Instant::now();
+    let quick = large_upload(&quick_app);
+    assert_eq!(send(till.address, &quick).await.code(), 1);
+    assert!(started.elapsed() < Duration::from_secs(4), "another app waited: {:?}", started.elapsed());
+    let same_app = large_upload(&slow_app);
+    let waiting = send(till.address, &same_app);
+    let dripping = async {
+        let mut answer = Vec::new();
+        // A byte now and then is not enough.
+        while timeout(Duration::from_millis(500), slow.read_to_end(&mut answer)).await.is_err() {
+            let _ = slow.write_all(b"x").await;
+        }
+        Answer::parse(&answer)
+    };
+    let (waited, dropped) = tokio::join!(waiting, dripping);
+    assert_eq!(waited.code(), 1, "{}", waited.body);
+    assert_eq!((dropped.status, dropped.message().as_str()), (408, "body: expected within 30 s"));
+    assert!(started.elapsed() < Duration::from_secs(12), "{:?}", started.elapsed());
+}
+
+/// Rule (contract 2.7): a sender that is slow but steady, and would be done within the body time, is
+/// not dropped, whether it announces its length or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_and_steady_sender_is_served() {
+    let till = TestTill::start_with(|config| config.http.body_timeout = Duration::from_secs(7)).await;
+    let app = till.app("a1").await;
+    let body = [HEAD.as_bytes(), PICTURE, TAIL.as_bytes()].concat();
+    let tenth = body.len().div_ceil(10);
+    for framing in [format!("content-length: {}", body.len()), "transfer-encoding: chunked".to_owned()] {
+        let mut stream = TcpStream::connect(till.address).await.unwrap();
+        let head = head(&app, &app.token, &format!("connection: close\r\n{framing}"));
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let pause = if framing.contains("chunked") { 200 } else { 550 };
+        for part in body.chunks(tenth) {
+            sleep(Duration::from_millis(pause)).await;
+            let sent = if framing.contains("chunked") {
+                [format!("{:x}\r\n", part.len()).as_bytes(), part, b"\r\n"].concat()
+            } else {
+                part.to_vec()
+            };
+            stream.write_all(&sent).await.unwrap();
+        }
+        if framing.contains("chunked") {
+            stream.write_all(b"0\r\n\r\n").await.unwrap();
+        }
+        let mut answer = Vec::new();
+        timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
+        let answer = Answer::parse(&answer);
+        assert_eq!(answer.code(), 1, "{framing}: {}", answer.body);
+    }
+}
+
+/// Rule: a client that goes away in the middle gives its room back at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_that_go_away_give_their_room_back() {
+    let till = TestTill::start_with(|config| {
+        config.image.memory_bytes_max = 11_000_000;
+        config.image.memory_per_app_bytes_max = 11_000_000;
+    })
+    .await;
+    let app = till.app("a1").await;
+    for _ in 0..5 {
+        let mut client = TcpStream::connect(till.address).await.unwrap();
+        let begun = head(&app, &app.token, "content-length: 10000000");
+        client.write_all(format!("{begun}{HEAD}").as_bytes()).await.unwrap();
+        sleep(Duration::from_millis(20)).await;
+    }
+    let started = Instant::now();
+    let path = format!("/openapi/mp/developer/file/img/uploadWithFile?app_id=a1&access_token={}", app.token);
+    let part = "content-disposition: form-data; name=\"file\"";
+    let answer = till.send(Request::post(&path).multipart(&[(part, PICTURE)])).await;
+    assert_eq!(answer.code(), 1, "{}", answer.body);
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+}
