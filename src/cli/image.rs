@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use bytes::Bytes;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::output::{lines, rfc3339, table, yes_no};
 use super::{Context, Failure};
 use crate::domain::ids::ImgId;
-use crate::domain::image;
+use crate::domain::image::{self, HASH_SIDE, PerceptualHash};
 use crate::store::{Block, ContentHash, Store, StoredImage};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
-    /// Block a picture for every app: it is not accepted, not served, and no order may use it
+    /// Block a picture for every app: it, and whatever looks nearly the same, is not accepted, not
+    /// served, and no order may use it
     Block(BlockArguments),
     /// End the block of a picture
     Unblock {
@@ -57,11 +57,11 @@ pub(super) async fn run(context: &Context, store: &Store, command: ImageCommand)
 }
 
 async fn block(context: &Context, store: &Store, arguments: &BlockArguments) -> Result<(), Failure> {
-    let contents = picture(store, &arguments.picture).await?;
-    let outcome = store.block_picture(contents, &arguments.reason).await?;
+    let (contents, looks) = picture(store, &arguments.picture).await?;
+    let outcome = store.block_picture(contents, &looks, &arguments.reason).await?;
     let value = json!({
         "picture": contents.to_string(), "reason": arguments.reason, "was_blocked": outcome.was_blocked,
-        "images": outcome.images,
+        "images": outcome.images, "finds_near_copies": !looks.is_empty(),
     });
     context
         .output
@@ -71,7 +71,7 @@ async fn block(context: &Context, store: &Store, arguments: &BlockArguments) -> 
 async fn unblock(context: &Context, store: &Store, picture_name: &str) -> Result<(), Failure> {
     let under = match ImgId::parse(picture_name) {
         Ok(img_id) => store.block_of(&img_id).await?.map(|block| block.contents),
-        Err(_) => Some(picture(store, picture_name).await?),
+        Err(_) => Some(picture(store, picture_name).await?.0),
     };
     let not_blocked =
         || Failure::new(format!("{picture_name} is not blocked; `minitill image list` shows what is"));
@@ -166,16 +166,22 @@ fn unknown_image(img_id: &ImgId) -> Failure {
     Failure::new(format!("there is no image {img_id}; `minitill image list --all` shows the newest"))
 }
 
-/// The contents of the picture that an argument names.
-async fn picture(store: &Store, name: &str) -> Result<ContentHash, Failure> {
+/// The contents of the picture that an argument names, and what its near copies look like.
+async fn picture(store: &Store, name: &str) -> Result<(ContentHash, Vec<PerceptualHash>), Failure> {
     // Nobody gives a file 48 hexadecimal digits for a name; who does can write ./ before it.
-    if let Ok(img_id) = ImgId::parse(name) {
-        let image = store.image(&img_id).await?;
-        return image.map(|image| image.contents).ok_or_else(|| unknown_image(&img_id));
-    }
-    let bytes = Bytes::from(read(Path::new(name))?);
-    let picture = image::inspect(&bytes).map_err(|reason| Failure::new(format!("{name}: {reason}")))?;
-    Ok(ContentHash::of(&image::keep(&bytes, &picture).contents))
+    let bytes = match ImgId::parse(name) {
+        Ok(img_id) => {
+            let image = store.image(&img_id).await?.ok_or_else(|| unknown_image(&img_id))?;
+            store.contents(&image.contents, image.byte_length).await?
+        }
+        Err(_) => read(Path::new(name))?,
+    };
+    let found = image::inspect(&bytes).and_then(|picture| {
+        let looks = image::reduce(&bytes, &picture, HASH_SIDE)?;
+        let contents = ContentHash::of(&image::without_metadata(&bytes, &picture));
+        Ok((contents, image::hashes_of_near_copies(&looks)))
+    });
+    found.map_err(|reason| Failure::new(format!("{name}: {reason}")))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -5,17 +5,21 @@
 
 use std::ops::RangeInclusive;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 
+use super::wire::QueryFields;
 use crate::domain::ids::ImgId;
-use crate::domain::image::Format;
+use crate::domain::image::{self, Format, Thumbnail};
 use crate::error::{Code, Refusal};
-use crate::store::{ContentHash, StoreError};
+use crate::store::{ContentHash, StoreError, StoredImage};
 use crate::till::Till;
+
+/// Widths of the small copies, in pixels. A few, because each is made once and kept.
+const THUMBNAIL_WIDTHS: [u32; 3] = [120, 240, 480];
 
 /// The same answer for ever.
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -26,25 +30,50 @@ const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const CROSS_ORIGIN: HeaderValue = HeaderValue::from_static("cross-origin");
 static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
-/// `GET` and `HEAD /img/{imgId}`.
+/// `GET` and `HEAD /img/{imgId}`, with `w` for a small copy.
 ///
 /// # Errors
-/// 404 for an id that is unknown or blocked, 500 and 503.
-pub async fn image(State(till): State<Till>, request: Request) -> Result<Response, Refusal> {
+/// 404 for an id that is unknown or blocked, 400 for another width, 500 and 503.
+pub async fn image(
+    State(till): State<Till>,
+    QueryFields(query): QueryFields,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let width = query.text("w").map(thumbnail_width).transpose()?;
     let name = request.uri().path().rsplit('/').next().unwrap_or_default();
     let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
     let image = till.store.image(&img_id).await?.filter(|image| !image.is_blocked);
     let image = image.ok_or_else(no_such_image)?;
-    let asked = Asked::new(request.headers(), &img_id);
+    let asked = Asked::new(request.headers(), &img_id, width);
     if asked.has_it {
         return Ok(answer(StatusCode::NOT_MODIFIED, &asked, Body::empty()));
     }
-    let part = asked.part(image.byte_length);
-    let body = match part.range.clone() {
-        Some(range) => streamed(till, image.contents, range).await?,
-        None => Body::empty(),
-    };
-    Ok(partial(&asked, image.format, &part, body))
+    match width {
+        // A small copy is never larger than the picture.
+        Some(width) if width < image.side => {
+            let Thumbnail { format, bytes } = small_copy(&till, &image, width).await?;
+            let part = asked.part(bytes.len() as u64);
+            let body = part.range.as_ref().map_or_else(Body::empty, |range| slice(bytes, range).into());
+            Ok(partial(&asked, format, &part, body))
+        }
+        Some(_) | None => {
+            let part = asked.part(image.byte_length);
+            let body = match part.range.clone() {
+                Some(range) => streamed(till, image.contents, range).await?,
+                None => Body::empty(),
+            };
+            Ok(partial(&asked, image.format, &part, body))
+        }
+    }
+}
+
+fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
+    let width = text.parse().ok().filter(|width| THUMBNAIL_WIDTHS.contains(width));
+    width.ok_or_else(|| {
+        let widths = THUMBNAIL_WIDTHS.map(|width| width.to_string()).join(", ");
+        let shown = crate::domain::fields::shown(text);
+        Refusal::transport(StatusCode::BAD_REQUEST, format!("w: expected one of {widths}, got {shown}"))
+    })
 }
 
 /// An id that was never given out and a picture that is blocked are the same to a stranger.
@@ -65,8 +94,9 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(headers: &HeaderMap, img_id: &ImgId) -> Self {
-        let etag = format!("\"{img_id}\"");
+    fn new(headers: &HeaderMap, img_id: &ImgId, width: Option<u32>) -> Self {
+        let small = width.map(|width| format!("-{width}")).unwrap_or_default();
+        let etag = format!("\"{img_id}{small}\"");
         let known = headers.get_all(header::IF_NONE_MATCH).iter();
         let known = known.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
         // Weak comparison, as RFC 9110 has it for this header.
@@ -154,4 +184,31 @@ async fn streamed(till: Till, contents: ContentHash, range: RangeInclusive<u64>)
         }
     });
     Ok(Body::from_stream(stream::once(async move { Ok::<_, StoreError>(first) }).chain(rest)))
+}
+
+fn slice(bytes: Vec<u8>, range: &RangeInclusive<u64>) -> Bytes {
+    let bytes = Bytes::from(bytes);
+    let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.slice(at(*range.start())..at(*range.end() + 1))
+}
+
+/// The small copy of a picture, made now if nobody has asked for it before.
+async fn small_copy(till: &Till, image: &StoredImage, width: u32) -> Result<Thumbnail, Refusal> {
+    if let Some(known) = till.store.thumbnail(&image.contents, width).await? {
+        return Ok(known);
+    }
+    // The permit bounds the memory too: the picture is read only when its turn has come.
+    let permit = till.decodes.acquire().await;
+    let permit = permit.map_err(|_| Refusal::internal("the places for pictures are closed"))?;
+    let bytes = till.store.contents(&image.contents, image.byte_length).await?;
+    let making = tokio::task::spawn_blocking(move || {
+        let picture = image::inspect(&bytes)?;
+        let reduced = image::reduce(&bytes, &picture, width)?;
+        Ok::<_, image::Unacceptable>(image::thumbnail(&reduced, width))
+    });
+    let made = making.await.map_err(|fault| Refusal::internal(format!("making a thumbnail: {fault}")))?;
+    drop(permit);
+    let thumbnail = made.map_err(|reason| Refusal::internal(format!("making a thumbnail: {reason}")))?;
+    till.store.keep_thumbnail(&image.contents, width, &thumbnail).await?;
+    Ok(thumbnail)
 }

@@ -286,7 +286,7 @@ async fn judge_and_keep(till: &Till, app_id: &AppId, bytes: Bytes) -> Result<Img
     let permit = till.decodes.acquire().await;
     let permit = permit.map_err(|_| Refusal::internal("the places for pictures are closed"))?;
     let judging = tokio::task::spawn_blocking(move || {
-        image::inspect(&bytes).map(|picture| image::keep(&bytes, &picture))
+        image::inspect(&bytes).and_then(|picture| image::keep(&bytes, &picture))
     });
     let kept = judging
         .await

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use super::{Store, StoreError};
 use crate::domain::ids::{AppId, ImgId};
-use crate::domain::image::{Format, Kept};
+use crate::domain::image::{Format, Kept, PerceptualHash};
 use crate::secrets::random_img_id;
 
 mod block;
@@ -22,7 +22,7 @@ pub use contents::ContentHash;
 pub enum KeepOutcome {
     /// It is there now, or was already.
     Kept(ImgId),
-    /// The operator has blocked it.
+    /// The operator has blocked it, or one that looks nearly the same.
     Blocked,
 }
 
@@ -147,20 +147,21 @@ impl NewImage {
             return Ok(if known.is_blocked { KeepOutcome::Blocked } else { KeepOutcome::Kept(img_id) });
         }
         let contents = ContentHash::of(&self.kept.contents);
-        if block::is_blocked(connection, &contents).await? {
+        if block::is_blocked(connection, &contents, self.kept.perceptual_hash).await? {
             return Ok(KeepOutcome::Blocked);
         }
         contents::write(connection, &contents, &self.kept.contents).await?;
         let inserted = sqlx::query!(
-            "INSERT INTO images (app_id, img_id, sha256, format, side, byte_length, content_sha256)
-             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
+            "INSERT INTO images (app_id, img_id, sha256, format, side, byte_length, content_sha256, perceptual_hash)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
             self.app_id.as_str(),
             self.img_id.as_str(),
             self.kept.sha256.as_slice(),
             self.kept.format.as_str(),
             i32::try_from(self.kept.side).unwrap_or(i32::MAX),
             i32::try_from(self.kept.contents.len()).unwrap_or(i32::MAX),
-            contents.as_bytes()
+            contents.as_bytes(),
+            self.kept.perceptual_hash.map(PerceptualHash::to_i64)
         )
         .execute(connection)
         .await?;

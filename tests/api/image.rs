@@ -2,28 +2,22 @@
 
 use std::time::Duration;
 
+use minitill::domain::image;
 use minitill::store::ContentHash;
 use serde_json::json;
 
 use crate::support::program::Program;
 use crate::support::{Answer, PAGE, PICTURE, Request, TestApp, TestTill};
 
-/// More than one part of what is kept, so that a piece begins and ends inside of parts.
-const LARGE_SIDE: u32 = 420;
-
-/// A PNG of pixels that do not compress.
-fn large_picture() -> Vec<u8> {
-    let mut noise = 1_u32;
+/// A PNG of so many pixels across and down, each made of its place.
+fn png(side: u32, mut pixel: impl FnMut(u32, u32) -> [u8; 3]) -> Vec<u8> {
     let mut rows = Vec::new();
-    for _ in 0..LARGE_SIDE {
+    for y in 0..side {
         // Each row begins with the byte of its filter.
         rows.extend_from_slice(&[0]);
-        rows.extend((0..LARGE_SIDE * 3).map(|_| {
-            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            noise.to_be_bytes()[0]
-        }));
+        rows.extend((0..side).flat_map(|x| pixel(x, y)));
     }
-    let mut header = [LARGE_SIDE.to_be_bytes(), LARGE_SIDE.to_be_bytes()].concat();
+    let mut header = [side.to_be_bytes(), side.to_be_bytes()].concat();
     header.extend_from_slice(&[8, 2, 0, 0, 0]);
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     for (kind, data) in
@@ -35,6 +29,30 @@ fn large_picture() -> Vec<u8> {
         png.extend_from_slice(&crc32fast::hash(&chunk).to_be_bytes());
     }
     png
+}
+
+/// Pixels that do not compress: three parts of what is kept, so that a piece begins and ends inside
+/// of parts.
+fn large_picture() -> Vec<u8> {
+    let mut noise = 1_u32;
+    let mut next = || {
+        noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        noise.to_be_bytes()[0]
+    };
+    png(420, |_, _| [next(), next(), next()])
+}
+
+/// Something to recognise: light and dark areas of different sizes.
+fn scene() -> Vec<u8> {
+    let areas =
+        [(0, 0, 90, 140, 40), (60, 20, 200, 60, 220), (120, 90, 150, 230, 90), (20, 170, 240, 210, 180)];
+    png(256, |x, y| {
+        let inside = |&&(left, top, right, bottom, _): &&(u32, u32, u32, u32, u8)| {
+            (left..right).contains(&x) && (top..bottom).contains(&y)
+        };
+        let area = areas.iter().rev().find(inside);
+        area.map_or([130, 120, 110], |&(_, _, _, _, light)| [light, light / 2, 255 - light])
+    })
 }
 
 fn upload(app: &TestApp, bytes: &[u8]) -> Request {
@@ -192,7 +210,10 @@ async fn a_blocked_picture_is_not_served_not_accepted_and_no_order_may_use_it() 
     let hash = blocked["picture"].as_str().unwrap().to_owned();
     assert_eq!(
         blocked,
-        json!({ "picture": hash, "reason": "sold as another's", "was_blocked": false, "images": 1 })
+        json!({
+            "picture": hash, "reason": "sold as another's", "was_blocked": false, "images": 1,
+            "finds_near_copies": true,
+        })
     );
     let refused = "file: the picture is blocked by risk control";
     till.send(upload(&app, PICTURE)).await.assert_refused(10_000_303, refused);
@@ -225,6 +246,84 @@ async fn a_blocked_picture_is_not_served_not_accepted_and_no_order_may_use_it() 
     assert_eq!(till.send(report("order_0002", "payment_02")).await.code(), 1);
     let complaint = format!("minitill: {id} is not blocked; `minitill image list` shows what is\n");
     assert_eq!(program.complaint(&["image", "unblock", &id]), complaint);
+}
+
+/// Scaled down and compressed anew.
+fn near_copy(picture: &[u8]) -> Vec<u8> {
+    let known = image::inspect(picture).unwrap();
+    image::thumbnail(&image::reduce(picture, &known, 96).unwrap(), 96).bytes
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_finds_near_copies_that_are_there_and_those_that_come() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let program = Program::on(&till.database_url);
+    let scene = scene();
+    let copy = near_copy(&scene);
+    let (id, copied) = (uploaded(&till, &app, &scene).await, uploaded(&till, &app, &copy).await);
+    let another = uploaded(&till, &app, include_bytes!("../pictures/baseline.jpg")).await;
+    let blocked = program.json(&["image", "block", &id, "--reason", "r"]);
+    assert_eq!((&blocked["images"], &blocked["finds_near_copies"]), (&json!(2), &json!(true)));
+    assert_not_there(&till.send(Request::get(&format!("/img/{copied}"))).await);
+    let other = till.app("a2").await;
+    let refused = "file: the picture is blocked by risk control";
+    till.send(upload(&other, &copy)).await.assert_refused(10_000_303, refused);
+    assert_eq!(till.send(Request::get(&format!("/img/{another}"))).await.status, 200);
+    // Under two blocks an image is free when both have ended.
+    let copy_file = std::env::temp_dir().join(format!("minitill-{}-copy.jpg", std::process::id()));
+    std::fs::write(&copy_file, &copy).unwrap();
+    let copy_file = copy_file.to_str().unwrap();
+    program.json(&["image", "block", copy_file, "--reason", "r2"]);
+    program.json(&["image", "unblock", &id]);
+    assert_eq!(program.json(&["image", "show", &id])["blocked_by"]["reason"], "r2");
+    program.json(&["image", "unblock", copy_file]);
+    for id in [id, copied] {
+        assert_eq!(till.send(Request::get(&format!("/img/{id}"))).await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_copy_is_made_once_and_never_larger_than_the_picture() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let id = uploaded(&till, &app, &large_picture()).await;
+    for width in [120, 240, 120] {
+        let answer = till.send(Request::get(&format!("/img/{id}?w={width}"))).await;
+        let small = image::inspect(&answer.bytes).unwrap();
+        assert_eq!((answer.status, small.side), (200, width));
+        assert_eq!(answer.header("content-type"), Some(small.format.media_type()));
+        assert_eq!(answer.header("etag"), Some(format!("\"{id}-{width}\"").as_str()));
+    }
+    assert_eq!(till.number("SELECT count(*) FROM thumbnails").await, 2);
+    let kept = till.number("SELECT octet_length(bytes)::bigint FROM thumbnails WHERE width = 120").await;
+    let part = till.send(Request::get(&format!("/img/{id}?w=120")).header("range", "bytes=-5")).await;
+    let range = format!("bytes {}-{}/{kept}", kept - 5, kept - 1);
+    assert_eq!((part.status, part.bytes.len(), part.header("content-range")), (206, 5, Some(range.as_str())));
+    let whole = till.send(Request::get(&format!("/img/{id}?w=480"))).await;
+    assert_eq!((whole.status, whole.bytes), (200, large_picture()));
+    for (width, shown) in [("121", "\"121\""), ("-120", "\"-120\"")] {
+        let answer = till.send(Request::get(&format!("/img/{id}?w={width}"))).await;
+        let text = format!("w: expected one of 120, 240, 480, got {shown}");
+        assert_eq!((answer.status, answer.message()), (400, text));
+    }
+}
+
+/// Rule: where a picture was taken is nobody's business; what it looks like stays to the byte.
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_is_not_kept() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let jpeg = include_bytes!("../pictures/baseline.jpg");
+    let exif = [b"Exif\0\0II*\0\x08\0\0\0\0\0\0\0\0\0".as_slice(), b"51.4779 N"].concat();
+    let length = u16::try_from(exif.len() + 2).unwrap().to_be_bytes();
+    let tagged = [&jpeg[..2], &[0xff, 0xe1], &length, &exif, &jpeg[2..]].concat();
+    let (id, plain) = (uploaded(&till, &app, &tagged).await, uploaded(&till, &app, jpeg).await);
+    assert_ne!(id, plain, "two uploads of different bytes");
+    let served = till.send(Request::get(&format!("/img/{id}"))).await.bytes;
+    assert!(!served.windows(7).any(|window| window == b"51.4779"));
+    assert_eq!(served, till.send(Request::get(&format!("/img/{plain}"))).await.bytes);
+    assert_eq!(uploaded(&till, &app, &tagged).await, id);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -295,7 +394,7 @@ async fn no_upload_slips_past_a_block_that_is_made_at_the_same_time() {
                    WHERE d.datname = current_database() AND NOT l.granted";
     until(async || till.number(waiting).await == 1).await;
     let (store, contents) = (till.store.clone(), ContentHash::of(PICTURE));
-    let blocking = tokio::spawn(async move { store.block_picture(contents, "r").await });
+    let blocking = tokio::spawn(async move { store.block_picture(contents, &[], "r").await });
     until(async || blocking.is_finished() || till.number(waiting).await == 2).await;
     holding.rollback().await.unwrap();
     assert_eq!(uploading.await.unwrap().code(), 1);

@@ -1,18 +1,34 @@
-//! Judging a picture that a developer uploads (contract 5, "What is accepted").
+//! What is done with a picture that a developer uploads (contract 5).
 //!
-//! Nothing here makes pixels. A picture is acceptable when every byte that a decoder would need
-//! is there and makes sense, so both formats are walked through to their end with a few
+//! [`inspect`] judges it without making pixels. It is acceptable when every byte that a decoder
+//! would need is there and makes sense, so both formats are walked through to their end with a few
 //! kilobytes of memory (a progressive JPEG: 8 bytes for each 8x8 block).
+//!
+//! Of an accepted picture, [`without_metadata`] is what is kept and served, and [`reduce`] makes a
+//! small one with memory that depends on the small one's size: the source of [`thumbnail`] and of
+//! the [`PerceptualHash`] by which copies of a blocked picture are known. docs/images.md has
+//! figures.
 
+mod boxes;
+mod exif;
 mod jpeg;
+mod kept;
+mod perceptual_hash;
 mod png;
+mod reduced;
+mod strip;
 #[cfg(test)]
 mod tests;
+mod thumbnail;
+
+pub use self::kept::{Kept, keep};
+pub use self::perceptual_hash::{HASH_SIDE, NEAR_COPY_DISTANCE_MAX, PerceptualHash, hashes_of_near_copies};
+pub use self::reduced::{Reduced, reduce};
+pub use self::strip::without_metadata;
+pub use self::thumbnail::{Thumbnail, thumbnail};
 
 use std::fmt::Write as _;
 
-use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 /// The longest file that is accepted, in bytes, both ends of the picture and whatever follows it
@@ -174,27 +190,6 @@ pub fn inspect(bytes: &[u8]) -> Result<Picture, Unacceptable> {
     } else {
         Err(Unacceptable::UnknownFormat { first_bytes: hexadecimal(bytes) })
     }
-}
-
-/// What is kept of a picture that [`inspect`] has judged good.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// By its first bytes.
-    pub format: Format,
-    /// Width and height in pixels.
-    pub side: u32,
-    /// SHA-256 of the picture as it came, from its first byte to its last: what makes two uploads
-    /// the same.
-    pub sha256: [u8; 32],
-    /// The bytes that are kept and served.
-    pub contents: Bytes,
-}
-
-/// What is kept of the picture that `bytes` begin with.
-#[must_use]
-pub fn keep(bytes: &Bytes, picture: &Picture) -> Kept {
-    let contents = bytes.slice(..picture.length.min(bytes.len()));
-    Kept { format: picture.format, side: picture.side, sha256: Sha256::digest(&contents).into(), contents }
 }
 
 /// The rules on width and height, which both formats state in their headers. Gives the side.

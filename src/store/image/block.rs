@@ -1,4 +1,5 @@
-//! The operator's block list (contract 5): pictures that no app may use.
+//! The operator's block list (contract 5): pictures that no app may use, and those that look
+//! nearly the same.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use sqlx::PgConnection;
 use super::contents::ContentHash;
 use super::{Store, StoreError};
 use crate::domain::ids::ImgId;
+use crate::domain::image::{NEAR_COPY_DISTANCE_MAX, PerceptualHash};
 
 /// A blocked picture.
 #[derive(Debug, Clone)]
@@ -36,14 +38,21 @@ pub(super) async fn hold_off(connection: &mut PgConnection) -> Result<(), StoreE
     Ok(())
 }
 
-/// Whether a picture is blocked.
+/// Whether a picture falls under a block.
 pub(super) async fn is_blocked(
     connection: &mut PgConnection,
     contents: &ContentHash,
+    looks: Option<PerceptualHash>,
 ) -> Result<bool, StoreError> {
     let is_blocked = sqlx::query_scalar!(
-        "SELECT EXISTS (SELECT 1 FROM picture_blocks WHERE content_sha256 = $1) AS \"is_blocked!\"",
-        contents.as_bytes()
+        "SELECT EXISTS (
+             SELECT 1 FROM picture_blocks b
+             WHERE b.content_sha256 = $1 OR EXISTS (
+                 SELECT 1 FROM unnest(b.perceptual_hashes) AS h (bits)
+                 WHERE bit_count((h.bits # $2)::bit(64)) <= $3)) AS \"is_blocked!\"",
+        contents.as_bytes(),
+        looks.map(PerceptualHash::to_i64),
+        i64::from(NEAR_COPY_DISTANCE_MAX)
     )
     .fetch_one(connection)
     .await?;
@@ -51,43 +60,60 @@ pub(super) async fn is_blocked(
 }
 
 impl Store {
-    /// Blocks a picture. From now on it is not served, not accepted, and no order may use it.
+    /// Blocks a picture: these contents, and whatever looks nearly like one of `looks`. From now on
+    /// they are not served, not accepted, and no order may use them.
     ///
     /// # Errors
     /// The database is away.
     pub async fn block_picture(
         &self,
         contents: ContentHash,
+        looks: &[PerceptualHash],
         reason: &str,
     ) -> Result<BlockOutcome, StoreError> {
+        let looks: Arc<[i64]> = looks.iter().map(|looks| looks.to_i64()).collect();
         let reason: Arc<str> = reason.into();
         self.transaction(move |connection| {
-            let reason = Arc::clone(&reason);
+            let (looks, reason) = (Arc::clone(&looks), Arc::clone(&reason));
             Box::pin(async move {
                 // Uploads under way are waited for, later ones see the block.
                 sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
                 let was_blocked = sqlx::query_scalar!(
-                    "INSERT INTO picture_blocks (content_sha256, reason) VALUES ($1, $2)
-                     ON CONFLICT (content_sha256) DO UPDATE SET reason = EXCLUDED.reason
+                    "INSERT INTO picture_blocks (content_sha256, perceptual_hashes, reason) VALUES ($1, $2, $3)
+                     ON CONFLICT (content_sha256) DO UPDATE
+                     SET perceptual_hashes = EXCLUDED.perceptual_hashes, reason = EXCLUDED.reason
                      RETURNING xmax <> 0 AS \"was_blocked!\"",
                     contents.as_bytes(),
+                    &looks[..],
                     &*reason
                 )
                 .fetch_one(&mut *connection)
                 .await?;
-                let images = sqlx::query!(
-                    "UPDATE images SET blocked_by = $1 WHERE content_sha256 = $1",
+                sqlx::query!(
+                    "UPDATE images SET blocked_by = $1
+                     WHERE blocked_by IS NULL AND (content_sha256 = $1 OR EXISTS (
+                         SELECT 1 FROM unnest($2::bigint[]) AS h (bits)
+                         WHERE bit_count((h.bits # perceptual_hash)::bit(64)) <= $3))",
+                    contents.as_bytes(),
+                    &looks[..],
+                    i64::from(NEAR_COPY_DISTANCE_MAX)
+                )
+                .execute(&mut *connection)
+                .await?;
+                let images = sqlx::query_scalar!(
+                    "SELECT count(*) AS \"images!\" FROM images WHERE blocked_by = $1",
                     contents.as_bytes()
                 )
-                .execute(connection)
+                .fetch_one(connection)
                 .await?;
-                Ok(BlockOutcome { was_blocked, images: images.rows_affected() })
+                Ok(BlockOutcome { was_blocked, images: u64::try_from(images).unwrap_or_default() })
             })
         })
         .await
     }
 
-    /// Ends the block of a picture; gives whether there was one.
+    /// Ends the block of a picture; gives whether there was one. Images that another block matches
+    /// stay blocked.
     ///
     /// # Errors
     /// The database is away.
@@ -99,9 +125,17 @@ impl Store {
                     sqlx::query!("DELETE FROM picture_blocks WHERE content_sha256 = $1", contents.as_bytes())
                         .execute(&mut *connection)
                         .await?;
+                // Another block may match them.
                 sqlx::query!(
-                    "UPDATE images SET blocked_by = NULL WHERE blocked_by = $1",
-                    contents.as_bytes()
+                    "UPDATE images i SET blocked_by = (
+                         SELECT b.content_sha256 FROM picture_blocks b
+                         WHERE b.content_sha256 = i.content_sha256 OR EXISTS (
+                             SELECT 1 FROM unnest(b.perceptual_hashes) AS h (bits)
+                             WHERE bit_count((h.bits # i.perceptual_hash)::bit(64)) <= $2)
+                         ORDER BY b.blocked_at, b.content_sha256 LIMIT 1)
+                     WHERE i.blocked_by = $1",
+                    contents.as_bytes(),
+                    i64::from(NEAR_COPY_DISTANCE_MAX)
                 )
                 .execute(connection)
                 .await?;

@@ -1,4 +1,4 @@
-//! The contents of pictures, by their hash, in parts.
+//! The contents of pictures, by their hash: whole ones in parts, and small copies of them.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 
 use super::{Store, StoreError};
+use crate::domain::image::{Format, Thumbnail};
 
 /// Bytes of a part. Rows stay small, and a reader holds one part at a time.
 const PART_BYTES: usize = 262_144;
@@ -95,5 +96,64 @@ impl Store {
         let to = usize::try_from(range.end).map_err(|_| lost())?.saturating_sub(part * PART_BYTES);
         let to = to.min(bytes.len());
         if from < to { Ok(bytes.slice(from..to)) } else { Err(lost()) }
+    }
+
+    /// All of some contents.
+    ///
+    /// # Errors
+    /// The database is away, or the contents are not there.
+    pub async fn contents(&self, contents: &ContentHash, byte_length: u64) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = Vec::with_capacity(usize::try_from(byte_length).unwrap_or_default());
+        let mut position = 0;
+        while position < byte_length {
+            let piece = self.contents_piece(contents, position..byte_length).await?;
+            position += piece.len() as u64;
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    }
+
+    /// The small copy of this width, if it was made before.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn thumbnail(
+        &self,
+        contents: &ContentHash,
+        width: u32,
+    ) -> Result<Option<Thumbnail>, StoreError> {
+        let row = sqlx::query!(
+            "SELECT format, bytes FROM thumbnails WHERE content_sha256 = $1 AND width = $2",
+            contents.as_bytes(),
+            i32::try_from(width).unwrap_or(i32::MAX)
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let format = Format::parse(&row.format).ok_or_else(|| StoreError::damaged("thumbnails.format"))?;
+        Ok(Some(Thumbnail { format, bytes: row.bytes }))
+    }
+
+    /// Keeps a small copy.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn keep_thumbnail(
+        &self,
+        contents: &ContentHash,
+        width: u32,
+        thumbnail: &Thumbnail,
+    ) -> Result<(), StoreError> {
+        sqlx::query!(
+            "INSERT INTO thumbnails (content_sha256, width, format, bytes) VALUES ($1, $2, $3, $4)
+             ON CONFLICT DO NOTHING",
+            contents.as_bytes(),
+            i32::try_from(width).unwrap_or(i32::MAX),
+            thumbnail.format.as_str(),
+            thumbnail.bytes
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
     }
 }

@@ -116,7 +116,7 @@ impl Answer {
     }
 
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {:?}", self.body))
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {:.1000?}", self.body))
     }
 
     /// `code` or `result`.

@@ -207,7 +207,7 @@ impl TestTill {
     /// A picture of the app.
     pub(crate) async fn image(&self, app: &TestApp) -> ImgId {
         let picture = image::inspect(PICTURE).unwrap();
-        let kept = image::keep(&PICTURE.into(), &picture);
+        let kept = image::keep(PICTURE, &picture).unwrap();
         match self.store.keep_image(&app.id, kept).await.unwrap() {
             KeepOutcome::Kept(img_id) => img_id,
             KeepOutcome::Blocked => panic!("the picture is blocked"),

@@ -1,11 +1,57 @@
-//! Reads the data of a scan to its end without making pixels of it (T.81, F.2.2 and G.2).
+//! Reads the data of a scan to its end (T.81, F.2.2 and G.2).
 
 use super::bits::{BitReader, Fault};
-use super::frame::COEFFICIENTS;
+use super::frame::Frame;
 use super::huffman::HuffmanTable;
+use super::scan::{Scan, Tables};
 
+/// Coefficients in a block, the mean among them.
+const COEFFICIENTS: u32 = 64;
 /// A run of 15 zeros and a size of 0 stand for sixteen zeros.
 const SIXTEEN_ZEROS: u8 = 15;
+
+/// Takes the coefficients of a picture as they are read.
+///
+/// A verdict has no use for them ([`Nothing`]) and then pays nothing for them; there is one reader
+/// all the same, so that what is accepted and what is shown cannot differ.
+pub(super) trait Sink {
+    /// Whether the details (AC) of a progressive picture have to be read at all.
+    fn wants_details(&self) -> bool;
+    /// What follows, up to the next call, is the data of this scan.
+    fn begin_scan(&mut self, scan: &Scan, frame: &Frame, tables: &Tables);
+    /// The scan goes on behind a restart marker.
+    fn restart(&mut self);
+    /// What follows is block number `block` of the part `part` of the scan in its unit `unit`.
+    fn begin_block(&mut self, part: usize, unit: usize, block: u32);
+    /// The mean (DC), as the difference to the block before it.
+    fn mean(&mut self, difference: i32);
+    /// One more bit of the mean.
+    fn mean_bit(&mut self, bit: u32);
+    /// A detail (AC), 1 to 63 in the order of the file, in units of the lowest bit of the scan.
+    fn detail(&mut self, index: u32, value: i32);
+    /// Reads one bit for each detail that is set in `details`, the lowest first: whether its
+    /// absolute value has the lowest bit of the scan.
+    fn correct(&mut self, reader: &mut BitReader<'_>, details: u64) -> Result<(), Fault>;
+}
+
+/// Takes coefficients and keeps none.
+pub(super) struct Nothing;
+
+impl Sink for Nothing {
+    /// They are judged too.
+    fn wants_details(&self) -> bool {
+        true
+    }
+    fn begin_scan(&mut self, _: &Scan, _: &Frame, _: &Tables) {}
+    fn restart(&mut self) {}
+    fn begin_block(&mut self, _: usize, _: usize, _: u32) {}
+    fn mean(&mut self, _: i32) {}
+    fn mean_bit(&mut self, _: u32) {}
+    fn detail(&mut self, _: u32, _: i32) {}
+    fn correct(&mut self, reader: &mut BitReader<'_>, details: u64) -> Result<(), Fault> {
+        reader.skip(details.count_ones())
+    }
+}
 
 /// How the units of a scan are coded. The number beside a table is how many blocks of a unit it is
 /// for.
@@ -15,10 +61,7 @@ pub(super) enum Coding<'a> {
     /// The high bits of the means.
     DcFirst(Vec<(u32, &'a HuffmanTable)>),
     /// One more bit of the means.
-    DcRefine {
-        /// Blocks in a unit.
-        blocks: u32,
-    },
+    DcRefine(Vec<u32>),
     /// The high bits of a band of one component, and the record of its blocks.
     AcFirst(Band<'a>, &'a mut [u64]),
     /// One more bit of a band of one component, and the record of its blocks.
@@ -27,43 +70,75 @@ pub(super) enum Coding<'a> {
 
 impl Coding<'_> {
     /// Reads the unit with this number, counted row by row.
-    pub(super) fn read_unit(&mut self, reader: &mut BitReader<'_>, unit: usize) -> Result<(), Fault> {
+    pub(super) fn read_unit<S: Sink>(
+        &mut self,
+        reader: &mut BitReader<'_>,
+        unit: usize,
+        sink: &mut S,
+    ) -> Result<(), Fault> {
         match self {
             Self::Sequential(parts) => {
-                for &(blocks, dc, ac) in &*parts {
-                    for _ in 0..blocks {
-                        read_whole_block(reader, dc, ac)?;
+                for (part, &(blocks, dc, ac)) in parts.iter().enumerate() {
+                    for block in 0..blocks {
+                        sink.begin_block(part, unit, block);
+                        read_mean(reader, dc, sink)?;
+                        read_details(reader, ac, sink)?;
                     }
                 }
                 Ok(())
             }
             Self::DcFirst(parts) => {
-                for &(blocks, dc) in &*parts {
-                    for _ in 0..blocks {
-                        let size = reader.symbol(dc)?;
-                        reader.skip(size.into())?;
+                for (part, &(blocks, dc)) in parts.iter().enumerate() {
+                    for block in 0..blocks {
+                        sink.begin_block(part, unit, block);
+                        read_mean(reader, dc, sink)?;
                     }
                 }
                 Ok(())
             }
-            Self::DcRefine { blocks } => reader.skip(*blocks),
-            Self::AcFirst(band, nonzero) => band.read_first(reader, &mut nonzero[unit]),
-            Self::AcRefine(band, nonzero) => band.read_refinement(reader, &mut nonzero[unit]),
+            Self::DcRefine(parts) => {
+                for (part, &blocks) in parts.iter().enumerate() {
+                    for block in 0..blocks {
+                        sink.begin_block(part, unit, block);
+                        sink.mean_bit(reader.number(1)?);
+                    }
+                }
+                Ok(())
+            }
+            Self::AcFirst(band, nonzero) => {
+                sink.begin_block(0, unit, 0);
+                band.read_first(reader, &mut nonzero[unit], sink)
+            }
+            Self::AcRefine(band, nonzero) => {
+                sink.begin_block(0, unit, 0);
+                band.read_refinement(reader, &mut nonzero[unit], sink)
+            }
         }
     }
 
     /// At a restart marker everything that reaches from one unit to the next begins anew.
     pub(super) const fn restart(&mut self) {
         match self {
-            Self::Sequential(_) | Self::DcFirst(_) | Self::DcRefine { .. } => {}
+            Self::Sequential(_) | Self::DcFirst(_) | Self::DcRefine(_) => {}
             Self::AcFirst(band, _) | Self::AcRefine(band, _) => band.empty_blocks = 0,
         }
     }
 }
 
-fn read_whole_block(reader: &mut BitReader<'_>, dc: &HuffmanTable, ac: &HuffmanTable) -> Result<(), Fault> {
+fn read_mean<S: Sink>(reader: &mut BitReader<'_>, dc: &HuffmanTable, sink: &mut S) -> Result<(), Fault> {
     let size = reader.symbol(dc)?;
-    reader.skip(size.into())?;
+    sink.mean(read_value(reader, size)?);
+    Ok(())
+}
+
+/// A number of `size` bits, at most 15 (T.81, F.2.2.1): half of them are below zero.
+fn read_value(reader: &mut BitReader<'_>, size: u8) -> Result<i32, Fault> {
+    let bits = reader.number(size.into())?.cast_signed();
+    let below_zero = size > 0 && bits >> (size - 1) == 0;
+    Ok(if below_zero { bits - (1 << size) + 1 } else { bits })
+}
+
+fn read_details<S: Sink>(reader: &mut BitReader<'_>, ac: &HuffmanTable, sink: &mut S) -> Result<(), Fault> {
     let mut index = 1;
     while index < COEFFICIENTS {
         let (zeros, size) = split(reader.symbol(ac)?);
@@ -75,11 +150,11 @@ fn read_whole_block(reader: &mut BitReader<'_>, dc: &HuffmanTable, ac: &HuffmanT
             index += 16;
             continue;
         }
-        index += usize::from(zeros);
+        index += u32::from(zeros);
         if index >= COEFFICIENTS {
             return Err(Fault::CoefficientOverflow);
         }
-        reader.skip(size.into())?;
+        sink.detail(index, read_value(reader, size)?);
         index += 1;
     }
     Ok(())
@@ -105,7 +180,12 @@ impl<'a> Band<'a> {
         Self { first: first.into(), last: last.into(), table, empty_blocks: 0 }
     }
 
-    fn read_first(&mut self, reader: &mut BitReader<'_>, nonzero: &mut u64) -> Result<(), Fault> {
+    fn read_first<S: Sink>(
+        &mut self,
+        reader: &mut BitReader<'_>,
+        nonzero: &mut u64,
+        sink: &mut S,
+    ) -> Result<(), Fault> {
         if self.empty_blocks > 0 {
             self.empty_blocks -= 1;
             return Ok(());
@@ -125,7 +205,7 @@ impl<'a> Band<'a> {
             if index > self.last {
                 return Err(Fault::CoefficientOverflow);
             }
-            reader.skip(size.into())?;
+            sink.detail(index, read_value(reader, size)?);
             *nonzero |= 1 << index;
             index += 1;
         }
@@ -138,7 +218,12 @@ impl<'a> Band<'a> {
     }
 
     /// Between the new coefficients, each old one that is not zero has a correction bit.
-    fn read_refinement(&mut self, reader: &mut BitReader<'_>, nonzero: &mut u64) -> Result<(), Fault> {
+    fn read_refinement<S: Sink>(
+        &mut self,
+        reader: &mut BitReader<'_>,
+        nonzero: &mut u64,
+        sink: &mut S,
+    ) -> Result<(), Fault> {
         let mut index = self.first;
         while self.empty_blocks == 0 && index <= self.last {
             let (zeros, size) = split(reader.symbol(self.table)?);
@@ -150,21 +235,22 @@ impl<'a> Band<'a> {
                 return Err(Fault::RefinementSize);
             }
             // The sign of the new coefficient.
-            reader.skip(size.into())?;
+            let value = read_value(reader, size)?;
             let place = self.zero_after(index, zeros, *nonzero);
             if size == 1 && place.is_none() {
                 return Err(Fault::CoefficientOverflow);
             }
             let end = place.unwrap_or(self.last);
-            reader.skip((*nonzero & mask(index, end)).count_ones())?;
+            sink.correct(reader, *nonzero & mask(index, end))?;
             if size == 1 {
+                sink.detail(end, value);
                 *nonzero |= 1 << end;
             }
             index = end + 1;
         }
         if self.empty_blocks > 0 {
             if index <= self.last {
-                reader.skip((*nonzero & mask(index, self.last)).count_ones())?;
+                sink.correct(reader, *nonzero & mask(index, self.last))?;
             }
             self.empty_blocks -= 1;
         }

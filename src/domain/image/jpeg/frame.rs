@@ -15,8 +15,8 @@ pub(super) struct Frame {
     pub(super) progressive: bool,
     /// One (greyscale), three or four.
     pub(super) components: Vec<Component>,
-    horizontal_max: u32,
-    vertical_max: u32,
+    pub(super) horizontal_max: u32,
+    pub(super) vertical_max: u32,
 }
 
 /// One colour of the picture.
@@ -36,7 +36,8 @@ pub(super) struct Component {
 
 impl Frame {
     /// Reads the body of a frame header whose marker says that it is one of the kinds we know.
-    pub(super) fn parse(body: &[u8], progressive: bool) -> Result<Self, Unacceptable> {
+    /// `details` tells whether scans of details will be read, which takes 8 bytes a block.
+    pub(super) fn parse(body: &[u8], progressive: bool, details: bool) -> Result<Self, Unacceptable> {
         let &[precision, h1, h0, w1, w0, count, ref rest @ ..] = body else {
             return Err(corrupt("its frame header is too short"));
         };
@@ -58,7 +59,7 @@ impl Frame {
         let horizontal_max = components.iter().map(|component| component.horizontal).max().unwrap_or(1);
         let vertical_max = components.iter().map(|component| component.vertical).max().unwrap_or(1);
         let mut frame = Self { side, progressive, components, horizontal_max, vertical_max };
-        if progressive {
+        if progressive && details {
             for index in 0..frame.components.len() {
                 let (wide, high) = frame.blocks(&frame.components[index]);
                 frame.components[index].nonzero = vec![0; wide as usize * high as usize];

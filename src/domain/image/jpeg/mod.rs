@@ -1,20 +1,28 @@
-//! Reads a JPEG (ITU-T T.81) from its first marker to its last, every scan to its end, without
-//! making pixels of it (contract 5).
+//! Reads a JPEG (ITU-T T.81) from its first marker to its last, every scan to its end
+//! (contract 5).
 //!
 //! Decoders that show pictures fill with grey what is not there and go on; this one is there to
 //! notice. Where the standard leaves room it follows libjpeg: what that decodes without a warning
 //! is accepted.
 
 mod bits;
+mod coefficients;
+mod colours;
 mod entropy;
 mod frame;
 mod huffman;
+mod reduce;
 mod scan;
+mod segments;
+mod strip;
 #[cfg(test)]
 mod tests;
 
-use self::bits::{BitReader, Fault, marker_at};
-use self::entropy::Coding;
+pub(super) use self::reduce::reduce;
+pub(super) use self::strip::without_metadata;
+
+use self::bits::{BitReader, Fault, data_end, marker_at};
+use self::entropy::{Coding, Nothing, Sink};
 use self::frame::Frame;
 use self::huffman::HuffmanTable;
 use self::scan::{Scan, Tables};
@@ -35,29 +43,10 @@ const END: u8 = 0xd9;
 
 /// Judges `bytes`, which begin with [`FIRST_BYTES`].
 pub(super) fn inspect(bytes: &[u8]) -> Result<Picture, Unacceptable> {
-    let mut decoder = Decoder::new(bytes);
-    loop {
-        let marker = decoder.read_marker()?;
-        match marker {
-            END => break,
-            0xc0..=0xc2 => decoder.read_frame(marker == 0xc2)?,
-            0xc4 => decoder.read_huffman_tables()?,
-            0xda => decoder.read_scan()?,
-            0xdb => decoder.read_quantization_tables()?,
-            0xdd => decoder.read_restart_interval()?,
-            // Restart markers that no scan asked for, and TEM, stand alone and mean nothing.
-            0xd0..=0xd7 | 0x01 => {}
-            // Application data, comments, and what only other kinds of JPEG need (DNL, DAC).
-            0xe0..=0xef | 0xfe | 0xdc | 0xcc => {
-                decoder.read_segment()?;
-            }
-            0xd8 => return Err(corrupt("a second start marker stands inside it")),
-            other => return Err(unsupported(other)),
-        }
-    }
-    let frame = decoder.frame.ok_or_else(|| truncated("its end marker comes before any picture"))?;
-    frame.check_complete()?;
-    Ok(Picture { format: Format::Jpeg, side: frame.side, length: decoder.position })
+    let mut decoder = Decoder::new(bytes, Nothing);
+    decoder.read_to_end()?;
+    let side = decoder.whole_frame()?.side;
+    Ok(Picture { format: Format::Jpeg, side, length: decoder.position })
 }
 
 fn corrupt(detail: impl Into<String>) -> Unacceptable {
@@ -80,7 +69,7 @@ fn unsupported(marker: u8) -> Unacceptable {
 }
 
 /// What has been read so far.
-struct Decoder<'a> {
+struct Decoder<'a, S> {
     bytes: &'a [u8],
     /// Offset of the next byte to read.
     position: usize,
@@ -89,12 +78,46 @@ struct Decoder<'a> {
     /// Units between two restart markers; 0 for no such markers.
     restart_interval: u32,
     scans: u32,
+    /// Where the coefficients go.
+    sink: S,
 }
 
-impl<'a> Decoder<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
+impl<'a, S: Sink> Decoder<'a, S> {
+    /// `bytes` begin with [`FIRST_BYTES`].
+    fn new(bytes: &'a [u8], sink: S) -> Self {
+        let tables = Tables::default();
         // The start marker is two bytes long.
-        Self { bytes, position: 2, tables: Tables::default(), frame: None, restart_interval: 0, scans: 0 }
+        Self { bytes, position: 2, tables, frame: None, restart_interval: 0, scans: 0, sink }
+    }
+
+    fn read_to_end(&mut self) -> Result<(), Unacceptable> {
+        loop {
+            let marker = self.read_marker()?;
+            match marker {
+                END => return Ok(()),
+                0xc0..=0xc2 => self.read_frame(marker == 0xc2)?,
+                0xc4 => self.read_huffman_tables()?,
+                0xda => self.read_scan()?,
+                0xdb => self.read_quantization_tables()?,
+                0xdd => self.read_restart_interval()?,
+                // Restart markers that no scan asked for, and TEM, stand alone and mean nothing.
+                0xd0..=0xd7 | 0x01 => {}
+                // Application data, comments, and what only other kinds of JPEG need (DNL, DAC).
+                0xe0..=0xef | 0xfe | 0xdc | 0xcc => {
+                    self.read_segment()?;
+                }
+                0xd8 => return Err(corrupt("a second start marker stands inside it")),
+                other => return Err(unsupported(other)),
+            }
+        }
+    }
+
+    /// The frame, of which nothing may be missing.
+    fn whole_frame(&self) -> Result<&Frame, Unacceptable> {
+        let frame =
+            self.frame.as_ref().ok_or_else(|| truncated("its end marker comes before any picture"))?;
+        frame.check_complete()?;
+        Ok(frame)
     }
 
     /// The next marker, which any number of 0xff may precede.
@@ -130,7 +153,7 @@ impl<'a> Decoder<'a> {
         if self.frame.is_some() {
             return Err(corrupt("it has a second frame header"));
         }
-        self.frame = Some(Frame::parse(body, progressive)?);
+        self.frame = Some(Frame::parse(body, progressive, self.sink.wants_details())?);
         Ok(())
     }
 
@@ -166,11 +189,19 @@ impl<'a> Decoder<'a> {
             if wide > 1 || slot > 3 {
                 return Err(corrupt(format!("there is no quantization table {place:02x}")));
             }
-            let length = if wide == 1 { 128 } else { 64 };
-            body = rest
-                .get(length..)
-                .ok_or_else(|| corrupt("a quantization table is longer than its segment"))?;
-            self.tables.quantization[usize::from(slot)] = true;
+            let too_short = || corrupt("a quantization table is longer than its segment");
+            let table;
+            (table, body) = if wide == 1 {
+                let (words, rest) = rest.split_first_chunk::<128>().ok_or_else(too_short)?;
+                (
+                    std::array::from_fn(|index| u16::from_be_bytes([words[2 * index], words[2 * index + 1]])),
+                    rest,
+                )
+            } else {
+                let (bytes, rest) = rest.split_first_chunk::<64>().ok_or_else(too_short)?;
+                (bytes.map(u16::from), rest)
+            };
+            self.tables.quantization[usize::from(slot)] = Some(table);
         }
         Ok(())
     }
@@ -194,9 +225,15 @@ impl<'a> Decoder<'a> {
         let scan = Scan::parse(body, frame)?;
         let (across, down) = scan.units(frame);
         let side = frame.side;
+        self.sink.begin_scan(&scan, frame, &self.tables);
         let mut coding = scan.begin(frame, &self.tables)?;
+        if scan.brings_details_alone() && !self.sink.wants_details() {
+            self.position = data_end(self.bytes, self.position);
+            return Ok(());
+        }
         let mut reader = BitReader::new(self.bytes, self.position);
-        read_units(&mut coding, &mut reader, across * down, self.restart_interval).map_err(
+        let interval = self.restart_interval;
+        read_units(&mut coding, &mut reader, across * down, interval, &mut self.sink).map_err(
             |(unit, fault)| {
                 let row = unit / across * side / down;
                 explain(fault, reader.next_marker(), row, side)
@@ -212,11 +249,12 @@ impl<'a> Decoder<'a> {
 }
 
 /// Reads all units of a scan; on failure gives the number of the one that could not be read.
-fn read_units(
+fn read_units<S: Sink>(
     coding: &mut Coding<'_>,
     reader: &mut BitReader<'_>,
     units: u32,
     restart_interval: u32,
+    sink: &mut S,
 ) -> Result<(), (u32, Fault)> {
     let mut until_restart = restart_interval;
     let mut due = 0;
@@ -224,10 +262,11 @@ fn read_units(
         if restart_interval > 0 && until_restart == 0 {
             reader.restart(due).map_err(|fault| (unit, fault))?;
             coding.restart();
+            sink.restart();
             due = (due + 1) % 8;
             until_restart = restart_interval;
         }
-        coding.read_unit(reader, unit as usize).map_err(|fault| (unit, fault))?;
+        coding.read_unit(reader, unit as usize, sink).map_err(|fault| (unit, fault))?;
         until_restart = until_restart.saturating_sub(1);
     }
     Ok(())

@@ -16,25 +16,25 @@ const LOW_BIT_MAX: u8 = 13;
 pub(super) struct Tables {
     pub(super) dc: [Option<HuffmanTable>; 4],
     pub(super) ac: [Option<HuffmanTable>; 4],
-    /// Of these only whether they are there.
-    pub(super) quantization: [bool; 4],
+    /// In the order of the file.
+    pub(super) quantization: [Option<[u16; COEFFICIENTS]>; 4],
 }
 
 /// What one scan brings.
 pub(super) struct Scan {
-    parts: Vec<Part>,
+    pub(super) parts: Vec<Part>,
     first: u8,
     last: u8,
     /// Low bits that were missing before this scan; 0 for a first one.
     high: u8,
     /// Low bits that are missing after it.
-    low: u8,
+    pub(super) low: u8,
 }
 
 /// One component of a scan.
-struct Part {
+pub(super) struct Part {
     /// Its place in the frame.
-    index: usize,
+    pub(super) index: usize,
     /// Numbers of its Huffman tables. A scan that has no use for one may name any.
     dc: u8,
     ac: u8,
@@ -76,6 +76,11 @@ impl Scan {
         Ok(())
     }
 
+    /// Whether it brings details (AC) and no means.
+    pub(super) const fn brings_details_alone(&self) -> bool {
+        self.first > 0
+    }
+
     /// Units of the scan, across and down.
     pub(super) fn units(&self, frame: &Frame) -> (u32, u32) {
         match self.parts.as_slice() {
@@ -92,7 +97,7 @@ impl Scan {
     ) -> Result<Coding<'a>, Unacceptable> {
         for part in &self.parts {
             let slot = frame.components[part.index].quantization;
-            if !tables.quantization[usize::from(slot)] {
+            if tables.quantization[usize::from(slot)].is_none() {
                 return Err(corrupt(format!("a scan needs quantization table {slot}, which is not defined")));
             }
         }
@@ -149,7 +154,7 @@ impl Scan {
                 Ok(Coding::DcFirst(parts.collect::<Result<_, Unacceptable>>()?))
             }
             (parts, 0, _) => {
-                Ok(Coding::DcRefine { blocks: parts.iter().map(|part| self.blocks(frame, part)).sum() })
+                Ok(Coding::DcRefine(parts.iter().map(|part| self.blocks(frame, part)).collect()))
             }
             (parts, _, _) => {
                 let part = &parts[0];

@@ -5,8 +5,13 @@
 //! is no reason to refuse.
 
 mod pixels;
+mod reduce;
+mod strip;
 #[cfg(test)]
 mod tests;
+
+pub(super) use self::reduce::reduce;
+pub(super) use self::strip::without_metadata;
 
 use self::pixels::{Pixels, RowGroup};
 use super::{Format, Picture, Unacceptable, check_size};
@@ -22,14 +27,8 @@ const PASSES: [(u32, u32, u32, u32); 7] =
 
 /// Judges `bytes`, which begin with [`SIGNATURE`].
 pub(super) fn inspect(bytes: &[u8]) -> Result<Picture, Unacceptable> {
-    let mut chunks = Chunks { bytes, position: SIGNATURE.len() };
-    let first = chunks.read()?;
-    if first.kind != *b"IHDR" {
-        return Err(corrupt(format!("it begins with the chunk {}, not IHDR", first.name())));
-    }
-    first.check_sum()?;
-    let header = Header::parse(first.data)?;
-
+    let mut chunks = Chunks::new(bytes);
+    let header = read_header(&mut chunks)?;
     let mut pixels = Pixels::new(header.row_groups());
     let mut stage = Stage::Before { palette: false };
     loop {
@@ -59,6 +58,15 @@ pub(super) fn inspect(bytes: &[u8]) -> Result<Picture, Unacceptable> {
     }
 }
 
+fn read_header(chunks: &mut Chunks<'_>) -> Result<Header, Unacceptable> {
+    let first = chunks.read()?;
+    if first.kind != *b"IHDR" {
+        return Err(corrupt(format!("it begins with the chunk {}, not IHDR", first.name())));
+    }
+    first.check_sum()?;
+    Header::parse(first.data)
+}
+
 fn corrupt(detail: impl Into<String>) -> Unacceptable {
     Unacceptable::Corrupt { format: Format::Png, detail: detail.into() }
 }
@@ -83,6 +91,11 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunks<'a> {
+    /// `bytes` begin with [`SIGNATURE`].
+    const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, position: SIGNATURE.len() }
+    }
+
     fn read(&mut self) -> Result<Chunk<'a>, Unacceptable> {
         let rest = &self.bytes[self.position..];
         let Some((length, rest)) = rest.split_first_chunk::<4>() else {
@@ -232,20 +245,52 @@ impl Header {
         Ok(Self { side, colour, bits_per_pixel, interlaced: interlace == 1 })
     }
 
-    /// The rows of the image data in their order, as groups of equal length. A pass without any
-    /// column has no rows either.
+    /// The rows of the image data in their order, as groups of equal length.
     fn row_groups(&self) -> Vec<RowGroup> {
+        let groups = self.passes().into_iter().map(|pass| RowGroup {
+            rows: pass.rows,
+            // At most 7,071 pixels of 64 bits, and one byte for the filter type.
+            row_bytes: 1 + (pass.columns * self.bits_per_pixel).div_ceil(8) as usize,
+        });
+        groups.collect()
+    }
+
+    /// Where each row of the image data belongs, in the order of the data.
+    fn row_places(&self) -> impl Iterator<Item = RowPlace> + use<> {
+        self.passes().into_iter().flat_map(|Pass { rows, first: (x, y), step: (across, down), .. }| {
+            (0..rows).map(move |row| RowPlace { x, y: y + row * down, step: across })
+        })
+    }
+
+    /// The passes of which there is anything; without interlacing it is one. A pass without any
+    /// column has no rows either.
+    fn passes(&self) -> Vec<Pass> {
         let passes: &[_] = if self.interlaced { &PASSES } else { &[(0, 0, 1, 1)] };
         let steps = |first: u32, step: u32| self.side.saturating_sub(first).div_ceil(step);
-        passes
-            .iter()
-            .map(|&(column, row, columns, rows)| (steps(column, columns), steps(row, rows)))
-            .filter(|&(width, height)| width > 0 && height > 0)
-            .map(|(width, height)| RowGroup {
-                rows: height,
-                // At most 7,071 pixels of 64 bits, and one byte for the filter type.
-                row_bytes: 1 + (width * self.bits_per_pixel).div_ceil(8) as usize,
-            })
-            .collect()
+        let passes = passes.iter().map(|&(x, y, across, down)| Pass {
+            first: (x, y),
+            step: (across, down),
+            columns: steps(x, across),
+            rows: steps(y, down),
+        });
+        passes.filter(|pass| pass.columns > 0 && pass.rows > 0).collect()
     }
+}
+
+/// Pixels that follow each other in the image data, row by row.
+struct Pass {
+    /// Column and row of the first pixel.
+    first: (u32, u32),
+    /// From one column, or row, to the next.
+    step: (u32, u32),
+    columns: u32,
+    rows: u32,
+}
+
+/// Where in the picture a row of the image data belongs.
+struct RowPlace {
+    /// Column of the first pixel, and from one pixel to the next.
+    x: u32,
+    step: u32,
+    y: u32,
 }

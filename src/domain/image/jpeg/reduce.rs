@@ -1,0 +1,45 @@
+//! A small picture of a JPEG, from its low frequencies.
+
+use super::super::Unacceptable;
+use super::super::boxes::Boxes;
+use super::super::exif::Orientation;
+use super::Decoder;
+use super::coefficients::{BLOCK_SIDE, Coefficients};
+use super::colours::ColourModel;
+use super::segments::Looks;
+
+/// Reads `bytes` as a picture of `side` pixels, `small` (at most `side`) across and down. Gives
+/// its pixels and how they are to be turned.
+pub(in super::super) fn reduce(
+    bytes: &[u8],
+    side: u32,
+    small: u32,
+) -> Result<(Vec<[u8; 4]>, Orientation), Unacceptable> {
+    // As few samples of a block, across and down, as still give each box one of its own.
+    let scale = [1, 2, 4].into_iter().find(|scale| side * scale >= small * BLOCK_SIDE).unwrap_or(BLOCK_SIDE);
+    let looks = Looks::read(bytes);
+    let mut decoder = Decoder::new(bytes, Coefficients::new(scale));
+    decoder.read_to_end()?;
+    let frame = decoder.whole_frame()?;
+    let model = ColourModel::of(frame, &looks);
+    let planes = decoder.sink.samples();
+    let rows = (side * scale).div_ceil(BLOCK_SIDE) as usize;
+    let mut boxes = Boxes::new(side, BLOCK_SIDE / scale, small);
+    for y in 0..rows {
+        let mut samples: [_; 4] = std::array::from_fn(|_| &[][..]);
+        let mut steps = [0; 4];
+        for (index, (plane, component)) in planes.iter().zip(&frame.components).enumerate() {
+            let row = y * component.vertical as usize / frame.vertical_max as usize;
+            samples[index] = &plane.bytes[row * plane.width..][..plane.width];
+            steps[index] = component.horizontal as usize;
+        }
+        let across = frame.horizontal_max as usize;
+        let pixels = (0..rows).map(|x| {
+            // A component of fewer samples gives each of them to several pixels.
+            let at = |index: usize| samples[index].get(x * steps[index] / across).copied().unwrap_or(0);
+            model.to_rgba([at(0), at(1), at(2), at(3)])
+        });
+        boxes.add_row(y, 0, 1, pixels);
+    }
+    Ok((boxes.averages(), looks.orientation))
+}

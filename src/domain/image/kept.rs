@@ -1,0 +1,39 @@
+//! What is kept of a picture.
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::{Format, HASH_SIDE, PerceptualHash, Picture, Unacceptable, reduce, without_metadata};
+
+/// What is kept of a picture that was judged good, and what is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// By its first bytes.
+    pub format: Format,
+    /// Width and height in pixels.
+    pub side: u32,
+    /// SHA-256 of the picture as it came, from its first byte to its last: what makes two uploads
+    /// the same.
+    pub sha256: [u8; 32],
+    /// The bytes that are kept and served: the picture without its metadata.
+    pub contents: Bytes,
+    /// What it looks like; `None` for a picture with too little in it to tell.
+    pub perceptual_hash: Option<PerceptualHash>,
+}
+
+/// What is kept of the picture that `bytes` begin with and that [`super::inspect`] found there.
+/// It takes about as long as that: call it off the async threads.
+///
+/// # Errors
+/// A reason why the picture is not acceptable; there is none for one that was accepted.
+pub fn keep(bytes: &[u8], picture: &Picture) -> Result<Kept, Unacceptable> {
+    let whole = &bytes[..picture.length.min(bytes.len())];
+    let looks = reduce(whole, picture, HASH_SIDE)?;
+    Ok(Kept {
+        format: picture.format,
+        side: picture.side,
+        sha256: Sha256::digest(whole).into(),
+        contents: without_metadata(whole, picture).into(),
+        perceptual_hash: PerceptualHash::of(&looks),
+    })
+}

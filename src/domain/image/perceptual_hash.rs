@@ -1,0 +1,163 @@
+//! Hashes by which copies of a picture are known that were scaled, compressed anew or cropped.
+
+use std::sync::LazyLock;
+
+use super::Reduced;
+
+/// The best `side_max` for the picture that is hashed: smaller copies then still have the detail
+/// that counts, and larger ones gain nothing.
+pub const HASH_SIDE: u32 = 128;
+/// Two pictures whose hashes differ in at most so many of the 64 bits count as near copies.
+pub const NEAR_COPY_DISTANCE_MAX: u32 = 8;
+
+/// Samples, across and down, that a hash looks at.
+const GRID: u32 = 32;
+/// Frequencies, across and down, among which it chooses.
+const FREQUENCIES: usize = 11;
+/// The highest sum of the two numbers of a frequency. 66 frequencies have a sum up to this one.
+const BAND_MAX: usize = 10;
+/// Bits of a hash, each one frequency.
+const BITS: usize = 64;
+
+/// Which of a picture's 64 lowest frequencies, its mean left out, are above their median.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PerceptualHash(u64);
+
+impl PerceptualHash {
+    /// The hash of a picture on white; `None` for one with next to no structure.
+    #[must_use]
+    pub fn of(picture: &Reduced) -> Option<Self> {
+        let whole = weights(picture.side(), (0.0, 1.0));
+        hash(&down_columns(&across_rows(&luma_on_white(picture), &whole), &whole))
+    }
+
+    /// How many of the 64 bits differ.
+    #[must_use]
+    pub const fn distance(self, other: Self) -> u32 {
+        (self.0 ^ other.0).count_ones()
+    }
+
+    /// The form in which the database keeps it.
+    #[must_use]
+    pub const fn to_i64(self) -> i64 {
+        self.0.cast_signed()
+    }
+
+    /// Reads what [`PerceptualHash::to_i64`] gave.
+    #[must_use]
+    pub const fn from_i64(value: i64) -> Self {
+        Self(value.cast_unsigned())
+    }
+}
+
+/// The hashes of a picture and of what is left of it after small crops.
+#[must_use]
+pub fn hashes_of_near_copies(picture: &Reduced) -> Vec<PerceptualHash> {
+    let luma = luma_on_white(picture);
+    let parts = CROPS.map(|part| weights(picture.side(), part));
+    let mut hashes = Vec::new();
+    for across in &parts {
+        let rows = across_rows(&luma, across);
+        for down in &parts {
+            if let Some(hash) = hash(&down_columns(&rows, down))
+                && !hashes.contains(&hash)
+            {
+                hashes.push(hash);
+            }
+        }
+    }
+    hashes
+}
+
+/// Where a crop begins, and how long it is, as parts of the side.
+const CROPS: [(f64, f64); 6] = [(0.0, 1.0), (0.0, 0.95), (0.05, 0.95), (0.0, 0.9), (0.05, 0.9), (0.1, 0.9)];
+
+/// A number for each frequency of a row or column.
+type Frequencies = [f64; FREQUENCIES];
+
+/// The brightness of each pixel on white, 0 to 255.
+fn luma_on_white(picture: &Reduced) -> Vec<f64> {
+    let luma = picture.pixels().iter().map(|&[red, green, blue, alpha]| {
+        let colour = 0.299 * f64::from(red) + 0.587 * f64::from(green) + 0.114 * f64::from(blue);
+        let alpha = f64::from(alpha) / 255.0;
+        colour * alpha + 255.0 * (1.0 - alpha)
+    });
+    luma.collect()
+}
+
+/// How much each of `side` pixels in a row or column counts for each frequency of the part of it
+/// that begins at `start` and is `length` long (of 1): averaging to the squares of the grid and the
+/// cosine transform in one.
+fn weights(side: u32, (start, length): (f64, f64)) -> Vec<Frequencies> {
+    let (grid_start, square) = (start * f64::from(side), length * f64::from(side) / f64::from(GRID));
+    let weights = (0..side).map(|pixel| {
+        let mut weight = [0.0; FREQUENCIES];
+        for (index, cosines) in (0..GRID).zip(COSINES.iter()) {
+            let square_start = grid_start + square * f64::from(index);
+            let end = f64::min(f64::from(pixel + 1), square_start + square);
+            let overlap = (end - f64::max(f64::from(pixel), square_start)).max(0.0);
+            weight.iter_mut().zip(cosines).for_each(|(weight, cosine)| *weight += cosine * overlap / square);
+        }
+        weight
+    });
+    weights.collect()
+}
+
+/// The frequencies of each row.
+fn across_rows(luma: &[f64], weights: &[Frequencies]) -> Vec<Frequencies> {
+    luma.chunks_exact(weights.len()).map(|row| weighted(row.iter().copied(), weights)).collect()
+}
+
+/// The frequencies of the columns, from those of the rows: `[down][across]`.
+fn down_columns(rows: &[Frequencies], weights: &[Frequencies]) -> [Frequencies; FREQUENCIES] {
+    let mut found = [[0.0; FREQUENCIES]; FREQUENCIES];
+    for (across, found) in found.iter_mut().enumerate() {
+        *found = weighted(rows.iter().map(|row| row[across]), weights);
+    }
+    std::array::from_fn(|down| std::array::from_fn(|across| found[across][down]))
+}
+
+fn weighted(values: impl Iterator<Item = f64>, weights: &[Frequencies]) -> Frequencies {
+    let mut sums = [0.0; FREQUENCIES];
+    for (value, weights) in values.zip(weights) {
+        sums.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += value * weight);
+    }
+    sums
+}
+
+/// For each square of a row of the grid the height of each wave there, so that the squares of the
+/// frequencies add up to those of the grid.
+static COSINES: LazyLock<Vec<Frequencies>> = LazyLock::new(|| {
+    let grid = f64::from(GRID);
+    let height = |square: u32, frequency: u32| {
+        let scale = if frequency == 0 { 1.0 } else { 2.0 };
+        let turn = std::f64::consts::PI * f64::from((2 * square + 1) * frequency) / (2.0 * grid);
+        f64::sqrt(scale / grid) * turn.cos()
+    };
+    let heights = |square| {
+        let mut heights = [0.0; FREQUENCIES];
+        (0..).zip(&mut heights).for_each(|(frequency, place)| *place = height(square, frequency));
+        heights
+    };
+    (0..GRID).map(heights).collect()
+});
+
+fn hash(found: &[Frequencies; FREQUENCIES]) -> Option<PerceptualHash> {
+    let chosen = chosen(found);
+    let mut sorted = chosen;
+    sorted.sort_by(f64::total_cmp);
+    let median = f64::midpoint(sorted[BITS / 2 - 1], sorted[BITS / 2]);
+    let bits = chosen.iter().fold(0, |bits, &value| bits << 1 | u64::from(value > median));
+    let plain = sorted.iter().map(|value| value * value).sum::<f64>() < 1.0;
+    (!plain).then_some(PerceptualHash(bits))
+}
+
+/// The lowest frequencies, from the lowest on, without the mean.
+fn chosen(found: &[Frequencies; FREQUENCIES]) -> [f64; BITS] {
+    let mut chosen = [0.0; BITS];
+    let places = (1..=BAND_MAX).flat_map(|band| (0..=band).map(move |down| (down, band - down)));
+    for (chosen, (down, across)) in chosen.iter_mut().zip(places) {
+        *chosen = found[down][across];
+    }
+    chosen
+}
