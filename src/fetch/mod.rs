@@ -23,8 +23,9 @@ mod tls;
 use connection::Answer;
 pub use refused::Refused;
 use resolve::Resolver;
-use target::Target;
+pub use target::Target;
 use tls::Tls;
+pub use url::Host;
 
 /// What a [`Fetcher`] keeps to.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use super::refused::Refused;
 
 /// A URL that may be fetched as far as its text goes; its addresses are not judged yet.
 #[derive(Debug)]
-pub(super) struct Target {
+pub struct Target {
     url: Url,
     /// Every spelling of an address (decimal, octal, hexadecimal, full-width) is an address here.
     host: Host,
@@ -22,7 +22,10 @@ pub(super) struct Target {
 impl Target {
     /// Reads a URL that a caller gave: http or https, no user info, a port of `settings.ports`, at
     /// most `settings.url_bytes_max` bytes (contract 5).
-    pub(super) fn parse(text: &str, settings: &Settings) -> Result<Self, Refused> {
+    ///
+    /// # Errors
+    /// Which of these it is not.
+    pub fn parse(text: &str, settings: &Settings) -> Result<Self, Refused> {
         Self::read(text, None, settings.url_bytes_max)?.on_allowed_port(settings)
     }
 
@@ -33,7 +36,10 @@ impl Target {
 
     /// Reads where a redirect leads, as strictly as a caller's URL. A relative one is read from
     /// this target; https never leads to http.
-    pub(super) fn follow(&self, location: &[u8], settings: &Settings) -> Result<Self, Refused> {
+    ///
+    /// # Errors
+    /// Why it cannot be followed.
+    pub fn follow(&self, location: &[u8], settings: &Settings) -> Result<Self, Refused> {
         let location = std::str::from_utf8(location).map_err(|_| Refused::Location)?;
         let next = Self::read(location, Some(&self.url), settings.url_bytes_max)?;
         if self.is_https() && !next.is_https() {
@@ -76,17 +82,20 @@ impl Target {
     }
 
     /// The host, an address wherever it is one.
-    pub(super) fn host(&self) -> &Host {
+    #[must_use]
+    pub fn host(&self) -> &Host {
         &self.host
     }
 
     /// The port, the scheme's own where the URL names none.
-    pub(super) fn port(&self) -> u16 {
+    #[must_use]
+    pub fn port(&self) -> u16 {
         self.port
     }
 
     /// Whether to speak TLS.
-    pub(super) fn is_https(&self) -> bool {
+    #[must_use]
+    pub fn is_https(&self) -> bool {
         self.url.scheme() == "https"
     }
 

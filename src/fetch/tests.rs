@@ -2,6 +2,7 @@
 
 mod fairness;
 mod following;
+mod hostile;
 mod origin;
 mod reading;
 mod secure;

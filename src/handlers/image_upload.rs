@@ -318,31 +318,4 @@ fn as_text<S: serde::Serializer>(img_id: &ImgId, serializer: S) -> Result<S::Ok,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unencoded_url_that_stands_last_takes_the_rest_of_the_query() {
-        for (query, expected) in [
-            (
-                "app_id=a&access_token=t&url=http://h/p?x=1&y=2",
-                ("app_id=a&access_token=t", Some("http://h/p?x=1&y=2")),
-            ),
-            (
-                "app_id=a&access_token=t&url=http://h/p?app_id=5&access_token=6",
-                ("app_id=a&access_token=t", Some("http://h/p?app_id=5&access_token=6")),
-            ),
-            ("url=http://h/p&app_id=a&access_token=t", ("url=http://h/p&app_id=a&access_token=t", None)),
-            ("app_id=a&url=http://h/p&access_token=t", ("app_id=a&url=http://h/p&access_token=t", None)),
-            (
-                "app_id=a&access_token=t&url=http%3A%2F%2Fh",
-                ("app_id=a&access_token=t&url=http%3A%2F%2Fh", None),
-            ),
-            ("url=http://h/p", ("", Some("http://h/p"))),
-            ("app_id=a", ("app_id=a", None)),
-            ("", ("", None)),
-        ] {
-            assert_eq!(split_trailing_url(query), expected, "{query}");
-        }
-    }
-}
+mod tests;

@@ -13,6 +13,7 @@ mod database_away;
 mod exchange;
 mod exchange_batches;
 mod exchange_races;
+mod hostile_urls;
 mod image;
 mod image_upload;
 mod operator;

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn ip(text: &str) -> IpAddr {
@@ -263,4 +265,35 @@ fn an_allowed_network_allows_its_own_addresses_only() {
     assert_eq!(judge(&mixed, &allow), Err(Refused::AddressNotPublic));
     assert_eq!(judge(&addresses(&["127.0.0.1"]), &networks(&["::/0"])), Err(Refused::AddressNotPublic));
     assert_eq!(judge(&addresses(&["64:ff9b::808:808"]), &networks(&["64:ff9b::/96"])), Ok(()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Rule (contract 5): no IPv4 address inside IPv6 is public, in whichever form and whatever it
+    /// is, and what the standard library knows to be local is not public.
+    #[test]
+    fn no_address_inside_another_is_public(inner in any::<u32>(), outer in any::<u32>(), low in any::<u16>()) {
+        let v4 = Ipv4Addr::from(inner);
+        let [a, b] = [u16::try_from(inner >> 16).unwrap(), u16::try_from(inner & 0xffff).unwrap()];
+        let outer = 0x2000 | (u16::try_from(outer >> 16).unwrap() & 0x1fff);
+        for v6 in [
+            v4.to_ipv6_mapped(),
+            Ipv6Addr::new(0, 0, 0, 0, 0, 0, a, b),
+            Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, a, b),
+            Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, a, b),
+            Ipv6Addr::new(0x64, 0xff9b, 1, low, a, b, 0, 0),
+            Ipv6Addr::new(0x2002, a, b, low, 0, 0, 0, 1),
+            Ipv6Addr::new(0x2001, 0, a, b, low, low, !a, !b),
+            Ipv6Addr::new(outer, low, low, 0, 0, 0x5efe, a, b),
+            Ipv6Addr::new(outer, low, 0, 0, 0x0200, 0x5efe, a, b),
+        ] {
+            prop_assert!(!is_public(v6.into()), "{v6}");
+        }
+        if v4.is_private() || v4.is_loopback() || v4.is_link_local() || v4.is_multicast() || v4.is_broadcast()
+            || v4.is_documentation() || v4.is_unspecified()
+        {
+            prop_assert!(!is_public(v4.into()), "{v4}");
+        }
+    }
 }

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::super::guard;
 use super::*;
 
@@ -313,4 +315,58 @@ fn whom_the_certificate_must_name() {
     assert_eq!(name("https://A_b.example/"), "a_b.example");
     assert!(matches!(parse("https://8.8.8.8/").unwrap().server_name(), Ok(ServerName::IpAddress(_))));
     assert!(matches!(parse("https://[2606:4700::1]/").unwrap().server_name(), Ok(ServerName::IpAddress(_))));
+}
+
+/// One part of an address as C's `inet_aton` and browsers read it: decimal, octal or hexadecimal,
+/// with any number of zeros in front.
+fn spelled(value: u32, kind: u8, zeros: usize) -> String {
+    let zeros = "0".repeat(zeros);
+    match kind % 4 {
+        0 => value.to_string(),
+        1 => format!("0{zeros}{value:o}"),
+        2 => format!("0x{zeros}{value:x}"),
+        _ => format!("0X{zeros}{value:X}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Rule (contract 5): any IPv4 address in any numeric spelling, long or short, percent-encoded or
+    /// not, is read as that address, and so judged as what it is.
+    #[test]
+    fn any_spelling_of_an_address_is_that_address(
+        address in any::<u32>(), parts in 1_usize..=4, kinds in any::<[u8; 4]>(), zeros in 0_usize..5,
+        percent in any::<bool>(), dot in any::<bool>(),
+    ) {
+        let bytes = address.to_be_bytes();
+        let mut texts: Vec<String> =
+            (0..parts - 1).map(|index| spelled(u32::from(bytes[index]), kinds[index], zeros)).collect();
+        let rest = address.checked_shl(8 * u32::try_from(parts - 1).unwrap()).unwrap_or(0);
+        let rest = rest >> (8 * u32::try_from(parts - 1).unwrap());
+        texts.push(spelled(rest, kinds[3], zeros));
+        let mut host = texts.join(".");
+        if dot {
+            host.push('.');
+        }
+        if percent {
+            host = host.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        }
+        let target = parse(&format!("http://{host}/")).unwrap();
+        prop_assert_eq!(target.host(), &Host::<String>::Ipv4(address.into()));
+    }
+
+    /// Rule: no text makes the parser panic, and what it takes has an allowed port and a host that is
+    /// no address in disguise.
+    #[test]
+    fn noise_never_becomes_a_disguised_address(
+        text in "(http|https|HTTP|file)?:?[/\\\\]{0,3}([0-9a-fA-Fx.:@%\\[\\]#? \t]|１|。|\u{200b}|127|::1|a\\.b){0,30}",
+    ) {
+        if let Ok(target) = parse(&text) {
+            prop_assert!([80, 443].contains(&target.port()));
+            if let Host::Domain(name) = target.host() {
+                prop_assert!(name.trim_matches('.').parse::<std::net::IpAddr>().is_err(), "{}", name);
+            }
+        }
+    }
 }

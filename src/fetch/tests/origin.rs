@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 /// More than any test needs; an origin that is asked more often stays silent.
-const CONNECTIONS_MAX: usize = 64;
+const CONNECTIONS_MAX: usize = 1024;
 
 /// Bytes to answer with, and what comes after them.
 #[derive(Clone)]
@@ -99,12 +99,20 @@ impl Origin {
 
     /// Answers by what was asked.
     pub(super) async fn serve(script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
-        Self::start(SocketAddr::from(([127, 0, 0, 1], 0)), None, Arc::new(script)).await
+        Self::serve_on(SocketAddr::from(([127, 0, 0, 1], 0)), script).await
     }
 
     /// The same on a given address.
+    pub(super) async fn serve_on(
+        address: SocketAddr,
+        script: impl Fn(&str) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(address, None, Arc::new(script)).await
+    }
+
+    /// Answers every request alike, on a given address.
     pub(super) async fn serve_at(address: SocketAddr, reply: Reply) -> Self {
-        Self::start(address, None, Arc::new(move |_| reply.clone())).await
+        Self::serve_on(address, move |_| reply.clone()).await
     }
 
     /// The same with TLS.
