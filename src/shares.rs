@@ -15,7 +15,7 @@ pub struct Shares {
     whole: Arc<Semaphore>,
     share_max: u32,
     /// One for each app that ever came; only authenticated ones do.
-    by_app: Mutex<HashMap<String, Arc<Semaphore>>>,
+    by_holder: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 /// A part of one holder's share; given back when its last clone is dropped.
@@ -34,7 +34,7 @@ impl Shares {
     #[must_use]
     pub fn new(whole_max: u32, share_max: u32) -> Self {
         let semaphore = Semaphore::new(usize::try_from(whole_max).unwrap_or(Semaphore::MAX_PERMITS));
-        Self { whole: Arc::new(semaphore), share_max: share_max.min(whole_max), by_app: Mutex::default() }
+        Self { whole: Arc::new(semaphore), share_max: share_max.min(whole_max), by_holder: Mutex::default() }
     }
 
     /// Waits, as long as the caller lets it, until this much of the holder's own share is free: at
@@ -44,7 +44,7 @@ impl Shares {
     /// Never: nobody closes the semaphore.
     pub async fn share(&self, holder: &str, amount: u32) -> Share {
         let share = Arc::clone(
-            self.by_app
+            self.by_holder
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .entry(holder.to_owned())

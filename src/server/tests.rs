@@ -14,6 +14,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::progress::SharedProgress;
+use super::socket::Socket;
 use super::{Drained, Limits, raise_open_files_limit, serve};
 
 /// No single step of a test takes longer.
@@ -250,6 +252,28 @@ async fn a_client_that_never_stops_sending_is_cut_after_a_while() {
         200
     };
     assert!((10..100).contains(&within(endless).await));
+}
+
+/// Rule (contract 2.7): of one request at most 11 MB are read, counted with what hyper had of it; the
+/// connection stays open behind that, so that the answer is not destroyed by a reset.
+#[tokio::test]
+async fn eleven_megabytes_of_a_request_are_read_and_no_more() {
+    for read_before in [0, 4_000_000] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let progress = SharedProgress::new(Instant::now());
+        let mut socket = Socket::new(stream, progress.clone());
+        let sending = tokio::spawn(async move { client.write_all(&vec![b'a'; 40_000_000]).await.is_ok() });
+        within(socket.read_exact(&mut vec![0; read_before])).await.unwrap();
+        let closing = timeout(Duration::from_millis(600), socket.shutdown()).await;
+        assert!(closing.is_err(), "it waits for the client");
+        let bytes = progress.lock().request_bytes();
+        assert!((11_000_000..11_010_000).contains(&bytes), "{bytes}");
+        assert!(!sending.is_finished(), "nothing was reset");
+        drop(socket);
+        assert!(!within(sending).await.unwrap(), "not all was taken");
+    }
 }
 
 #[tokio::test]

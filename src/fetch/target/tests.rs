@@ -350,7 +350,8 @@ proptest! {
             host.push('.');
         }
         if percent {
-            host = host.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let encoded: Vec<_> = host.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            host = encoded.concat();
         }
         let target = parse(&format!("http://{host}/")).unwrap();
         prop_assert_eq!(target.host(), &Host::<String>::Ipv4(address.into()));

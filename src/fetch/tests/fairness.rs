@@ -96,11 +96,10 @@ async fn hanging_look_ups_hold_up_their_own_apps_alone() {
 #[tokio::test]
 async fn a_fetched_body_keeps_its_place() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
-    let one = Settings { concurrent_max: 1, ..hasty(&[&origin]) };
-    let fetcher = Fetcher::new(one);
-    let picture = fetcher.get("a1", &origin.url("/"), None).await.unwrap();
-    let next = fetcher.get("a2", &origin.url("/"), None).await.map(|fetched| fetched.bytes);
+    let one = Fetcher::new(Settings { concurrent_max: 1, ..hasty(&[&origin]) });
+    let held = one.get("a1", &origin.url("/"), None).await.unwrap();
+    let next = one.get("a2", &origin.url("/"), None).await.map(|fetched| fetched.bytes);
     assert_eq!(next, Err(Refused::Busy));
-    drop(picture);
-    assert!(fetcher.get("a2", &origin.url("/"), None).await.is_ok());
+    drop(held);
+    assert!(one.get("a2", &origin.url("/"), None).await.is_ok());
 }
