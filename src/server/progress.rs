@@ -93,6 +93,7 @@ impl Progress {
         // hyper may go on to the next request while the last answer is still on its way out.
         if matches!(self.phase, Phase::Flushing | Phase::Answered) {
             self.framing.request_ends();
+            self.request_bytes = 0;
         }
         self.framing.request_begins(body_bytes);
         self.enter(Phase::Handling, now);
@@ -252,6 +253,26 @@ mod tests {
         progress.flushed(after(start, 13));
         assert_eq!(progress.phase(), Phase::Idle);
         assert_eq!(progress.deadline(&limits), Some(after(start, 88)));
+    }
+
+    /// Contract 2.7: bytes count for one request, not for all that a connection ever had.
+    #[test]
+    fn bytes_are_counted_anew_for_each_request() {
+        let start = Instant::now();
+        let mut progress = Progress::new(start);
+        progress.received(GET, start);
+        progress.request_begins(Some(0), start);
+        progress.answer_ends(start);
+        assert_eq!(progress.request_bytes(), GET.len() as u64);
+        progress.flushed(start);
+        assert_eq!(progress.request_bytes(), 0, "the request was complete");
+        progress.received(&[GET, GET].concat(), start);
+        progress.request_begins(Some(0), start);
+        progress.answer_ends(start);
+        progress.request_begins(Some(0), start);
+        assert_eq!(progress.request_bytes(), 0, "another had begun before the answer was out");
+        progress.discarded(7, start);
+        assert_eq!(progress.request_bytes(), 7);
     }
 
     #[test]

@@ -76,6 +76,49 @@ async fn fifty_large_uploads_at_once_stay_within_their_memory() {
     assert!(grown < 400 * MEGABYTE, "{} MB", grown / MEGABYTE);
 }
 
+/// Rule (contract 2.7): the same for 50 pictures of 10 MB that are fetched at once.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_large_fetches_at_once_stay_within_their_memory() {
+    let origin = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin_address = origin.local_addr().unwrap();
+    let picture = std::sync::Arc::new([PICTURE, &vec![0; 10 * MEGABYTE - PICTURE.len()]].concat());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = origin.accept().await {
+            let picture = picture.clone();
+            tokio::spawn(async move {
+                let mut head = [0; 4096];
+                let _ = stream.read(&mut head).await;
+                // No length: the worst for whoever has to make room.
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
+                let _ = stream.write_all(&picture).await;
+            });
+        }
+    });
+    let till = TestTill::start().await;
+    let apps = [till.app("a1").await, till.app("a2").await, till.app("a3").await, till.app("a4").await];
+    let program = Program::on(&till.database_url)
+        .with("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0")
+        .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.1/32")
+        .with("MINITILL_FETCH__PORTS", &origin_address.port().to_string())
+        .with("MINITILL_FETCH__TIMEOUT", "40s");
+    let server = program.serve(None).await;
+    let (address, before) = (server.address, peak_memory(server.pid()));
+    let mut clients = JoinSet::new();
+    for index in 0..50 {
+        let app = &apps[index % 4];
+        let query = format!("app_id={}&access_token={}&url=http://{origin_address}/x.png", app.id, app.token);
+        let request = Request::post(&format!("/openapi/mp/developer/file/img/uploadWithUrl?{query}"));
+        clients.spawn(async move { request.send(address).await });
+    }
+    for answer in clients.join_all().await {
+        assert_eq!(answer.code(), 1, "{}", answer.body);
+    }
+    let grown = peak_memory(server.pid()) - before;
+    println!("50 fetches of 10 MB at once: the server's memory grew by {} MB", grown / MEGABYTE);
+    assert!(grown < 400 * MEGABYTE, "{} MB", grown / MEGABYTE);
+}
+
 /// Sends a head and then up to a gigabyte of body; gives the answer, and how many bytes of the body
 /// went out before the server stopped taking them.
 async fn send_a_gigabyte(address: SocketAddr, head: &str, opening: &str, chunk: &[u8]) -> (Answer, usize) {
