@@ -1,5 +1,8 @@
 //! A small picture made of a big one, for thumbnails and hashes.
 
+#[cfg(test)]
+mod tests;
+
 use super::boxes::Boxes;
 use super::{Format, Picture, Unacceptable, jpeg, png};
 
@@ -11,6 +14,13 @@ pub struct Reduced {
 }
 
 impl Reduced {
+    /// `pixels` are `side` times `side`.
+    #[cfg(test)]
+    pub(super) fn new(side: u32, pixels: Vec<[u8; 4]>) -> Self {
+        assert_eq!(pixels.len(), (side * side) as usize);
+        Self { side, pixels }
+    }
+
     /// Width and height in pixels, at least 1.
     #[must_use]
     pub const fn side(&self) -> u32 {

@@ -1,5 +1,8 @@
 //! A picture as it is kept and served (contract 5): without anything that tells more than it shows.
 
+#[cfg(test)]
+mod tests;
+
 use super::{Format, Picture, jpeg, png};
 
 /// The picture without metadata. `bytes` are those that [`super::inspect`] found to be `picture`.

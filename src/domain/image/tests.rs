@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Every picture here is good; its side in pixels and its format beside it.
-const GOOD: [(&[u8], u32, Format); 10] = [
+pub(super) const GOOD: [(&[u8], u32, Format); 10] = [
     (include_bytes!("../../../tests/pictures/baseline.jpg"), 16, Format::Jpeg),
     (include_bytes!("../../../tests/pictures/cmyk.jpg"), 16, Format::Jpeg),
     (include_bytes!("../../../tests/pictures/grey.jpg"), 16, Format::Jpeg),
@@ -155,6 +155,9 @@ proptest! {
                 prop_assert!(picture.length <= bytes.len());
                 prop_assert!(picture.side > 0);
                 prop_assert_eq!(inspect(&bytes[..picture.length]), Ok(picture));
+                let stripped = without_metadata(&bytes, &picture);
+                prop_assert_eq!(inspect(&stripped), Ok(Picture { length: stripped.len(), ..picture }));
+                prop_assert_eq!(reduce(&bytes, &picture, 8), reduce(&stripped, &picture, 8));
             }
         }
     }

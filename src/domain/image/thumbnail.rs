@@ -1,6 +1,6 @@
 //! A small picture as a file.
 
-use jpeg_encoder::{ColorType, Encoder};
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
 use super::{Format, Reduced};
 
@@ -36,7 +36,10 @@ fn to_jpeg(picture: &Reduced) -> Vec<u8> {
     let pixels: Vec<u8> =
         picture.pixels().iter().flat_map(|&[red, green, blue, _]| [red, green, blue]).collect();
     let mut bytes = Vec::new();
-    Encoder::new(&mut bytes, JPEG_QUALITY)
+    let mut encoder = Encoder::new(&mut bytes, JPEG_QUALITY);
+    // In a picture this small, half as many samples of the colours show.
+    encoder.set_sampling_factor(SamplingFactor::R_4_4_4);
+    encoder
         .encode(&pixels, side, side, ColorType::Rgb)
         .expect("writing to a Vec cannot fail, and the sizes fit");
     bytes
@@ -52,4 +55,42 @@ fn to_png(picture: &Reduced) -> Vec<u8> {
         .and_then(|mut writer| writer.write_image_data(picture.pixels().as_flattened()).and(writer.finish()));
     written.expect("writing to a Vec cannot fail, and the sizes fit");
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{inspect, reduce};
+    use super::*;
+
+    fn read(file: &Thumbnail) -> Reduced {
+        let picture = inspect(&file.bytes).unwrap();
+        assert_eq!(picture.format, file.format);
+        assert_eq!(picture.length, file.bytes.len());
+        reduce(&file.bytes, &picture, u32::MAX).unwrap()
+    }
+
+    #[test]
+    fn an_opaque_picture_becomes_a_jpeg_of_the_width_asked_for() {
+        let pixels = (0..=255).flat_map(|value| [[value / 2 + 60, 255 - value / 2, 60, 255]; 4]).collect();
+        let large = Reduced::new(32, pixels);
+        for (width, side) in [(1, 1), (16, 16), (31, 31), (32, 32), (33, 32), (u32::MAX, 32), (0, 1)] {
+            let file = thumbnail(&large, width);
+            assert_eq!((file.format, read(&file).side()), (Format::Jpeg, side));
+        }
+        let shown = read(&thumbnail(&large, 8));
+        for (pixel, expected) in shown.pixels().iter().zip(large.smaller(8).pixels()) {
+            assert!(pixel.iter().zip(expected).all(|(value, expected)| value.abs_diff(*expected) < 16));
+        }
+    }
+
+    #[test]
+    fn a_transparent_picture_becomes_a_png_of_the_same_pixels() {
+        let pixels = (1..=64).map(|value| [value, 7, 200, 4 * (value - 1)]).collect();
+        let large = Reduced::new(8, pixels);
+        for width in [1, 4, 8, 100] {
+            let file = thumbnail(&large, width);
+            assert_eq!(file.format, Format::Png);
+            assert_eq!(read(&file).smaller(100).pixels()[..], large.smaller(width).smaller(100).pixels()[..]);
+        }
+    }
 }

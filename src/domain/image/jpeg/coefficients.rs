@@ -31,7 +31,12 @@ const fn zigzag() -> [(u8, u8); COEFFICIENTS] {
 }
 
 /// The coefficients of one component that are kept.
-pub(super) struct Plane {
+struct Plane {
+    /// How many of each block, across and down: 1, 2, 4 or 8.
+    wide: usize,
+    high: usize,
+    /// For each coefficient in the order of the file: its place among those that are kept.
+    places: [Option<usize>; COEFFICIENTS],
     /// Blocks across, those included that only fill up a unit.
     across: usize,
     /// What is kept of each block, row by row, as the file has it.
@@ -51,9 +56,10 @@ struct Part {
     mean: i32,
 }
 
-/// Keeps the lowest `scale` x `scale` coefficients of every block.
+/// Keeps the lowest coefficients of every block.
 pub(super) struct Coefficients {
-    scale: usize,
+    /// Boxes of the small picture, across and down.
+    boxes: u32,
     planes: Vec<Plane>,
     parts: Vec<Part>,
     /// Units of the scan, across.
@@ -63,63 +69,80 @@ pub(super) struct Coefficients {
     /// Whose the current block is, and where its values begin.
     part: usize,
     start: usize,
-    /// For each coefficient in the order of the file: its place among those that are kept.
-    places: [Option<usize>; COEFFICIENTS],
 }
 
 impl Coefficients {
-    /// `scale` is 1 (means alone), 2, 4 or 8 (all).
-    pub(super) fn new(scale: u32) -> Self {
-        let scale = scale as usize;
-        let places = ZIGZAG.map(|(row, column)| {
-            let (row, column) = (usize::from(row), usize::from(column));
-            (row < scale && column < scale).then_some(row * scale + column)
-        });
-        let parts = Vec::new();
-        Self { scale, planes: Vec::new(), parts, units_across: 1, low: 0, part: 0, start: 0, places }
+    /// Keeps what gives each of `boxes` boxes, across and down, a sample of its own.
+    pub(super) const fn new(boxes: u32) -> Self {
+        Self { boxes, planes: Vec::new(), parts: Vec::new(), units_across: 1, low: 0, part: 0, start: 0 }
     }
 
-    fn add(&mut self, place: usize, value: i32) {
-        let kept = &mut self.planes[self.parts[self.part].plane].values[self.start + place];
+    fn add(&mut self, index: usize, value: i32) {
+        let plane = self.parts[self.part].plane;
+        let kept = &mut self.planes[plane].values[self.start + index];
         // Honest values have 11 bits; what does not fit is nonsense, and only must not harm.
         *kept = clamped(i32::from(*kept).saturating_add(value));
     }
 
     /// The samples of each component, in the order of the frame.
     pub(super) fn samples(&self) -> Vec<Samples> {
-        self.planes.iter().map(|plane| self.samples_of(plane)).collect()
+        self.planes.iter().map(Plane::samples).collect()
     }
 
-    fn samples_of(&self, plane: &Plane) -> Samples {
-        let scale = self.scale;
-        let steps = plane.steps.expect("a picture that was read to its end had a scan of each component");
+    /// The plane of the current block.
+    fn plane(&self) -> &Plane {
+        &self.planes[self.parts[self.part].plane]
+    }
+}
+
+impl Plane {
+    /// Room for the coefficients of a component: two bytes for each sample of the small picture.
+    fn new(frame: &Frame, component: &Component, boxes: u32) -> Self {
+        let (units_across, units_down) = frame.units();
+        let (own_across, own_down) = frame.blocks(component);
+        let across = (units_across * component.horizontal).max(own_across) as usize;
+        let down = (units_down * component.vertical).max(own_down) as usize;
+        let (wide, high) = kept_of(frame, component, boxes);
+        let places = ZIGZAG.map(|(row, column)| {
+            let (row, column) = (usize::from(row), usize::from(column));
+            (row < high && column < wide).then_some(row * wide + column)
+        });
+        Self { wide, high, places, across, values: vec![0; across * down * wide * high], steps: None }
+    }
+
+    fn samples(&self) -> Samples {
+        let &Self { wide, high, .. } = self;
+        let steps = self.steps.expect("a picture that was read to its end had a scan of each component");
         let mut step_at = [0_i64; COEFFICIENTS];
         for (place, step) in self.places.iter().zip(steps) {
             if let &Some(place) = place {
                 step_at[place] = step.into();
             }
         }
-        let wave = waves(scale);
-        let width = plane.across * scale;
-        let mut bytes = vec![0; plane.values.len()];
-        for (block, values) in plane.values.chunks_exact(scale * scale).enumerate() {
-            let start = block / plane.across * scale * width + block % plane.across * scale;
-            let mut columns = [0_i64; COEFFICIENTS];
-            for (row, values) in values.chunks_exact(scale).enumerate() {
-                for x in 0..scale {
-                    let sum = values.iter().zip(&step_at[row * scale..]).zip(&wave[x]);
-                    columns[row * scale + x] =
-                        sum.map(|((&value, step), wave)| i64::from(value) * step * wave).sum();
+        let (waves_across, waves_down) = (waves(wide), waves(high));
+        let width = self.across * wide;
+        let mut bytes = vec![0; self.values.len()];
+        for (block, values) in self.values.chunks_exact(wide * high).enumerate() {
+            let start = block / self.across * high * width + block % self.across * wide;
+            // First the waves of each row of coefficients, then of each column.
+            let mut columns = [[0_i64; 8]; 8];
+            for (row, (values, steps)) in
+                values.chunks_exact(wide).zip(step_at.chunks_exact(wide)).enumerate()
+            {
+                for (x, waves) in waves_across[..wide].iter().enumerate() {
+                    let products = values.iter().zip(steps).zip(waves);
+                    columns[x][row] =
+                        products.map(|((&value, step), wave)| i64::from(value) * step * wave).sum();
                 }
             }
-            for y in 0..scale {
-                for x in 0..scale {
-                    let sum: i64 = (0..scale).map(|row| columns[row * scale + x] * wave[y][row]).sum();
+            for (y, waves) in waves_down[..high].iter().enumerate() {
+                for (x, column) in columns[..wide].iter().enumerate() {
+                    let sum = column[..high].iter().zip(waves).map(|(value, wave)| value * wave).sum();
                     bytes[start + y * width + x] = to_byte(sum);
                 }
             }
         }
-        Samples { width, bytes }
+        Samples { width, wide, high, bytes }
     }
 }
 
@@ -127,18 +150,22 @@ impl Coefficients {
 pub(super) struct Samples {
     /// Of a row, the padding to whole units included.
     pub(super) width: usize,
+    /// Of a block, across and down.
+    pub(super) wide: usize,
+    pub(super) high: usize,
     pub(super) bytes: Vec<u8>,
 }
 
 impl Sink for Coefficients {
-    fn wants_details(&self) -> bool {
-        self.scale > 1
+    fn wants_details(&self, frame: &Frame, component: &Component) -> bool {
+        kept_of(frame, component, self.boxes) != (1, 1)
     }
 
     fn begin_scan(&mut self, scan: &Scan, frame: &Frame, tables: &Tables) {
         if self.planes.is_empty() {
-            let kept = self.scale * self.scale;
-            self.planes = frame.components.iter().map(|component| plane(frame, component, kept)).collect();
+            let boxes = self.boxes;
+            let planes = frame.components.iter().map(|component| Plane::new(frame, component, boxes));
+            self.planes = planes.collect();
         }
         let alone = scan.parts.len() == 1;
         self.parts.clear();
@@ -164,7 +191,8 @@ impl Sink for Coefficients {
         let (block, part) = (block as usize, &self.parts[part]);
         let x = unit % self.units_across * part.horizontal + block % part.horizontal;
         let y = unit / self.units_across * part.vertical + block / part.horizontal;
-        self.start = (y * self.planes[part.plane].across + x) * self.scale * self.scale;
+        let plane = &self.planes[part.plane];
+        self.start = (y * plane.across + x) * plane.wide * plane.high;
     }
 
     fn mean(&mut self, difference: i32) {
@@ -180,7 +208,7 @@ impl Sink for Coefficients {
     }
 
     fn detail(&mut self, index: u32, value: i32) {
-        if let Some(place) = self.places[index as usize] {
+        if let Some(place) = self.plane().places[index as usize] {
             self.add(place, value.saturating_mul(1 << self.low));
         }
     }
@@ -190,9 +218,9 @@ impl Sink for Coefficients {
             let index = details.trailing_zeros();
             details &= details - 1;
             if reader.number(1)? == 1
-                && let Some(place) = self.places[index as usize]
+                && let Some(place) = self.plane().places[index as usize]
             {
-                let kept = self.planes[self.parts[self.part].plane].values[self.start + place];
+                let kept = self.plane().values[self.start + place];
                 self.add(place, i32::from(kept.signum()) << self.low);
             }
         }
@@ -200,14 +228,19 @@ impl Sink for Coefficients {
     }
 }
 
-/// Room for the coefficients of a component, `kept` of each block: that is two bytes for each
-/// sample of the small picture.
-fn plane(frame: &Frame, component: &Component, kept: usize) -> Plane {
-    let (units_across, units_down) = frame.units();
-    let (own_across, own_down) = frame.blocks(component);
-    let across = (units_across * component.horizontal).max(own_across) as usize;
-    let down = (units_down * component.vertical).max(own_down) as usize;
-    Plane { across, values: vec![0; across * down * kept], steps: None }
+/// How many coefficients, across or down, are kept of each block where `side` pixels make `boxes`
+/// boxes: 1, 2, 4 or 8, the fewest that give each box a sample of its own, if there are so many.
+/// `own` of `most` is how much finer than this component the finest may be sampled.
+pub(super) fn kept(side: u32, boxes: u32, own: u32, most: u32) -> u32 {
+    let is_enough = |&kept: &u32| side * own * kept >= BLOCK_SIDE * boxes * most;
+    [1, 2, 4].into_iter().find(is_enough).unwrap_or(BLOCK_SIDE)
+}
+
+/// The same for a component, across and down.
+fn kept_of(frame: &Frame, component: &Component, boxes: u32) -> (usize, usize) {
+    let wide = kept(frame.side, boxes, component.horizontal, frame.horizontal_max);
+    let high = kept(frame.side, boxes, component.vertical, frame.vertical_max);
+    (wide as usize, high as usize)
 }
 
 fn clamped(value: i32) -> i16 {

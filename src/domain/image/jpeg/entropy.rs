@@ -1,7 +1,7 @@
 //! Reads the data of a scan to its end (T.81, F.2.2 and G.2).
 
 use super::bits::{BitReader, Fault};
-use super::frame::Frame;
+use super::frame::{Component, Frame};
 use super::huffman::HuffmanTable;
 use super::scan::{Scan, Tables};
 
@@ -15,8 +15,8 @@ const SIXTEEN_ZEROS: u8 = 15;
 /// A verdict has no use for them ([`Nothing`]) and then pays nothing for them; there is one reader
 /// all the same, so that what is accepted and what is shown cannot differ.
 pub(super) trait Sink {
-    /// Whether the details (AC) of a progressive picture have to be read at all.
-    fn wants_details(&self) -> bool;
+    /// Whether scans that bring but details (AC) of this component have to be read at all.
+    fn wants_details(&self, frame: &Frame, component: &Component) -> bool;
     /// What follows, up to the next call, is the data of this scan.
     fn begin_scan(&mut self, scan: &Scan, frame: &Frame, tables: &Tables);
     /// The scan goes on behind a restart marker.
@@ -39,7 +39,7 @@ pub(super) struct Nothing;
 
 impl Sink for Nothing {
     /// They are judged too.
-    fn wants_details(&self) -> bool {
+    fn wants_details(&self, _: &Frame, _: &Component) -> bool {
         true
     }
     fn begin_scan(&mut self, _: &Scan, _: &Frame, _: &Tables) {}

@@ -36,8 +36,7 @@ pub(super) struct Component {
 
 impl Frame {
     /// Reads the body of a frame header whose marker says that it is one of the kinds we know.
-    /// `details` tells whether scans of details will be read, which takes 8 bytes a block.
-    pub(super) fn parse(body: &[u8], progressive: bool, details: bool) -> Result<Self, Unacceptable> {
+    pub(super) fn parse(body: &[u8], progressive: bool) -> Result<Self, Unacceptable> {
         let &[precision, h1, h0, w1, w0, count, ref rest @ ..] = body else {
             return Err(corrupt("its frame header is too short"));
         };
@@ -58,14 +57,14 @@ impl Frame {
         let components = triples.iter().copied().map(Component::parse).collect::<Result<Vec<_>, _>>()?;
         let horizontal_max = components.iter().map(|component| component.horizontal).max().unwrap_or(1);
         let vertical_max = components.iter().map(|component| component.vertical).max().unwrap_or(1);
-        let mut frame = Self { side, progressive, components, horizontal_max, vertical_max };
-        if progressive && details {
-            for index in 0..frame.components.len() {
-                let (wide, high) = frame.blocks(&frame.components[index]);
-                frame.components[index].nonzero = vec![0; wide as usize * high as usize];
-            }
-        }
-        Ok(frame)
+        Ok(Self { side, progressive, components, horizontal_max, vertical_max })
+    }
+
+    /// Makes room for the record of a component's coefficients that are not zero, 8 bytes a block.
+    /// Without it scans of its details cannot be read.
+    pub(super) fn make_record(&mut self, index: usize) {
+        let (wide, high) = self.blocks(&self.components[index]);
+        self.components[index].nonzero = vec![0; wide as usize * high as usize];
     }
 
     /// Blocks of a component, across and down, when it has a scan to itself (T.81, A.2.2).

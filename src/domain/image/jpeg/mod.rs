@@ -103,9 +103,7 @@ impl<'a, S: Sink> Decoder<'a, S> {
                 // Restart markers that no scan asked for, and TEM, stand alone and mean nothing.
                 0xd0..=0xd7 | 0x01 => {}
                 // Application data, comments, and what only other kinds of JPEG need (DNL, DAC).
-                0xe0..=0xef | 0xfe | 0xdc | 0xcc => {
-                    self.read_segment()?;
-                }
+                0xe0..=0xef | 0xfe | 0xdc | 0xcc => self.skip_segment()?,
                 0xd8 => return Err(corrupt("a second start marker stands inside it")),
                 other => return Err(unsupported(other)),
             }
@@ -148,12 +146,28 @@ impl<'a, S: Sink> Decoder<'a, S> {
         Ok(body)
     }
 
+    /// Steps over a segment that nobody needs. Should its length not even count its own two bytes,
+    /// it has no more than those, as in libjpeg.
+    fn skip_segment(&mut self) -> Result<(), Unacceptable> {
+        if let Some(&[0, 0 | 1]) = self.bytes[self.position..].first_chunk::<2>() {
+            self.position += 2;
+            return Ok(());
+        }
+        self.read_segment().map(|_| ())
+    }
+
     fn read_frame(&mut self, progressive: bool) -> Result<(), Unacceptable> {
         let body = self.read_segment()?;
         if self.frame.is_some() {
             return Err(corrupt("it has a second frame header"));
         }
-        self.frame = Some(Frame::parse(body, progressive, self.sink.wants_details())?);
+        let mut frame = Frame::parse(body, progressive)?;
+        for index in 0..frame.components.len() {
+            if progressive && self.sink.wants_details(&frame, &frame.components[index]) {
+                frame.make_record(index);
+            }
+        }
+        self.frame = Some(frame);
         Ok(())
     }
 
@@ -226,8 +240,10 @@ impl<'a, S: Sink> Decoder<'a, S> {
         let (across, down) = scan.units(frame);
         let side = frame.side;
         self.sink.begin_scan(&scan, frame, &self.tables);
+        let is_needed =
+            scan.details_of(frame).is_none_or(|component| self.sink.wants_details(frame, component));
         let mut coding = scan.begin(frame, &self.tables)?;
-        if scan.brings_details_alone() && !self.sink.wants_details() {
+        if !is_needed {
             self.position = data_end(self.bytes, self.position);
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use super::super::Unacceptable;
 use super::corrupt;
 use super::entropy::{Band, Coding};
-use super::frame::{COEFFICIENTS, Frame};
+use super::frame::{COEFFICIENTS, Component, Frame};
 use super::huffman::HuffmanTable;
 
 /// The most blocks in a unit of a scan of several components.
@@ -76,9 +76,9 @@ impl Scan {
         Ok(())
     }
 
-    /// Whether it brings details (AC) and no means.
-    pub(super) const fn brings_details_alone(&self) -> bool {
-        self.first > 0
+    /// The component of which it brings details (AC), if it is a scan of those and no means.
+    pub(super) fn details_of<'a>(&self, frame: &'a Frame) -> Option<&'a Component> {
+        if self.first > 0 { Some(&frame.components[self.parts[0].index]) } else { None }
     }
 
     /// Units of the scan, across and down.

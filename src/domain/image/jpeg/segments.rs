@@ -47,7 +47,7 @@ impl<'a> Iterator for Segments<'a> {
             0x01 | 0xd0..=0xd7 => Some(Segment { marker, body: &[], data: &[] }),
             _ => {
                 let (length, rest) = self.bytes[self.position..].split_first_chunk::<2>()?;
-                let body = rest.get(..usize::from(u16::from_be_bytes(*length)).checked_sub(2)?)?;
+                let body = rest.get(..usize::from(u16::from_be_bytes(*length)).saturating_sub(2))?;
                 let start = self.position + 2 + body.len();
                 let end = if marker == START_OF_SCAN { data_end(self.bytes, start) } else { start };
                 self.position = end;
