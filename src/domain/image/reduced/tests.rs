@@ -27,15 +27,21 @@ const SIDE: u32 = 83;
 
 /// Pixels of a soft pattern, which is what a JPEG is made for.
 fn pattern(side: u32) -> Vec<[u8; 4]> {
-    let wave = |phase: f64| {
-        let value = 127.5 + 100.0 * f64::sin(phase);
-        (0..=255_u8).find(|&byte| f64::from(byte) >= value).unwrap()
-    };
+    let wave = |phase: f64| to_byte(127.5 + 100.0 * f64::sin(phase));
     let pixels = (0..side * side).map(|place| {
         let (x, y) = (f64::from(place % side), f64::from(place / side));
         [wave(x / 9.0), wave(y / 13.0), wave((x + y) / 17.0), 255]
     });
     pixels.collect()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the waves stay in a byte's range"
+)]
+fn to_byte(value: f64) -> u8 {
+    value.round() as u8
 }
 
 /// The average over each box, worked out the plain way: for each box, how much of each pixel lies in
