@@ -63,9 +63,14 @@ async fn block(context: &Context, store: &Store, arguments: &BlockArguments) -> 
         "picture": contents.to_string(), "reason": arguments.reason, "was_blocked": outcome.was_blocked,
         "images": outcome.images, "finds_near_copies": !looks.is_empty(),
     });
-    context
-        .output
-        .print(&value, || format!("blocked; {} images that are there fall under it", outcome.images))
+    context.output.print(&value, || {
+        let copies = if looks.is_empty() {
+            "exact copies only, as it holds too little to tell near ones by"
+        } else {
+            "exact and near copies"
+        };
+        format!("blocked, {copies}; images that fall under it: {}", outcome.images)
+    })
 }
 
 async fn unblock(context: &Context, store: &Store, picture_name: &str) -> Result<(), Failure> {
