@@ -56,19 +56,19 @@ impl Reduced {
 /// Memory depends on `side_max`, not on what the picture claims, and the picture in full size is
 /// never held: 36 bytes for each pixel of the result, and
 /// - for a PNG one copy of the file and a few rows, interlaced or not;
-/// - for a JPEG at most 2 `side_max` + 32 samples across and down for each of its components, 3
-///   bytes each. They come from the lowest frequencies of each block: where the picture's side is
-///   at least 8 times `side_max`, from the means alone, else from 2x2 or 4x4 coefficients, and from
-///   all where it is not even twice. A progressive one that is not at least 8 times as large takes
-///   8 bytes more for each 8x8 block, at most 33 MB for one of [`super::PIXELS_MAX`].
+/// - for a JPEG at most twice as many samples as boxes, across and down, and what fills up a unit,
+///   for each component, 3 bytes each. They come from the lowest frequencies of each block: where
+///   the picture's side is at least 8 times the result's, from the means alone, else from 2x2, 4x4
+///   or all coefficients; a component that is sampled more coarsely takes more of them. A component
+///   of a progressive picture that takes more than the means has a record of 8 bytes a block.
 ///
-/// It takes about as long as the verdict. Call it off the async threads.
+/// For 50 megapixels that is less than the verdict takes. It needs up to about a second of a core,
+/// so call it off the async threads.
 ///
 /// # Errors
 ///
 /// A reason why the picture is not acceptable; there is none for one that was accepted.
 pub fn reduce(bytes: &[u8], picture: &Picture, side_max: u32) -> Result<Reduced, Unacceptable> {
-    let bytes = &bytes[..picture.length.min(bytes.len())];
     let side = picture.side.min(side_max.max(1));
     let (pixels, orientation) = match picture.format {
         Format::Png => png::reduce(bytes, picture.side, side)?,

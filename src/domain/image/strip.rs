@@ -21,7 +21,6 @@ use super::{Format, Picture, jpeg, png};
 /// was, and stripping it again changes nothing. It takes one copy of the bytes.
 #[must_use]
 pub fn without_metadata(bytes: &[u8], picture: &Picture) -> Vec<u8> {
-    let bytes = &bytes[..picture.length.min(bytes.len())];
     match picture.format {
         Format::Png => png::without_metadata(bytes),
         Format::Jpeg => jpeg::without_metadata(bytes),

@@ -104,6 +104,34 @@ fn a_format_is_read_back_from_its_text() {
     assert_eq!([Format::Png.media_type(), Format::Jpeg.media_type()], ["image/png", "image/jpeg"]);
 }
 
+/// For a folder of pictures from elsewhere, named by `MINITILL_PICTURES`: nothing panics or takes
+/// long, and what is accepted can be stripped and reduced. Prints each verdict (`--nocapture`), to be
+/// compared with other programs'. Without the variable it does nothing.
+#[test]
+fn a_folder_of_pictures_is_judged() {
+    let Some(folder) = std::env::var_os("MINITILL_PICTURES") else { return };
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let Ok(bytes) = std::fs::read(&path) else { continue };
+        let started = std::time::Instant::now();
+        let verdict = inspect(&bytes);
+        match &verdict {
+            Ok(picture) => println!("{}: {picture:?}", path.display()),
+            Err(reason) => println!("{}: {reason}", path.display()),
+        }
+        if let Ok(picture) = verdict {
+            let stripped = without_metadata(&bytes, &picture);
+            let again = Picture { length: stripped.len(), ..picture };
+            assert_eq!(inspect(&stripped), Ok(again), "{}", path.display());
+            assert_eq!(without_metadata(&stripped, &again), stripped, "{}", path.display());
+            let small = reduce(&bytes, &picture, 256).unwrap();
+            assert_eq!(reduce(&stripped, &again, 256), Ok(small), "{}", path.display());
+        }
+        // Generous, because a debug build is some 20 times slower.
+        assert!(started.elapsed().as_secs() < 60, "{}", path.display());
+    }
+}
+
 /// A good picture with a few bytes changed, taken out or put in.
 fn damaged_picture() -> impl Strategy<Value = Vec<u8>> {
     let change = (any::<prop::sample::Index>(), any::<u8>(), 0..4_u8);

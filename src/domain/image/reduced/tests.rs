@@ -190,6 +190,26 @@ fn a_jpeg_is_averaged_from_as_few_coefficients_as_will_do() {
     }
 }
 
+/// The same coefficients, sent bit by bit in many scans and all at once.
+#[test]
+fn a_progressive_jpeg_shows_what_its_sequential_twin_shows() {
+    let twins: [(&[u8], &[u8]); 2] = [
+        (
+            include_bytes!("../../../../tests/pictures/progressive.jpg"),
+            include_bytes!("../../../../tests/pictures/progressive_as_baseline.jpg"),
+        ),
+        (
+            include_bytes!("../../../../tests/pictures/progressive_restarts.jpg"),
+            include_bytes!("../../../../tests/pictures/progressive_restarts_as_baseline.jpg"),
+        ),
+    ];
+    for (progressive, sequential) in twins {
+        for small in 1..=40 {
+            assert_eq!(reduced(progressive, small), reduced(sequential, small), "{small}");
+        }
+    }
+}
+
 #[test]
 fn grey_and_inks_become_red_green_and_blue() {
     let pixels = pattern(64);

@@ -179,6 +179,7 @@ fn a_png_keeps_what_says_how_its_colours_are_meant() {
     let bytes = with_chunks(&stripped(TRUECOLOUR), &chunks, &[]);
     assert_eq!(stripped(&bytes), bytes);
     assert_eq!(stripped(&with_chunks(TRUECOLOUR, &[chunks.as_slice(), &chunks].concat(), &chunks)), bytes);
+    assert_eq!(stripped(&with_chunks(TRUECOLOUR, &[], &chunks)), stripped(TRUECOLOUR), "too late to count");
     for (kind, data) in colour.iter().filter(|(kind, _)| *kind != b"iCCP") {
         let overlong = chunk(kind, &[data, &[0; 300][..]].concat());
         assert_eq!(stripped(&with_chunks(TRUECOLOUR, &overlong, &[])), stripped(TRUECOLOUR));
