@@ -193,7 +193,7 @@ fn a_jpeg_is_averaged_from_as_few_coefficients_as_will_do() {
 /// The same coefficients, sent bit by bit in many scans and all at once.
 #[test]
 fn a_progressive_jpeg_shows_what_its_sequential_twin_shows() {
-    let twins: [(&[u8], &[u8]); 2] = [
+    let twins: [(&[u8], &[u8]); 3] = [
         (
             include_bytes!("../../../../tests/pictures/progressive.jpg"),
             include_bytes!("../../../../tests/pictures/progressive_as_baseline.jpg"),
@@ -202,9 +202,14 @@ fn a_progressive_jpeg_shows_what_its_sequential_twin_shows() {
             include_bytes!("../../../../tests/pictures/progressive_restarts.jpg"),
             include_bytes!("../../../../tests/pictures/progressive_restarts_as_baseline.jpg"),
         ),
+        // Its means come in four scans.
+        (
+            include_bytes!("../../../../tests/pictures/bit_by_bit.jpg"),
+            include_bytes!("../../../../tests/pictures/restarts_420.jpg"),
+        ),
     ];
     for (progressive, sequential) in twins {
-        for small in 1..=40 {
+        for small in 1..=48 {
             assert_eq!(reduced(progressive, small), reduced(sequential, small), "{small}");
         }
     }
