@@ -1,4 +1,4 @@
-//! What Minitill is about: identifiers, money, signatures, order rules and picture verdicts.
+//! What Minitill is about: identifiers, money, signatures, order rules and pictures.
 //! Nothing here does input or output, reads a clock or knows the database or HTTP.
 
 pub mod exchange;

@@ -13,9 +13,10 @@ pub const HASH_SIDE: u32 = 128;
 /// A picture is a near copy of another if its hash differs in at most so many of the 64 bits from
 /// one of [`hashes_of_near_copies`] of the other.
 ///
-/// Pictures with many details, scaled down and compressed anew, stay within it. Very symmetric ones, such as a
-/// coin with a letter on it, do not (16 to 22): most of their frequencies are next to nothing, and noise decides
-/// their bits.
+/// Measured (docs/images.md): with 8 bits all 6,600 altered copies of 200 photographs were found and
+/// none of 199,800 pairs of different ones was taken for a copy; of icons and drawings 97.5 % were
+/// found, and 1 in 2,900 pairs was mistaken. With 10 bits 98.6 % are found and mistakes are two and a half
+/// times as many, with 6 bits 94.9 % and half as many.
 pub const NEAR_COPY_DISTANCE_MAX: u32 = 8;
 
 /// Samples, across and down, that a hash looks at.
