@@ -13,7 +13,7 @@ use futures_util::{StreamExt as _, stream};
 
 use super::wire::QueryFields;
 use crate::domain::ids::ImgId;
-use crate::domain::image::{self, Format, Thumbnail};
+use crate::domain::image::{self, Format, Picture, Thumbnail};
 use crate::error::{Code, Refusal};
 use crate::store::{ContentHash, StoreError, StoredImage};
 use crate::till::Till;
@@ -197,14 +197,21 @@ async fn small_copy(till: &Till, image: &StoredImage, width: u32) -> Result<Thum
     if let Some(known) = till.store.thumbnail(&image.contents, width).await? {
         return Ok(known);
     }
+    // A task of its own: a caller that goes away does not make room for more of this work.
+    let (till, image) = (till.clone(), image.clone());
+    let making = tokio::spawn(async move { make_small_copy(&till, &image, width).await });
+    making.await.map_err(|fault| Refusal::internal(format!("making a thumbnail: {fault}")))?
+}
+
+async fn make_small_copy(till: &Till, image: &StoredImage, width: u32) -> Result<Thumbnail, Refusal> {
     // The permit bounds the memory too: the picture is read only when its turn has come.
     let permit = till.decodes.acquire().await;
     let permit = permit.map_err(|_| Refusal::internal("the places for pictures are closed"))?;
     let bytes = till.store.contents(&image.contents, image.byte_length).await?;
+    // It was judged when it came.
+    let picture = Picture { format: image.format, side: image.side, length: bytes.len() };
     let making = tokio::task::spawn_blocking(move || {
-        let picture = image::inspect(&bytes)?;
-        let reduced = image::reduce(&bytes, &picture, width)?;
-        Ok::<_, image::Unacceptable>(image::thumbnail(&reduced, width))
+        image::reduce(&bytes, &picture, width).map(|reduced| image::thumbnail(&reduced, width))
     });
     let made = making.await.map_err(|fault| Refusal::internal(format!("making a thumbnail: {fault}")))?;
     drop(permit);

@@ -146,7 +146,7 @@ impl NewImage {
             let img_id = ImgId::parse(&known.img_id).map_err(|_| StoreError::damaged("images.img_id"))?;
             return Ok(if known.is_blocked { KeepOutcome::Blocked } else { KeepOutcome::Kept(img_id) });
         }
-        let contents = ContentHash::of(&self.kept.contents);
+        let contents = ContentHash::of_kept(&self.kept);
         if block::is_blocked(connection, &contents, self.kept.perceptual_hash).await? {
             return Ok(KeepOutcome::Blocked);
         }

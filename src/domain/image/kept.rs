@@ -17,6 +17,8 @@ pub struct Kept {
     pub sha256: [u8; 32],
     /// The bytes that are kept and served: the picture without its metadata.
     pub contents: Bytes,
+    /// SHA-256 of these.
+    pub content_sha256: [u8; 32],
     /// What it looks like; `None` for a picture with too little in it to tell.
     pub perceptual_hash: Option<PerceptualHash>,
 }
@@ -29,11 +31,13 @@ pub struct Kept {
 pub fn keep(bytes: &[u8], picture: &Picture) -> Result<Kept, Unacceptable> {
     let whole = &bytes[..picture.length.min(bytes.len())];
     let looks = reduce(whole, picture, HASH_SIDE)?;
+    let contents = Bytes::from(without_metadata(whole, picture));
     Ok(Kept {
         format: picture.format,
         side: picture.side,
         sha256: Sha256::digest(whole).into(),
-        contents: without_metadata(whole, picture).into(),
+        content_sha256: Sha256::digest(&contents).into(),
+        contents,
         perceptual_hash: PerceptualHash::of(&looks),
     })
 }

@@ -150,12 +150,16 @@ impl Store {
     /// # Errors
     /// The database is away.
     pub async fn block_of(&self, img_id: &ImgId) -> Result<Option<Block>, StoreError> {
-        let all = self.blocks().await?;
-        let under = sqlx::query_scalar!("SELECT blocked_by FROM images WHERE img_id = $1", img_id.as_str())
-            .fetch_optional(&self.pool)
-            .await?
-            .flatten();
-        Ok(under.and_then(|under| all.into_iter().find(|block| block.contents.as_bytes() == under)))
+        let row = sqlx::query_as!(
+            BlockRow,
+            "SELECT b.content_sha256, b.reason, b.blocked_at,
+                    (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS \"images!\"
+             FROM picture_blocks b JOIN images i ON i.blocked_by = b.content_sha256 WHERE i.img_id = $1",
+            img_id.as_str()
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(BlockRow::read).transpose()
     }
 
     /// The block list, newest first.
@@ -163,21 +167,33 @@ impl Store {
     /// # Errors
     /// The database is away.
     pub async fn blocks(&self) -> Result<Vec<Block>, StoreError> {
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            BlockRow,
             "SELECT b.content_sha256, b.reason, b.blocked_at,
                     (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS \"images!\"
              FROM picture_blocks b ORDER BY b.blocked_at DESC, b.content_sha256"
         )
         .fetch_all(&self.pool)
         .await?;
-        let blocks = rows.into_iter().map(|row| {
-            Ok(Block {
-                contents: ContentHash::from_column(&row.content_sha256)?,
-                reason: row.reason,
-                blocked_at: row.blocked_at,
-                images: u64::try_from(row.images).unwrap_or_default(),
-            })
-        });
-        blocks.collect()
+        rows.into_iter().map(BlockRow::read).collect()
+    }
+}
+
+/// A row of `picture_blocks`, with the number of images under it.
+struct BlockRow {
+    content_sha256: Vec<u8>,
+    reason: String,
+    blocked_at: time::OffsetDateTime,
+    images: i64,
+}
+
+impl BlockRow {
+    fn read(self) -> Result<Block, StoreError> {
+        Ok(Block {
+            contents: ContentHash::from_column(&self.content_sha256)?,
+            reason: self.reason,
+            blocked_at: self.blocked_at,
+            images: u64::try_from(self.images).unwrap_or_default(),
+        })
     }
 }

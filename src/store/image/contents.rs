@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 
 use super::{Store, StoreError};
-use crate::domain::image::{Format, Thumbnail};
+use crate::domain::image::{Format, Kept, Thumbnail};
 
 /// Bytes of a part. Rows stay small, and a reader holds one part at a time.
 const PART_BYTES: usize = 262_144;
@@ -19,10 +19,15 @@ const PART_BYTES: usize = 262_144;
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
-    /// The hash of these contents.
+    /// The hash of these contents. It takes a while for large ones.
     #[must_use]
     pub fn of(contents: &[u8]) -> Self {
         Self(Sha256::digest(contents).into())
+    }
+
+    /// Of what is kept of a picture: it was hashed with it, off the async threads.
+    pub(super) const fn of_kept(kept: &Kept) -> Self {
+        Self(kept.content_sha256)
     }
 
     /// As it stands in a column.
