@@ -2,6 +2,7 @@
 //! itself again for it, because it must be a process like `minitill serve`.
 
 use std::io::Read as _;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 
@@ -16,13 +17,20 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::Fallible;
-use crate::servers::READY;
+use crate::servers::{Program, READY, Server};
 
 /// The argument that asks for this server.
-pub(crate) const ARGUMENT: &str = "ceiling-server";
+const ARGUMENT: &str = "ceiling-server";
 
 pub(crate) fn is_asked() -> bool {
     std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT)
+}
+
+/// Starts this server.
+pub(crate) fn start(program: &Program) -> Fallible<Server> {
+    let this = std::env::current_exe()?;
+    // Its standard input closes when this process ends, in whatever way: then it ends too.
+    Server::start(program.command(&this).arg(ARGUMENT).stdin(Stdio::piped()))
 }
 
 /// Serves until SIGTERM, or until whoever started it is gone.

@@ -15,18 +15,27 @@
 
 mod books;
 mod ceiling;
+#[path = "../support/heading.rs"]
+mod heading;
+#[path = "../support/interrupt.rs"]
 mod interrupt;
 mod load;
 mod options;
+#[path = "../support/pgbench.rs"]
+mod pgbench;
 mod reference;
 mod report;
 mod requests;
 mod rounds;
 mod rows;
+#[path = "../support/sample.rs"]
 mod sample;
 mod seed;
+#[path = "../support/servers.rs"]
 mod servers;
+#[path = "../support/stage.rs"]
 mod stage;
+#[path = "../support/usage.rs"]
 mod usage;
 mod verdicts;
 
@@ -56,7 +65,7 @@ fn main() -> ExitCode {
 /// The whole run; `false` when the money does not add up or an answer was wrong.
 fn measure(options: &Options) -> Fallible<bool> {
     interrupt::watch();
-    let mut stage = Stage::open(options)?;
+    let mut stage = Stage::open(options.folder())?;
     let heading = report::heading(options, &mut stage)?;
     let mut bench = Bench::prepare(options, stage)?;
     let results = bench.run()?;

@@ -18,7 +18,7 @@ use crate::sample::Sample;
 use crate::servers::{Program, Server};
 use crate::stage::Stage;
 use crate::usage::{Usage, Watched};
-use crate::{Fallible, interrupt, seed};
+use crate::{Fallible, ceiling, interrupt, seed};
 
 /// In flight against the ceiling, and in the warm-up.
 const USUAL_IN_FLIGHT: usize = 64;
@@ -79,7 +79,7 @@ impl<'a> Bench<'a> {
         let game = Game::new(text(&token, "access_token")?, text(&app, "pay_key")?, options.wallets());
         let mut bench = Self {
             servers: [program.serve()?, program.serve()?],
-            ceiling: program.serve_ceiling()?,
+            ceiling: ceiling::start(&program)?,
             reference: Reference::on(&mut stage, options.wallets())?,
             postmaster: stage.postmaster()?,
             options,

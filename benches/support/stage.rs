@@ -10,7 +10,6 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _
 use tokio::runtime::Runtime;
 
 use crate::Fallible;
-use crate::options::Options;
 
 /// A durable PostgreSQL, one session on it, and a folder. Dropped in this order.
 pub(crate) struct Stage {
@@ -20,9 +19,10 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts a PostgreSQL on a fresh folder and checks that it keeps what it commits.
-    pub(crate) fn open(options: &Options) -> Fallible<Self> {
-        let folder = Folder::create(options.folder())?;
+    /// Starts a PostgreSQL on a fresh folder, under the one that was asked for, and checks that it
+    /// keeps what it commits.
+    pub(crate) fn open(under: Option<&PathBuf>) -> Fallible<Self> {
+        let folder = Folder::create(under)?;
         let data_dir = folder.path().join("postgresql");
         let cluster =
             PrivateCluster::open(postgres::Options { data_dir, role: Role::Server, settings: Vec::new() })?;
@@ -116,7 +116,7 @@ impl Folder {
         let candidates = asked_for.map_or(usual.as_slice(), std::slice::from_ref);
         let mut reasons = Vec::new();
         for parent in candidates {
-            let path = std::path::absolute(parent)?.join(format!("exchange-{}", std::process::id()));
+            let path = std::path::absolute(parent)?.join(format!("benchmark-{}", std::process::id()));
             match why_not(&path)? {
                 Some(reason) => reasons.push(reason),
                 None => return Self::create_at(path),

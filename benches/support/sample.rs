@@ -93,7 +93,7 @@ fn percentile(sorted: &[Latency], per_mille: usize) -> Option<Latency> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len().is_multiple_of(2) {

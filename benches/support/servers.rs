@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::Fallible;
 use crate::stage::Stage;
-use crate::{Fallible, ceiling};
 
 /// The key of an app that lives as long as the run.
 const MASTER_KEY: &str = "22222222222222222222222222222222222222222222222222222222222222ff";
@@ -35,7 +35,8 @@ impl Program {
         Self { database_url: stage.url(), folder: stage.folder().to_owned() }
     }
 
-    fn command(&self, program: &Path) -> Command {
+    /// The program, or another that takes its settings.
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
         // Nothing of the developer's own settings leaks in.
@@ -69,13 +70,6 @@ impl Program {
     pub(crate) fn serve(&self) -> Fallible<Server> {
         Server::start(self.minitill().arg("serve"))
     }
-
-    /// Starts the server that answers without a database.
-    pub(crate) fn serve_ceiling(&self) -> Fallible<Server> {
-        let this = std::env::current_exe()?;
-        // Its standard input closes when this process ends, in whatever way: then it ends too.
-        Server::start(self.command(&this).arg(ceiling::ARGUMENT).stdin(Stdio::piped()))
-    }
 }
 
 /// A server process. Dropping it asks it to stop, and waits.
@@ -85,7 +79,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn start(command: &mut Command) -> Fallible<Self> {
+    /// Starts a server that says where it can be reached, as `minitill serve` does.
+    pub(crate) fn start(command: &mut Command) -> Fallible<Self> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let log = child.stderr.take().ok_or("a server without standard error")?;
         // From here on it is stopped, whatever happens; the address is filled in below.

@@ -1,0 +1,68 @@
+//! `cargo bench --bench images`: how many pictures a second one Minitill takes in, how long each
+//! takes and how much memory, beside what PostgreSQL needs to insert the same bytes and what it
+//! costs to judge the picture alone.
+//!
+//! It starts a durable PostgreSQL of its own (`stage`) and `minitill serve` beside it (`servers`),
+//! and measures every row in turn, round after round (`rounds`): uploads over HTTP (`load`) of
+//! pictures that are all different (`picture`), pgbench, and the judgement by itself. At the end
+//! every acknowledged picture must be there, and of each row one is fetched and compared.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "results go to standard output, the progress of a run to standard error"
+)]
+
+#[path = "../support/heading.rs"]
+mod heading;
+#[path = "../support/interrupt.rs"]
+mod interrupt;
+mod load;
+mod options;
+#[path = "../support/pgbench.rs"]
+mod pgbench;
+mod picture;
+mod report;
+mod rounds;
+#[path = "../support/sample.rs"]
+mod sample;
+#[path = "../support/servers.rs"]
+mod servers;
+#[path = "../support/stage.rs"]
+mod stage;
+#[path = "../support/usage.rs"]
+mod usage;
+
+use std::process::ExitCode;
+
+use options::Options;
+use rounds::Bench;
+use stage::Stage;
+
+/// What can fail here ends the run, with a sentence for the person who started it.
+pub(crate) type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    // The private PostgreSQL is started by this very program.
+    minitill::postgres::become_postgres_if_asked();
+    match measure(&Options::read()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("images benchmark: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The whole run; `false` when a picture is missing or wrong.
+fn measure(options: &Options) -> Fallible<bool> {
+    interrupt::watch();
+    let mut stage = Stage::open(options.folder())?;
+    let heading = heading::text("images", &mut stage, &options.measured())?;
+    let mut bench = Bench::prepare(options, stage)?;
+    let results = bench.run()?;
+    let closing = bench.close()?;
+    println!("\n{heading}\n\n{}\n\n{closing}", report::table(&results));
+    Ok(closing.is_right())
+}
