@@ -11,6 +11,11 @@ const TABLE_VALUES: usize = 64;
 /// Of these the last are changed from picture to picture: they scale the finest detail.
 const CHANGED: usize = 3;
 
+/// As cameras have it.
+const QUALITY: u8 = 92;
+/// The width at which it is tried how many bytes a pixel takes.
+const TRIED_WIDTH: u16 = 512;
+
 /// A size of picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Size {
@@ -30,21 +35,12 @@ impl Size {
         }
     }
 
-    /// No picture of this size is longer, and none much shorter.
-    const fn bytes_max(self) -> usize {
+    /// What a picture of this size has, within a few hundredths.
+    const fn bytes(self) -> f64 {
         match self {
-            Self::Small => 100_000,
-            Self::Middle => 1_000_000,
-            Self::Large => 10_000_000,
-        }
-    }
-
-    /// Pixels of width and height, as a camera or a designer would have it for so many bytes.
-    const fn width(self) -> u16 {
-        match self {
-            Self::Small => 512,
-            Self::Middle => 1600,
-            Self::Large => 4800,
+            Self::Small => 1e5,
+            Self::Middle => 1e6,
+            Self::Large => 1e7,
         }
     }
 }
@@ -57,21 +53,12 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// A smooth picture with grain in it, in the best quality that fits the size.
+    /// A smooth picture with grain in it, as wide as makes it the size that is asked for.
     pub(crate) fn new(size: Size) -> Fallible<Self> {
-        let width = size.width();
-        let pixels = grain(width);
-        let (mut fits, mut over) = (1, 101);
-        let mut bytes = encode(&pixels, width, fits)?;
-        while over - fits > 1 {
-            let quality = u8::midpoint(fits, over);
-            let tried = encode(&pixels, width, quality)?;
-            if tried.len() <= size.bytes_max() {
-                (fits, bytes) = (quality, tried);
-            } else {
-                over = quality;
-            }
-        }
+        let tried = f64::from(u32::try_from(encode(TRIED_WIDTH)?.len())?);
+        let width = f64::from(TRIED_WIDTH) * (size.bytes() / tried).sqrt();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some thousands")]
+        let bytes = encode(width as u16)?;
         let table = bytes.windows(FIRST_TABLE.len()).position(|window| window == FIRST_TABLE);
         let table = table.ok_or("a JPEG without a quantisation table")? + FIRST_TABLE.len();
         Ok(Self { bytes, changed_at: table + TABLE_VALUES - CHANGED })
@@ -97,22 +84,23 @@ impl Template {
     }
 }
 
-fn encode(pixels: &[u8], side: u16, quality: u8) -> Fallible<Vec<u8>> {
+/// Width and height are equal.
+fn encode(width: u16) -> Fallible<Vec<u8>> {
     let mut bytes = Vec::new();
-    Encoder::new(&mut bytes, quality).encode(pixels, side, side, ColorType::Rgb)?;
+    Encoder::new(&mut bytes, QUALITY).encode(&grain(width), width, width, ColorType::Rgb)?;
     Ok(bytes)
 }
 
 /// Slopes in each colour, and noise as a camera has it.
-fn grain(side: u16) -> Vec<u8> {
-    let side = u32::from(side);
+fn grain(width: u16) -> Vec<u8> {
+    let width = u32::from(width);
     let mut state = 1_u32;
     let mut noise = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         state >> 27
     };
-    let slope = |along: u32| along * 200 / side;
+    let slope = |along: u32| along * 200 / width;
     let pixel = |x: u32, y: u32| [slope(x), slope(y), slope(u32::midpoint(x, y))];
-    let all = (0..side).flat_map(|y| (0..side).flat_map(move |x| pixel(x, y)));
+    let all = (0..width).flat_map(|y| (0..width).flat_map(move |x| pixel(x, y)));
     all.map(|value| u8::try_from(value + noise()).unwrap_or(u8::MAX)).collect()
 }
