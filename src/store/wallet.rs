@@ -10,6 +10,7 @@ use time::OffsetDateTime;
 use super::{AsStoreError, Store, StoreError};
 use crate::domain::exchange::{BalanceOutOfRange, Balances, Change};
 use crate::domain::ids::{AppId, CreditRef, OpenId};
+use crate::domain::ledger::{CREDIT, ChainHash, LedgerEntry, micros};
 
 /// A wallet as it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -85,19 +86,13 @@ pub enum CreditOutcome {
 }
 
 /// Wallet row, locked for a change.
-pub(super) struct LockedWallet {
-    pub(super) balances: Balances,
-    pub(super) entry_count: i64,
-}
-
-/// A ledger entry to be written.
-pub(super) struct Entry<'a> {
-    pub(super) app_id: &'a AppId,
-    pub(super) open_id: &'a OpenId,
-    pub(super) seq: i64,
-    pub(super) kind: &'static str,
-    pub(super) reference: &'a str,
-    pub(super) change: Change,
+struct LockedWallet {
+    balances: Balances,
+    entry_count: i64,
+    /// Hash of its last entry.
+    chain_hash: ChainHash,
+    /// Database time.
+    at: OffsetDateTime,
 }
 
 impl Store {
@@ -196,9 +191,6 @@ impl Store {
     }
 }
 
-/// `kind` of a credit's ledger entry.
-const CREDIT: &str = "credit";
-
 /// Why a credit's transaction is rolled back.
 enum CreditError {
     OutOfRange,
@@ -250,12 +242,14 @@ async fn write_credit(
     let change = wallet.balances.credit(credit.free, credit.charge)?;
     let seq = wallet.entry_count + 1;
     let recorded = sqlx::query!(
-        "INSERT INTO credits (app_id, ref, open_id, seq, note) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+        "INSERT INTO credits (app_id, ref, open_id, seq, note, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT DO NOTHING",
         app_id.as_str(),
         credit.reference.as_str(),
         credit.open_id.as_str(),
         seq,
-        credit.note
+        credit.note,
+        wallet.at
     )
     .execute(&mut *connection)
     .await?;
@@ -263,9 +257,7 @@ async fn write_credit(
         // Another transaction has just used the ref for another wallet: look again.
         return Err(CreditError::Store(StoreError::Again));
     }
-    let reference = credit.reference.as_str();
-    let entry = Entry { app_id, open_id: &credit.open_id, seq, kind: CREDIT, reference, change };
-    write_entry(connection, &entry).await?;
+    write_entry(connection, &wallet, &credit_entry(app_id, credit, seq, change, wallet.at)).await?;
     Ok(CreditOutcome::Done { balances: change.after, replayed: false })
 }
 
@@ -292,53 +284,122 @@ async fn earlier_credit(
     Ok(Some(CreditOutcome::Done { balances, replayed: true }))
 }
 
+fn credit_entry<'a>(
+    app_id: &'a AppId,
+    credit: &'a Credit,
+    seq: i64,
+    change: Change,
+    at: OffsetDateTime,
+) -> LedgerEntry<'a> {
+    LedgerEntry {
+        app_id: app_id.as_str(),
+        open_id: credit.open_id.as_str(),
+        seq,
+        kind: CREDIT,
+        reference: credit.reference.as_str(),
+        free_change: change.free_change,
+        charge_change: change.charge_change,
+        free_balance: change.after.free(),
+        charge_balance: change.after.charge(),
+        at: micros(at),
+    }
+}
+
 /// Locks a wallet until the end of the transaction and reads it as it stands then.
-pub(super) async fn lock_wallet(
+async fn lock_wallet(
     connection: &mut PgConnection,
     app_id: &AppId,
     open_id: &OpenId,
 ) -> Result<Option<LockedWallet>, StoreError> {
     let row = sqlx::query!(
-        "SELECT free_balance, charge_balance, entry_count FROM wallets WHERE app_id = $1 AND open_id = $2 FOR UPDATE",
+        r#"SELECT free_balance, charge_balance, entry_count, chain_length, chain_hash, clock_timestamp() AS "at!"
+           FROM wallets WHERE app_id = $1 AND open_id = $2 FOR UPDATE"#,
         app_id.as_str(),
         open_id.as_str()
     )
-    .fetch_optional(connection)
+    .fetch_optional(&mut *connection)
     .await?;
-    row.map(|row| {
-        let balances = Balances::new(row.free_balance, row.charge_balance)
-            .map_err(|_| StoreError::damaged("wallets"))?;
-        Ok(LockedWallet { balances, entry_count: row.entry_count })
-    })
-    .transpose()
+    let Some(row) = row else { return Ok(None) };
+    let balances =
+        Balances::new(row.free_balance, row.charge_balance).map_err(|_| StoreError::damaged("wallets"))?;
+    let chain_hash = ChainHash::try_from(row.chain_hash).map_err(|_| StoreError::damaged("wallets"))?;
+    let chain_hash = if row.chain_length < row.entry_count {
+        chain_on(connection, app_id, open_id, row.chain_length, chain_hash).await?
+    } else {
+        chain_hash
+    };
+    Ok(Some(LockedWallet { balances, entry_count: row.entry_count, chain_hash, at: row.at }))
+}
+
+/// The hash of a wallet's last entry, where a program that knew no hashes has written behind
+/// `chain_length`.
+async fn chain_on(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    open_id: &OpenId,
+    chain_length: i64,
+    mut chain_hash: ChainHash,
+) -> Result<ChainHash, StoreError> {
+    let mut rows = sqlx::query!(
+        "SELECT seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at
+         FROM ledger_entries WHERE app_id = $1 AND open_id = $2 AND seq > $3 ORDER BY seq",
+        app_id.as_str(),
+        open_id.as_str(),
+        chain_length
+    )
+    .fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        let entry = LedgerEntry {
+            app_id: app_id.as_str(),
+            open_id: open_id.as_str(),
+            seq: row.seq,
+            kind: &row.kind,
+            reference: &row.reference,
+            free_change: row.free_change,
+            charge_change: row.charge_change,
+            free_balance: row.free_balance,
+            charge_balance: row.charge_balance,
+            at: micros(row.at),
+        };
+        chain_hash = entry.chain_hash(&chain_hash);
+    }
+    Ok(chain_hash)
 }
 
 /// Writes a ledger entry and the balances it leads to; the wallet must be locked.
-pub(super) async fn write_entry(connection: &mut PgConnection, entry: &Entry<'_>) -> Result<(), StoreError> {
-    let after = entry.change.after;
+async fn write_entry(
+    connection: &mut PgConnection,
+    wallet: &LockedWallet,
+    entry: &LedgerEntry<'_>,
+) -> Result<(), StoreError> {
+    let chain_hash = entry.chain_hash(&wallet.chain_hash);
     sqlx::query!(
         "INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
-                free_balance, charge_balance) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-        entry.app_id.as_str(),
-        entry.open_id.as_str(),
+                free_balance, charge_balance, at, chain_hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        entry.app_id,
+        entry.open_id,
         entry.seq,
         entry.kind,
         entry.reference,
-        entry.change.free_change,
-        entry.change.charge_change,
-        after.free(),
-        after.charge()
+        entry.free_change,
+        entry.charge_change,
+        entry.free_balance,
+        entry.charge_balance,
+        wallet.at,
+        chain_hash.as_slice()
     )
     .execute(&mut *connection)
     .await?;
     let updated = sqlx::query!(
-        "UPDATE wallets SET free_balance = $3, charge_balance = $4, entry_count = $5
+        "UPDATE wallets SET free_balance = $3, charge_balance = $4, entry_count = $5, chain_length = $5,
+                chain_hash = $6
          WHERE app_id = $1 AND open_id = $2 AND entry_count = $5::bigint - 1",
-        entry.app_id.as_str(),
-        entry.open_id.as_str(),
-        after.free(),
-        after.charge(),
-        entry.seq
+        entry.app_id,
+        entry.open_id,
+        entry.free_balance,
+        entry.charge_balance,
+        entry.seq,
+        chain_hash.as_slice()
     )
     .execute(connection)
     .await?;

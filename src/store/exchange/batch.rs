@@ -3,6 +3,7 @@
 
 use crate::domain::exchange::{Balances, BusinessContent, Change, Exchange};
 use crate::domain::ids::AppId;
+use crate::domain::ledger::{self, ChainHash, LedgerEntry};
 
 use super::{ExchangeOutcome, Receipt};
 
@@ -33,8 +34,8 @@ pub(super) enum WalletState {
     Unknown,
     /// It is there, and another transaction holds its lock.
     Held,
-    /// As it was read; ours to change.
-    Open { balances: Balances, entry_count: i64 },
+    /// As it was read; ours to change. `chain_hash` is that of its last entry.
+    Open { balances: Balances, entry_count: i64, chain_hash: ChainHash },
 }
 
 /// What an earlier transaction has recorded under a number.
@@ -78,6 +79,7 @@ pub(super) struct Deduction {
     /// Its ledger entry.
     pub(super) seq: i64,
     pub(super) change: Change,
+    pub(super) chain_hash: ChainHash,
 }
 
 /// A wallet to be written.
@@ -88,6 +90,8 @@ pub(super) struct WalletChange {
     pub(super) balances: Balances,
     pub(super) entry_count_before: i64,
     pub(super) entry_count: i64,
+    /// Hash of its last entry.
+    pub(super) chain_hash: ChainHash,
 }
 
 /// All that follows from a batch.
@@ -112,13 +116,14 @@ impl<'a> Batch<'a> {
 
     /// Decides about each exchange in the order of contract 3: number, then `ts`, then wallet.
     ///
-    /// `wallets` and `records` are what the database holds, in the order of the batch's keys.
-    pub(super) fn decide(&self, wallets: &[WalletState], records: &[Option<Record>]) -> Decisions {
+    /// `wallets` and `records` are what the database holds, in the order of the batch's keys; `at`
+    /// is the database's time, as [`LedgerEntry::at`] counts it.
+    pub(super) fn decide(&self, wallets: &[WalletState], records: &[Option<Record>], at: i64) -> Decisions {
         let mut wallets_now = wallets.to_vec();
         // The exchange of this batch that has used a number, where one has.
         let mut used_by: Vec<Option<Deduction>> = vec![None; records.len()];
         let mut decisions = Decisions::default();
-        for (place, (_, exchange)) in self.exchanges.iter().enumerate() {
+        for (place, (app_id, exchange)) in self.exchanges.iter().enumerate() {
             let number = self.numbers.place_of[place];
             let wallet = &mut wallets_now[self.wallets.place_of[place]];
             let verdict = if let Some(record) = &records[number] {
@@ -132,11 +137,10 @@ impl<'a> Batch<'a> {
                     ExchangeOutcome::BizNoConflict
                 })
             } else {
-                deduct(exchange, wallet).map_or_else(
+                deduct(app_id, exchange, wallet, at).map_or_else(
                     |verdict| verdict,
-                    |(seq, change)| {
-                        let deduction = Deduction { exchange: place, seq, change };
-                        used_by[number] = Some(deduction);
+                    |(seq, change, chain_hash)| {
+                        used_by[number] = Some(Deduction { exchange: place, seq, change, chain_hash });
                         Verdict::Answer(ExchangeOutcome::Done(receipt(exchange, change.after)))
                     },
                 )
@@ -206,22 +210,41 @@ impl RecordedContent {
     }
 }
 
-/// Takes the amount of an exchange whose number is new from its wallet; or why not.
-fn deduct(exchange: &Exchange, wallet: &mut WalletState) -> Result<(i64, Change), Verdict> {
+/// Takes the amount of an exchange whose number is new from its wallet, and gives the ledger entry
+/// that says so: its place, what it changes, its hash; or why not.
+fn deduct(
+    app_id: &AppId,
+    exchange: &Exchange,
+    wallet: &mut WalletState,
+    at: i64,
+) -> Result<(i64, Change, ChainHash), Verdict> {
     if !exchange.is_fresh {
         return Err(Verdict::Answer(ExchangeOutcome::TsOutsideWindow));
     }
     match wallet {
         WalletState::Unknown => Err(Verdict::Answer(ExchangeOutcome::UnknownWallet)),
         WalletState::Held => Err(Verdict::SetAside),
-        WalletState::Open { balances, entry_count } => {
+        WalletState::Open { balances, entry_count, chain_hash } => {
             let content = &exchange.content;
             let change = balances
                 .deduct(content.amount, content.pay_priority)
                 .map_err(|_| Verdict::Answer(ExchangeOutcome::InsufficientBalance))?;
             *balances = change.after;
             *entry_count += 1;
-            Ok((*entry_count, change))
+            let entry = LedgerEntry {
+                app_id: app_id.as_str(),
+                open_id: content.open_id.as_str(),
+                seq: *entry_count,
+                kind: ledger::EXCHANGE,
+                reference: exchange.biz_no.as_str(),
+                free_change: change.free_change,
+                charge_change: change.charge_change,
+                free_balance: change.after.free(),
+                charge_balance: change.after.charge(),
+                at,
+            };
+            *chain_hash = entry.chain_hash(chain_hash);
+            Ok((*entry_count, change, *chain_hash))
         }
     }
 }
@@ -240,12 +263,13 @@ fn changes(before: &[WalletState], now: &[WalletState]) -> Vec<WalletChange> {
     let changed = pairs.filter_map(|(wallet, pair)| match pair {
         (
             WalletState::Open { entry_count: entry_count_before, .. },
-            WalletState::Open { balances, entry_count },
+            WalletState::Open { balances, entry_count, chain_hash },
         ) if entry_count > entry_count_before => Some(WalletChange {
             wallet,
             balances: *balances,
             entry_count_before: *entry_count_before,
             entry_count: *entry_count,
+            chain_hash: *chain_hash,
         }),
         (WalletState::Unknown | WalletState::Held | WalletState::Open { .. }, _) => None,
     });

@@ -8,14 +8,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use futures_util::future::{join, join4};
+use futures_util::future::{join, join5};
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::Instant;
 use tokio_postgres::error::Severity;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, NoTls};
 
-use super::batch::{Batch, Decisions};
-use super::statements::{Columns, Known, REPLAY_HOURS, Statements};
+use super::batch::{Batch, Decisions, WalletState};
+use super::statements::{Columns, Known, REPLAY_HOURS, Statements, UNCHAINED_MAX, chain_on};
 use super::tls;
 use crate::store::{IDLE_IN_TRANSACTION_TIMEOUT, StoreError};
 
@@ -97,14 +98,45 @@ impl Session {
             rows
         };
         let rows = drive(connection, *answer_timeout, work).await?;
-        Known::of_read(batch, &rows)
+        let mut known = Known::of_read(batch, &rows)?;
+        self.catch_up(batch, &mut known).await?;
+        Ok(known)
+    }
+
+    /// Brings the chains of wallets up to their last entry where a program that knew no hashes has
+    /// written. However many entries that are, it happens once: the batch writes where it ends.
+    async fn catch_up(&mut self, batch: &Batch<'_>, known: &mut Known) -> Result<(), Fault> {
+        for (place, chain_length) in std::mem::take(&mut known.unchained) {
+            let WalletState::Open { entry_count, chain_hash, .. } = &mut known.wallets[place] else {
+                continue;
+            };
+            let (app_id, open_id) = (batch.wallets.app_ids[place], batch.wallets.names[place]);
+            let mut reached = Some(chain_length);
+            while let Some(seq) = reached.take() {
+                let Self { client, connection, statements, answer_timeout, .. } = self;
+                let parameters: [&(dyn ToSql + Sync); 5] =
+                    [&app_id, &open_id, &seq, &*entry_count, &UNCHAINED_MAX];
+                let reading = client.query(&statements.unchained, &parameters);
+                for row in drive(connection, *answer_timeout, reading).await? {
+                    let seq = chain_on(app_id, open_id, &row, chain_hash)
+                        .map_err(|_| Fault::Other(StoreError::damaged("ledger_entries")))?;
+                    reached = Some(seq);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Writes what was decided about what [`Session::read`] gave, in one statement: all of it,
     /// durably, or nothing. `Again` when it is not as it was read any more.
-    pub(super) async fn write(&mut self, batch: &Batch<'_>, decisions: &Decisions) -> Result<(), Fault> {
+    pub(super) async fn write(
+        &mut self,
+        batch: &Batch<'_>,
+        known: &Known,
+        decisions: &Decisions,
+    ) -> Result<(), Fault> {
         let Self { client, connection, statements, answer_timeout, .. } = self;
-        let columns = Columns::new(batch, decisions);
+        let columns = Columns::new(batch, decisions, known.at);
         let parameters = columns.parameters();
         let writing = client.query(&statements.write, &parameters);
         drive(connection, *answer_timeout, writing).await.map(drop)
@@ -119,9 +151,10 @@ impl Session {
         let lock = if skips_held { &statements.lock_free_ones } else { &statements.lock };
         // Polled from left to right, and sent when first polled.
         let work = async {
-            let (begun, locked, recorded, there) = join4(
+            let (begun, locked, now, recorded, there) = join5(
                 client.batch_execute(opening_words),
                 client.query(lock, &[&wallets.app_ids, &wallets.names]),
+                client.query_one(&statements.now, &[]),
                 client.query(&statements.records, &[&REPLAY_HOURS, &numbers.app_ids, &numbers.names]),
                 async {
                     if skips_held {
@@ -133,13 +166,18 @@ impl Session {
             )
             .await;
             begun?;
-            Ok((locked?, recorded?, there?))
+            Ok((locked?, now?, recorded?, there?))
         };
         let driven = drive(connection, *answer_timeout, work).await;
-        let known =
-            driven.and_then(|(locked, recorded, there)| Known::of_locked(batch, &locked, &there, &recorded));
-        match known {
-            Ok(_) | Err(Fault::Lost(_)) => known,
+        let known = driven.and_then(|(locked, now, recorded, there)| {
+            Known::of_locked(batch, &locked, &there, &recorded, &now)
+        });
+        let caught_up = match known {
+            Ok(mut known) => self.catch_up(batch, &mut known).await.map(|()| known),
+            Err(fault) => Err(fault),
+        };
+        match caught_up {
+            Ok(_) | Err(Fault::Lost(_)) => caught_up,
             Err(fault) => {
                 self.roll_back().await?;
                 Err(fault)
@@ -149,13 +187,18 @@ impl Session {
 
     /// Writes what was decided in the transaction that [`Session::begin`] began, and commits,
     /// durably. A fault but `Lost` means that nothing was written.
-    pub(super) async fn commit(&mut self, batch: &Batch<'_>, decisions: &Decisions) -> Result<(), Fault> {
+    pub(super) async fn commit(
+        &mut self,
+        batch: &Batch<'_>,
+        known: &Known,
+        decisions: &Decisions,
+    ) -> Result<(), Fault> {
         let Self { client, connection, statements, answer_timeout, .. } = self;
         let work = async {
             if decisions.deductions.is_empty() {
                 return client.batch_execute("COMMIT").await;
             }
-            let columns = Columns::new(batch, decisions);
+            let columns = Columns::new(batch, decisions, known.at);
             let parameters = columns.parameters();
             let (written, committed) =
                 join(client.query(&statements.write, &parameters), client.batch_execute("COMMIT")).await;

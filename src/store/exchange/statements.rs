@@ -2,7 +2,8 @@
 //!
 //! The compiler does not check them: every session prepares them all when it is opened.
 
-use futures_util::future::join3;
+use futures_util::future::{join, join3};
+use time::OffsetDateTime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
@@ -10,13 +11,17 @@ use super::batch::{Batch, Decisions, Deduction, Record, RecordedContent, WalletC
 use super::session::Fault;
 use crate::domain::exchange::{Balances, Exchange};
 use crate::domain::ids::AppId;
+use crate::domain::ledger::{ChainHash, LedgerEntry, micros};
 use crate::store::StoreError;
 
 /// How long the first success is answered again (contract 3).
 pub(super) const REPLAY_HOURS: i32 = 48;
 
 /// A wallet, as [`wallet`] reads it.
-const WALLET_COLUMNS: &str = "w.free_balance, w.charge_balance, w.entry_count";
+const WALLET_COLUMNS: &str = "w.free_balance, w.charge_balance, w.entry_count, w.chain_length, w.chain_hash";
+
+/// How many entries [`UNCHAINED`] gives at most.
+pub(super) const UNCHAINED_MAX: i64 = 10_000;
 
 /// What is recorded under a number, as [`record`] reads it. The first parameter is [`REPLAY_HOURS`].
 const RECORD_COLUMNS: &str = "\
@@ -50,6 +55,14 @@ FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS k (app_id, biz_no, place)
 JOIN exchanges x ON x.app_id = k.app_id AND x.biz_no = k.biz_no
 JOIN ledger_entries e ON e.app_id = x.app_id AND e.open_id = x.open_id AND e.seq = x.seq";
 
+/// The database's time, once the wallets are locked.
+const NOW: &str = "SELECT clock_timestamp()";
+
+/// Entries of a wallet behind the one that its chain reaches, up to the last that was read.
+const UNCHAINED: &str = "\
+SELECT seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at FROM ledger_entries
+WHERE app_id = $1 AND open_id = $2 AND seq > $3 AND seq <= $4 ORDER BY seq LIMIT $5";
+
 /// Writes idempotency records, ledger entries and balances. COMMIT is sent right behind it, so what
 /// must not be committed has to fail here: a number that another transaction has just recorded
 /// violates the record's key, and a wallet that is not as it was read divides by zero.
@@ -59,23 +72,25 @@ JOIN ledger_entries e ON e.app_id = x.app_id AND e.open_id = x.open_id AND e.seq
 const WRITE: &str = "\
 WITH recorded AS (
     INSERT INTO exchanges (app_id, biz_no, open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip,
-        product_name, product_info, product_desc, extension)
+        product_name, product_info, product_desc, extension, created_at)
     SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::bigint[]),
         unnest($5::bigint[]), unnest($6::smallint[]), unnest($7::text[]), unnest($8::text[]),
         unnest($9::bigint[]), unnest($10::text[]), unnest($11::text[]), unnest($12::text[]),
-        unnest($13::text[]), unnest($14::text[])
+        unnest($13::text[]), unnest($14::text[]), $25::timestamptz
 ), entered AS (
     INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
-        free_balance, charge_balance)
+        free_balance, charge_balance, chain_hash, at)
     SELECT unnest($1::text[]), unnest($3::text[]), unnest($4::bigint[]), 'exchange', unnest($2::text[]),
-        unnest($15::bigint[]), unnest($16::bigint[]), unnest($17::bigint[]), unnest($18::bigint[])
+        unnest($15::bigint[]), unnest($16::bigint[]), unnest($17::bigint[]), unnest($18::bigint[]),
+        unnest($26::bytea[]), $25::timestamptz
 ), changed AS (
     UPDATE wallets w SET free_balance = c.free_balance, charge_balance = c.charge_balance,
-        entry_count = c.entry_count
+        entry_count = c.entry_count, chain_length = c.entry_count, chain_hash = c.chain_hash
     FROM (
         SELECT unnest($19::text[]) AS app_id, unnest($20::text[]) AS open_id,
             unnest($21::bigint[]) AS free_balance, unnest($22::bigint[]) AS charge_balance,
-            unnest($23::bigint[]) AS entry_count_before, unnest($24::bigint[]) AS entry_count
+            unnest($23::bigint[]) AS entry_count_before, unnest($24::bigint[]) AS entry_count,
+            unnest($27::bytea[]) AS chain_hash
     ) AS c
     WHERE w.app_id = c.app_id AND w.open_id = c.open_id AND w.entry_count = c.entry_count_before
     RETURNING 1
@@ -88,18 +103,22 @@ pub(super) struct Statements {
     pub(super) lock_free_ones: Statement,
     pub(super) known: Statement,
     pub(super) records: Statement,
+    pub(super) now: Statement,
+    pub(super) unchained: Statement,
     pub(super) write: Statement,
 }
 
 impl Statements {
     /// Checks the statements against the schema, and makes them ready.
     pub(super) async fn prepare(client: &Client) -> Result<Self, Error> {
-        let read = format!("SELECT k.place, {WALLET_COLUMNS}, {RECORD_COLUMNS} {READ_FROM}");
+        let read =
+            format!("SELECT k.place, {WALLET_COLUMNS}, {RECORD_COLUMNS}, statement_timestamp() {READ_FROM}");
         let lock = format!("SELECT k.place, {WALLET_COLUMNS} {LOCK_FROM}");
         let lock_free_ones = format!("{lock} SKIP LOCKED");
         let records = format!("SELECT k.place, {RECORD_COLUMNS} {RECORDS_FROM}");
         let (lock, lock_free_ones, known) =
             join3(client.prepare(&lock), client.prepare(&lock_free_ones), client.prepare(KNOWN)).await;
+        let (now, unchained) = join(client.prepare(NOW), client.prepare(UNCHAINED)).await;
         let (read, records, write) =
             join3(client.prepare(&read), client.prepare(&records), client.prepare(WRITE)).await;
         Ok(Self {
@@ -108,6 +127,8 @@ impl Statements {
             lock_free_ones: lock_free_ones?,
             known: known?,
             records: records?,
+            now: now?,
+            unchained: unchained?,
             write: write?,
         })
     }
@@ -123,10 +144,14 @@ fn place(row: &Row) -> Option<usize> {
     usize::try_from(row.try_get::<_, i64>(0).ok()?.checked_sub(1)?).ok()
 }
 
-/// What the database holds of a batch, in the order of the batch's keys.
+/// What the database holds of a batch, in the order of the batch's keys, and when that was so.
 pub(super) struct Known {
     pub(super) wallets: Vec<WalletState>,
     pub(super) records: Vec<Option<Record>>,
+    pub(super) at: OffsetDateTime,
+    /// Wallets whose chain an older program has left behind: their place among the batch's, and the
+    /// entry that it reaches.
+    pub(super) unchained: Vec<(usize, i64)>,
 }
 
 impl Known {
@@ -134,6 +159,8 @@ impl Known {
         Self {
             wallets: vec![WalletState::Unknown; batch.wallets.names.len()],
             records: vec![None; batch.numbers.names.len()],
+            at: OffsetDateTime::UNIX_EPOCH,
+            unchained: Vec::new(),
         }
     }
 
@@ -144,13 +171,13 @@ impl Known {
             let place = place(row).filter(|place| *place < batch.exchanges.len());
             let place = place.ok_or_else(|| damaged("wallets"))?;
             if row.try_get::<_, Option<i64>>(1).map_err(|_| damaged("wallets"))?.is_some() {
-                known.wallets[batch.wallets.place_of[place]] =
-                    wallet(row).ok_or_else(|| damaged("wallets"))?;
+                known.take_wallet(row, batch.wallets.place_of[place])?;
             }
-            if row.try_get::<_, Option<&str>>(4).map_err(|_| damaged("exchanges"))?.is_some() {
-                let record = record(row, 4).map_err(|_| damaged("exchanges"))?;
+            if row.try_get::<_, Option<&str>>(6).map_err(|_| damaged("exchanges"))?.is_some() {
+                let record = record(row, 6).map_err(|_| damaged("exchanges"))?;
                 known.records[batch.numbers.place_of[place]] = Some(record);
             }
+            known.at = row.try_get(17).map_err(|_| damaged("wallets"))?;
         }
         Ok(known)
     }
@@ -161,8 +188,10 @@ impl Known {
         locked: &[Row],
         there: &[Row],
         recorded: &[Row],
+        now: &Row,
     ) -> Result<Self, Fault> {
         let mut known = Self::nothing(batch);
+        known.at = now.try_get(0).map_err(|_| damaged("clock"))?;
         known.take_wallets(locked, there)?;
         known.take_records(recorded)?;
         Ok(known)
@@ -174,10 +203,29 @@ impl Known {
             *state.ok_or_else(|| damaged("wallets"))? = WalletState::Held;
         }
         for row in locked {
-            let state = place(row).and_then(|place| self.wallets.get_mut(place));
-            *state.ok_or_else(|| damaged("wallets"))? = wallet(row).ok_or_else(|| damaged("wallets"))?;
+            let place = place(row).filter(|place| *place < self.wallets.len());
+            self.take_wallet(row, place.ok_or_else(|| damaged("wallets"))?)?;
         }
         Ok(())
+    }
+
+    /// The wallet in the columns behind the place.
+    fn take_wallet(&mut self, row: &Row, place: usize) -> Result<(), Fault> {
+        let (state, chain_length) = wallet(row).ok_or_else(|| damaged("wallets"))?;
+        // Two exchanges of a batch may bring the same wallet.
+        if let WalletState::Open { entry_count, .. } = state
+            && chain_length < entry_count
+            && self.wallets[place] != state
+        {
+            self.unchained.push((place, chain_length));
+        }
+        self.wallets[place] = state;
+        Ok(())
+    }
+
+    /// The time of the batch, as ledger entries count it.
+    pub(super) fn at(&self) -> i64 {
+        micros(self.at)
     }
 
     fn take_records(&mut self, rows: &[Row]) -> Result<(), Fault> {
@@ -190,10 +238,37 @@ impl Known {
     }
 }
 
-/// The wallet in the columns behind the place.
-fn wallet(row: &Row) -> Option<WalletState> {
+/// The wallet in the columns behind the place, and the entry that its chain reaches.
+fn wallet(row: &Row) -> Option<(WalletState, i64)> {
     let balances = Balances::new(row.try_get(1).ok()?, row.try_get(2).ok()?).ok()?;
-    Some(WalletState::Open { balances, entry_count: row.try_get(3).ok()? })
+    let chain_hash = ChainHash::try_from(row.try_get::<_, &[u8]>(5).ok()?).ok()?;
+    Some((
+        WalletState::Open { balances, entry_count: row.try_get(3).ok()?, chain_hash },
+        row.try_get(4).ok()?,
+    ))
+}
+
+/// Goes on with the chain of a wallet over a row of [`UNCHAINED`]; gives the entry's place.
+pub(super) fn chain_on(
+    app_id: &str,
+    open_id: &str,
+    row: &Row,
+    chain_hash: &mut ChainHash,
+) -> Result<i64, Error> {
+    let entry = LedgerEntry {
+        app_id,
+        open_id,
+        seq: row.try_get(0)?,
+        kind: row.try_get(1)?,
+        reference: row.try_get(2)?,
+        free_change: row.try_get(3)?,
+        charge_change: row.try_get(4)?,
+        free_balance: row.try_get(5)?,
+        charge_balance: row.try_get(6)?,
+        at: micros(row.try_get(7)?),
+    };
+    *chain_hash = entry.chain_hash(chain_hash);
+    Ok(entry.seq)
 }
 
 /// The record in the columns from `first` on.
@@ -241,10 +316,13 @@ pub(super) struct Columns<'a> {
     wallet_charge_balance: Vec<i64>,
     entry_count_before: Vec<i64>,
     entry_count: Vec<i64>,
+    at: OffsetDateTime,
+    chain_hash: Vec<&'a [u8]>,
+    wallet_chain_hash: Vec<&'a [u8]>,
 }
 
 impl<'a> Columns<'a> {
-    pub(super) fn new(batch: &Batch<'a>, decisions: &Decisions) -> Self {
+    pub(super) fn new(batch: &Batch<'a>, decisions: &'a Decisions, at: OffsetDateTime) -> Self {
         let deductions = &decisions.deductions;
         let texts = |of: &dyn Fn(&'a AppId, &'a Exchange) -> &'a str| {
             let rows = deductions.iter().map(|deduction| batch.exchanges[deduction.exchange]);
@@ -282,11 +360,14 @@ impl<'a> Columns<'a> {
             wallet_charge_balance: wallet_numbers(|row| row.balances.charge()),
             entry_count_before: wallet_numbers(|row| row.entry_count_before),
             entry_count: wallet_numbers(|row| row.entry_count),
+            at,
+            chain_hash: deductions.iter().map(|row| row.chain_hash.as_slice()).collect(),
+            wallet_chain_hash: wallets.iter().map(|row| row.chain_hash.as_slice()).collect(),
         }
     }
 
     /// In the order of the statement's parameters.
-    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 24] {
+    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 27] {
         [
             &self.app_id,
             &self.biz_no,
@@ -312,6 +393,9 @@ impl<'a> Columns<'a> {
             &self.wallet_charge_balance,
             &self.entry_count_before,
             &self.entry_count,
+            &self.at,
+            &self.chain_hash,
+            &self.wallet_chain_hash,
         ]
     }
 }

@@ -10,8 +10,11 @@ use super::{ExchangeOutcome, Receipt};
 use crate::domain::exchange::{Balances, Change, Exchange, PayPriority, Reading, TsWindow};
 use crate::domain::fields::Fields;
 use crate::domain::ids::AppId;
+use crate::domain::ledger::{CHAIN_START, ChainHash, EXCHANGE, LedgerEntry};
 
 const NOW: i64 = 1_800_000_000_000;
+/// Database time of all batches.
+const AT: i64 = 852_000_000_000_000;
 
 /// One exchange of a test: few apps, players, numbers and contents, so that they often meet.
 #[derive(Debug, Clone, Copy)]
@@ -66,10 +69,10 @@ type Key = (String, String);
 /// Wallets, records and ledgers, as a database holds them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Books {
-    wallets: BTreeMap<Key, (Balances, i64)>,
+    wallets: BTreeMap<Key, (Balances, i64, ChainHash)>,
     records: BTreeMap<Key, Record>,
-    /// By wallet and place in its ledger: the number, and what it did.
-    ledgers: BTreeMap<(Key, i64), (String, Change)>,
+    /// By wallet and place in its ledger: the number, what it did, and its hash.
+    ledgers: BTreeMap<(Key, i64), (String, Change, ChainHash)>,
 }
 
 fn content(exchange: &Exchange) -> RecordedContent {
@@ -92,12 +95,12 @@ impl Books {
         let mut books = Self::default();
         for (index, (free, charge)) in purses.iter().enumerate() {
             let key = (format!("a{}", index / 3), format!("o{}", index % 3));
-            books.wallets.insert(key, (Balances::new(*free, *charge).unwrap(), 1));
+            books.wallets.insert(key, (Balances::new(*free, *charge).unwrap(), 1, CHAIN_START));
         }
         books
     }
 
-    fn write(&mut self, app_id: &AppId, exchange: &Exchange, seq: i64, change: Change) {
+    fn write(&mut self, app_id: &AppId, exchange: &Exchange, seq: i64, change: Change, hash: ChainHash) {
         let app = app_id.to_string();
         let wallet = (app.clone(), exchange.content.open_id.to_string());
         let biz_no = exchange.biz_no.to_string();
@@ -108,7 +111,7 @@ impl Books {
             is_expired: false,
         };
         assert!(self.records.insert((app, biz_no.clone()), record).is_none(), "one deduction a number");
-        assert!(self.ledgers.insert((wallet, seq), (biz_no, change)).is_none(), "one entry a place");
+        assert!(self.ledgers.insert((wallet, seq), (biz_no, change, hash)).is_none(), "one entry a place");
     }
 
     /// The rules of contract 3 for one exchange alone, written down a second time.
@@ -126,7 +129,7 @@ impl Books {
             return ExchangeOutcome::TsOutsideWindow;
         }
         let wallet = (app_id.to_string(), exchange.content.open_id.to_string());
-        let Some((balances, entries)) = self.wallets.get_mut(&wallet) else {
+        let Some((balances, entries, hash)) = self.wallets.get_mut(&wallet) else {
             return ExchangeOutcome::UnknownWallet;
         };
         let Ok(change) = balances.deduct(exchange.content.amount, exchange.content.pay_priority) else {
@@ -134,7 +137,21 @@ impl Books {
         };
         (*balances, *entries) = (change.after, *entries + 1);
         let seq = *entries;
-        self.write(app_id, exchange, seq, change);
+        let entry = LedgerEntry {
+            app_id: app_id.as_str(),
+            open_id: exchange.content.open_id.as_str(),
+            seq,
+            kind: EXCHANGE,
+            reference: &biz_no,
+            free_change: change.free_change,
+            charge_change: change.charge_change,
+            free_balance: change.after.free(),
+            charge_balance: change.after.charge(),
+            at: AT,
+        };
+        *hash = entry.chain_hash(hash);
+        let hash = *hash;
+        self.write(app_id, exchange, seq, change, hash);
         let (free_balance, charge_balance) = (change.after.free(), change.after.charge());
         ExchangeOutcome::Done(Receipt { biz_no, free_balance, charge_balance })
     }
@@ -146,8 +163,8 @@ impl Books {
         };
         let wallet_keys = keys(&batch.wallets.app_ids, &batch.wallets.names);
         let wallets = wallet_keys.iter().map(|key| match self.wallets.get(key) {
-            Some((balances, entry_count)) => {
-                WalletState::Open { balances: *balances, entry_count: *entry_count }
+            Some((balances, entry_count, chain_hash)) => {
+                WalletState::Open { balances: *balances, entry_count: *entry_count, chain_hash: *chain_hash }
             }
             None => WalletState::Unknown,
         });
@@ -162,7 +179,7 @@ impl Books {
             let (app_id, exchange) = batch.exchanges[deduction.exchange];
             let number = (app_id.as_str(), exchange.biz_no.as_str());
             assert!(last_number.replace(number) < Some(number), "numbers are inserted in ascending order");
-            self.write(app_id, exchange, deduction.seq, deduction.change);
+            self.write(app_id, exchange, deduction.seq, deduction.change, deduction.chain_hash);
         }
         let mut last_wallet = None;
         for change in &decisions.wallets {
@@ -170,7 +187,7 @@ impl Books {
             assert!(last_wallet.replace(key) < Some(key), "wallets are written in ascending order");
             let wallet = self.wallets.get_mut(&(key.0.to_owned(), key.1.to_owned())).unwrap();
             assert_eq!(wallet.1, change.entry_count_before);
-            *wallet = (change.balances, change.entry_count);
+            *wallet = (change.balances, change.entry_count, change.chain_hash);
         }
     }
 }
@@ -189,7 +206,7 @@ proptest! {
                 asked.into_iter().map(|asked| (asked.app_id(), asked.exchange())).collect();
             let batch = Batch::new(asked.iter().map(|(app_id, exchange)| (app_id, exchange)).collect());
             let (wallets, records) = batched.read(&batch);
-            let decisions = batch.decide(&wallets, &records);
+            let decisions = batch.decide(&wallets, &records, AT);
             batched.apply(&batch, &decisions);
             let expected: Vec<Verdict> = asked
                 .iter()
@@ -211,11 +228,12 @@ fn a_held_wallet_sets_aside_what_would_deduct_from_it_and_nothing_else() {
     let held = [exchange(1, 0, true), exchange(3, 0, true), exchange(5, 0, false)];
     let free = exchange(7, 1, true);
     let batch = Batch::new(held.iter().chain([&free]).map(|exchange| (&app_id, exchange)).collect());
+    let balances = Balances::new(0, 9).unwrap();
     let wallets =
-        [WalletState::Held, WalletState::Open { balances: Balances::new(0, 9).unwrap(), entry_count: 1 }];
+        [WalletState::Held, WalletState::Open { balances, entry_count: 1, chain_hash: CHAIN_START }];
     let recorded =
         Record { content: content(&held[1]), free_balance: 1, charge_balance: 2, is_expired: false };
-    let decisions = batch.decide(&wallets, &[None, Some(recorded), None, None]);
+    let decisions = batch.decide(&wallets, &[None, Some(recorded), None, None], AT);
     let receipt = |biz_no: &str, free_balance, charge_balance| Receipt {
         biz_no: biz_no.to_owned(),
         free_balance,
@@ -241,6 +259,6 @@ fn an_expired_record_wins_over_other_content() {
     let other = RecordedContent { amount: 6, ..content(&exchange) };
     let record = Record { content: other, free_balance: 0, charge_balance: 0, is_expired: true };
     let batch = Batch::new(vec![(&app_id, &exchange)]);
-    let decisions = batch.decide(&[WalletState::Unknown], &[Some(record)]);
+    let decisions = batch.decide(&[WalletState::Unknown], &[Some(record)], AT);
     assert_eq!(decisions.verdicts, [Verdict::Answer(ExchangeOutcome::BizNoExpired)]);
 }

@@ -234,14 +234,14 @@ impl Writer {
         let batch = Batch::new(exchanges.collect());
         let decisions = if skips_held || Instant::now() < self.locks_until {
             let known = session.begin(&batch, skips_held).await?;
-            let decisions = batch.decide(&known.wallets, &known.records);
-            session.commit(&batch, &decisions).await?;
+            let decisions = batch.decide(&known.wallets, &known.records, known.at());
+            session.commit(&batch, &known, &decisions).await?;
             decisions
         } else {
             let known = session.read(&batch).await?;
-            let decisions = batch.decide(&known.wallets, &known.records);
+            let decisions = batch.decide(&known.wallets, &known.records, known.at());
             if !decisions.deductions.is_empty() {
-                session.write(&batch, &decisions).await?;
+                session.write(&batch, &known, &decisions).await?;
             }
             decisions
         };
