@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
+use hmac::{Hmac, Mac as _};
 use sha2::{Digest, Sha256};
 
 use crate::domain::ids::{AppId, ImgId};
@@ -17,6 +18,11 @@ const KEY_TEXT_CHARS: usize = 32;
 /// What the row of `master_key_check` decrypts to under the right key.
 const CHECK_TEXT: &str = "minitill master key";
 const CHECK_CONTEXT: &str = "master_key_check";
+/// What the key that signs checkpoints is derived for.
+const CHECKPOINT_CONTEXT: &[u8] = b"minitill checkpoint 1";
+
+/// HMAC-SHA256 under the key that signs checkpoints, ready to take in the text.
+pub type CheckpointKey = Hmac<Sha256>;
 
 /// Random bytes from the operating system.
 ///
@@ -67,6 +73,7 @@ pub fn token_hash(token: &str) -> [u8; 32] {
 #[derive(Clone)]
 pub struct Keyring {
     cipher: Aes256Gcm,
+    checkpoint_key: CheckpointKey,
 }
 
 impl std::fmt::Debug for Keyring {
@@ -105,7 +112,11 @@ impl Keyring {
         let mut key = [0; 32];
         hex::decode_to_slice(text.trim(), &mut key)
             .map_err(|_| MasterKeyError::Malformed(origin.to_owned()))?;
-        Ok(Self { cipher: Aes256Gcm::new(&key.into()) })
+        let keyed = |key: &[u8]| -> CheckpointKey {
+            KeyInit::new_from_slice(key).expect("HMAC takes keys of every length")
+        };
+        let derived = keyed(&key).chain_update(CHECKPOINT_CONTEXT).finalize().into_bytes();
+        Ok(Self { cipher: Aes256Gcm::new(&key.into()), checkpoint_key: keyed(&derived) })
     }
 
     /// The key in this file; `None` when there is no such file.
@@ -159,6 +170,12 @@ impl Keyring {
     /// Another key, another app, or damaged bytes.
     pub fn open(&self, app_id: &AppId, sealed: &[u8]) -> Result<String, WrongKey> {
         self.open_text(app_id.as_str(), sealed)
+    }
+
+    /// What signs the checkpoints of audits: a key of its own, derived from the master key.
+    #[must_use]
+    pub fn checkpoint_key(&self) -> CheckpointKey {
+        self.checkpoint_key.clone()
     }
 
     /// What to store so that [`Keyring::fits`] can tell this key from others.

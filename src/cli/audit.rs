@@ -1,36 +1,86 @@
 //! `minitill audit`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::output::table;
-use super::{Context, Failure};
-use crate::store::{AuditReport, Store};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
 
-pub(super) async fn run(context: &Context, store: &Store) -> Result<ExitCode, Failure> {
-    let report = store.audit().await?;
+use super::output::{rfc3339, table};
+use super::{Context, Failure};
+use crate::store::{AppTotals, AuditOptions, AuditReport, Store};
+
+#[derive(Debug, Args)]
+pub(super) struct AuditArguments {
+    /// Check only what came after this checkpoint, and that what it has is still there
+    #[arg(long, value_name = "FILE")]
+    since: Option<PathBuf>,
+    /// When nothing differs, write a signed checkpoint to go on from
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+}
+
+pub(super) async fn run(
+    context: &Context,
+    store: &Store,
+    arguments: AuditArguments,
+) -> Result<ExitCode, Failure> {
+    let AuditArguments { since, checkpoint } = arguments;
+    // Drawn on a terminal only.
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} rows, {eta} left") {
+        bar.set_style(style);
+    }
+    let shown = bar.clone();
+    let progress = Box::new(move |read, expected| {
+        shown.set_length(expected);
+        shown.set_position(read);
+    });
+    let audited = store.audit(AuditOptions { since, checkpoint }, progress).await;
+    bar.finish_and_clear();
+    let report = audited.map_err(|error| Failure::new(error.to_string()))?;
     context.output.print(&report, || describe(&report))?;
     Ok(if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn describe(report: &AuditReport) -> String {
+    let since = report.since.map_or_else(String::new, |since| format!(" since {}", rfc3339(since)));
     let counts = format!(
-        "{} wallets, {} ledger entries, {} exchanges",
-        report.wallets, report.entries, report.exchanges
+        "{} wallets, {} ledger entries, {} exchanges, {} credits{since}",
+        report.wallets, report.entries, report.exchanges, report.credits
     );
+    let totals = totals(report);
     if report.clean {
-        return format!("Clean: {counts} checked, nothing differs.");
+        return format!("{totals}\nClean: {counts} checked, nothing differs.");
     }
     let rows = report.findings.iter().map(|finding| {
+        let check = serde_json::to_value(finding.check).unwrap_or_default();
         vec![
-            finding.check.to_owned(),
+            check.as_str().unwrap_or_default().to_owned(),
             finding.app_id.clone(),
             finding.subject.clone(),
             finding.detail.clone(),
         ]
     });
     format!(
-        "{}\n{} differences in {counts}; the first of each check are shown.",
+        "{totals}\n{}\n{} differences in {counts}; the first of each check are shown.",
         table(&["check", "app_id", "wallet or number", "difference"], rows),
         report.differences
     )
+}
+
+/// What went in, what went out and what is there, by app and in all.
+fn totals(report: &AuditReport) -> String {
+    let row = |name: &str, app: &AppTotals| {
+        let sums = &app.sums;
+        let purse = |name: &str, credited: i128, deducted: i128, balance: i128| {
+            [name.to_owned(), credited.to_string(), deducted.to_string(), balance.to_string()]
+        };
+        let free = purse("gifted", sums.free_credited, sums.free_deducted, app.free_balance);
+        let charge = purse("charged", sums.charge_credited, sums.charge_deducted, app.charge_balance);
+        [free, charge].map(|purse| [&[name.to_owned(), app.wallets.to_string()], &purse[..]].concat())
+    };
+    let apps = report.apps.iter().flat_map(|(app_id, app)| row(app_id, app));
+    let rows = apps.chain(row("all", &report.all));
+    table(&["app_id", "wallets", "purse", "credited", "deducted", "balance"], rows)
 }

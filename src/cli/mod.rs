@@ -61,7 +61,7 @@ enum Command {
     /// Sign a request, as a game server does
     Sign(sign::SignArguments),
     /// Check every wallet against its ledger; exit 1 when anything differs
-    Audit,
+    Audit(audit::AuditArguments),
     /// Bring the database to the schema of this program
     Migrate,
     /// Make a sandbox app and print curl commands for all four endpoints
@@ -160,7 +160,7 @@ async fn with_store(
         Command::User(command) => user::run(context, store, command).await,
         Command::Wallet(command) => wallet::run(context, store, command).await,
         Command::Image(command) => image::run(context, store, command).await,
-        Command::Audit => return audit::run(context, store).await,
+        Command::Audit(arguments) => return audit::run(context, store, arguments).await,
         Command::Migrate => migrate::run(context, store).await,
         Command::Demo => demo::run(context, opened).await,
     }

@@ -1,6 +1,7 @@
 //! What Minitill is about: identifiers, money, signatures, order rules and pictures.
 //! Nothing here does input or output, reads a clock or knows the database or HTTP.
 
+pub mod audit;
 pub mod exchange;
 pub mod fields;
 pub mod gcra;
@@ -9,4 +10,5 @@ pub mod image;
 pub mod ledger;
 pub mod order;
 pub mod product_info;
+pub mod record_set;
 pub mod signature;

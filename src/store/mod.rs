@@ -29,7 +29,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, Pg
 use crate::clock::Clock;
 
 pub use app::{AppLimits, AppSummary, Category, NewApp, NewAppSecrets};
-pub use audit::{AuditFinding, AuditReport};
+pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use directory::{App, TokenState};
 pub use error::StoreError;
 pub use exchange::{ExchangeOutcome, Receipt};

@@ -324,7 +324,7 @@ async fn lock_wallet(
         Balances::new(row.free_balance, row.charge_balance).map_err(|_| StoreError::damaged("wallets"))?;
     let chain_hash = ChainHash::try_from(row.chain_hash).map_err(|_| StoreError::damaged("wallets"))?;
     let chain_hash = if row.chain_length < row.entry_count {
-        chain_on(connection, app_id, open_id, row.chain_length, chain_hash).await?
+        chain_on(connection, (app_id.as_str(), open_id.as_str()), row.chain_length, chain_hash).await?
     } else {
         chain_hash
     };
@@ -333,25 +333,24 @@ async fn lock_wallet(
 
 /// The hash of a wallet's last entry, where a program that knew no hashes has written behind
 /// `chain_length`.
-async fn chain_on(
+pub(super) async fn chain_on(
     connection: &mut PgConnection,
-    app_id: &AppId,
-    open_id: &OpenId,
+    (app_id, open_id): (&str, &str),
     chain_length: i64,
     mut chain_hash: ChainHash,
 ) -> Result<ChainHash, StoreError> {
     let mut rows = sqlx::query!(
         "SELECT seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at
          FROM ledger_entries WHERE app_id = $1 AND open_id = $2 AND seq > $3 ORDER BY seq",
-        app_id.as_str(),
-        open_id.as_str(),
+        app_id,
+        open_id,
         chain_length
     )
     .fetch(connection);
     while let Some(row) = rows.try_next().await? {
         let entry = LedgerEntry {
-            app_id: app_id.as_str(),
-            open_id: open_id.as_str(),
+            app_id,
+            open_id,
             seq: row.seq,
             kind: &row.kind,
             reference: &row.reference,

@@ -7,6 +7,7 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod audit;
 mod cli;
 mod crash;
 mod database_away;

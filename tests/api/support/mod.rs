@@ -15,7 +15,7 @@ use minitill::domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, Pag
 use minitill::domain::image;
 use minitill::router::Route;
 use minitill::secrets::Keyring;
-use minitill::store::{Category, Credit, DatabaseAddress, KeepOutcome, NewApp, Store};
+use minitill::store::{AuditOptions, Category, Credit, DatabaseAddress, KeepOutcome, NewApp, Store};
 use minitill::till::Till;
 use minitill::{ops, router, server};
 use sqlx::PgPool;
@@ -235,7 +235,7 @@ impl TestTill {
 
     /// Nothing in the books differs.
     pub(crate) async fn assert_audit_clean(&self) {
-        let report = self.store.audit().await.unwrap();
+        let report = self.store.audit(AuditOptions::default(), Box::new(|_, _| {})).await.unwrap();
         assert!(report.clean, "{report:?}");
     }
 }

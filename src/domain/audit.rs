@@ -1,0 +1,422 @@
+//! What an audit checks of one wallet, entry by entry, and the differences it finds. The rows come
+//! as somebody may have damaged them; nothing here trusts them.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
+
+/// How many differences of one kind are named; all are counted.
+const NAMED_MAX: usize = 20;
+
+/// What can differ. Each is named in a report by its words (docs/audit.md tells what to do).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Check {
+    /// A wallet's entries are not 1, 2, 3 and so on.
+    #[serde(rename = "gap in the ledger")]
+    Gap,
+    /// A balance is not the one before plus the change.
+    #[serde(rename = "balance does not follow")]
+    Balance,
+    /// A balance is below zero.
+    #[serde(rename = "negative balance")]
+    Negative,
+    /// A credit that takes, an exchange that gives or moves nothing, a kind that does not exist.
+    #[serde(rename = "change does not fit its kind")]
+    Kind,
+    /// An entry's hash does not follow from the entry and the hash before.
+    #[serde(rename = "hash chain")]
+    Chain,
+    /// The wallet holds something else than its ledger adds up to.
+    #[serde(rename = "wallet against ledger")]
+    Wallet,
+    /// The wallet names another hash than its ledger leads to.
+    #[serde(rename = "wallet against hash chain")]
+    ChainHead,
+    /// Entries of a wallet that does not exist.
+    #[serde(rename = "entries without a wallet")]
+    Orphan,
+    /// A wallet that holds something, or says it has entries, and has none.
+    #[serde(rename = "wallet without its entries")]
+    NoEntries,
+    /// An entry without the exchange that it deducted for.
+    #[serde(rename = "deduction without its record")]
+    DeductionWithoutRecord,
+    /// An exchange without the entry that it names.
+    #[serde(rename = "record without its deduction")]
+    RecordWithoutDeduction,
+    /// An exchange whose amount or time is not that of its entry.
+    #[serde(rename = "record against its deduction")]
+    Record,
+    /// An entry without the credit that it was made for.
+    #[serde(rename = "entry without its credit")]
+    EntryWithoutCredit,
+    /// A credit without the entry that it names, or with another time.
+    #[serde(rename = "credit without its entry")]
+    CreditWithoutEntry,
+    /// The sums of an app's wallets and ledger differ.
+    #[serde(rename = "sums of an app")]
+    Sums,
+    /// A wallet is not what became of what the checkpoint says.
+    #[serde(rename = "changed since the checkpoint")]
+    Checkpoint,
+    /// More or fewer rows than the checkpoint and the entries since it make.
+    #[serde(rename = "number of rows")]
+    Count,
+}
+
+/// One difference.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Which check found it.
+    pub check: Check,
+    /// The app; empty for what concerns them all.
+    pub app_id: String,
+    /// The wallet, `biz_no`, ref or table at fault.
+    pub subject: String,
+    /// What differs.
+    pub detail: String,
+}
+
+/// The differences of one kind: the first are named, all are counted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct OfOneKind {
+    count: u64,
+    named: Vec<Finding>,
+}
+
+/// Everything that was found. Its size does not grow with what is wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings(BTreeMap<Check, OfOneKind>);
+
+impl Findings {
+    /// Counts a difference; `detail` is asked for where it is among the first of its kind.
+    pub fn add(&mut self, check: Check, app_id: &str, subject: &str, detail: impl FnOnce() -> String) {
+        let kind = self.0.entry(check).or_default();
+        kind.count += 1;
+        if kind.named.len() < NAMED_MAX {
+            let (app_id, subject) = (app_id.to_owned(), subject.to_owned());
+            kind.named.push(Finding { check, app_id, subject, detail: detail() });
+        }
+    }
+
+    /// Takes over what another part of the audit has found.
+    pub fn merge(&mut self, others: Self) {
+        for (check, other) in others.0 {
+            let kind = self.0.entry(check).or_default();
+            kind.count += other.count;
+            kind.named.extend(other.named);
+            kind.named.truncate(NAMED_MAX);
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.values().map(|kind| kind.count).sum()
+    }
+
+    /// How many there are of each kind that there is.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<Check, u64> {
+        self.0.iter().map(|(check, kind)| (*check, kind.count)).collect()
+    }
+
+    /// The first of each kind.
+    #[must_use]
+    pub fn named(self) -> Vec<Finding> {
+        self.0.into_values().flat_map(|kind| kind.named).collect()
+    }
+}
+
+/// What went through one purse, or through both of many wallets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Sums {
+    /// Gifted currency that was credited.
+    pub free_credited: i128,
+    /// Charged currency that was credited.
+    pub charge_credited: i128,
+    /// Gifted currency that exchanges took.
+    pub free_deducted: i128,
+    /// Charged currency that exchanges took.
+    pub charge_deducted: i128,
+    /// Entries that credits made.
+    pub credits: u64,
+    /// Entries that exchanges made.
+    pub exchanges: u64,
+}
+
+impl Sums {
+    /// Adds an entry, by its kind.
+    pub fn add(&mut self, entry: &LedgerEntry<'_>) {
+        if entry.kind == CREDIT {
+            self.free_credited += i128::from(entry.free_change);
+            self.charge_credited += i128::from(entry.charge_change);
+            self.credits += 1;
+        } else {
+            self.free_deducted -= i128::from(entry.free_change);
+            self.charge_deducted -= i128::from(entry.charge_change);
+            self.exchanges += 1;
+        }
+    }
+
+    /// Adds what other wallets did.
+    pub fn merge(&mut self, other: &Self) {
+        self.free_credited += other.free_credited;
+        self.charge_credited += other.charge_credited;
+        self.free_deducted += other.free_deducted;
+        self.charge_deducted += other.charge_deducted;
+        self.credits += other.credits;
+        self.exchanges += other.exchanges;
+    }
+}
+
+/// How a wallet stood after one of its entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The entry; 0 before the first.
+    pub seq: i64,
+    /// Gifted currency after it.
+    pub free_balance: i64,
+    /// Charged currency after it.
+    pub charge_balance: i64,
+    /// Its hash.
+    pub chain_hash: ChainHash,
+}
+
+impl Standing {
+    /// Before the first entry.
+    pub const EMPTY: Self = Self { seq: 0, free_balance: 0, charge_balance: 0, chain_hash: CHAIN_START };
+}
+
+/// A wallet's row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WalletRow {
+    /// Gifted currency.
+    pub free_balance: i64,
+    /// Charged currency.
+    pub charge_balance: i64,
+    /// Number of its last entry.
+    pub entry_count: i64,
+    /// How many entries its hash covers.
+    pub chain_length: i64,
+    /// Hash of that entry; `None` where what is stored is no hash.
+    pub chain_hash: Option<ChainHash>,
+}
+
+impl WalletRow {
+    /// Whether it is as a new wallet is: nothing in it, no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { free_balance, charge_balance, entry_count, chain_length, chain_hash } = *self;
+        (free_balance, charge_balance, entry_count, chain_length) == (0, 0, 0, 0)
+            && chain_hash == Some(CHAIN_START)
+    }
+}
+
+/// The hash that is stored with an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoredHash {
+    /// A program that knew no hashes wrote the entry.
+    None,
+    /// This one.
+    Hash(ChainHash),
+    /// Something that is no hash.
+    Damaged,
+}
+
+impl StoredHash {
+    /// What a column holds.
+    #[must_use]
+    pub fn of(column: Option<&[u8]>) -> Self {
+        match column.map(TryInto::try_into) {
+            None => Self::None,
+            Some(Ok(hash)) => Self::Hash(hash),
+            Some(Err(_)) => Self::Damaged,
+        }
+    }
+}
+
+/// The check of one wallet: made with what is known before, fed with each entry in order, ended
+/// with the wallet's row.
+#[derive(Debug)]
+pub struct WalletCheck {
+    app_id: String,
+    open_id: String,
+    wallet: Option<WalletRow>,
+    /// How the last entry left it, by what is stored.
+    last: Standing,
+    /// What all changes add up to.
+    free_sum: i128,
+    charge_sum: i128,
+    entries: i64,
+    /// Entries without a stored hash.
+    unhashed: u64,
+    sums: Sums,
+    /// The last entry with a stored hash; 0 where there was none.
+    hashed_to: i64,
+    /// Whether the hash that the wallet names was met and is right.
+    head_fits: bool,
+}
+
+impl WalletCheck {
+    /// Begins with the entry behind `from`. `wallet` is the wallet's row, if there is one.
+    #[must_use]
+    pub fn new(app_id: &str, open_id: &str, from: Standing, wallet: Option<WalletRow>) -> Self {
+        // A hash of an entry before `from` is not looked at again.
+        let head_fits = wallet.is_some_and(|wallet| {
+            wallet.chain_length < from.seq
+                || (wallet.chain_length == from.seq && wallet.chain_hash == Some(from.chain_hash))
+        });
+        Self {
+            app_id: app_id.to_owned(),
+            open_id: open_id.to_owned(),
+            wallet,
+            last: from,
+            free_sum: from.free_balance.into(),
+            charge_sum: from.charge_balance.into(),
+            entries: from.seq,
+            unhashed: 0,
+            sums: Sums::default(),
+            hashed_to: 0,
+            head_fits,
+        }
+    }
+
+    /// Whether an entry belongs to this wallet.
+    #[must_use]
+    pub fn is_of(&self, app_id: &str, open_id: &str) -> bool {
+        self.open_id == open_id && self.app_id == app_id
+    }
+
+    /// The wallet's app.
+    #[must_use]
+    pub fn app_id(&self) -> &str {
+        &self.app_id
+    }
+
+    /// Checks the next entry.
+    pub fn entry(&mut self, entry: &LedgerEntry<'_>, stored: StoredHash, findings: &mut Findings) {
+        let mut found = |check: Check, detail: &dyn Fn() -> String| {
+            findings.add(check, &self.app_id, &self.open_id, || format!("entry {}: {}", entry.seq, detail()));
+        };
+        // From here on with what is stored: one difference shall not make all entries behind it differ.
+        let before = self.last;
+        if Some(entry.seq) != before.seq.checked_add(1) {
+            found(Check::Gap, &|| format!("comes after entry {}", before.seq));
+        }
+        let follows = |after: i64, before: i64, change: i64| {
+            i128::from(after) == i128::from(before) + i128::from(change)
+        };
+        if !follows(entry.free_balance, before.free_balance, entry.free_change) {
+            found(Check::Balance, &|| {
+                format!(
+                    "free balance {} is not {} {:+}",
+                    entry.free_balance, before.free_balance, entry.free_change
+                )
+            });
+        }
+        if !follows(entry.charge_balance, before.charge_balance, entry.charge_change) {
+            found(Check::Balance, &|| {
+                format!(
+                    "charge balance {} is not {} {:+}",
+                    entry.charge_balance, before.charge_balance, entry.charge_change
+                )
+            });
+        }
+        if entry.free_balance < 0 || entry.charge_balance < 0 {
+            found(Check::Negative, &|| {
+                format!("free {}, charge {}", entry.free_balance, entry.charge_balance)
+            });
+        }
+        if !fits_kind(entry) {
+            found(Check::Kind, &|| {
+                format!(
+                    "{} changes the purses by {:+} and {:+}",
+                    entry.kind, entry.free_change, entry.charge_change
+                )
+            });
+        }
+        let computed = entry.chain_hash(&before.chain_hash);
+        if stored == StoredHash::Damaged || matches!(stored, StoredHash::Hash(hash) if hash != computed) {
+            found(Check::Chain, &|| format!("its hash does not follow from it and entry {}", before.seq));
+        }
+        let chain_hash = match stored {
+            StoredHash::Hash(hash) => hash,
+            StoredHash::None | StoredHash::Damaged => computed,
+        };
+        if stored == StoredHash::None {
+            self.unhashed += 1;
+        } else {
+            self.hashed_to = entry.seq;
+        }
+        self.take(entry, chain_hash);
+    }
+
+    fn take(&mut self, entry: &LedgerEntry<'_>, chain_hash: ChainHash) {
+        self.last = Standing {
+            seq: entry.seq,
+            free_balance: entry.free_balance,
+            charge_balance: entry.charge_balance,
+            chain_hash,
+        };
+        self.free_sum += i128::from(entry.free_change);
+        self.charge_sum += i128::from(entry.charge_change);
+        self.entries += 1;
+        self.sums.add(entry);
+        self.head_fits |= self
+            .wallet
+            .is_some_and(|wallet| wallet.chain_length == entry.seq && wallet.chain_hash == Some(chain_hash));
+    }
+
+    /// Checks the wallet's row against its entries. Gives what went through it, and the number of
+    /// its entries without a stored hash.
+    pub fn end(self, findings: &mut Findings) -> (Sums, u64) {
+        let result = (self.sums, self.unhashed);
+        let Self { app_id, open_id, last, free_sum, charge_sum, entries, .. } = &self;
+        let Some(wallet) = self.wallet else {
+            findings.add(Check::Orphan, app_id, open_id, || {
+                format!("{entries} entries of a wallet that does not exist")
+            });
+            return result;
+        };
+        if wallet.free_balance < 0 || wallet.charge_balance < 0 {
+            findings.add(Check::Negative, app_id, open_id, || {
+                format!("the wallet holds free {}, charge {}", wallet.free_balance, wallet.charge_balance)
+            });
+        }
+        let adds_up = i128::from(wallet.free_balance) == *free_sum
+            && i128::from(wallet.charge_balance) == *charge_sum
+            && (wallet.entry_count, wallet.entry_count) == (*entries, last.seq);
+        if !adds_up {
+            findings.add(Check::Wallet, app_id, open_id, || {
+                format!(
+                    "the wallet holds free {}, charge {} after {} entries; \
+                     the ledger adds up to free {free_sum}, charge {charge_sum} in {entries} entries",
+                    wallet.free_balance, wallet.charge_balance, wallet.entry_count
+                )
+            });
+        }
+        // Whoever writes a hash takes the wallet along.
+        if !self.head_fits || wallet.chain_length < self.hashed_to {
+            findings.add(Check::ChainHead, app_id, open_id, || {
+                format!("the wallet's hash is not that of its entries up to {}", wallet.chain_length)
+            });
+        }
+        result
+    }
+}
+
+/// Whether a change is one that its kind can make. A credit may be of nothing, an exchange may not.
+fn fits_kind(entry: &LedgerEntry<'_>) -> bool {
+    let (free, charge) = (entry.free_change, entry.charge_change);
+    match entry.kind {
+        CREDIT => free >= 0 && charge >= 0,
+        EXCHANGE => free <= 0 && charge <= 0 && (free, charge) != (0, 0),
+        _ => false,
+    }
+}

@@ -1,0 +1,257 @@
+//! Ledgers that are right against the same with one thing changed.
+
+use proptest::prelude::*;
+
+use super::super::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
+use super::{Check, Findings, NAMED_MAX, Standing, StoredHash, Sums, WalletCheck, WalletRow};
+
+/// A stored entry, its hash beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stored {
+    kind: String,
+    reference: String,
+    /// seq, changes, balances, at
+    numbers: [i64; 6],
+    hash: Option<ChainHash>,
+}
+
+impl Stored {
+    fn entry(&self) -> LedgerEntry<'_> {
+        let [seq, free_change, charge_change, free_balance, charge_balance, at] = self.numbers;
+        LedgerEntry {
+            app_id: "a1",
+            open_id: "o1",
+            seq,
+            kind: &self.kind,
+            reference: &self.reference,
+            free_change,
+            charge_change,
+            free_balance,
+            charge_balance,
+            at,
+        }
+    }
+}
+
+/// A wallet and its ledger as the program writes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Books {
+    wallet: WalletRow,
+    entries: Vec<Stored>,
+}
+
+impl Books {
+    /// After these changes. The first entries may be of a program that knew no hashes.
+    fn after(changes: &[(i64, i64)], without_hash: usize) -> Self {
+        let (mut free, mut charge, mut hash) = (0, 0, CHAIN_START);
+        let mut entries = Vec::new();
+        for (index, (free_change, charge_change)) in changes.iter().enumerate() {
+            let is_credit = index % 2 == 0;
+            // An exchange takes what a credit before it has brought.
+            let sign = if is_credit { 1 } else { -1 };
+            let (free_change, charge_change) = (sign * free_change, sign * charge_change);
+            (free, charge) = (free + free_change, charge + charge_change);
+            let seq = i64::try_from(index).unwrap() + 1;
+            let mut stored = Stored {
+                kind: if is_credit { CREDIT } else { EXCHANGE }.to_owned(),
+                reference: format!("n{index}"),
+                numbers: [seq, free_change, charge_change, free, charge, 1000 + seq],
+                hash: None,
+            };
+            hash = stored.entry().chain_hash(&hash);
+            stored.hash = (index >= without_hash).then_some(hash);
+            entries.push(stored);
+        }
+        let entry_count = i64::try_from(entries.len()).unwrap();
+        let wallet = WalletRow {
+            free_balance: free,
+            charge_balance: charge,
+            entry_count,
+            chain_length: entry_count,
+            chain_hash: Some(hash),
+        };
+        Self { wallet, entries }
+    }
+
+    fn audit(&self) -> (Findings, Sums, u64) {
+        self.audit_from(Standing::EMPTY, 0)
+    }
+
+    fn audit_from(&self, from: Standing, skip: usize) -> (Findings, Sums, u64) {
+        let mut findings = Findings::default();
+        let mut check = WalletCheck::new("a1", "o1", from, Some(self.wallet));
+        for stored in &self.entries[skip..] {
+            let hash = stored.hash.map_or(StoredHash::None, StoredHash::Hash);
+            check.entry(&stored.entry(), hash, &mut findings);
+        }
+        let (sums, without_hash) = check.end(&mut findings);
+        (findings, sums, without_hash)
+    }
+
+    fn found(&self) -> Vec<Check> {
+        self.audit().0.counts().into_keys().collect()
+    }
+
+    /// Computes the hash of an entry anew, as somebody does who wants to hide a change.
+    fn hash_again(&mut self, index: usize) {
+        let before = index.checked_sub(1).and_then(|before| self.entries[before].hash).unwrap_or(CHAIN_START);
+        self.entries[index].hash = Some(self.entries[index].entry().chain_hash(&before));
+    }
+}
+
+/// Credits bring at least what the exchange behind them takes.
+fn changes() -> impl Strategy<Value = Vec<(i64, i64)>> {
+    prop::collection::vec((1..50_i64, 1..50_i64), 1..6).prop_map(|pairs| {
+        pairs.into_iter().flat_map(|(free, charge)| [(free + 50, charge + 50), (free, charge)]).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_ledger_that_the_program_wrote_is_clean_from_any_entry_on(
+        changes in changes(), hashless in 0..12_usize, start in 0..12_usize,
+    ) {
+        let hashless = hashless.min(changes.len());
+        let books = Books::after(&changes, hashless);
+        let (findings, sums, without_hash) = books.audit();
+        prop_assert_eq!(findings, Findings::default());
+        prop_assert_eq!(without_hash, u64::try_from(hashless).unwrap());
+        let free = sums.free_credited - sums.free_deducted;
+        prop_assert_eq!(free, i128::from(books.wallet.free_balance));
+        let start = start.min(changes.len());
+        let whole = Books::after(&changes, 0);
+        let from = start.checked_sub(1).map_or(Standing::EMPTY, |last| {
+            let [seq, _, _, free_balance, charge_balance, _] = whole.entries[last].numbers;
+            Standing { seq, free_balance, charge_balance, chain_hash: whole.entries[last].hash.unwrap() }
+        });
+        prop_assert_eq!(books.audit_from(from, start).0, Findings::default());
+    }
+
+    #[test]
+    fn any_one_change_is_found(
+        changes in changes(), hashless in 0..12_usize, place in 0..12_usize, what in 0..14_usize, by in 1..5_i64,
+    ) {
+        let mut books = Books::after(&changes, hashless.min(changes.len()));
+        let count = books.entries.len();
+        let entry = &mut books.entries[place % count];
+        let wallet = &mut books.wallet;
+        match what {
+            0..6 => entry.numbers[what] += by,
+            6 => entry.reference.push('x'),
+            7 => entry.kind = if entry.kind == CREDIT { EXCHANGE } else { CREDIT }.to_owned(),
+            8 => entry.hash = Some([7; 32]),
+            9 => wallet.free_balance += by,
+            10 => wallet.charge_balance -= by,
+            11 => wallet.entry_count += by,
+            12 => wallet.chain_hash = Some([7; 32]),
+            _ => wallet.chain_length += by,
+        }
+        prop_assert_ne!(books.found(), []);
+    }
+
+    #[test]
+    fn an_entry_that_is_gone_or_moved_is_found(changes in changes(), place in 0..12_usize) {
+        let books = Books::after(&changes, 0);
+        let mut gone = books.clone();
+        gone.entries.remove(place % books.entries.len());
+        prop_assert_ne!(gone.found(), []);
+        let mut swapped = books.clone();
+        let other = (place + 1) % books.entries.len();
+        let (one, other) = (place % books.entries.len(), other);
+        swapped.entries.swap(one, other);
+        let (first, second) = (swapped.entries[one].numbers[0], swapped.entries[other].numbers[0]);
+        (swapped.entries[one].numbers[0], swapped.entries[other].numbers[0]) = (second, first);
+        prop_assert!(swapped.found().contains(&Check::Chain));
+    }
+
+    /// Whoever computes hashes again must do so up to the wallet's row: then only a checkpoint tells.
+    #[test]
+    fn a_change_hides_only_behind_all_hashes_after_it(changes in changes(), place in 0..12_usize) {
+        let mut books = Books::after(&changes, 0);
+        let count = books.entries.len();
+        books.entries[place % count].numbers[5] += 1;
+        for index in place % count..count {
+            prop_assert_ne!(books.found(), [], "before entry {}", index);
+            books.hash_again(index);
+        }
+        prop_assert_eq!(books.found(), [Check::ChainHead]);
+        books.wallet.chain_hash = books.entries[count - 1].hash;
+        prop_assert_eq!(books.found(), []);
+    }
+
+    /// Taking hashes away hides nothing: those behind them still cover the entries.
+    #[test]
+    fn a_change_does_not_hide_behind_hashes_that_are_taken_away(changes in changes(), place in 0..12_usize) {
+        let mut books = Books::after(&changes, 0);
+        let count = books.entries.len();
+        books.entries[place % count].numbers[5] += 1;
+        for entry in &mut books.entries {
+            entry.hash = None;
+        }
+        prop_assert_eq!(books.found(), [Check::ChainHead]);
+    }
+}
+
+#[test]
+fn a_wallet_whose_row_an_older_program_left_behind_is_clean_and_covered_by_what_is_there() {
+    let mut books = Books::after(&[(60, 60), (5, 5), (60, 60)], 0);
+    let covered = books.entries[1].hash;
+    books.entries[2].hash = None;
+    (books.wallet.chain_length, books.wallet.chain_hash) = (2, covered);
+    assert_eq!(books.found(), []);
+    // A hash behind the one that the wallet names: its writer would have taken the wallet along.
+    books.entries[2].hash = Some(books.entries[2].entry().chain_hash(&covered.unwrap()));
+    assert_eq!(books.found(), [Check::ChainHead]);
+}
+
+#[test]
+fn each_kind_of_difference_has_its_own_name() {
+    let books = Books::after(&[(60, 60), (5, 5)], 0);
+    let changed = |change: &dyn Fn(&mut Books)| {
+        let mut books = books.clone();
+        change(&mut books);
+        books.found()
+    };
+    let negative = changed(&|books| {
+        books.entries[1].numbers = [2, -65, -5, -5, 55, 1002];
+        books.wallet.free_balance = -5;
+        books.hash_again(1);
+        books.wallet.chain_hash = books.entries[1].hash;
+    });
+    assert_eq!(negative, [Check::Negative]);
+    let nothing = changed(&|books| {
+        books.entries[1].numbers = [2, 0, 0, 60, 60, 1002];
+        (books.wallet.free_balance, books.wallet.charge_balance) = (60, 60);
+        books.hash_again(1);
+        books.wallet.chain_hash = books.entries[1].hash;
+    });
+    assert_eq!(nothing, [Check::Kind], "an exchange of nothing");
+    assert_eq!(changed(&|books| books.entries[0].hash = Some([7; 32])), [Check::Chain]);
+    assert_eq!(changed(&|books| books.wallet.free_balance = 1), [Check::Wallet]);
+    assert_eq!(changed(&|books| books.wallet.chain_hash = None), [Check::ChainHead]);
+    assert_eq!(changed(&|books| books.entries[1].numbers[3] += 1), [Check::Balance, Check::Chain]);
+}
+
+#[test]
+fn sums_beyond_64_bits_neither_wrap_nor_panic() {
+    let mut books = Books::after(&[(60, 60)], 0);
+    books.entries[0].numbers = [i64::MAX, i64::MAX, i64::MIN, i64::MIN, i64::MAX, i64::MIN];
+    books.entries.push(books.entries[0].clone());
+    assert!(books.found().contains(&Check::Gap) && books.found().contains(&Check::Balance));
+}
+
+#[test]
+fn the_first_of_each_kind_are_named_and_all_are_counted() {
+    let mut findings = Findings::default();
+    for index in 0..100 {
+        findings.add(Check::Gap, "a1", &format!("o{index}"), || "a".to_owned());
+    }
+    let mut others = Findings::default();
+    others.add(Check::Chain, "a1", "o1", || "b".to_owned());
+    others.add(Check::Gap, "a1", "late", || "c".to_owned());
+    findings.merge(others);
+    assert_eq!(findings.count(), 102);
+    let named = findings.named();
+    assert_eq!(named.len(), NAMED_MAX + 1);
+    assert_eq!(named[0].subject, "o0");
+}

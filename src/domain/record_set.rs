@@ -1,0 +1,113 @@
+//! Compares two sets of records without bringing them into the same order: each record becomes a
+//! number that only this run knows how to make, and the numbers are added up. Millions of records
+//! take the memory of one.
+
+use sha2::{Digest as _, Sha256};
+
+/// Bytes of a block of SHA-256: a key of this size is taken in once for all records.
+const BLOCK_BYTES: usize = 64;
+
+/// A record, as its own table or as the ledger has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordLine<'a> {
+    /// The app.
+    pub app_id: &'a str,
+    /// The `biz_no` or ref.
+    pub number: &'a str,
+    /// The player.
+    pub open_id: &'a str,
+    /// The ledger entry.
+    pub seq: i64,
+    /// What an exchange took from both purses together; 0 of a credit, whose record does not say.
+    pub amount: i128,
+    /// When, as [`super::ledger::LedgerEntry::at`] counts it.
+    pub at: i64,
+}
+
+/// A set of records. Two sets made with the same key are equal where their sums are: who does not
+/// know the key cannot make records that cancel each other out.
+#[derive(Debug, Clone)]
+pub struct RecordSet {
+    keyed: Sha256,
+    sum: u128,
+    count: u64,
+}
+
+impl RecordSet {
+    /// An empty set. The key is random, secret, and the same for all sets of one run.
+    #[must_use]
+    pub fn new(key: &[u8; 32]) -> Self {
+        let mut block = [0; BLOCK_BYTES];
+        block[..key.len()].copy_from_slice(key);
+        Self { keyed: Sha256::new_with_prefix(block), sum: 0, count: 0 }
+    }
+
+    /// Adds a record.
+    pub fn add(&mut self, record: &RecordLine<'_>) {
+        let RecordLine { app_id, number, open_id, seq, amount, at } = record;
+        let mut hasher = self.keyed.clone();
+        for text in [app_id, number, open_id] {
+            hasher.update(text.len().to_be_bytes());
+            hasher.update(text.as_bytes());
+        }
+        hasher.update(seq.to_be_bytes());
+        hasher.update(amount.to_be_bytes());
+        hasher.update(at.to_be_bytes());
+        let hash: [u8; 32] = hasher.finalize().into();
+        let (half, _) = hash.split_first_chunk().expect("32 bytes hold 16");
+        self.sum = self.sum.wrapping_add(u128::from_be_bytes(*half));
+        self.count += 1;
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether both hold the same records, each as often.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.sum, self.count) == (other.sum, other.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Owned = (String, String, String, i64, i128, i64);
+
+    fn set(records: &[Owned]) -> RecordSet {
+        let mut set = RecordSet::new(&[7; 32]);
+        for (app_id, number, open_id, seq, amount, at) in records {
+            set.add(&RecordLine { app_id, number, open_id, seq: *seq, amount: *amount, at: *at });
+        }
+        set
+    }
+
+    fn records() -> impl Strategy<Value = Vec<Owned>> {
+        let record = ("[a-b]{0,2}", "[a-b]{0,2}", "[a-b]{0,2}", 0..2_i64, 0..2_i128, 0..2_i64);
+        prop::collection::vec(record, 0..6)
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_the_same_exactly_where_they_hold_the_same_as_often(one in records(), other in records()) {
+            let (mut sorted, mut other_sorted) = (one.clone(), other.clone());
+            sorted.sort();
+            other_sorted.sort();
+            prop_assert_eq!(set(&one).is_same(&set(&other)), sorted == other_sorted);
+            prop_assert!(set(&one).is_same(&set(&sorted)), "in any order");
+        }
+    }
+
+    #[test]
+    fn a_record_twice_is_not_the_same_as_none() {
+        let record: Owned = ("a".into(), "b".into(), "o".into(), 1, 10, 0);
+        let twice = set(&[record.clone(), record.clone()]);
+        assert!(!twice.is_same(&set(&[])) && !twice.is_same(&set(&[record])));
+    }
+}

@@ -1,0 +1,466 @@
+//! `minitill audit` (docs/audit.md): every kind of damage, made by hand, is found under its own
+//! name, and what the program writes is found clean.
+
+use std::path::PathBuf;
+
+use minitill::domain::ids::{AppId, CreditRef, OpenId};
+use minitill::store::{AuditOptions, Credit, CreditOutcome};
+use serde_json::{Value, json};
+
+use crate::game::Game;
+use crate::support::program::Program;
+use crate::support::{TestApp, TestTill};
+
+/// What the tables held, to be put back after each damage.
+const KEEP: &str = "\
+CREATE SCHEMA spare; CREATE TABLE spare.w AS TABLE wallets; CREATE TABLE spare.l AS TABLE ledger_entries;
+CREATE TABLE spare.x AS TABLE exchanges; CREATE TABLE spare.c AS TABLE credits";
+const PUT_BACK: &str = "\
+TRUNCATE wallets, ledger_entries, exchanges, credits;
+INSERT INTO wallets TABLE spare.w; INSERT INTO ledger_entries TABLE spare.l;
+INSERT INTO exchanges TABLE spare.x; INSERT INTO credits TABLE spare.c; DROP SCHEMA spare CASCADE";
+
+/// The documented encoding in PostgreSQL's own functions, and what somebody with full access does
+/// to hide a change: all hashes of a wallet up to an entry computed again.
+const REHASH: &str = "\
+CREATE FUNCTION hash_of(before bytea, e ledger_entries) RETURNS bytea LANGUAGE sql AS $$
+    SELECT sha256(before
+        || int4send(octet_length(e.app_id)) || convert_to(e.app_id, 'UTF8')
+        || int4send(octet_length(e.open_id)) || convert_to(e.open_id, 'UTF8')
+        || int4send(8) || int8send(e.seq)
+        || int4send(octet_length(e.kind)) || convert_to(e.kind, 'UTF8')
+        || int4send(octet_length(e.reference)) || convert_to(e.reference, 'UTF8')
+        || int4send(8) || int8send(e.free_change) || int4send(8) || int8send(e.charge_change)
+        || int4send(8) || int8send(e.free_balance) || int4send(8) || int8send(e.charge_balance)
+        || int4send(8) || timestamptz_send(e.at))
+$$;
+CREATE FUNCTION rehash(wallet text, up_to bigint) RETURNS void LANGUAGE plpgsql AS $$
+    DECLARE e ledger_entries; last bytea := decode(repeat('00', 32), 'hex');
+    BEGIN
+        FOR e IN SELECT * FROM ledger_entries WHERE open_id = wallet AND seq <= up_to ORDER BY seq LOOP
+            last := hash_of(last, e);
+            UPDATE ledger_entries SET chain_hash = last WHERE open_id = wallet AND seq = e.seq;
+        END LOOP;
+        UPDATE wallets SET chain_hash = last WHERE open_id = wallet AND entry_count = up_to;
+    END
+$$;";
+
+/// A file of one test's own that is not there yet.
+fn file(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("minitill-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    path
+}
+
+/// Two players with money, three exchanges of one of them, and one player with nothing.
+async fn till() -> (TestTill, TestApp, Program) {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 50, 50).await;
+    till.player(&app, "o2", 50, 50).await;
+    till.store.add_users(&app.id, &[OpenId::parse("o3").unwrap()]).await.unwrap();
+    for index in 0..3 {
+        Game::new(&app, "o1", &format!("b{index}"), 10).send(&till).await;
+    }
+    till.execute(REHASH).await;
+    let program = Program::on(&till.database_url);
+    (till, app, program)
+}
+
+/// Does the damage, has it found under its name by the program with exit code 1, and repairs it.
+async fn assert_found(till: &TestTill, program: &Program, damage: &str, check: &str, arguments: &[&str]) {
+    till.execute(KEEP).await;
+    till.execute(damage).await;
+    let output = program.run(&[&["audit", "--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(1), "{damage}: {}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["clean"], false);
+    let named = report["findings"].as_array().unwrap().iter().any(|finding| finding["check"] == check);
+    assert!(named && report["kinds"][check].is_u64(), "{damage}: expected {check}, got {report:#}");
+    till.execute(PUT_BACK).await;
+    till.assert_audit_clean().await;
+}
+
+/// What the program writes is clean, and the report says what was looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clean_audit_counts_and_adds_up_everything() {
+    let (till, _, program) = till().await;
+    // PostgreSQL computes the same hashes from the documented encoding.
+    till.execute(KEEP).await;
+    till.execute("SELECT rehash('o1', 4); SELECT rehash('o2', 1)").await;
+    assert_eq!(
+        till.number("SELECT count(*) FROM spare.l JOIN ledger_entries USING (open_id, seq, chain_hash)")
+            .await,
+        5
+    );
+    assert_eq!(
+        till.number(
+            "SELECT count(*) FROM exchanges JOIN ledger_entries USING (open_id, seq) WHERE created_at = at"
+        )
+        .await,
+        3
+    );
+    let mut report = program.json(&["audit"]);
+    assert!(report["at"].as_str().unwrap().ends_with('Z'));
+    report.as_object_mut().unwrap().remove("at");
+    let app = json!({
+        "wallets": 3, "free_balance": 100, "charge_balance": 70, "free_credited": 100, "charge_credited": 100,
+        "free_deducted": 0, "charge_deducted": 30, "credits": 2, "exchanges": 3,
+    });
+    let expected = json!({
+        "clean": true, "since": null, "wallets": 3, "entries": 5, "exchanges": 3, "credits": 2,
+        "entries_without_hash": 0, "differences": 0, "kinds": {}, "all": app, "apps": {"a1": app}, "findings": [],
+    });
+    assert_eq!(report, expected);
+    let text = String::from_utf8(program.run(&["audit"]).stdout).unwrap();
+    assert!(
+        text.contains("Clean: 3 wallets, 5 ledger entries, 3 exchanges, 2 credits checked, nothing differs."),
+        "{text}"
+    );
+}
+
+/// Each kind of damage that the audit claims to find: balances, rows, records, hashes.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_finds_each_kind_of_damage_and_exits_1() {
+    let (till, _, program) = till().await;
+    let damages = [
+        ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "wallet against ledger"),
+        (
+            "UPDATE wallets SET charge_balance = charge_balance - 1 WHERE open_id = 'o2'",
+            "wallet against ledger",
+        ),
+        ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "sums of an app"),
+        ("UPDATE wallets SET entry_count = 9 WHERE open_id = 'o1'", "wallet against ledger"),
+        ("UPDATE wallets SET chain_hash = sha256('') WHERE open_id = 'o1'", "wallet against hash chain"),
+        ("UPDATE wallets SET chain_hash = '' WHERE open_id = 'o1'", "wallet against hash chain"),
+        ("UPDATE wallets SET chain_length = 3 WHERE open_id = 'o1'", "wallet against hash chain"),
+        (
+            "UPDATE wallets SET chain_length = 3, chain_hash = (SELECT chain_hash FROM ledger_entries WHERE open_id = 'o1' AND seq = 3) WHERE open_id = 'o1'",
+            "wallet against hash chain",
+        ),
+        ("DELETE FROM wallets WHERE open_id = 'o2'", "entries without a wallet"),
+        ("UPDATE wallets SET open_id = 'o4' WHERE open_id = 'o2'", "wallet without its entries"),
+        ("UPDATE wallets SET free_balance = 1 WHERE open_id = 'o3'", "wallet without its entries"),
+        ("DELETE FROM ledger_entries WHERE open_id = 'o2'", "wallet without its entries"),
+        (
+            "INSERT INTO ledger_entries VALUES ('a2', 'o1', 1, 'credit', 'r', 1, 1, 1, 1, now())",
+            "entries without a wallet",
+        ),
+        (
+            "UPDATE ledger_entries SET free_balance = 7 WHERE open_id = 'o1' AND seq = 2",
+            "balance does not follow",
+        ),
+        (
+            "UPDATE ledger_entries SET charge_change = -11 WHERE open_id = 'o1' AND seq = 2",
+            "balance does not follow",
+        ),
+        ("UPDATE ledger_entries SET seq = 7 WHERE open_id = 'o1' AND seq = 4", "gap in the ledger"),
+        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 3", "gap in the ledger"),
+        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 4", "record without its deduction"),
+        (
+            "UPDATE ledger_entries SET kind = 'credit' WHERE open_id = 'o1' AND seq = 4",
+            "change does not fit its kind",
+        ),
+        ("UPDATE ledger_entries SET kind = 'credit' WHERE open_id = 'o1' AND seq = 4", "hash chain"),
+        (
+            "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 4",
+            "deduction without its record",
+        ),
+        (
+            "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 4; UPDATE exchanges SET biz_no = 'other' WHERE biz_no = 'b2'",
+            "hash chain",
+        ),
+        (
+            "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = 'o1' AND seq = 2; UPDATE exchanges SET created_at = created_at - interval '1 hour' WHERE biz_no = 'b0'",
+            "hash chain",
+        ),
+        (
+            "UPDATE ledger_entries SET at = at - interval '1 microsecond' WHERE open_id = 'o1' AND seq = 2",
+            "record against its deduction",
+        ),
+        ("UPDATE exchanges SET created_at = now() WHERE biz_no = 'b0'", "record against its deduction"),
+        // The sums of both purses together are what they were, and so are the balances at the end.
+        (
+            "UPDATE ledger_entries SET free_change = 51, free_balance = free_balance + 1 WHERE open_id = 'o1' AND seq = 1; \
+             UPDATE ledger_entries SET free_change = -1 WHERE open_id = 'o1' AND seq = 2; UPDATE exchanges SET amount = 11 WHERE biz_no = 'b0'",
+            "hash chain",
+        ),
+        // Two entries swapped, each still where its record says.
+        (
+            "UPDATE ledger_entries SET seq = 10 - seq WHERE open_id = 'o1' AND seq IN (2, 3); UPDATE ledger_entries SET seq = seq - 5, \
+             charge_balance = 10 * (10 - seq) WHERE open_id = 'o1' AND seq >= 7; UPDATE exchanges SET seq = 5 - seq WHERE seq IN (2, 3)",
+            "hash chain",
+        ),
+        // An entry's hash computed again and not those behind it.
+        (
+            "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = 'o1' AND seq = 2; UPDATE exchanges SET created_at = created_at - interval '1 hour' WHERE biz_no = 'b0'; SELECT rehash('o1', 2)",
+            "hash chain",
+        ),
+        // All hashes but the wallet's.
+        (
+            "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = 'o1'; UPDATE exchanges SET created_at = created_at - interval '1 hour'; \
+             UPDATE credits SET created_at = created_at - interval '1 hour' WHERE open_id = 'o1'; SELECT rehash('o1', 4); \
+             UPDATE wallets w SET chain_hash = s.chain_hash FROM spare.w s WHERE s.open_id = w.open_id",
+            "wallet against hash chain",
+        ),
+        // Hashes taken away: what is behind still covers the change.
+        (
+            "UPDATE ledger_entries SET at = at - interval '1 hour', chain_hash = NULL WHERE open_id = 'o1'; UPDATE exchanges SET created_at = created_at - interval '1 hour'; \
+             UPDATE credits SET created_at = created_at - interval '1 hour' WHERE open_id = 'o1'",
+            "wallet against hash chain",
+        ),
+        ("DELETE FROM exchanges WHERE biz_no = 'b1'", "deduction without its record"),
+        ("UPDATE exchanges SET amount = 11 WHERE biz_no = 'b1'", "record against its deduction"),
+        ("UPDATE exchanges SET open_id = 'o2' WHERE biz_no = 'b0'", "record without its deduction"),
+        ("UPDATE exchanges SET seq = 3 WHERE biz_no = 'b0'", "record without its deduction"),
+        (
+            "INSERT INTO exchanges SELECT app_id, 'forged', open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip, product_name, product_info, product_desc, extension, created_at FROM exchanges WHERE biz_no = 'b0'",
+            "record without its deduction",
+        ),
+        // The table's key is gone and a record stands twice.
+        (
+            "ALTER TABLE exchanges DROP CONSTRAINT exchanges_pkey; INSERT INTO exchanges SELECT * FROM exchanges WHERE biz_no = 'b0'",
+            "number of rows",
+        ),
+        ("DELETE FROM credits WHERE open_id = 'o2'", "entry without its credit"),
+        ("INSERT INTO credits VALUES ('a1', 'forged', 'o2', 1, '')", "credit without its entry"),
+        (
+            "ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_chain_hash_length; UPDATE ledger_entries SET chain_hash = '' WHERE open_id = 'o1' AND seq = 2",
+            "hash chain",
+        ),
+        (
+            "ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_kind_known; UPDATE ledger_entries SET kind = 'gift' WHERE open_id = 'o2'",
+            "change does not fit its kind",
+        ),
+        (
+            "ALTER TABLE wallets DROP CONSTRAINT wallets_free_balance_not_negative; ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_free_balance_not_negative; \
+             UPDATE ledger_entries SET free_change = -1, free_balance = -1, kind = 'exchange' WHERE open_id = 'o2'; UPDATE wallets SET free_balance = -1 WHERE open_id = 'o2'",
+            "negative balance",
+        ),
+    ];
+    for (damage, check) in damages {
+        assert_found(&till, &program, damage, check, &[]).await;
+    }
+}
+
+/// Of each kind the first twenty are named; all are counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_differences_are_counted_and_the_first_are_named() {
+    let (till, _, program) = till().await;
+    till.execute(
+        "INSERT INTO wallets (app_id, open_id, free_balance) SELECT 'a1', 'p' || n, 1 FROM generate_series(1, 1000) AS n",
+    )
+    .await;
+    let output = program.run(&["audit", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["kinds"], json!({"wallet without its entries": 1000, "sums of an app": 1}));
+    assert_eq!(
+        (report["differences"].as_u64(), report["findings"].as_array().unwrap().len()),
+        (Some(1001), 21)
+    );
+    let text = String::from_utf8(program.run(&["audit"]).stdout).unwrap();
+    assert!(text.contains("1001 differences in 1003 wallets"), "{text}");
+}
+
+/// A checkpoint tells what no hash can: that a whole past was written anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_past_that_was_written_anew_is_found_only_against_a_checkpoint() {
+    let (till, app, program) = till().await;
+    let path = file("past.checkpoint");
+    let checkpoint = path.to_str().unwrap();
+    program.json(&["audit", "--checkpoint", checkpoint]);
+    // Nothing has happened since.
+    let report = program.json(&["audit", "--since", checkpoint]);
+    assert_eq!(
+        (&report["clean"], &report["entries"], &report["wallets"]),
+        (&json!(true), &json!(0), &json!(3))
+    );
+    assert!(report["since"].is_string());
+    // The newest exchange is made a cheaper one, everywhere, with all hashes.
+    let anew = "UPDATE exchanges SET amount = 9 WHERE biz_no = 'b2'; \
+        UPDATE ledger_entries SET charge_change = -9, charge_balance = 21 WHERE open_id = 'o1' AND seq = 4; \
+        UPDATE wallets SET charge_balance = 21 WHERE open_id = 'o1'; SELECT rehash('o1', 4)";
+    till.execute(KEEP).await;
+    till.execute(anew).await;
+    till.assert_audit_clean().await;
+    till.execute(PUT_BACK).await;
+    let since = ["--since", checkpoint];
+    assert_found(&till, &program, anew, "changed since the checkpoint", &since).await;
+    // Likewise where the wallet has had an exchange since, on top of the new past.
+    Game::new(&app, "o1", "b3", 10).send(&till).await;
+    Game::new(&app, "o2", "b4", 60).send(&till).await;
+    let report = program.json(&["audit", "--since", checkpoint]);
+    assert_eq!(
+        (&report["entries"], &report["exchanges"], &report["credits"]),
+        (&json!(2), &json!(2), &json!(0))
+    );
+    let on_top = format!(
+        "{}; UPDATE ledger_entries SET charge_balance = 11 WHERE open_id = 'o1' AND seq = 5; \
+         UPDATE wallets SET charge_balance = 11 WHERE open_id = 'o1'; SELECT rehash('o1', 5)",
+        "UPDATE exchanges SET amount = 9 WHERE biz_no = 'b2'; \
+         UPDATE ledger_entries SET charge_change = -9, charge_balance = 21 WHERE open_id = 'o1' AND seq = 4"
+    );
+    till.execute(KEEP).await;
+    till.execute(&on_top).await;
+    till.assert_audit_clean().await;
+    till.execute(PUT_BACK).await;
+    assert_found(&till, &program, &on_top, "changed since the checkpoint", &since).await;
+    std::fs::remove_file(path).unwrap();
+}
+
+/// What the continued audit finds, and that one checkpoint leads to the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_continued_audit_finds_damage_to_what_came_since_and_to_what_the_checkpoint_has() {
+    let (till, app, program) = till().await;
+    let path = file("since.checkpoint");
+    let checkpoint = path.to_str().unwrap();
+    program.json(&["audit", "--checkpoint", checkpoint]);
+    for index in 3..6 {
+        Game::new(&app, "o1", &format!("b{index}"), 10).send(&till).await;
+    }
+    till.player(&app, "o4", 5, 5).await;
+    let damages = [
+        ("DELETE FROM wallets WHERE open_id = 'o2'", "changed since the checkpoint"),
+        ("DELETE FROM wallets WHERE open_id = 'o2'", "number of rows"),
+        ("UPDATE wallets SET free_balance = 51 WHERE open_id = 'o2'", "changed since the checkpoint"),
+        ("UPDATE wallets SET chain_hash = sha256('') WHERE open_id = 'o2'", "changed since the checkpoint"),
+        ("UPDATE wallets SET entry_count = 0 WHERE open_id = 'o2'", "changed since the checkpoint"),
+        ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "wallet against ledger"),
+        ("UPDATE wallets SET chain_hash = sha256('') WHERE open_id = 'o1'", "wallet against hash chain"),
+        ("UPDATE wallets SET free_balance = 1 WHERE open_id = 'o3'", "changed since the checkpoint"),
+        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 4", "changed since the checkpoint"),
+        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq >= 4", "wallet against ledger"),
+        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 6", "gap in the ledger"),
+        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 2", "number of rows"),
+        ("UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 6", "hash chain"),
+        (
+            "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 6",
+            "deduction without its record",
+        ),
+        ("DELETE FROM exchanges WHERE biz_no = 'b4'", "deduction without its record"),
+        ("UPDATE exchanges SET amount = 1 WHERE biz_no = 'b4'", "record against its deduction"),
+        ("UPDATE exchanges SET created_at = now() WHERE biz_no = 'b4'", "record against its deduction"),
+        ("DELETE FROM credits WHERE open_id = 'o4'", "entry without its credit"),
+        ("UPDATE credits SET created_at = now() WHERE open_id = 'o4'", "credit without its entry"),
+        ("DELETE FROM exchanges WHERE biz_no = 'b1'", "number of rows"),
+        ("INSERT INTO credits VALUES ('a1', 'forged', 'o2', 1, '')", "number of rows"),
+    ];
+    for (damage, check) in damages {
+        assert_found(&till, &program, damage, check, &["--since", checkpoint]).await;
+    }
+    // The next checkpoint takes the place of the first; nothing has come since.
+    program.json(&["audit", "--since", checkpoint, "--checkpoint", checkpoint]);
+    assert_eq!(program.json(&["audit", "--since", checkpoint])["entries"], 0);
+    std::fs::remove_file(path).unwrap();
+}
+
+/// A checkpoint is believed only whole, signed with the master key and of this database.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_that_is_forged_cut_or_of_another_database_is_refused_in_words() {
+    let (till, _, program) = till().await;
+    let path = file("forged.checkpoint");
+    let checkpoint = path.to_str().unwrap();
+    program.json(&["audit", "--checkpoint", checkpoint]);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600, "it names players");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let since = ["audit", "--since", checkpoint];
+    let refused =
+        format!("minitill: checkpoint {checkpoint}: it was changed, or not signed with this master key\n");
+    let last = text.lines().last().unwrap();
+    let forgeries = [
+        text.replace(" 4 50 20 ", " 4 50 21 "),
+        text.replace("\"exchanges\":3", "\"exchanges\":2"),
+        text.replace(last, &last.replace(char::is_numeric, "0")),
+        text[..text.len() - 1].to_owned(),
+        text[text.len() / 2..].to_owned(),
+        text.replace("checkpoint 1", "checkpoint 2"),
+        "short".to_owned(),
+        String::new(),
+    ];
+    for forged in forgeries {
+        assert_ne!(forged, text);
+        std::fs::write(&path, &forged).unwrap();
+        assert_eq!(program.complaint(&since), refused, "{forged}");
+    }
+    std::fs::write(&path, &text).unwrap();
+    let other = TestTill::start().await;
+    assert_eq!(
+        Program::on(&other.database_url).complaint(&since),
+        format!("minitill: checkpoint {checkpoint}: it was made of another database\n")
+    );
+    // Nothing is written where something differs, and what is there stays.
+    till.execute("UPDATE wallets SET free_balance = 51 WHERE open_id = 'o2'").await;
+    assert_eq!(program.run(&["audit", "--checkpoint", checkpoint]).status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    std::fs::remove_file(&path).unwrap();
+    assert!(program.complaint(&since).contains("No such file"));
+}
+
+/// An older program writes as before while a new one runs: what it leaves without a hash is
+/// covered by the next entry, of whichever kind, and nothing is wrong meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_of_an_older_program_are_clean_and_covered_by_the_next_hash() {
+    let (till, app, program) = till().await;
+    for (open_id, seq) in [("o1", 5), ("o2", 2)] {
+        // What the program before this one sent, without hashes.
+        till.execute(&format!(
+            "WITH recorded AS (INSERT INTO exchanges (app_id, biz_no, open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip, product_name, \
+                 product_info, product_desc, extension) VALUES ('a1', 'old{open_id}', '{open_id}', {seq}, 5, 0, 'z_r', 'ios', 0, '', '', '', '', '')), \
+             changed AS (UPDATE wallets SET charge_balance = charge_balance - 5, entry_count = {seq} WHERE open_id = '{open_id}' RETURNING *) \
+             INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change, free_balance, charge_balance) \
+             SELECT app_id, open_id, {seq}, 'exchange', 'old{open_id}', 0, -5, free_balance, charge_balance FROM changed"
+        ))
+        .await;
+    }
+    let report = program.json(&["audit"]);
+    assert_eq!((&report["clean"], &report["entries_without_hash"]), (&json!(true), &json!(2)));
+    // A checkpoint in between names the hashes that are not stored.
+    let path = file("older.checkpoint");
+    let checkpoint = path.to_str().unwrap();
+    program.json(&["audit", "--checkpoint", checkpoint]);
+    Game::new(&app, "o1", "new1", 5).send(&till).await;
+    let credit = Credit {
+        open_id: OpenId::parse("o2").unwrap(),
+        free: 1,
+        charge: 1,
+        reference: CreditRef::parse("new2").unwrap(),
+        note: String::new(),
+    };
+    let outcome = till.store.credit(&AppId::parse("a1").unwrap(), credit).await.unwrap();
+    assert!(matches!(outcome, CreditOutcome::Done { replayed: false, .. }));
+    assert_eq!(till.number("SELECT count(*) FROM wallets WHERE chain_length <> entry_count").await, 0);
+    assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE chain_hash IS NULL").await, 2);
+    till.assert_audit_clean().await;
+    program.json(&["audit", "--since", checkpoint]);
+    for (open_id, seq) in [("o1", 5), ("o2", 2)] {
+        let damage = format!(
+            "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = '{open_id}' AND seq = {seq}; \
+             UPDATE exchanges SET created_at = created_at - interval '1 hour' WHERE biz_no = 'old{open_id}'"
+        );
+        assert_found(&till, &program, &damage, "hash chain", &[]).await;
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Migration 4 gives each wallet the hash of the entries that were there before it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_migration_covers_the_entries_that_are_there() {
+    let (till, app, _) = till().await;
+    till.execute("CREATE TABLE before AS SELECT app_id, open_id, chain_length, chain_hash FROM wallets")
+        .await;
+    till.execute(
+        "ALTER TABLE wallets DROP COLUMN chain_length, DROP COLUMN chain_hash; \
+         ALTER TABLE ledger_entries DROP COLUMN chain_hash; DELETE FROM _sqlx_migrations WHERE version = 4",
+    )
+    .await;
+    till.store.migrate().await.unwrap();
+    let same = "SELECT count(*) FROM before JOIN wallets USING (app_id, open_id, chain_length, chain_hash)";
+    assert_eq!(till.number(same).await, 3);
+    assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE chain_hash IS NOT NULL").await, 0);
+    let report = till.store.audit(AuditOptions::default(), Box::new(|_, _| {})).await.unwrap();
+    assert_eq!((report.clean, report.entries_without_hash), (true, 5));
+    assert_eq!(Game::new(&app, "o1", "b9", 10).send(&till).await.status, 200);
+    till.assert_audit_clean().await;
+}
