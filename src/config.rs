@@ -10,9 +10,13 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::error::ErrorStatus;
+use crate::fetch::ServiceUrl;
+use crate::image_judge::WhenUnavailable;
 
 /// The documented defaults, which are the defaults.
 const DEFAULTS: &str = include_str!("../config/default.toml");
+/// The shortest key that the judge of pictures is asked with.
+const JUDGE_SECRET_BYTES_MIN: usize = 16;
 /// What a setting's environment variable begins with.
 const VARIABLE_PREFIX: &str = "MINITILL_";
 
@@ -32,6 +36,7 @@ pub struct Config {
     pub exchange: Exchange,
     pub order: Order,
     pub image: Image,
+    pub image_judge: ImageJudge,
     pub fetch: Fetch,
     pub limits: Limits,
     pub log: Log,
@@ -157,6 +162,24 @@ pub struct Image {
     pub decodes_max: usize,
     pub memory_bytes_max: u32,
     pub memory_per_app_bytes_max: u32,
+}
+
+/// `[image_judge]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct ImageJudge {
+    #[serde(deserialize_with = "service_url")]
+    pub url: Option<ServiceUrl>,
+    pub secret: Secret,
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    pub when_unavailable: WhenUnavailable,
+    pub concurrent_max: u32,
+    pub concurrent_per_app_max: u32,
 }
 
 /// `[fetch]`.
@@ -301,6 +324,15 @@ impl Config {
         at_least("image.memory_per_app_bytes_max", self.image.memory_per_app_bytes_max as usize, picture)?;
         at_least("fetch.concurrent_max", self.fetch.concurrent_max as usize, 1)?;
         at_least("fetch.concurrent_per_app_max", self.fetch.concurrent_per_app_max as usize, 1)?;
+        let judge = &self.image_judge;
+        at_least("image_judge.concurrent_max", judge.concurrent_max as usize, 1)?;
+        at_least("image_judge.concurrent_per_app_max", judge.concurrent_per_app_max as usize, 1)?;
+        let secret_bytes = judge.secret.get().map_or(0, str::len);
+        if judge.url.is_some() && secret_bytes < JUDGE_SECRET_BYTES_MIN {
+            return Err(ConfigError::Setting(format!(
+                "image_judge.secret: expected {JUDGE_SECRET_BYTES_MIN} bytes or more beside image_judge.url"
+            )));
+        }
         Ok(())
     }
 }
@@ -362,6 +394,17 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text).map_err(|_| {
         de::Error::custom(format!("expected a duration such as \"5s\" or \"48h\", got {text:?}"))
+    })
+}
+
+/// Nothing of the text is repeated: it may hold a secret.
+fn service_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ServiceUrl>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    ServiceUrl::parse(&text).map(Some).map_err(|_| {
+        de::Error::custom("expected an absolute http or https URL with a host and without a user")
     })
 }
 

@@ -7,7 +7,8 @@
 //! - [`domain`] is what Minitill is about: identifiers, the deduction, the signature, order rules
 //!   and picture verdicts. It does no input or output.
 //! - [`store`] is the only home of SQL. Money goes out through one door, `Store::submit`.
-//! - [`fetch`] gets pictures by URL and keeps strangers out of the network.
+//! - [`fetch`] gets pictures by URL and keeps strangers out of the network; [`image_judge`] asks the
+//!   operator's own judge about each.
 //! - [`postgres`] is the private PostgreSQL that `minitill serve` owns when no URL is given.
 //! - [`cli`] is the command line, one file a command; [`ops`] is the operator's listener.
 //! - [`config`], [`clock`], [`secrets`], [`error`], [`rate_limit`] and [`shares`] are what these
@@ -25,6 +26,7 @@ pub mod domain;
 pub mod error;
 pub mod fetch;
 pub mod handlers;
+pub mod image_judge;
 pub mod ops;
 pub mod postgres;
 pub mod rate_limit;

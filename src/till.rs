@@ -10,6 +10,7 @@ use crate::config::Config;
 use crate::domain::exchange::{Reading, TsWindow};
 use crate::domain::image;
 use crate::fetch::{self, Fetcher};
+use crate::image_judge::ImageJudge;
 use crate::rate_limit::RateLimits;
 use crate::server;
 use crate::shares::Shares;
@@ -38,6 +39,8 @@ pub struct Shared {
     pub upload_memory: Shares,
     /// Pictures that are being judged.
     pub decodes: Semaphore,
+    /// The operator's judge of pictures, where there is one.
+    pub image_judge: Option<ImageJudge>,
 }
 
 impl std::ops::Deref for Till {
@@ -72,6 +75,7 @@ impl Till {
                 config.image.memory_per_app_bytes_max / KIB,
             ),
             decodes: Semaphore::new(decodes),
+            image_judge: ImageJudge::new(&config.image_judge),
             fetcher,
             config,
             clock,

@@ -19,6 +19,9 @@ fn the_documented_defaults_are_the_defaults() {
     assert_eq!(config.limits.reports_per_second, 2000);
     assert_eq!(config.fetch.ports, [80, 443]);
     assert_eq!(config.database.url.get(), None);
+    assert!(config.image_judge.url.is_none());
+    assert_eq!(config.image_judge.timeout, Duration::from_secs(2));
+    assert_eq!(config.image_judge.when_unavailable, WhenUnavailable::Block);
 }
 
 #[test]
@@ -74,4 +77,29 @@ fn a_file_overrides_and_its_unknown_settings_are_named() {
     assert!(load("[order]\nskew = 1", &[]).unwrap_err().contains("unknown setting order.skew"));
     assert!(load("[orders]\nskew = 1", &[]).unwrap_err().contains("unknown section [orders]"));
     std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Rule: a judge is asked at a URL that can be asked, and never without a key; neither is printed.
+#[test]
+fn a_judge_of_pictures_has_a_url_and_a_key() {
+    let judge = |url: &str, secret: &str| {
+        load(&[("MINITILL_IMAGE_JUDGE__URL", url), ("MINITILL_IMAGE_JUDGE__SECRET", secret)])
+    };
+    let (key, short) = ("0123456789abcdef", "0123456789abcde");
+    let config = judge("http://10.0.0.7:8090/v1?token=t0ken", key).unwrap();
+    assert!(config.image_judge.url.is_some());
+    let shown = format!("{config:?}");
+    assert!(!shown.contains(key) && !shown.contains("t0ken") && !shown.contains("10.0.0.7"), "{shown}");
+    assert!(judge("", short).is_ok(), "without a judge there is nothing to sign");
+    for secret in ["", short] {
+        let fault = judge("http://10.0.0.7/", secret).unwrap_err();
+        assert_eq!(fault, "image_judge.secret: expected 16 bytes or more beside image_judge.url");
+    }
+    for url in ["10.0.0.7:8090", "ftp://a.example/", "http://u:p4ss@a.example/", "/judge", "http://"] {
+        let fault = judge(url, key).unwrap_err();
+        assert!(fault.contains("expected an absolute http or https URL with a host"), "{fault}");
+        assert!(fault.contains("url") && !fault.contains("p4ss"), "{fault}");
+    }
+    let fault = load(&[("MINITILL_IMAGE_JUDGE__WHEN_UNAVAILABLE", "maybe")]).unwrap_err();
+    assert!(fault.contains("maybe"), "{fault}");
 }

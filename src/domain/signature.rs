@@ -100,7 +100,8 @@ fn join<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     joined
 }
 
-/// A key that signs exchanges, ready to use. Its text stays inside.
+/// A key that signs exchanges, or what the judge of pictures is asked, ready to use. Its text stays
+/// inside.
 #[derive(Clone)]
 pub struct PayKey {
     keyed: Hmac<Sha256>,

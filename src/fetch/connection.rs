@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -16,7 +16,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
-use super::Settings;
 use super::refused::Refused;
 use super::target::Target;
 use super::tls::Tls;
@@ -36,6 +35,15 @@ const BESIDE_BODY_BYTES_MAX: u64 = 128 * 1024;
 /// Who asks.
 const USER_AGENT: &str = concat!("minitill/", env!("CARGO_PKG_VERSION"));
 
+/// What one request and its answer keep to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Time to connect, to all addresses and with TLS together.
+    pub(super) connect_timeout: Duration,
+    /// Bytes of the answer's body.
+    pub(super) bytes_max: usize,
+}
+
 /// What an origin answered.
 #[derive(Debug)]
 pub(super) enum Answer {
@@ -45,20 +53,20 @@ pub(super) enum Answer {
     Redirect(Bytes),
 }
 
-/// Connects to one of these addresses, which were judged before, and sends one GET.
+/// Connects to one of these addresses, sends one request and reads its answer.
 ///
-/// `settings.connect_timeout` bounds connecting, to all addresses and with TLS together; the time
-/// of the rest is the caller's to bound.
-pub(super) async fn get(
+/// The addresses are the caller's to judge, and so is the time of all that comes after connecting.
+pub(super) async fn send(
     target: &Target,
     addresses: &[SocketAddr],
-    settings: &Settings,
+    limits: Limits,
     tls: &Tls,
+    request: Request<Full<Bytes>>,
 ) -> Result<Answer, Refused> {
-    let (connect_timeout, bytes_max) = (settings.connect_timeout, settings.bytes_max);
+    let connect_timeout = limits.connect_timeout;
     if !target.is_https() {
         let stream = connect(addresses, connect_timeout).await?;
-        return exchange(stream, target, bytes_max).await;
+        return exchange(stream, request, limits.bytes_max).await;
     }
     let connector = tls.connector().await?;
     let server_name = target.server_name()?;
@@ -67,7 +75,7 @@ pub(super) async fn get(
         connector.connect(server_name, stream).await.map_err(|_| Refused::Tls)
     };
     let stream = timeout(connect_timeout, connecting).await.map_err(|_| Refused::ConnectTimedOut)??;
-    exchange(stream, target, bytes_max).await
+    exchange(stream, request, limits.bytes_max).await
 }
 
 /// Connects to the first address that accepts, within `time` in all. Each address gets an equal
@@ -90,11 +98,10 @@ async fn connect(addresses: &[SocketAddr], time: Duration) -> Result<TcpStream, 
 }
 
 /// Sends the request and reads the answer. The connection closes when this ends or is dropped.
-async fn exchange<S>(stream: S, target: &Target, bytes_max: usize) -> Result<Answer, Refused>
+async fn exchange<S>(stream: S, request: Request<Full<Bytes>>, bytes_max: usize) -> Result<Answer, Refused>
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let request = request(target)?;
     // Interim answers (100, 103) have no end of their own and count as neither header nor body. The
     // connection seems closed at this limit. Twice the body, so that chunks may cost as much as
     // they carry.
@@ -124,14 +131,23 @@ where
     }
 }
 
-/// The whole request: no cookies, no authorisation, nothing of the caller's but host and path.
-fn request(target: &Target) -> Result<Request<Empty<Bytes>>, Refused> {
-    let mut request = Request::new(Empty::new());
+/// A GET without a body: no cookies, no authorisation, nothing of the caller's but host and path.
+pub(super) fn get_request(target: &Target) -> Result<Request<Full<Bytes>>, Refused> {
+    request(target, "image/png, image/jpeg", Bytes::new())
+}
+
+/// A request with what every request of ours says of itself.
+pub(super) fn request(
+    target: &Target,
+    accept: &'static str,
+    body: Bytes,
+) -> Result<Request<Full<Bytes>>, Refused> {
+    let mut request = Request::new(Full::new(body));
     *request.uri_mut() = Uri::from(target.path_and_query()?);
     let headers = request.headers_mut();
     headers.insert(header::HOST, target.host_header()?);
     headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
-    headers.insert(header::ACCEPT, HeaderValue::from_static("image/png, image/jpeg"));
+    headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     Ok(request)

@@ -3,6 +3,9 @@
 //! One fetch: read the URL (`target.rs`), look its host up (`resolve.rs`), judge every address
 //! ([`guard`]), connect to an address that was judged and send one GET (`connection.rs`, `tls.rs`);
 //! a redirect begins all over. No proxy variable, cookie or earlier fetch has a say in it.
+//!
+//! A [`Service`] that the operator has named is asked over the same connection, without the guard:
+//! no stranger has a say in where it is.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,12 +20,14 @@ mod connection;
 pub mod guard;
 mod refused;
 mod resolve;
+mod service;
 mod target;
 mod tls;
 
-use connection::Answer;
+use connection::{Answer, Limits};
 pub use refused::Refused;
 use resolve::Resolver;
+pub use service::{Service, ServiceUrl};
 pub use target::Target;
 use tls::Tls;
 pub use url::Host;
@@ -105,7 +110,7 @@ impl Fetcher {
         let deadline = Instant::now() + self.settings.timeout;
         let own = own.filter(|own| own.url == url);
         let target = match own {
-            Some(_) => Target::parse_own(url, &self.settings)?,
+            Some(_) => Target::parse_on_any_port(url, self.settings.url_bytes_max)?,
             None => Target::parse(url, &self.settings)?,
         };
         let waiting = timeout_at(deadline, self.places.share(app, 1)).await;
@@ -134,7 +139,10 @@ impl Fetcher {
             // Only now: a look-up that hangs holds none of the places that all share.
             let waiting = timeout_at(deadline, self.places.place(share.clone())).await;
             let place = waiting.map_err(|_| Refused::Busy)?;
-            let location = match connection::get(&target, &addresses, &self.settings, &self.tls).await? {
+            let limits =
+                Limits { connect_timeout: self.settings.connect_timeout, bytes_max: self.settings.bytes_max };
+            let request = connection::get_request(&target)?;
+            let location = match connection::send(&target, &addresses, limits, &self.tls, request).await? {
                 Answer::Body(bytes) => return Ok(Fetched { bytes, place }),
                 Answer::Redirect(location) => location,
             };

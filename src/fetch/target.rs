@@ -11,7 +11,7 @@ use super::Settings;
 use super::refused::Refused;
 
 /// A URL that may be fetched as far as its text goes; its addresses are not judged yet.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Target {
     url: Url,
     /// Every spelling of an address (decimal, octal, hexadecimal, full-width) is an address here.
@@ -29,9 +29,9 @@ impl Target {
         Self::read(text, None, settings.url_bytes_max)?.on_allowed_port(settings)
     }
 
-    /// Reads a URL of Minitill's own, which may name any port.
-    pub(super) fn parse_own(text: &str, settings: &Settings) -> Result<Self, Refused> {
-        Self::read(text, None, settings.url_bytes_max)
+    /// Reads a URL that no stranger has named: Minitill's own or the operator's. It may have any port.
+    pub(super) fn parse_on_any_port(text: &str, bytes_max: usize) -> Result<Self, Refused> {
+        Self::read(text, None, bytes_max)
     }
 
     /// Reads where a redirect leads, as strictly as a caller's URL. A relative one is read from

@@ -10,23 +10,21 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::BytesMut;
 use futures_util::{Stream, StreamExt as _, stream};
-use serde::Serialize;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::wire::{
-    UploadCaller, fields_of_any_kind, multipart_boundary, read_body, success, too_large, too_slow,
-};
+use super::wire::{UploadCaller, fields_of_any_kind, multipart_boundary, read_body, too_large, too_slow};
 use crate::auth::{Caller, authenticate};
 use crate::domain::fields::{Expected, Fields};
-use crate::domain::ids::{AppId, ImgId};
 use crate::domain::image::{self, Unacceptable};
 use crate::error::{Code, Refusal};
 use crate::fetch::OwnPicture;
 use crate::ops;
 use crate::rate_limit::Limited;
 use crate::shares::Place;
-use crate::store::KeepOutcome;
 use crate::till::{KIB, Till};
+
+mod acceptance;
+use acceptance::accept;
 
 /// Largest multipart body: a picture, and room for parts that are skipped. What a client may send
 /// behind its refusal, too (`server/socket.rs`), is counted up to 11 MB in all.
@@ -268,53 +266,6 @@ fn check_file_name(file_name: Option<&str>) -> Result<(), FileFault> {
             "file: expected a file name that ends in png, jpg or jpeg, got {shown}"
         )))
     }
-}
-
-/// Judges a picture and keeps it: the one path of both uploads. It is a task of its own, so that a
-/// caller that goes away does not give `place` to others while its bytes are still in memory.
-async fn accept(till: Till, caller: Caller, bytes: Bytes, place: Place) -> Result<Response, Refusal> {
-    let work = tokio::spawn(async move {
-        let kept = judge_and_keep(&till, &caller.app().id, bytes).await;
-        drop(place);
-        kept
-    });
-    let img_id = work.await.map_err(|fault| Refusal::internal(format!("keeping a picture: {fault}")))??;
-    Ok(success(Uploaded { data: UploadedData { img_id } }))
-}
-
-async fn judge_and_keep(till: &Till, app_id: &AppId, bytes: Bytes) -> Result<ImgId, Refusal> {
-    let permit = till.decodes.acquire().await;
-    let permit = permit.map_err(|_| Refusal::internal("the places for pictures are closed"))?;
-    let judging = tokio::task::spawn_blocking(move || {
-        image::inspect(&bytes).and_then(|picture| image::keep(&bytes, &picture))
-    });
-    let kept = judging
-        .await
-        .map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?
-        .map_err(|reason| illegal(format!("file: {reason}")))?;
-    drop(permit);
-    match till.store.keep_image(app_id, kept).await? {
-        KeepOutcome::Kept(img_id) => Ok(img_id),
-        KeepOutcome::Blocked => {
-            Err(Refusal::new(Code::ImageBlocked, "file: the picture is blocked by risk control"))
-        }
-    }
-}
-
-/// Spec 2.6.
-#[derive(Serialize)]
-struct Uploaded {
-    data: UploadedData,
-}
-
-#[derive(Serialize)]
-struct UploadedData {
-    #[serde(rename = "imgId", serialize_with = "as_text")]
-    img_id: ImgId,
-}
-
-fn as_text<S: serde::Serializer>(img_id: &ImgId, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(img_id.as_str())
 }
 
 #[cfg(test)]

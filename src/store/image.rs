@@ -61,6 +61,20 @@ impl Store {
         .await
     }
 
+    /// What [`keep_image`](Self::keep_image) would answer without keeping anything: the app has the
+    /// picture, or the operator has blocked it. `None` for a picture that would be kept now.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn settled_image(
+        &self,
+        app_id: &AppId,
+        kept: &Kept,
+    ) -> Result<Option<KeepOutcome>, StoreError> {
+        let mut session = self.pool.acquire().await?;
+        settled(&mut session, app_id, kept).await
+    }
+
     /// The image of this id, whatever app it is of: the id is its own permission.
     ///
     /// # Errors
@@ -135,21 +149,10 @@ impl NewImage {
     async fn write(&self, connection: &mut PgConnection) -> Result<KeepOutcome, StoreError> {
         // A block that is made at this moment is either seen here or sees this image.
         block::hold_off(connection).await?;
-        let known = sqlx::query!(
-            "SELECT img_id, blocked_by IS NOT NULL AS \"is_blocked!\" FROM images WHERE app_id = $1 AND sha256 = $2",
-            self.app_id.as_str(),
-            self.kept.sha256.as_slice()
-        )
-        .fetch_optional(&mut *connection)
-        .await?;
-        if let Some(known) = known {
-            let img_id = ImgId::parse(&known.img_id).map_err(|_| StoreError::damaged("images.img_id"))?;
-            return Ok(if known.is_blocked { KeepOutcome::Blocked } else { KeepOutcome::Kept(img_id) });
+        if let Some(outcome) = settled(connection, &self.app_id, &self.kept).await? {
+            return Ok(outcome);
         }
         let contents = ContentHash::of_kept(&self.kept);
-        if block::is_blocked(connection, &contents, self.kept.perceptual_hash).await? {
-            return Ok(KeepOutcome::Blocked);
-        }
         contents::write(connection, &contents, &self.kept.contents).await?;
         let inserted = sqlx::query!(
             "INSERT INTO images (app_id, img_id, sha256, format, side, byte_length, content_sha256, perceptual_hash)
@@ -172,4 +175,25 @@ impl NewImage {
             Ok(KeepOutcome::Kept(self.img_id.clone()))
         }
     }
+}
+
+/// See [`Store::settled_image`].
+async fn settled(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    kept: &Kept,
+) -> Result<Option<KeepOutcome>, StoreError> {
+    let known = sqlx::query!(
+        "SELECT img_id, blocked_by IS NOT NULL AS \"is_blocked!\" FROM images WHERE app_id = $1 AND sha256 = $2",
+        app_id.as_str(),
+        kept.sha256.as_slice()
+    )
+    .fetch_optional(&mut *connection)
+    .await?;
+    if let Some(known) = known {
+        let img_id = ImgId::parse(&known.img_id).map_err(|_| StoreError::damaged("images.img_id"))?;
+        return Ok(Some(if known.is_blocked { KeepOutcome::Blocked } else { KeepOutcome::Kept(img_id) }));
+    }
+    let is_blocked = block::is_blocked(connection, &ContentHash::of_kept(kept), kept.perceptual_hash).await?;
+    Ok(is_blocked.then_some(KeepOutcome::Blocked))
 }

@@ -16,6 +16,7 @@ mod exchange_batches;
 mod exchange_races;
 mod hostile_urls;
 mod image;
+mod image_judge;
 mod image_upload;
 mod operator;
 mod order_report;

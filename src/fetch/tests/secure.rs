@@ -24,13 +24,20 @@ async fn secure_origin() -> Origin {
     Origin::serve_tls(acceptor(), |_| Reply::ok(b"picture")).await
 }
 
-/// A fetcher that trusts the tests' authority, for whom every name is 127.0.0.1.
-fn trusting(settings: Settings) -> Fetcher {
+fn tests_authority() -> Tls {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(&include_bytes!("authority.der")[..])).unwrap();
-    let look_up: LookUp =
-        Arc::new(|_, port| Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) }));
-    Fetcher { tls: Tls::trusting(roots), ..asking(settings, look_up) }
+    Tls::trusting(roots)
+}
+
+/// For whom every name is 127.0.0.1.
+fn all_is_local() -> LookUp {
+    Arc::new(|_, port| Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) }))
+}
+
+/// A fetcher that trusts the tests' authority, for whom every name is 127.0.0.1.
+fn trusting(settings: Settings) -> Fetcher {
+    Fetcher { tls: tests_authority(), ..asking(settings, all_is_local()) }
 }
 
 /// Rule (contract 5): https with a certificate that names the host; a name is sent (SNI), an
@@ -72,6 +79,25 @@ async fn without_a_certificate_store() {
     assert_eq!(fetcher.bytes(&secure.url("/"), None).await, Err(Refused::NoCertificateStore));
     assert_eq!(fetcher.bytes(&plain.url("/"), None).await, Ok(body(b"picture")));
     assert_eq!(secure.connections(), 0);
+}
+
+/// Rule: a service of the operator's on https must have a certificate that names it, on any port and
+/// any address; without one nothing is sent.
+#[tokio::test]
+async fn a_service_of_the_operators() {
+    let origin = secure_origin().await;
+    let port = origin.address.port();
+    let post = async |host: &str, tls: Tls| {
+        let url = ServiceUrl::parse(&format!("https://{host}:{port}/judge")).unwrap();
+        let mut service = Service::new(url, Duration::from_secs(10), 100);
+        (service.tls, service.resolver) = (tls, Resolver::asking(all_is_local()));
+        service.post(hyper::HeaderMap::new(), body(b"question")).await
+    };
+    assert_eq!(post("other.example", tests_authority()).await, Err(Refused::Tls));
+    assert_eq!(post("pictures.example", Tls::without_store()).await, Err(Refused::NoCertificateStore));
+    assert_eq!(origin.requests(), Vec::<String>::new(), "nothing was sent");
+    assert_eq!(post("pictures.example", tests_authority()).await, Ok(body(b"picture")));
+    assert!(origin.requests()[0].starts_with("POST /judge HTTP/1.1\r\nhost: pictures.example:"));
 }
 
 /// Rule (contract 5): a redirect never leads from https to http, from http to https it may.
