@@ -9,9 +9,14 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
+use crate::domain::image::PictureStore;
 use crate::error::ErrorStatus;
 use crate::fetch::ServiceUrl;
 use crate::image_judge::WhenUnavailable;
+
+mod pictures;
+
+pub use pictures::S3;
 
 /// The documented defaults, which are the defaults.
 const DEFAULTS: &str = include_str!("../config/default.toml");
@@ -37,6 +42,7 @@ pub struct Config {
     pub order: Order,
     pub image: Image,
     pub image_judge: ImageJudge,
+    pub s3: S3,
     pub fetch: Fetch,
     pub limits: Limits,
     pub log: Log,
@@ -162,6 +168,10 @@ pub struct Image {
     pub decodes_max: usize,
     pub memory_bytes_max: u32,
     pub memory_per_app_bytes_max: u32,
+    pub store: PictureStore,
+    pub folder: PathBuf,
+    #[serde(deserialize_with = "duration")]
+    pub store_timeout: Duration,
 }
 
 /// `[image_judge]`.
@@ -333,7 +343,7 @@ impl Config {
                 "image_judge.secret: expected {JUDGE_SECRET_BYTES_MIN} bytes or more beside image_judge.url"
             )));
         }
-        Ok(())
+        self.check_pictures().map_err(ConfigError::Setting)
     }
 }
 

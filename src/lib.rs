@@ -27,6 +27,7 @@ pub mod error;
 pub mod fetch;
 pub mod handlers;
 pub mod image_judge;
+pub mod objects;
 pub mod ops;
 pub mod postgres;
 pub mod rate_limit;

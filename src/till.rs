@@ -110,6 +110,9 @@ impl Config {
     }
 
     /// What the store needs of the settings.
+    ///
+    /// # Panics
+    /// Settings of pictures that [`Config::load`] would have refused.
     #[must_use]
     pub fn store_settings(&self) -> StoreSettings {
         StoreSettings {
@@ -119,6 +122,8 @@ impl Config {
             exchange_writers: self.exchange.writers,
             exchange_queue_max: self.exchange.queue_max,
             exchange_deadline: self.exchange.deadline,
+            picture_store: self.image.store,
+            picture_stores: self.picture_stores().expect("these settings were checked when they were loaded"),
         }
     }
 }

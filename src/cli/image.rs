@@ -1,14 +1,15 @@
 //! `minitill image ...`: the block list, and what there is.
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::output::{lines, rfc3339, table, yes_no};
-use super::{Context, Failure};
+use super::{Context, Failure, image_stores};
 use crate::domain::ids::ImgId;
-use crate::domain::image::{self, HASH_SIDE, PerceptualHash};
+use crate::domain::image::{self, HASH_SIDE, PerceptualHash, PictureStore};
 use crate::store::{Block, ContentHash, Store, StoredImage};
 
 #[derive(Debug, Subcommand)]
@@ -35,6 +36,20 @@ pub(super) enum ImageCommand {
         /// Id of the image
         img_id: ImgId,
     },
+    /// Move the bytes of all pictures to another store; may be interrupted and repeated
+    Move {
+        /// Where to: database, folder or s3
+        #[arg(long, value_name = "STORE", value_parser = image_stores::picture_store)]
+        to: PictureStore,
+    },
+    /// Read the bytes of all pictures and compare them with their hashes; exit 1 when any are missing or wrong
+    Verify,
+    /// Remove what interrupted uploads and moves have left behind, in the database, the folder and S3
+    Sweep {
+        /// Only count it
+        #[arg(long)]
+        dry_run: bool,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -46,14 +61,23 @@ pub(super) struct BlockArguments {
     reason: String,
 }
 
-pub(super) async fn run(context: &Context, store: &Store, command: ImageCommand) -> Result<(), Failure> {
+/// Runs the command and gives the exit code: 1 where pictures were found damaged.
+pub(super) async fn run(
+    context: &Context,
+    store: &Store,
+    command: ImageCommand,
+) -> Result<ExitCode, Failure> {
     match command {
+        ImageCommand::Move { to } => return image_stores::relocate(context, store, to).await,
+        ImageCommand::Verify => return image_stores::verify(context, store).await,
+        ImageCommand::Sweep { dry_run } => image_stores::sweep(context, store, dry_run).await,
         ImageCommand::Block(arguments) => block(context, store, &arguments).await,
         ImageCommand::Unblock { picture } => unblock(context, store, &picture).await,
         ImageCommand::List { all: true, limit } => list_images(context, store, limit).await,
         ImageCommand::List { all: false, .. } => list_blocks(context, store).await,
         ImageCommand::Show { img_id } => show(context, store, &img_id).await,
     }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 async fn block(context: &Context, store: &Store, arguments: &BlockArguments) -> Result<(), Failure> {

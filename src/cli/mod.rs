@@ -5,6 +5,7 @@ mod audit;
 mod database;
 mod demo;
 mod image;
+mod image_stores;
 mod migrate;
 mod output;
 mod serve;
@@ -159,7 +160,7 @@ async fn with_store(
         Command::Token(command) => token::run(context, store, command).await,
         Command::User(command) => user::run(context, store, command).await,
         Command::Wallet(command) => wallet::run(context, store, command).await,
-        Command::Image(command) => image::run(context, store, command).await,
+        Command::Image(command) => return image::run(context, store, command).await,
         Command::Audit(arguments) => return audit::run(context, store, arguments).await,
         Command::Migrate => migrate::run(context, store).await,
         Command::Demo => demo::run(context, opened).await,

@@ -8,7 +8,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::{Context, Failure, database};
-use crate::store::Store;
+use crate::domain::image::Outside;
+use crate::store::{Store, StoreError};
 use crate::till::Till;
 use crate::{ops, router, server};
 
@@ -30,6 +31,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         opened = database::open_for_server(context) => opened?,
         () = stop.asked() => return Ok(()),
     };
+    open_picture_stores(context, &opened.store).await?;
     let till = Till::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
@@ -66,6 +68,23 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         Ok(Err(error)) => Err(error.into()),
         Err(fault) => Err(Failure(format!("the server's task ended: {fault}"))),
     }
+}
+
+/// Looks at the stores of pictures. One that is not ours must not be used; one that does not answer
+/// is no reason to stop selling: only pictures need it, and it may come back.
+async fn open_picture_stores(context: &Context, store: &Store) -> Result<(), Failure> {
+    for outside in Outside::ALL.into_iter().filter(|outside| store.has_picture_store(*outside)) {
+        match store.open_picture_store(outside).await {
+            Ok(Ok(())) => {}
+            Ok(Err(misfit)) => return Err(Failure(misfit)),
+            Err(StoreError::PicturesUnavailable(cause)) => {
+                let takes_new = context.config.image.store.outside() == Some(outside);
+                tracing::error!(cause, takes_new, "a store of pictures does not answer; going on without it");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 async fn listen(name: &str, address: SocketAddr) -> Result<TcpListener, Failure> {

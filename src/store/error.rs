@@ -6,6 +6,10 @@ pub enum StoreError {
     /// The database is away, or did not answer in time. Nothing was acknowledged; safe to repeat.
     #[error("the database is not available: {0}")]
     Unavailable(String),
+    /// Where pictures are outside the database cannot be reached, or must not be used. Nothing was
+    /// acknowledged; safe to repeat.
+    #[error("the store of pictures is not available: {0}")]
+    PicturesUnavailable(String),
     /// More waits than may.
     #[error("too many requests are waiting")]
     Overloaded,

@@ -8,14 +8,25 @@ use time::OffsetDateTime;
 
 use super::{Store, StoreError};
 use crate::domain::ids::{AppId, ImgId};
-use crate::domain::image::{Format, Kept, PerceptualHash};
+use crate::domain::image::{Format, Kept, Outside, PerceptualHash};
 use crate::secrets::random_img_id;
+use outside::Object;
 
 mod block;
 mod contents;
+mod moving;
+mod outside;
+mod own_store;
+mod sweep;
 
 pub use block::{Block, BlockOutcome};
 pub use contents::ContentHash;
+pub use moving::{ContentsPlace, MoveOutcome};
+pub(super) use own_store::OwnStores;
+pub use sweep::Swept;
+
+/// How often an upload is begun again whose object was swept away under it.
+const KEEP_ATTEMPTS_MAX: u32 = 3;
 
 /// What becomes of an upload whose picture was judged good.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,15 +59,47 @@ pub struct StoredImage {
 }
 
 impl Store {
-    /// Keeps a picture and gives its id: a new one, or the one that the same bytes have already.
+    /// Keeps a picture and gives its id: a new one, or the one that the same bytes have already. Its
+    /// contents are durable and, outside the database, were read back before there is an id.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is away, or the store that new contents go to.
     pub async fn keep_image(&self, app_id: &AppId, kept: Kept) -> Result<KeepOutcome, StoreError> {
-        let image = Arc::new(NewImage { app_id: app_id.clone(), img_id: random_img_id(), kept });
+        let image = Arc::new(NewImage {
+            app_id: app_id.clone(),
+            img_id: random_img_id(),
+            kept,
+            outside: self.settings.picture_store.outside(),
+        });
+        for _ in 0..KEEP_ATTEMPTS_MAX {
+            let object = match self.write_image(&image, None).await? {
+                Written::Done { outcome, .. } => return Ok(outcome),
+                Written::NeedsObject(object) => object,
+                Written::Swept => continue,
+            };
+            let contents = &image.kept.contents;
+            self.write_object(&object, contents, &image.kept.content_sha256).await?;
+            match self.write_image(&image, Some(&object)).await? {
+                Written::Done { outcome, uses_object: true } => return Ok(outcome),
+                Written::Done { outcome, uses_object: false } => {
+                    self.discard_object(&object).await;
+                    return Ok(outcome);
+                }
+                Written::NeedsObject(_) | Written::Swept => {}
+            }
+        }
+        Err(StoreError::PicturesUnavailable("what was written did not stay".to_owned()))
+    }
+
+    async fn write_image(
+        &self,
+        image: &Arc<NewImage>,
+        object: Option<&Object>,
+    ) -> Result<Written, StoreError> {
+        let (image, object) = (Arc::clone(image), object.cloned());
         self.transaction(move |connection| {
-            let image = Arc::clone(&image);
-            Box::pin(async move { image.write(connection).await })
+            let (image, object) = (Arc::clone(&image), object.clone());
+            Box::pin(async move { image.write(connection, object).await })
         })
         .await
     }
@@ -143,17 +186,58 @@ struct NewImage {
     app_id: AppId,
     img_id: ImgId,
     kept: Kept,
+    /// Where its contents go if they are new; `None` is the database.
+    outside: Option<Outside>,
+}
+
+/// What a transaction for a new image came to.
+enum Written {
+    /// There is an answer.
+    Done {
+        outcome: KeepOutcome,
+        /// Whether the object that was written holds the contents now.
+        uses_object: bool,
+    },
+    /// The contents are to be written outside first, as this object.
+    NeedsObject(Object),
+    /// The object took so long that it was given up.
+    Swept,
+}
+
+impl Written {
+    const fn known(outcome: KeepOutcome) -> Self {
+        Self::Done { outcome, uses_object: false }
+    }
 }
 
 impl NewImage {
-    async fn write(&self, connection: &mut PgConnection) -> Result<KeepOutcome, StoreError> {
+    /// Writes the image, whose contents were written as `object`; without one, contents that go
+    /// outside only get their object's name.
+    async fn write(&self, connection: &mut PgConnection, object: Option<Object>) -> Result<Written, StoreError> {
         // A block that is made at this moment is either seen here or sees this image.
         block::hold_off(connection).await?;
         if let Some(outcome) = settled(connection, &self.app_id, &self.kept).await? {
-            return Ok(outcome);
+            return Ok(Written::known(outcome));
         }
         let contents = ContentHash::of_kept(&self.kept);
-        contents::write(connection, &contents, &self.kept.contents).await?;
+        let mut uses_object = false;
+        if !contents::is_there(connection, &contents).await? {
+            match (self.outside, object) {
+                (None, _) => contents::write(connection, &contents, &self.kept.contents).await?,
+                (Some(outside), None) => {
+                    let object = Object::new(outside, self.kept.contents.len());
+                    outside::announce(connection, &object, &contents).await?;
+                    return Ok(Written::NeedsObject(object));
+                }
+                (Some(_), Some(object)) if outside::keep(connection, &object).await? => uses_object = true,
+                (Some(_), Some(_)) => return Ok(Written::Swept),
+            }
+        }
+        self.insert(connection, &contents).await?;
+        Ok(Written::Done { outcome: KeepOutcome::Kept(self.img_id.clone()), uses_object })
+    }
+
+    async fn insert(&self, connection: &mut PgConnection, contents: &ContentHash) -> Result<(), StoreError> {
         let inserted = sqlx::query!(
             "INSERT INTO images (app_id, img_id, sha256, format, side, byte_length, content_sha256, perceptual_hash)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
@@ -169,11 +253,7 @@ impl NewImage {
         .execute(connection)
         .await?;
         // Somebody else was quicker with the same bytes: theirs is the id.
-        if inserted.rows_affected() == 0 {
-            Err(StoreError::Again)
-        } else {
-            Ok(KeepOutcome::Kept(self.img_id.clone()))
-        }
+        if inserted.rows_affected() == 0 { Err(StoreError::Again) } else { Ok(()) }
     }
 }
 

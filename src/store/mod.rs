@@ -27,13 +27,17 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, PgPool, Row as _};
 
 use crate::clock::Clock;
+use crate::domain::image::PictureStore;
+use crate::objects::{self, Objects};
 
 pub use app::{AppLimits, AppSummary, Category, NewApp, NewAppSecrets};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use directory::{App, TokenState};
 pub use error::StoreError;
 pub use exchange::{ExchangeOutcome, Receipt};
-pub use image::{Block, BlockOutcome, ContentHash, KeepOutcome, StoredImage};
+pub use image::{
+    Block, BlockOutcome, ContentHash, ContentsPlace, KeepOutcome, MoveOutcome, StoredImage, Swept,
+};
 pub use master_key::MasterKeyRefused;
 pub use order::ReportOutcome;
 pub use wallet::{Credit, CreditOutcome, LedgerLine, Wallet};
@@ -58,6 +62,10 @@ pub struct StoreSettings {
     pub exchange_queue_max: usize,
     /// How long one exchange may wait for its answer.
     pub exchange_deadline: Duration,
+    /// Where the bytes of new pictures are kept.
+    pub picture_store: PictureStore,
+    /// The stores of pictures besides the database.
+    pub picture_stores: objects::Settings,
 }
 
 /// Where the database is.
@@ -99,6 +107,8 @@ pub struct Store {
     settings: Arc<StoreSettings>,
     directory: Arc<directory::Directory>,
     writers: exchange::Writers,
+    objects: Objects,
+    own_stores: Arc<image::OwnStores>,
 }
 
 /// The future of one attempt at a transaction.
@@ -108,12 +118,13 @@ impl Store {
     /// Connects, and checks that the database answers.
     ///
     /// # Errors
-    /// The database cannot be reached.
+    /// The database cannot be reached; settings of pictures that cannot be used.
     pub async fn connect(
         address: &DatabaseAddress,
         settings: StoreSettings,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StoreError> {
+        let objects = Objects::new(&settings.picture_stores).map_err(StoreError::PicturesUnavailable)?;
         let options = address.0.clone().application_name("minitill").disable_statement_logging();
         let statement_timeout = settings.statement_timeout.as_millis();
         let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
@@ -156,6 +167,8 @@ impl Store {
             clock,
             directory: Arc::new(directory::Directory::default()),
             writers,
+            objects,
+            own_stores: Arc::default(),
             settings: Arc::new(settings),
         })
     }

@@ -14,6 +14,7 @@ mod exif;
 mod jpeg;
 mod kept;
 mod perceptual_hash;
+mod picture_store;
 mod png;
 mod reduced;
 mod strip;
@@ -23,6 +24,7 @@ mod thumbnail;
 
 pub use self::kept::{Kept, keep};
 pub use self::perceptual_hash::{HASH_SIDE, NEAR_COPY_DISTANCE_MAX, PerceptualHash, hashes_of_near_copies};
+pub use self::picture_store::{Outside, PictureStore};
 pub use self::reduced::{Reduced, reduce};
 pub use self::strip::without_metadata;
 pub use self::thumbnail::{Thumbnail, thumbnail};

@@ -7,11 +7,15 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 
+use super::outside::Object;
 use super::{Store, StoreError};
-use crate::domain::image::{Format, Kept, Thumbnail};
+use crate::domain::image::{Format, Kept, Outside, Thumbnail};
+use crate::objects::Fault;
 
 /// Bytes of a part. Rows stay small, and a reader holds one part at a time.
 const PART_BYTES: usize = 262_144;
+/// How often contents that are just being moved are looked for.
+const LOOKS_MAX: u32 = 3;
 
 /// SHA-256 of a picture's contents, the name they are kept under. It never leaves the house: an
 /// image's id tells nothing about its bytes (contract 5).
@@ -38,6 +42,10 @@ impl ContentHash {
     pub(super) const fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    pub(super) const fn as_array(&self) -> &[u8; 32] {
+        &self.0
+    }
 }
 
 impl fmt::Display for ContentHash {
@@ -46,21 +54,67 @@ impl fmt::Display for ContentHash {
     }
 }
 
-/// Writes contents that are not there yet.
+/// The part of a position, or the object that holds it.
+struct PartRow {
+    bytes: Option<Vec<u8>>,
+    name: Option<String>,
+    stored_in: Option<String>,
+    byte_length: Option<i32>,
+}
+
+impl PartRow {
+    fn object(self) -> Result<Option<Object>, StoreError> {
+        let (Some(name), Some(stored_in), Some(byte_length)) = (self.name, self.stored_in, self.byte_length)
+        else {
+            return Ok(None);
+        };
+        Object::read(&name, &stored_in, byte_length).map(Some)
+    }
+}
+
+/// Cuts the part that a range begins in to the range.
+fn cut(part: Bytes, range: Range<u64>) -> Result<Bytes, StoreError> {
+    let damaged = || StoreError::damaged("picture_parts");
+    let skipped = range.start - range.start % PART_BYTES as u64;
+    let from = usize::try_from(range.start - skipped).map_err(|_| damaged())?;
+    let to = usize::try_from(range.end - skipped).map_err(|_| damaged())?.min(part.len());
+    if from < to { Ok(part.slice(from..to)) } else { Err(damaged()) }
+}
+
+/// Contents that are not where they should be.
+fn lost(contents: &ContentHash, what: &str) -> StoreError {
+    StoreError::Internal(format!("the contents {contents} of a picture: {what}"))
+}
+
+/// A fault of the store that holds contents.
+fn told(outside: Outside, contents: &ContentHash, fault: Fault) -> StoreError {
+    match fault {
+        Fault::Unavailable(cause) => StoreError::PicturesUnavailable(format!("{}: {cause}", outside.as_str())),
+        Fault::Missing | Fault::Wrong(_) => lost(contents, &format!("{}: {fault}", outside.as_str())),
+    }
+}
+
+/// Whether contents are kept, in the database or outside.
+pub(super) async fn is_there(
+    connection: &mut PgConnection,
+    contents: &ContentHash,
+) -> Result<bool, StoreError> {
+    let is_there = sqlx::query_scalar!(
+        "SELECT EXISTS (SELECT 1 FROM picture_parts WHERE content_sha256 = $1)
+             OR EXISTS (SELECT 1 FROM picture_objects WHERE content_sha256 = $1 AND is_kept) AS \"is_there!\"",
+        contents.as_bytes()
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(is_there)
+}
+
+/// Writes contents into the database.
 pub(super) async fn write(
     connection: &mut PgConnection,
     contents: &ContentHash,
     bytes: &[u8],
 ) -> Result<(), StoreError> {
-    let is_there = sqlx::query_scalar!(
-        "SELECT EXISTS (SELECT 1 FROM picture_parts WHERE content_sha256 = $1) AS \"is_there!\"",
-        contents.as_bytes()
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    if is_there {
-        return Ok(());
-    }
     for (part, bytes) in (0_i32..).zip(bytes.chunks(PART_BYTES)) {
         // Another app's upload of the same contents may commit meanwhile: then they are there.
         sqlx::query!(
@@ -80,27 +134,48 @@ impl Store {
     /// most a part. Whoever wants more asks again.
     ///
     /// # Errors
-    /// The database is away, or the contents are not there.
+    /// The database is away, or the store that holds the contents; or they are not there.
     pub async fn contents_piece(
         &self,
         contents: &ContentHash,
         range: Range<u64>,
     ) -> Result<Bytes, StoreError> {
-        let lost = || StoreError::damaged("picture_parts");
-        let start = usize::try_from(range.start).map_err(|_| lost())?;
-        let part = start / PART_BYTES;
-        let row = sqlx::query_scalar!(
-            "SELECT bytes FROM picture_parts WHERE content_sha256 = $1 AND part = $2",
+        let mut gone = None;
+        // What is moved at this moment is found where it went.
+        for _ in 0..LOOKS_MAX {
+            let row = self.part_or_object(contents, range.start).await?;
+            if let Some(bytes) = row.bytes {
+                return cut(bytes.into(), range);
+            }
+            let Some(object) = row.object()? else {
+                return Err(lost(contents, "they are nowhere"));
+            };
+            let end = range.end.min(range.start + PART_BYTES as u64);
+            match self.objects.piece(object.outside, &object.name, range.start..end, object.byte_length).await {
+                Err(Fault::Missing) => gone = Some(object.outside),
+                outcome => return outcome.map_err(|fault| told(object.outside, contents, fault)),
+            }
+        }
+        let store = gone.map_or("their store", Outside::as_str);
+        Err(lost(contents, &format!("they are missing in {store}")))
+    }
+
+    /// The part that a position is in, where it is in the database, and the object, where it is not.
+    async fn part_or_object(&self, contents: &ContentHash, start: u64) -> Result<PartRow, StoreError> {
+        let part = start / PART_BYTES as u64;
+        let row = sqlx::query_as!(
+            PartRow,
+            "SELECT p.bytes AS \"bytes?\", o.name AS \"name?\", o.stored_in AS \"stored_in?\",
+                    o.byte_length AS \"byte_length?\"
+             FROM (SELECT $1::bytea AS content_sha256) AS c
+             LEFT JOIN picture_parts p ON p.content_sha256 = c.content_sha256 AND p.part = $2
+             LEFT JOIN picture_objects o ON o.content_sha256 = c.content_sha256 AND o.is_kept",
             contents.as_bytes(),
-            i32::try_from(part).map_err(|_| lost())?
+            i32::try_from(part).unwrap_or(i32::MAX)
         )
-        .fetch_optional(&self.pool)
+        .fetch_one(&self.pool)
         .await?;
-        let bytes = Bytes::from(row.ok_or_else(lost)?);
-        let from = start - part * PART_BYTES;
-        let to = usize::try_from(range.end).map_err(|_| lost())?.saturating_sub(part * PART_BYTES);
-        let to = to.min(bytes.len());
-        if from < to { Ok(bytes.slice(from..to)) } else { Err(lost()) }
+        Ok(row)
     }
 
     /// All of some contents.
