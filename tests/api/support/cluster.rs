@@ -188,7 +188,8 @@ fn start_keeper(folder: &Path) -> Child {
     keeper.spawn().expect("every system has /bin/sh")
 }
 
-fn unprivileged_user() -> (u32, u32) {
+/// User and group that PostgreSQL runs as where the tests run as root, which it refuses.
+pub(crate) fn unprivileged_user() -> (u32, u32) {
     let passwd = fs::read_to_string("/etc/passwd").expect("users are listed");
     let find = |name: &str| {
         let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;

@@ -1,0 +1,85 @@
+//! Proofs that money is never lost nor taken twice: real server processes on a durable PostgreSQL, while something
+//! breaks. No part of `cargo test`:
+//!
+//! ```sh
+//! cargo test --test proofs                         # all, in full
+//! MINITILL_PROOFS=short cargo test --test proofs   # all, in some minutes
+//! cargo test --test proofs -- killed hang_up       # those with one of these in their names
+//! ```
+//!
+//! One runs at a time. Each has callers that write to a journal what they are about to ask, and afterwards what they
+//! were told; they ask for a number again until they know. At the end the journal is held against the tables
+//! (`support/books.rs`). Each prints a line of figures, which is also appended to `target/proofs.md`.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "proofs look at the tables with plain SQL, and tell servers the machine's time"
+)]
+#![expect(clippy::unwrap_used, reason = "a proof that cannot go on has failed")]
+#![expect(clippy::print_stdout, reason = "what a proof found is its output")]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use support::figures::Figures;
+
+#[path = "../api/support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "the proofs use a part of what the tests of the API use")]
+mod service;
+mod support;
+
+mod servers_killed;
+
+/// A proof: its name, and what runs it.
+type Proof = (&'static str, fn() -> Pin<Box<dyn Future<Output = Figures> + Send>>);
+
+/// All of them, in the order in which they run.
+const PROOFS: &[Proof] = &[("01_servers_killed", || Box::pin(servers_killed::prove()))];
+
+/// A proof that takes longer hangs.
+const TIME_MAX: Duration = Duration::from_mins(45);
+
+fn main() -> ExitCode {
+    minitill::server::raise_open_files_limit().unwrap();
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let mut failed = Vec::new();
+    for (name, prove) in PROOFS {
+        if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
+            println!("proof {name} ...");
+            if !run(name, prove()) {
+                failed.push(*name);
+            }
+        }
+    }
+    if failed.is_empty() {
+        println!("every proof holds");
+        ExitCode::SUCCESS
+    } else {
+        println!("FAILED: {}", failed.join(", "));
+        ExitCode::FAILURE
+    }
+}
+
+/// Runs a proof in a runtime of its own, so that it leaves nothing behind. Whether it holds.
+fn run(name: &str, proof: Pin<Box<dyn Future<Output = Figures> + Send>>) -> bool {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let started = Instant::now();
+    let ended = runtime.block_on(async { tokio::spawn(tokio::time::timeout(TIME_MAX, proof)).await });
+    runtime.shutdown_timeout(Duration::from_secs(10));
+    let took = started.elapsed();
+    match ended {
+        Ok(Ok(figures)) => figures.report(name, took),
+        Ok(Err(_)) => {
+            println!("proof {name} FAILED: not done after {took:?}");
+            false
+        }
+        // The panic has said why.
+        Err(_) => {
+            println!("proof {name} FAILED after {:.1} s", took.as_secs_f64());
+            false
+        }
+    }
+}

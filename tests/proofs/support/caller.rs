@@ -1,0 +1,240 @@
+//! A game server that writes down what it is about to ask, and asks again until it knows.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::journal::Journal;
+use crate::service::TestApp;
+use crate::service::game::{Game, PATH};
+
+/// An answer that takes longer is counted as none.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// How long a caller waits before it asks again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// An exchange that somebody asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) number: String,
+    pub(crate) open_id: String,
+    pub(crate) amount: i64,
+    /// 0 or 1, as in the form.
+    pub(crate) priority: i16,
+}
+
+/// How a try ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// An answer came; `replayed` tells whether it had the header.
+    Answer { status: u16, replayed: bool, body: String },
+    /// None came: why.
+    Silence(String),
+}
+
+/// Where the servers are just now.
+#[derive(Debug, Clone)]
+pub(crate) struct Servers(Arc<Mutex<Vec<SocketAddr>>>);
+
+/// What callers have seen, together.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    acknowledged: AtomicUsize,
+    unavailable: AtomicUsize,
+    silent: AtomicUsize,
+    slowest_millis: AtomicU64,
+}
+
+/// One caller with a connection that it keeps.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    app: Arc<TestApp>,
+    journal: Arc<Journal>,
+    meter: Arc<Meter>,
+    connection: Option<(SocketAddr, TcpStream)>,
+}
+
+impl Reply {
+    /// The code of a business answer; `None` when it is not known what became of the exchange.
+    pub(crate) fn code(&self) -> Option<u64> {
+        match self {
+            Self::Answer { status: 200, body, .. } => {
+                let body: Value = serde_json::from_str(body).ok()?;
+                body.get("code")?.as_u64()
+            }
+            Self::Answer { .. } | Self::Silence(_) => None,
+        }
+    }
+
+    /// Whether the exchange was acknowledged.
+    pub(crate) fn is_success(&self) -> bool {
+        self.code() == Some(1)
+    }
+}
+
+impl Servers {
+    pub(crate) fn new(addresses: &[SocketAddr]) -> Self {
+        Self(Arc::new(Mutex::new(addresses.to_vec())))
+    }
+
+    /// A server moved.
+    pub(crate) fn set(&self, index: usize, address: SocketAddr) {
+        self.0.lock().unwrap()[index] = address;
+    }
+
+    /// They are gone through in turns.
+    pub(crate) fn at(&self, turn: usize) -> SocketAddr {
+        let addresses = self.0.lock().unwrap();
+        addresses[turn % addresses.len()]
+    }
+}
+
+impl Meter {
+    /// Tries that were answered with success.
+    pub(crate) fn acknowledged(&self) -> usize {
+        self.acknowledged.load(Ordering::SeqCst)
+    }
+
+    /// Tries that were answered 503.
+    pub(crate) fn unavailable(&self) -> usize {
+        self.unavailable.load(Ordering::SeqCst)
+    }
+
+    /// Tries that no answer came to.
+    pub(crate) fn silent(&self) -> usize {
+        self.silent.load(Ordering::SeqCst)
+    }
+
+    /// The longest that a try took to be answered.
+    pub(crate) fn slowest(&self) -> Duration {
+        Duration::from_millis(self.slowest_millis.load(Ordering::SeqCst))
+    }
+
+    fn count(&self, reply: &Reply, took: Duration) {
+        match reply {
+            Reply::Silence(_) => self.silent.fetch_add(1, Ordering::SeqCst),
+            Reply::Answer { status: 503, .. } => self.unavailable.fetch_add(1, Ordering::SeqCst),
+            Reply::Answer { .. } => {
+                self.acknowledged.fetch_add(usize::from(reply.is_success()), Ordering::SeqCst)
+            }
+        };
+        if matches!(reply, Reply::Answer { .. }) {
+            self.slowest_millis.fetch_max(took.as_millis().try_into().unwrap(), Ordering::SeqCst);
+        }
+    }
+}
+
+/// The bytes of a request on a connection that is kept.
+pub(crate) fn request_bytes(app: &TestApp, asked: &Asked) -> Vec<u8> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let game = Game::new(app, &asked.open_id, &asked.number, asked.amount)
+        .with("ts", now)
+        .with("pay_priority", asked.priority);
+    let body = game.body();
+    format!(
+        "POST {PATH} HTTP/1.1\r\nhost: till\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+impl Caller {
+    pub(crate) fn new(app: Arc<TestApp>, journal: Arc<Journal>, meter: Arc<Meter>) -> Self {
+        Self { app, journal, meter, connection: None }
+    }
+
+    /// One try, written down before and after.
+    pub(crate) async fn ask(&mut self, server: SocketAddr, asked: &Asked) -> Reply {
+        self.journal.asking(asked);
+        let request = request_bytes(&self.app, asked);
+        let started = Instant::now();
+        let reply = match tokio::time::timeout(ANSWER_WITHIN, self.send(server, &request)).await {
+            Ok(Ok(reply)) => reply,
+            Ok(Err(error)) => Reply::Silence(error.to_string()),
+            Err(_) => Reply::Silence(format!("nothing for {ANSWER_WITHIN:?}")),
+        };
+        if matches!(reply, Reply::Silence(_)) {
+            self.connection = None;
+        }
+        self.meter.count(&reply, started.elapsed());
+        self.journal.told(&asked.number, &reply);
+        reply
+    }
+
+    /// Asks the servers in turns, with the same number, until it is known what became of it; `None` when that takes
+    /// longer than `within`.
+    pub(crate) async fn settle(
+        &mut self,
+        servers: &Servers,
+        asked: &Asked,
+        within: Duration,
+    ) -> Option<Reply> {
+        let started = Instant::now();
+        let mut turn = asked.number.len() + usize::from(asked.number.as_bytes().last().copied().unwrap_or(0));
+        while started.elapsed() < within {
+            let reply = self.ask(servers.at(turn), asked).await;
+            if reply.code().is_some() {
+                return Some(reply);
+            }
+            turn += 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+        None
+    }
+
+    async fn send(&mut self, server: SocketAddr, request: &[u8]) -> io::Result<Reply> {
+        // What is left of an earlier try that was given up could be taken for this one's answer: it is taken out
+        // for as long as it is used, and comes back only after a whole answer.
+        let mut stream = match self.connection.take() {
+            Some((address, stream)) if address == server => stream,
+            Some(_) | None => {
+                let stream = TcpStream::connect(server).await?;
+                stream.set_nodelay(true)?;
+                stream
+            }
+        };
+        stream.write_all(request).await?;
+        let (reply, keeps) = read_answer(&mut stream).await?;
+        if keeps {
+            self.connection = Some((server, stream));
+        }
+        Ok(reply)
+    }
+}
+
+/// Reads one answer, and whether the connection is kept after it.
+pub(crate) async fn read_answer(stream: &mut TcpStream) -> io::Result<(Reply, bool)> {
+    let mut received = Vec::with_capacity(1024);
+    loop {
+        if let Some(answer) = take_apart(&received) {
+            return Ok(answer);
+        }
+        if stream.read_buf(&mut received).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+fn take_apart(received: &[u8]) -> Option<(Reply, bool)> {
+    let text = std::str::from_utf8(received).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let header = |name: &str| {
+        let mut lines = head.split("\r\n").filter_map(|line| line.split_once(':'));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    };
+    let length: usize = header("content-length")?.parse().ok()?;
+    if body.len() < length {
+        return None;
+    }
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let replayed = header("idempotent-replayed") == Some("true");
+    let keeps = header("connection") != Some("close");
+    Some((Reply::Answer { status, replayed, body: body.to_owned() }, keeps))
+}

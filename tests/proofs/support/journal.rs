@@ -1,0 +1,99 @@
+//! What the callers were about to do and what they were told, in a file that only grows. A line is with the kernel
+//! before the request that it tells of is sent.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::caller::{Asked, Reply};
+
+/// A journal in a folder of its own, removed with it.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    folder: PathBuf,
+    file: Mutex<File>,
+}
+
+/// A line of the journal.
+#[derive(Debug)]
+pub(crate) enum Line {
+    /// Somebody is about to ask.
+    Asking(Asked),
+    /// A try for this number ended so.
+    Told(String, Reply),
+}
+
+impl Journal {
+    pub(crate) fn new() -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("minitill-proof-{}-{number}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let file = File::options().create_new(true).append(true).open(folder.join("journal")).unwrap();
+        Self { folder, file: Mutex::new(file) }
+    }
+
+    /// A folder for whatever else the proof keeps.
+    pub(crate) fn folder(&self) -> &std::path::Path {
+        &self.folder
+    }
+
+    /// To be called before the request is sent.
+    pub(crate) fn asking(&self, asked: &Asked) {
+        let Asked { number, open_id, amount, priority } = asked;
+        self.write(&format!("asking\t{number}\t{open_id}\t{amount}\t{priority}\n"));
+    }
+
+    /// To be called when a try has ended, however it did.
+    pub(crate) fn told(&self, number: &str, reply: &Reply) {
+        match reply {
+            Reply::Answer { status, replayed, body } => {
+                self.write(&format!("answer\t{number}\t{status}\t{replayed}\t{body}\n"));
+            }
+            Reply::Silence(why) => self.write(&format!("silence\t{number}\t{}\n", why.replace('\n', " "))),
+        }
+    }
+
+    fn write(&self, line: &str) {
+        // One write for a line: nothing is kept back in this process.
+        self.file.lock().unwrap().write_all(line.as_bytes()).unwrap();
+    }
+
+    /// All of it, read back from the file.
+    pub(crate) fn read(&self) -> Vec<Line> {
+        let text = fs::read_to_string(self.folder.join("journal")).unwrap();
+        text.lines().map(|line| parse(line).unwrap_or_else(|| panic!("the journal holds {line:?}"))).collect()
+    }
+}
+
+fn parse(line: &str) -> Option<Line> {
+    let (kind, rest) = line.split_once('\t')?;
+    let (number, rest) = rest.split_once('\t')?;
+    match kind {
+        "asking" => {
+            let mut parts = rest.split('\t');
+            Some(Line::Asking(Asked {
+                number: number.to_owned(),
+                open_id: parts.next()?.to_owned(),
+                amount: parts.next()?.parse().ok()?,
+                priority: parts.next()?.parse().ok()?,
+            }))
+        }
+        "answer" => {
+            let (status, rest) = rest.split_once('\t')?;
+            let (replayed, body) = rest.split_once('\t')?;
+            let (status, replayed) = (status.parse().ok()?, replayed.parse().ok()?);
+            Some(Line::Told(number.to_owned(), Reply::Answer { status, replayed, body: body.to_owned() }))
+        }
+        "silence" => Some(Line::Told(number.to_owned(), Reply::Silence(rest.to_owned()))),
+        _ => None,
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

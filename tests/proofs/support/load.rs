@@ -1,0 +1,73 @@
+//! Callers that make exchange after exchange until they are told to stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::Dice;
+use super::caller::{Asked, Caller, Servers};
+use super::stage::Stage;
+
+/// A number that nobody knows about for so long stays unresolved, which the books tell.
+const SETTLE_WITHIN: Duration = Duration::from_mins(1);
+
+/// What the callers do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind {
+    /// First letters of their numbers, so that those of two loads differ.
+    pub(crate) prefix: &'static str,
+    pub(crate) callers: usize,
+    /// Each exchange takes one of `o0`, `o1` and so on at random.
+    pub(crate) wallets: u64,
+}
+
+/// Callers at work.
+#[derive(Debug)]
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    callers: JoinSet<()>,
+}
+
+impl Load {
+    pub(crate) fn start(stage: &Stage, servers: &Servers, kind: Kind) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut callers = JoinSet::new();
+        for index in 0..kind.callers {
+            let (caller, servers, stop) = (stage.caller(), servers.clone(), Arc::clone(&stop));
+            callers.spawn(work(caller, servers, kind, index, stop));
+        }
+        Self { stop, callers }
+    }
+
+    /// Every caller brings its last number to an end.
+    pub(crate) async fn stop(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.callers.join_all().await;
+    }
+}
+
+async fn work(mut caller: Caller, servers: Servers, kind: Kind, index: usize, stop: Arc<AtomicBool>) {
+    let mut dice = Dice::new(index.try_into().unwrap());
+    let mut count = 0;
+    while !stop.load(Ordering::SeqCst) {
+        count += 1;
+        let asked = random(&mut dice, format!("{}{index}n{count}", kind.prefix), kind.wallets);
+        caller.settle(&servers, &asked, SETTLE_WITHIN).await;
+        // Some ask again for what they know: it must be told as it was.
+        if dice.throw(8) == 0 {
+            caller.ask(servers.at(count), &asked).await;
+        }
+    }
+}
+
+/// An exchange of 1 to 7 from one of the wallets, in either priority.
+pub(crate) fn random(dice: &mut Dice, number: String, wallets: u64) -> Asked {
+    Asked {
+        number,
+        open_id: format!("o{}", dice.throw(wallets)),
+        amount: 1 + i64::try_from(dice.throw(7)).unwrap(),
+        priority: i16::try_from(dice.throw(2)).unwrap(),
+    }
+}
