@@ -26,17 +26,31 @@ use std::time::{Duration, Instant};
 use support::figures::Figures;
 
 #[path = "../api/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "the proofs use a part of what the tests of the API use")]
+#[expect(dead_code, reason = "the proofs use a part of what the tests of the API use")]
 mod service;
 mod support;
 
+mod hang_ups;
+mod hot_wallet;
+mod lost_replies;
+mod one_number;
+mod postgres_killed;
 mod servers_killed;
+mod slow_database;
 
 /// A proof: its name, and what runs it.
 type Proof = (&'static str, fn() -> Pin<Box<dyn Future<Output = Figures> + Send>>);
 
 /// All of them, in the order in which they run.
-const PROOFS: &[Proof] = &[("01_servers_killed", || Box::pin(servers_killed::prove()))];
+const PROOFS: &[Proof] = &[
+    ("01_servers_killed", || Box::pin(servers_killed::prove())),
+    ("02_postgres_killed", || Box::pin(postgres_killed::prove())),
+    ("03_hang_ups", || Box::pin(hang_ups::prove())),
+    ("04_lost_replies", || Box::pin(lost_replies::prove())),
+    ("05_one_number", || Box::pin(one_number::prove())),
+    ("06_hot_wallet", || Box::pin(hot_wallet::prove())),
+    ("07_slow_database", || Box::pin(slow_database::prove())),
+];
 
 /// A proof that takes longer hangs.
 const TIME_MAX: Duration = Duration::from_mins(45);

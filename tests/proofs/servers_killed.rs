@@ -41,6 +41,8 @@ pub(crate) async fn prove() -> Figures {
     let mut figures = stage.close_books(postgres.socket_dir()).await;
     figures.expect(stage.meter.silent() > 0, || "the kills have hit nobody".to_owned());
     figures.note(format!("{} kills cut {} requests", recoveries.len(), stage.meter.silent()));
-    recoveries.into_iter().for_each(|took| figures.recovered_in(took));
+    for took in recoveries {
+        figures.recovered_in(took);
+    }
     figures
 }

@@ -68,8 +68,7 @@ pub(crate) async fn check(journal: &Journal, sql: &mut PgConnection) -> Figures 
         });
     }
     books.check_wallets(&mut figures);
-    let replays: usize = stories.values().map(|story| story.replays).sum();
-    figures.note(format!("{replays} answers were replays"));
+    figures.replays = stories.values().map(|story| story.replays).sum();
     figures
 }
 
@@ -200,25 +199,20 @@ impl Books {
     fn check_wallets(&self, figures: &mut Figures) {
         let mut purses: BTreeMap<&str, (i64, i64, i64)> = BTreeMap::new();
         for entry in &self.entries {
-            let (free, charge, count) = purses.entry(&entry.open_id).or_insert((0, 0, 0));
-            let change = match entry.kind.as_str() {
+            let (free, charge, count) = purses.get(entry.open_id.as_str()).copied().unwrap_or_default();
+            let expected = match entry.kind.as_str() {
                 "credit" => Some(entry.change),
-                _ => self.deduction(entry, *free, *charge),
+                _ => self.deduction(entry, free, charge),
             };
-            figures.expect(change == Some(entry.change), || {
-                format!("{entry:?}: with {free} gifted and {charge} charged before, it must change them by {change:?}")
+            figures.expect(expected == Some(entry.change), || {
+                format!("{entry:?}: with {free} gifted and {charge} charged before, the change must be {expected:?}")
             });
-            *free += entry.change.0;
-            *charge += entry.change.1;
-            *count += 1;
-            figures.expect(
-                (*free, *charge) == entry.after && *free >= 0 && *charge >= 0 && *count == entry.seq,
-                || {
-                    format!(
-                        "{entry:?}: expected entry {count} with {free} gifted and {charge} charged after it"
-                    )
-                },
-            );
+            let after = (free + entry.change.0, charge + entry.change.1);
+            let follows = after == entry.after && after.0 >= 0 && after.1 >= 0 && entry.seq == count + 1;
+            figures.expect(follows, || {
+                format!("{entry:?}: expected entry {} with {after:?} after it", count + 1)
+            });
+            purses.insert(&entry.open_id, (after.0, after.1, count + 1));
         }
         for (open_id, held) in &self.wallets {
             let worked_out = purses.get(open_id.as_str()).copied().unwrap_or_default();

@@ -30,7 +30,7 @@ pub(crate) struct Asked {
 }
 
 /// How a try ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reply {
     /// An answer came; `replayed` tells whether it had the header.
     Answer { status: u16, replayed: bool, body: String },
@@ -148,6 +148,11 @@ pub(crate) fn request_bytes(app: &TestApp, asked: &Asked) -> Vec<u8> {
 impl Caller {
     pub(crate) fn new(app: Arc<TestApp>, journal: Arc<Journal>, meter: Arc<Meter>) -> Self {
         Self { app, journal, meter, connection: None }
+    }
+
+    /// Connects, so that the next try is as quick as can be.
+    pub(crate) async fn connect(&mut self, server: SocketAddr) {
+        self.connection = Some((server, TcpStream::connect(server).await.unwrap()));
     }
 
     /// One try, written down before and after.

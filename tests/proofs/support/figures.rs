@@ -19,6 +19,8 @@ pub(crate) struct Figures {
     pub(crate) doubled: usize,
     /// Nobody knows what became of them.
     pub(crate) unresolved: usize,
+    /// Answers that were replays.
+    pub(crate) replays: usize,
     /// The longest time from a fault until the service did its work again.
     pub(crate) recovery: Option<Duration>,
     /// What else is worth telling.
@@ -51,6 +53,7 @@ impl Figures {
         self.lost += other.lost;
         self.doubled += other.doubled;
         self.unresolved += other.unresolved;
+        self.replays += other.replays;
         self.recovery = self.recovery.max(other.recovery);
         self.notes.extend(other.notes);
         self.faults.extend(other.faults);
@@ -80,6 +83,7 @@ impl Figures {
             self.exchanges, self.lost, self.doubled, self.unresolved
         );
         write!(row, "{} |", if holds { self.notes.join("; ") } else { "FAILED".to_owned() }).unwrap();
+        println!("    {} answers were replays", self.replays);
         for note in &self.notes {
             println!("    {note}");
         }

@@ -1,6 +1,7 @@
 //! What the callers were about to do and what they were told, in a file that only grows. A line is with the kernel
 //! before the request that it tells of is sent.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -59,6 +60,23 @@ impl Journal {
     fn write(&self, line: &str) {
         // One write for a line: nothing is kept back in this process.
         self.file.lock().unwrap().write_all(line.as_bytes()).unwrap();
+    }
+
+    /// What was asked for, and nobody was told what became of it.
+    pub(crate) fn unsettled(&self) -> Vec<Asked> {
+        let mut unsettled = BTreeMap::new();
+        for line in self.read() {
+            match line {
+                Line::Asking(asked) => {
+                    unsettled.entry(asked.number.clone()).or_insert(Some(asked));
+                }
+                Line::Told(number, reply) if reply.code().is_some() => {
+                    unsettled.insert(number, None);
+                }
+                Line::Told(..) => {}
+            }
+        }
+        unsettled.into_values().flatten().collect()
     }
 
     /// All of it, read back from the file.

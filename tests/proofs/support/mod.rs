@@ -6,6 +6,8 @@ pub(crate) mod figures;
 pub(crate) mod journal;
 pub(crate) mod load;
 pub(crate) mod postgres;
+pub(crate) mod protocol;
+pub(crate) mod proxy;
 pub(crate) mod stage;
 
 /// Whether only the short form is asked for, with `MINITILL_PROOFS=short`.

@@ -1,0 +1,162 @@
+//! Half of ten thousand clients hang up at a random moment, in the middle of an exchange, an order report or a
+//! request for a token. A second later no session is left inside a transaction, and the pool is whole.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::service::{PAGE, PICTURE, Request};
+use crate::support::caller::{Asked, Reply, Servers, request_bytes};
+use crate::support::figures::Figures;
+use crate::support::load::random;
+use crate::support::postgres::Postgres;
+use crate::support::stage::{Stage, Wallets};
+use crate::support::{Dice, full_or_short};
+
+const CLIENTS_AT_ONCE: usize = 200;
+const SETTLE_WITHIN: Duration = Duration::from_mins(1);
+/// Orders that the reports are about: few, so that reports race for them and use transactions.
+const ORDERS: u64 = 10;
+/// The pool's sessions and the writer's.
+const SESSIONS: i64 = 17;
+
+/// What a client asks for.
+enum Wish {
+    Exchange(Asked),
+    Other(Vec<u8>),
+}
+
+pub(crate) async fn prove() -> Figures {
+    let (mut stage, postgres) = Stage::set(Wallets { count: 20, free: 100_000, charge: 100_000 }).await;
+    for name in ["REPORTS", "TOKENS"] {
+        stage.program = stage.program.with(&format!("MINITILL_LIMITS__{name}_PER_SECOND"), "0");
+    }
+    let server = stage.program.serve(None).await;
+    let img_id = upload(&stage, server.address).await;
+    let clients = full_or_short(10_000, 2000);
+    let mut dice = Dice::new(3);
+    let mut under_way = JoinSet::new();
+    for index in 0..clients {
+        if under_way.len() >= CLIENTS_AT_ONCE {
+            under_way.join_next().await;
+        }
+        let wish = wish(&stage, &mut dice, index, &img_id);
+        let stage = stage.clone();
+        let address = server.address;
+        if index % 2 == 0 {
+            under_way.spawn(hang_up(stage, address, wish, dice.clone()));
+        } else {
+            under_way.spawn(wait_for_answer(stage, address, wish));
+        }
+    }
+    under_way.join_all().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut figures = Figures::default();
+    look_at_sessions(&postgres, &mut figures).await;
+    settle_all(&stage, server.address).await;
+    look_at_sessions(&postgres, &mut figures).await;
+    figures.note(format!("{clients} clients, {} of them hung up", clients / 2));
+    figures.add(stage.close_books(postgres.socket_dir()).await);
+    figures
+}
+
+fn wish(stage: &Stage, dice: &mut Dice, index: usize, img_id: &str) -> Wish {
+    let app = &stage.app;
+    match dice.throw(10) {
+        0..6 => Wish::Exchange(random(dice, format!("client{index}"), 20)),
+        6..9 => {
+            let report = json!({
+                "out_biz_order_no": format!("order_{}", dice.throw(ORDERS)),
+                "out_order_no": format!("payment_{index}"),
+                "open_id": "o1",
+                "order_create_time": 1_700_000_000_000_i64,
+                "order_status": 1 + dice.throw(6),
+                "order_path": PAGE,
+                "product_cover_img_id": img_id,
+            });
+            let target =
+                format!("/openapi/mp/developer/order/v1/report?app_id=a1&access_token={}", app.token);
+            Wish::Other(Request::post(&target).body(report.to_string()).bytes())
+        }
+        _ => {
+            let target = format!(
+                "/oauth2/access_token?app_id=a1&app_secret={}&grant_type=client_credentials",
+                app.secret
+            );
+            Wish::Other(Request::get(&target).bytes())
+        }
+    }
+}
+
+/// Sends all of the request or a part of it, and is gone a moment later.
+async fn hang_up(stage: Stage, address: SocketAddr, wish: Wish, mut dice: Dice) {
+    let bytes = match &wish {
+        Wish::Exchange(asked) => {
+            stage.journal.asking(asked);
+            request_bytes(&stage.app, asked)
+        }
+        Wish::Other(bytes) => bytes.clone(),
+    };
+    let part = match dice.throw(4) {
+        0 => usize::try_from(dice.throw(bytes.len().try_into().unwrap())).unwrap(),
+        _ => bytes.len(),
+    };
+    if let Ok(mut stream) = TcpStream::connect(address).await {
+        let _ = stream.write_all(&bytes[..part]).await;
+        tokio::time::sleep(Duration::from_micros(dice.throw(30_000))).await;
+        if dice.throw(2) == 0 {
+            let _ = stream.set_zero_linger();
+        }
+    }
+    if let Wish::Exchange(asked) = wish {
+        stage.journal.told(&asked.number, &Reply::Silence("hung up".to_owned()));
+    }
+}
+
+async fn wait_for_answer(stage: Stage, address: SocketAddr, wish: Wish) {
+    match wish {
+        Wish::Exchange(asked) => {
+            stage.caller().settle(&Servers::new(&[address]), &asked, SETTLE_WITHIN).await;
+        }
+        Wish::Other(bytes) => {
+            let answer = crate::service::raw(address, &bytes).await;
+            // With four hundred at once a 503 is in order.
+            assert!(matches!(answer.status, 200 | 503), "{}: {}", answer.status, answer.body);
+        }
+    }
+}
+
+/// Whoever hung up asks again, with the same number.
+async fn settle_all(stage: &Stage, address: SocketAddr) {
+    let mut caller = stage.caller();
+    let servers = Servers::new(&[address]);
+    for asked in stage.journal.unsettled() {
+        caller.settle(&servers, &asked, SETTLE_WITHIN).await;
+    }
+}
+
+async fn look_at_sessions(postgres: &Postgres, figures: &mut Figures) {
+    let mut sql = postgres.connect().await.unwrap();
+    let (sessions, idle): (i64, i64) = sqlx::query_as(
+        "SELECT count(*), count(*) FILTER (WHERE state = 'idle') FROM pg_stat_activity \
+         WHERE application_name = 'minitill'",
+    )
+    .fetch_one(&mut sql)
+    .await
+    .unwrap();
+    figures.expect((sessions, idle) == (SESSIONS, SESSIONS), || {
+        format!("expected {SESSIONS} idle sessions, found {sessions}, {idle} of them idle")
+    });
+}
+
+async fn upload(stage: &Stage, address: SocketAddr) -> String {
+    let target =
+        format!("/openapi/mp/developer/file/img/uploadWithFile?app_id=a1&access_token={}", stage.app.token);
+    let head = "content-disposition: form-data; name=\"file\"; filename=\"a.png\"";
+    let answer = Request::post(&target).multipart(&[(head, PICTURE)]).send(address).await;
+    answer.json()["data"]["imgId"].as_str().expect("the picture is accepted").to_owned()
+}

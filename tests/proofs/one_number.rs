@@ -1,0 +1,68 @@
+//! One number, asked for a thousand times at once at two server processes: one deduction, and all answers are equal
+//! to the byte.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use crate::support::caller::{Asked, Reply, Servers};
+use crate::support::figures::Figures;
+use crate::support::full_or_short;
+use crate::support::stage::{Stage, Wallets};
+
+const ASKED_AT_ONCE: usize = 1000;
+
+pub(crate) async fn prove() -> Figures {
+    let (mut stage, postgres) = Stage::set(Wallets { count: 3, free: 1000, charge: 1000 }).await;
+    // A thousand at once take longer than usual; a 503 would be right, and prove nothing.
+    stage.program = stage
+        .program
+        .with("MINITILL_EXCHANGE__DEADLINE", "20s")
+        .with("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "20s");
+    let (one, other) = (stage.program.serve(None).await, stage.program.serve(None).await);
+    let servers = Servers::new(&[one.address, other.address]);
+    let mut faults = Vec::new();
+    let rounds = full_or_short(20, 5);
+    for round in 0..rounds {
+        let asked = Asked {
+            number: format!("round{round}"),
+            open_id: format!("o{}", round % 3),
+            amount: 7,
+            priority: i16::from(round % 2 == 0),
+        };
+        let replies = ask_at_once(&stage, &servers, &asked).await;
+        let bodies: BTreeSet<&Reply> = replies.iter().collect();
+        let fresh =
+            replies.iter().filter(|reply| matches!(reply, Reply::Answer { replayed: false, .. })).count();
+        // The one that was made, and its replays, with the same body: the books compare the bodies.
+        if fresh != 1 || bodies.len() != 2 || !replies.iter().all(Reply::is_success) {
+            faults.push(format!(
+                "round {round}: {fresh} without the header, {} kinds: {bodies:?}",
+                bodies.len()
+            ));
+        }
+    }
+    let mut figures = stage.close_books(postgres.socket_dir()).await;
+    figures.faults.extend(faults);
+    let numbers = figures.exchanges;
+    figures.expect(numbers == rounds, || format!("{numbers} numbers"));
+    figures.note(format!("each of them asked for {ASKED_AT_ONCE} times at once"));
+    figures
+}
+
+async fn ask_at_once(stage: &Stage, servers: &Servers, asked: &Asked) -> Vec<Reply> {
+    let start = Arc::new(Barrier::new(ASKED_AT_ONCE));
+    let mut callers = JoinSet::new();
+    for turn in 0..ASKED_AT_ONCE {
+        let (mut caller, server) = (stage.caller(), servers.at(turn));
+        let (asked, start) = (asked.clone(), Arc::clone(&start));
+        callers.spawn(async move {
+            caller.connect(server).await;
+            start.wait().await;
+            caller.ask(server, &asked).await
+        });
+    }
+    callers.join_all().await
+}
