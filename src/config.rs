@@ -297,7 +297,7 @@ impl Config {
             let text = std::fs::read_to_string(path)
                 .map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
             let own: toml::Table = toml::from_str(&text)
-                .map_err(|error| ConfigError::Setting(format!("{}: {error}", path.display())))?;
+                .map_err(|error| ConfigError::Setting(file_fault(path, &text, &error)))?;
             for (section, values) in own {
                 merge_section(&mut settings, &section, values)
                     .map_err(|problem| ConfigError::Setting(format!("{}: {problem}", path.display())))?;
@@ -393,6 +393,13 @@ fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Resu
 
 fn list_item(text: &str) -> toml::Value {
     text.parse().map_or_else(|_| toml::Value::String(text.to_owned()), toml::Value::Integer)
+}
+
+/// Where a file is at fault and why. Not the line itself, as the parser would show it: it may hold a secret.
+fn file_fault(path: &Path, text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    format!("{}, line {line}: {}", path.display(), error.message())
 }
 
 fn setting_fault(error: &toml::de::Error) -> String {

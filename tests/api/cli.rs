@@ -453,3 +453,22 @@ async fn the_log_holds_a_line_for_each_refusal_and_no_secret() {
     }
     std::fs::remove_file(log).unwrap();
 }
+
+/// Contract 2.8: a key or a password appears in no error, also where its own line cannot be read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slip_in_a_settings_file_is_placed_but_not_shown() {
+    let program = Program::on("postgres://nobody@localhost/none");
+    for (text, line) in [
+        ("[secrets]\nmaster_key = \"planted-secret\n", 2),
+        ("[secrets]\nmaster_key = planted-secret\n", 2),
+        ("[database]\n# a comment\nurl = 'postgres://m:planted-secret@h/d\" \n", 3),
+        ("[database]\nurl = \"a\"\nurl = \"planted-secret\"\n", 3),
+    ] {
+        let file = file("slip.toml", text);
+        let path = file.to_str().unwrap();
+        let complaint = program.complaint(&["app", "list", "--config", path]);
+        assert!(complaint.starts_with(&format!("minitill: {path}, line {line}: ")), "{complaint}");
+        assert!(!complaint.contains("planted-secret"), "{complaint}");
+        std::fs::remove_file(&file).unwrap();
+    }
+}
