@@ -30,13 +30,23 @@ use support::figures::Figures;
 mod service;
 mod support;
 
+mod calls;
+mod clocks;
+mod digests;
+mod disk_full;
 mod hang_ups;
 mod hot_wallet;
 mod lost_replies;
 mod one_number;
+mod planted_secrets;
 mod postgres_killed;
+mod restored;
+mod rolling_restart;
 mod servers_killed;
+mod slow_connections;
 mod slow_database;
+mod soak;
+mod tenants;
 
 /// A proof: its name, and what runs it.
 type Proof = (&'static str, fn() -> Pin<Box<dyn Future<Output = Figures> + Send>>);
@@ -50,6 +60,14 @@ const PROOFS: &[Proof] = &[
     ("05_one_number", || Box::pin(one_number::prove())),
     ("06_hot_wallet", || Box::pin(hot_wallet::prove())),
     ("07_slow_database", || Box::pin(slow_database::prove())),
+    ("08_disk_full", || Box::pin(disk_full::prove())),
+    ("09_clocks", || Box::pin(clocks::prove())),
+    ("10_slow_connections", || Box::pin(slow_connections::prove())),
+    ("11_rolling_restart", || Box::pin(rolling_restart::prove())),
+    ("12_tenants", || Box::pin(tenants::prove())),
+    ("13_planted_secrets", || Box::pin(planted_secrets::prove())),
+    ("14_restored", || Box::pin(restored::prove())),
+    ("15_soak", || Box::pin(soak::prove())),
 ];
 
 /// A proof that takes longer hangs.

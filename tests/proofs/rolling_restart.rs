@@ -1,0 +1,196 @@
+//! Proof 11: two servers behind a proxy are restarted in turns, under 200 exchanges a second, and nobody notices
+//! (contract 9, SIGTERM: it stops accepting, answers everything whose first byte has arrived, and exits within ten
+//! seconds).
+//!
+//! The proxy is as simple as they come: for each connection a server in turns, of those whose /readyz says so; one that
+//! does not accept is passed over. It never sends anything twice. Every request has a connection of its own, is sent
+//! once, and must succeed.
+//!
+//! Seen to fail when the listener was closed without taking what waited in its backlog, and when the drain cut
+//! connections at once.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+
+use crate::calls::try_send;
+use crate::service::Request;
+use crate::service::program::ServerProcess;
+use crate::support::caller::{Asked, Reply};
+use crate::support::figures::Figures;
+use crate::support::full_or_short;
+use crate::support::stage::{Stage, Wallets};
+
+/// 200 a second.
+const BETWEEN_REQUESTS: Duration = Duration::from_millis(5);
+const EXIT_WITHIN: Duration = Duration::from_secs(10);
+const HEALTH_EVERY: Duration = Duration::from_millis(100);
+const HEALTH_WITHIN: Duration = Duration::from_secs(2);
+/// How long the proxy looks for a server that accepts.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+const WALLETS: usize = 50;
+
+/// A server as the proxy knows it.
+#[derive(Debug, Clone, Copy)]
+struct Backend {
+    address: SocketAddr,
+    operator_address: SocketAddr,
+    is_ready: bool,
+}
+
+/// What the proxy's tasks share.
+#[derive(Debug, Default)]
+struct Backends {
+    all: Mutex<Vec<Backend>>,
+    turn: AtomicUsize,
+}
+
+impl Backends {
+    fn set(&self, index: usize, server: &ServerProcess) {
+        let backend =
+            Backend { address: server.address, operator_address: server.operator_address, is_ready: true };
+        let mut all = self.all.lock().unwrap();
+        if index == all.len() {
+            all.push(backend);
+        } else {
+            all[index] = backend;
+        }
+    }
+
+    /// The next one in turn, of those that are ready; of all where none is.
+    fn next(&self) -> SocketAddr {
+        let all = self.all.lock().unwrap();
+        let ready: Vec<_> = all.iter().filter(|backend| backend.is_ready).collect();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        if ready.is_empty() { all[turn % all.len()].address } else { ready[turn % ready.len()].address }
+    }
+
+    async fn look_at_health(&self) {
+        let all = self.all.lock().unwrap().clone();
+        for backend in all {
+            let asked = Request::get("/readyz");
+            let asking = timeout(HEALTH_WITHIN, try_send(backend.operator_address, &asked)).await;
+            let is_ready = asking.ok().flatten().is_some_and(|answer| answer.status == 200);
+            let mut all = self.all.lock().unwrap();
+            let same = all.iter_mut().find(|known| known.operator_address == backend.operator_address);
+            if let Some(known) = same {
+                known.is_ready = is_ready;
+            }
+        }
+    }
+}
+
+/// Passes bytes on, until its end. What it cannot pass on it closes.
+async fn proxy(listener: TcpListener, backends: Arc<Backends>) {
+    let health = Arc::clone(&backends);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        loop {
+            health.look_at_health().await;
+            sleep(HEALTH_EVERY).await;
+        }
+    });
+    loop {
+        let (mut client, _) = listener.accept().await.expect("there are files enough");
+        let backends = Arc::clone(&backends);
+        tasks.spawn(async move {
+            if let Ok(mut server) = timeout(CONNECT_WITHIN, connect(&backends)).await {
+                let _ = server.set_nodelay(true);
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            }
+        });
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+async fn connect(backends: &Backends) -> TcpStream {
+    loop {
+        if let Ok(stream) = TcpStream::connect(backends.next()).await {
+            return stream;
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+pub(crate) async fn prove() -> Figures {
+    let (stage, postgres) = Stage::set(Wallets { count: WALLETS, free: 1_000_000, charge: 1_000_000 }).await;
+    // A busy machine is no restart: what this is about has limits of its own.
+    let stage = Stage { program: stage.program.clone().with("MINITILL_EXCHANGE__DEADLINE", "6s"), ..stage };
+    let backends = Arc::new(Backends::default());
+    let mut servers = Vec::new();
+    for index in 0..2 {
+        let server = stage.program.serve(None).await;
+        backends.set(index, &server);
+        servers.push(Some(server));
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let proxy = tokio::spawn(proxy(listener, Arc::clone(&backends)));
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    let load = tokio::spawn(load(stage.clone(), address, stopped));
+    let mut slowest_exit = Duration::ZERO;
+    let restarts = full_or_short(20, 6);
+    for restart in 0..restarts {
+        sleep(Duration::from_millis(500)).await;
+        let index = restart % 2;
+        let server = servers[index].take().expect("it was started again");
+        let exit = tokio::task::spawn_blocking(move || server.terminate()).await.unwrap();
+        slowest_exit = slowest_exit.max(exit);
+        let again = stage.program.serve(None).await;
+        backends.set(index, &again);
+        servers[index] = Some(again);
+    }
+    stop.send(()).expect("the load goes on until now");
+    let (sent, failed, took) = load.await.unwrap();
+    proxy.abort();
+    let mut figures = stage.close_books(postgres.socket_dir()).await;
+    for fault in failed {
+        figures.faults.push(fault);
+    }
+    figures.expect(slowest_exit < EXIT_WITHIN, || format!("an exit took {slowest_exit:?}"));
+    let rate = f64::from(u32::try_from(sent).unwrap()) / took.as_secs_f64();
+    figures.expect(rate > 150.0, || {
+        format!("only {rate:.0} requests a second: the proof shows less than it says")
+    });
+    figures.note(format!(
+        "{restarts} restarts at {rate:.0} requests a second, slowest exit {:.2} s, slowest answer {:.2} s",
+        slowest_exit.as_secs_f64(),
+        stage.meter.slowest().as_secs_f64()
+    ));
+    figures
+}
+
+/// Sends an exchange every five milliseconds, whatever becomes of those before; gives how many, what failed, and how
+/// long it went on.
+async fn load(
+    stage: Stage,
+    address: SocketAddr,
+    mut stopped: tokio::sync::oneshot::Receiver<()>,
+) -> (usize, Vec<String>, Duration) {
+    let started = Instant::now();
+    let mut ticks = interval(BETWEEN_REQUESTS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut requests = JoinSet::new();
+    let mut sent = 0;
+    while stopped.try_recv().is_err() {
+        ticks.tick().await;
+        sent += 1;
+        let mut caller = stage.caller();
+        let open_id = format!("o{}", sent % WALLETS);
+        let asked = Asked { number: format!("r{sent}"), open_id, amount: 1, priority: 0 };
+        requests.spawn(async move {
+            let reply = caller.ask(address, &asked).await;
+            (!reply.is_success()).then(|| match reply {
+                Reply::Answer { status, body, .. } => format!("{}: {status} {body}", asked.number),
+                Reply::Silence(why) => format!("{}: {why}", asked.number),
+            })
+        });
+    }
+    let took = started.elapsed();
+    (sent, requests.join_all().await.into_iter().flatten().collect(), took)
+}
