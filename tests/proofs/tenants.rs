@@ -111,6 +111,9 @@ impl Proof {
     async fn tokens_and_keys(&mut self) {
         let (thief, victim) = (self.thief.clone(), self.victim.clone());
         let none = "0".repeat(64);
+        // A token that has just been used is remembered, which must not open another app.
+        let own = self.till.send(exchange(&thief, "nobody", "n0", 1, NOW)).await;
+        assert_eq!(own.code(), 10_000_423, "{}", own.body);
         let as_victim = |token: &str| TestApp { token: token.to_owned(), ..victim.clone() };
         let tokens = (thief.token.as_str(), none.as_str());
         self.same(EXCHANGE, 100_200_102, tokens, |token| {
