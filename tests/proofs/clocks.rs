@@ -5,8 +5,7 @@
 //! each of them has deducted are made as old as needed (the database's clock decides, so the rows are moved back) and
 //! repeated at all three, many at a time, with old, present and ancient `ts`, the same and other content.
 //!
-//! Seen to fail when the record's age was left out of account (a replay after 48 h 01), when the 48 hours were counted
-//! by the server's clock, and when `ts` was judged before the number.
+//! Seen to fail when records never grew old (48 h 01 was replayed), and when `ts` was judged before the number.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

