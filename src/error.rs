@@ -103,6 +103,32 @@ impl Code {
         }
     }
 
+    /// The meaning in contract 7.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::TokenParameter => "token request: a parameter is missing or wrong",
+            Self::TokenCredentials => "token request: app_id or app_secret is wrong",
+            Self::Unauthorised => "authorisation error: credentials absent, unknown or expired",
+            Self::Forbidden => "authorisation error: the app is suspended or lacks a scope",
+            Self::BadSignature => "the signature does not match",
+            Self::IllegalParameter => "illegal parameter",
+            Self::ImageBlocked => "image blocked by risk control",
+            Self::RateLimited => "rate limited",
+            Self::ImageNotFound => "uploaded image does not exist",
+            Self::IllegalUrl => "illegal url",
+            Self::IllegalOpenId => "illegal open id",
+            Self::SystemError => "system error",
+            Self::InsufficientBalance => "insufficient balance",
+            Self::BizNoConflict => "biz_no already used with other content",
+            Self::BizNoExpired => "biz_no expired",
+            Self::TsOutsideWindow => "ts outside the accepted window",
+            Self::IllegalPath => "illegal path",
+            Self::IllegalPoiId => "illegal poi id",
+            Self::OrderNotFound => "order not found",
+        }
+    }
+
     /// The status where the operator asked for statuses (contract 2.3).
     fn rest_status(self) -> StatusCode {
         match self {
@@ -217,12 +243,17 @@ impl Refusal {
         }
     }
 
-    /// Puts the refusal into the envelope of its endpoint.
-    pub(crate) fn render(&self, envelope: Envelope, error_status: ErrorStatus) -> Response {
-        let status = self.transport.unwrap_or_else(|| match error_status {
+    /// The status of the answer under a setting of `http.error_status` (contract 2.2 and 2.3).
+    pub(crate) fn status(&self, error_status: ErrorStatus) -> StatusCode {
+        self.transport.unwrap_or_else(|| match error_status {
             ErrorStatus::Platform => StatusCode::OK,
             ErrorStatus::Rest => self.code.rest_status(),
-        });
+        })
+    }
+
+    /// Puts the refusal into the envelope of its endpoint.
+    pub(crate) fn render(&self, envelope: Envelope, error_status: ErrorStatus) -> Response {
+        let status = self.status(error_status);
         let (number, text, data) = (self.code.number(), self.message.as_str(), self.data.as_ref());
         let mut response = match envelope {
             Envelope::Exchange => json_response(status, &ExchangeRefusal { code: number, msg: text, data }),

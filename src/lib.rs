@@ -11,6 +11,7 @@
 //!   operator's own judge about each.
 //! - [`postgres`] is the private PostgreSQL that `minitill serve` owns when no URL is given.
 //! - [`cli`] is the command line, one file a command; [`ops`] is the operator's listener.
+//! - [`openapi`] describes the public API, as a document and as a page, out of all these.
 //! - [`config`], [`clock`], [`secrets`], [`error`], [`rate_limit`] and [`shares`] are what these
 //!   share, and [`till`] is where they meet.
 
@@ -28,6 +29,7 @@ pub mod fetch;
 pub mod handlers;
 pub mod image_judge;
 pub mod objects;
+pub mod openapi;
 pub mod ops;
 pub mod postgres;
 pub mod rate_limit;

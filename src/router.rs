@@ -39,9 +39,28 @@ pub enum Authentication {
     Path,
 }
 
+/// What a route is for. Whoever adds one is led by the compiler to the API's document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// The exchange (spec 4.1).
+    Exchange,
+    /// The order report (spec 4.2).
+    OrderReport,
+    /// The upload by file (spec 4.3).
+    UploadWithFile,
+    /// The upload by URL (spec 4.4).
+    UploadWithUrl,
+    /// The access token (contract 6).
+    AccessToken,
+    /// A picture.
+    Image,
+}
+
 /// One route of the public listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
+    /// What it is for.
+    pub endpoint: Endpoint,
     /// Path, with parameters in braces.
     pub path: &'static str,
     /// Methods, as `Allow` lists them.
@@ -57,6 +76,7 @@ pub struct Route {
 /// Every route of the public listener (contract 1: sections 3 to 6, and nothing else).
 pub const ROUTES: [Route; 6] = [
     Route {
+        endpoint: Endpoint::Exchange,
         path: "/api/{payment_segment}/minigame/pay",
         methods: &["POST"],
         envelope: Envelope::Exchange,
@@ -64,6 +84,7 @@ pub const ROUTES: [Route; 6] = [
         handler: || on(MethodFilter::POST, exchange),
     },
     Route {
+        endpoint: Endpoint::OrderReport,
         path: "/openapi/mp/developer/order/v1/report",
         methods: &["POST"],
         envelope: Envelope::Open,
@@ -71,6 +92,7 @@ pub const ROUTES: [Route; 6] = [
         handler: || on(MethodFilter::POST, report),
     },
     Route {
+        endpoint: Endpoint::UploadWithFile,
         path: "/openapi/mp/developer/file/img/uploadWithFile",
         methods: &["POST"],
         envelope: Envelope::Open,
@@ -78,6 +100,7 @@ pub const ROUTES: [Route; 6] = [
         handler: || on(MethodFilter::POST, upload_with_file),
     },
     Route {
+        endpoint: Endpoint::UploadWithUrl,
         path: "/openapi/mp/developer/file/img/uploadWithUrl",
         methods: &["POST"],
         envelope: Envelope::Open,
@@ -85,6 +108,7 @@ pub const ROUTES: [Route; 6] = [
         handler: || on(MethodFilter::POST, upload_with_url),
     },
     Route {
+        endpoint: Endpoint::AccessToken,
         path: "/oauth2/access_token",
         methods: &["GET", "POST"],
         envelope: Envelope::Open,
@@ -92,6 +116,7 @@ pub const ROUTES: [Route; 6] = [
         handler: || on(MethodFilter::GET.or(MethodFilter::POST), access_token),
     },
     Route {
+        endpoint: Endpoint::Image,
         path: "/img/{img_id}",
         methods: &["GET", "HEAD"],
         envelope: Envelope::Open,

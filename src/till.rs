@@ -8,6 +8,7 @@ use tokio::sync::Semaphore;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::exchange::{Reading, TsWindow};
+use crate::domain::ids::WEB_URL_BYTES_MAX;
 use crate::domain::image;
 use crate::fetch::{self, Fetcher};
 use crate::image_judge::ImageJudge;
@@ -63,7 +64,7 @@ impl Till {
             timeout: config.fetch.timeout,
             redirects_max: config.fetch.redirects_max,
             bytes_max: image::BYTES_MAX,
-            url_bytes_max: 2048,
+            url_bytes_max: WEB_URL_BYTES_MAX,
             concurrent_max: config.fetch.concurrent_max,
             concurrent_per_app_max: config.fetch.concurrent_per_app_max,
             allow_networks: config.fetch.allow_networks.clone(),

@@ -7,6 +7,7 @@ mod demo;
 mod image;
 mod image_stores;
 mod migrate;
+mod openapi;
 mod output;
 mod serve;
 mod sign;
@@ -65,6 +66,8 @@ enum Command {
     Audit(audit::AuditArguments),
     /// Bring the database to the schema of this program
     Migrate,
+    /// Print the OpenAPI document of the public API
+    Openapi,
     /// Make a sandbox app and print curl commands for all four endpoints
     Demo,
 }
@@ -137,6 +140,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
             serve::run(context).await.map(|()| ExitCode::SUCCESS)
         }
         Command::Sign(arguments) => sign::run(context, &arguments).map(|()| ExitCode::SUCCESS),
+        Command::Openapi => openapi::run(context).map(|()| ExitCode::SUCCESS),
         other => {
             start_log("warn", LogFormat::Text)?;
             let opened = database::open_for_command(context, matches!(other, Command::Migrate)).await?;
@@ -154,8 +158,8 @@ async fn with_store(
 ) -> Result<ExitCode, Failure> {
     let store = &opened.store;
     match command {
-        // These two were taken before a database was opened.
-        Command::Serve | Command::Sign(_) => Ok(()),
+        // These were taken before a database was opened.
+        Command::Serve | Command::Sign(_) | Command::Openapi => Ok(()),
         Command::App(command) => app::run(context, store, command).await,
         Command::Token(command) => token::run(context, store, command).await,
         Command::User(command) => user::run(context, store, command).await,

@@ -10,7 +10,7 @@ use super::signature::{exchange_string, is_ambiguous};
 /// Largest amount of one exchange.
 pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
 /// Largest `extension`, in bytes.
-const EXTENSION_BYTES_MAX: usize = 4096;
+pub const EXTENSION_BYTES_MAX: usize = 4096;
 
 /// What one exchange deducts, 1 to 1,000,000,000,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,6 +157,9 @@ impl Balances {
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// What is accepted, as a regular expression for the document of the API.
+    pub const PATTERN: &'static str = "^([1-9][0-9]{12}|[1-9][0-9]{9})$";
+
     /// Takes 13 digits of milliseconds or 10 digits of seconds.
     ///
     /// # Errors

@@ -5,14 +5,22 @@ use std::net::IpAddr;
 
 use super::fields::Expected;
 
-/// Declares a text type whose only constructor is `parse`.
+/// Declares a text type whose only constructor is `parse`. Where the whole rule fits into a regular
+/// expression (of ECMA 262, as JSON Schema has them), the type tells it as `PATTERN`.
 macro_rules! text_type {
-    ($(#[$doc:meta])* $name:ident, $expected:literal, $accepts:expr) => {
+    ($(#[$doc:meta])* $name:ident, $expected:literal $(=> $pattern:literal)?, $accepts:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(String);
 
         impl $name {
+            /// What is accepted, in words that follow "expected".
+            pub const EXPECTED: &'static str = $expected;
+            $(
+                /// What is accepted, as a regular expression for the document of the API.
+                pub const PATTERN: &'static str = $pattern;
+            )?
+
             #[doc = concat!("Takes `", $expected, "`.\n\n# Errors\nAnything else.")]
             pub fn parse(text: &str) -> Result<Self, Expected> {
                 let accepts: fn(&str) -> bool = $accepts;
@@ -54,31 +62,50 @@ fn free_text(text: &str, max: usize) -> bool {
     (1..=max).contains(&text.len()) && !text.contains('\0')
 }
 
+/// Largest `zone_id`, in bytes.
+pub const ZONE_ID_BYTES_MAX: usize = 128;
+/// Largest name or description of what is bought, in bytes.
+pub const PRODUCT_TEXT_BYTES_MAX: usize = 512;
+/// Largest id of a point of interest, in bytes.
+pub const POI_ID_BYTES_MAX: usize = 64;
+/// Largest id of a product, in bytes.
+pub const PRODUCT_ID_BYTES_MAX: usize = 64;
+/// Longest name of a city, in characters.
+pub const PRODUCT_CITY_CHARS_MAX: usize = 15;
+/// Longest web link, in bytes.
+pub const WEB_URL_BYTES_MAX: usize = 2048;
+/// Longest text that names a page, its query string included, in bytes.
+pub const ORDER_PATH_BYTES_MAX: usize = 4096;
+
 text_type!(
     /// An app: the tenant that everything belongs to (contract 2.9).
-    AppId, "1 to 64 of 0-9A-Za-z_-", |text| made_of(text, 1, 64, id_byte)
+    AppId, "1 to 64 of 0-9A-Za-z_-" => "^[0-9A-Za-z_-]{1,64}$",
+    |text| made_of(text, 1, 64, id_byte)
 );
 text_type!(
     /// A player of an app.
-    OpenId, "1 to 64 of 0-9A-Za-z_-", |text| made_of(text, 1, 64, id_byte)
+    OpenId, "1 to 64 of 0-9A-Za-z_-" => "^[0-9A-Za-z_-]{1,64}$",
+    |text| made_of(text, 1, 64, id_byte)
 );
 text_type!(
     /// Business order number of an exchange (spec 2.1).
-    BizNo, "1 to 63 of 0-9A-Za-z", |text| made_of(text, 1, 63, |byte| byte.is_ascii_alphanumeric())
+    BizNo, "1 to 63 of 0-9A-Za-z" => "^[0-9A-Za-z]{1,63}$",
+    |text| made_of(text, 1, 63, |byte| byte.is_ascii_alphanumeric())
 );
 text_type!(
     /// Zone and role of a player, `<zone>_<role>` (contract 3).
     ZoneId,
-    "<zone>_<role>, at most 128 bytes, without &, = and control characters",
+    "<zone>_<role>, at most 128 bytes, without &, = and control characters"
+        => r"^[^_&=\u0000-\u001f\u007f-\u009f]+_[^&=\u0000-\u001f\u007f-\u009f]+$",
     |text| {
-        text.len() <= 128
+        text.len() <= ZONE_ID_BYTES_MAX
             && !text.contains(|c: char| c == '&' || c == '=' || c.is_control())
             && text.split_once('_').is_some_and(|(zone, role)| !zone.is_empty() && !role.is_empty())
     }
 );
 text_type!(
     /// Platform of the player.
-    Os, "1 to 32 of 0-9A-Za-z._-",
+    Os, "1 to 32 of 0-9A-Za-z._-" => "^[0-9A-Za-z._-]{1,32}$",
     |text| made_of(text, 1, 32, |byte| id_byte(byte) || byte == b'.')
 );
 text_type!(
@@ -87,31 +114,31 @@ text_type!(
 );
 text_type!(
     /// Name or description of what is bought.
-    ProductText, "1 to 512 bytes", |text| free_text(text, 512)
+    ProductText, "1 to 512 bytes", |text| free_text(text, PRODUCT_TEXT_BYTES_MAX)
 );
 text_type!(
     /// An order number or payment number of an order report (spec 2.4).
-    OrderNo, "6 to 32 of 0-9A-Za-z_-*",
+    OrderNo, "6 to 32 of 0-9A-Za-z_-*" => "^[0-9A-Za-z_*-]{6,32}$",
     |text| made_of(text, 6, 32, |byte| id_byte(byte) || byte == b'*')
 );
 text_type!(
     /// Id of an uploaded picture: 192 random bits (contract 5).
-    ImgId, "48 lower-case hexadecimal characters",
+    ImgId, "48 lower-case hexadecimal characters" => "^[0-9a-f]{48}$",
     |text| made_of(text, 48, 48, |byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 );
 text_type!(
     /// A point of interest that the operator registered for an app.
     PoiId, "1 to 64 bytes without control characters",
-    |text| free_text(text, 64) && !text.contains(char::is_control)
+    |text| free_text(text, POI_ID_BYTES_MAX) && !text.contains(char::is_control)
 );
 text_type!(
     /// Id of a product in the platform's product library.
-    ProductId, "1 to 64 bytes", |text| free_text(text, 64)
+    ProductId, "1 to 64 bytes", |text| free_text(text, PRODUCT_ID_BYTES_MAX)
 );
 text_type!(
     /// Full name of a product's city; characters count, not bytes (spec 2.4).
     ProductCity, "1 to 15 characters",
-    |text| (1..=15).contains(&text.chars().count()) && !text.contains('\0')
+    |text| (1..=PRODUCT_CITY_CHARS_MAX).contains(&text.chars().count()) && !text.contains('\0')
 );
 text_type!(
     /// An operator's reference of a credit, unique within its app.
@@ -126,7 +153,7 @@ text_type!(
 text_type!(
     /// An absolute http or https URL with a host, as sent (spec 2.4).
     WebUrl, "an absolute http or https URL with a host, at most 2048 bytes", |text| {
-        text.len() <= 2048
+        text.len() <= WEB_URL_BYTES_MAX
             && !text.contains(|c: char| c.is_control() || c.is_whitespace())
             && url::Url::parse(text).is_ok_and(|url| {
                 matches!(url.scheme(), "http" | "https") && url.host_str().is_some_and(|host| !host.is_empty())
@@ -155,7 +182,7 @@ impl PagePath {
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let path = text.split(['?', '#']).next().unwrap_or_default();
         let path = path.strip_prefix('/').unwrap_or(path);
-        if free_text(path, 1024) && text.len() <= 4096 && !text.contains(char::is_control) {
+        if free_text(path, 1024) && text.len() <= ORDER_PATH_BYTES_MAX && !text.contains(char::is_control) {
             Ok(Self(path.to_owned()))
         } else {
             Err(Expected::new("an in-app path of 1 to 1024 bytes"))

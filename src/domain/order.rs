@@ -9,7 +9,7 @@ use super::fields::{Expected, parse_integer};
 use super::ids::{ImgId, OpenId, OrderNo, PoiId, ProductCity, ProductId, WebUrl};
 
 /// Largest value that 10 digits hold: such a time was given in seconds.
-const SECONDS_MAX: i64 = 9_999_999_999;
+pub const SECONDS_MAX: i64 = 9_999_999_999;
 
 /// An order status code of spec 3. Codes 7, 8 and 9 have no meaning there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +49,9 @@ impl GoodsKind {
 }
 
 impl OrderStatus {
+    /// Every code that has a meaning, in the order of spec 3.
+    pub const CODES: [i64; 12] = [1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 14, 15];
+
     /// Takes a code of spec 3.
     ///
     /// # Errors
@@ -56,7 +59,7 @@ impl OrderStatus {
     pub fn parse(text: &str) -> Result<Self, Expected> {
         const EXPECTED: &str = "a status code: 1 to 6 or 10 to 15";
         let code = parse_integer(text, 1, 15, EXPECTED)?;
-        if (7..=9).contains(&code) {
+        if !Self::CODES.contains(&code) {
             return Err(Expected::new(EXPECTED));
         }
         i16::try_from(code).map(Self).map_err(|_| Expected::new(EXPECTED))

@@ -5,9 +5,9 @@ use serde_json::value::RawValue;
 use super::fields::{Expected, FieldError, Fields, parse_integer};
 
 /// Largest `product_info`, in bytes.
-const BYTES_MAX: usize = 16 * 1024;
+pub const BYTES_MAX: usize = 16 * 1024;
 /// Most items in one exchange.
-const ITEMS_MAX: usize = 100;
+pub const ITEMS_MAX: usize = 100;
 /// `product_type` of a time-limited item, which must say when it is valid.
 const TIME_LIMITED: i64 = 1;
 

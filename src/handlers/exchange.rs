@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::wire::FormFields;
 use crate::auth::authenticate_exchange;
+use crate::config;
 use crate::domain::exchange::{Exchange, ExchangeFieldError};
 use crate::error::{Code, Refusal, json_response};
 use crate::store::{ExchangeOutcome, Receipt};
@@ -34,37 +35,45 @@ pub async fn exchange(State(till): State<Till>, FormFields(fields): FormFields) 
             response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
             Ok(response)
         }
-        ExchangeOutcome::BizNoConflict => Err(Refusal::new(
-            Code::BizNoConflict,
-            format!("biz_no: {biz_no} was already used with other content; take a new number"),
-        )),
-        ExchangeOutcome::BizNoExpired => Err(Refusal::new(
-            Code::BizNoExpired,
-            format!("biz_no: {biz_no} was used more than 48 hours ago; take a new number"),
-        )),
-        ExchangeOutcome::TsOutsideWindow => Err(ts_outside_window(&till)),
+        ExchangeOutcome::BizNoConflict => Err(number_conflict(&biz_no)),
+        ExchangeOutcome::BizNoExpired => Err(number_expired(&biz_no)),
+        ExchangeOutcome::TsOutsideWindow => {
+            Err(ts_outside_window(&till.config.exchange, till.clock.unix_millis()))
+        }
         ExchangeOutcome::UnknownWallet => {
             Err(Refusal::new(Code::IllegalOpenId, "open_id: expected a player of this app"))
         }
-        ExchangeOutcome::InsufficientBalance => {
-            Err(Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it"))
-        }
+        ExchangeOutcome::InsufficientBalance => Err(insufficient_balance()),
     }
 }
 
-fn ts_outside_window(till: &Till) -> Refusal {
-    let settings = &till.config.exchange;
+// These are also what the API's document shows.
+
+pub(crate) fn number_conflict(biz_no: &str) -> Refusal {
+    let text = format!("biz_no: {biz_no} was already used with other content; take a new number");
+    Refusal::new(Code::BizNoConflict, text)
+}
+
+pub(crate) fn number_expired(biz_no: &str) -> Refusal {
+    let text = format!("biz_no: {biz_no} was used more than 48 hours ago; take a new number");
+    Refusal::new(Code::BizNoExpired, text)
+}
+
+pub(crate) fn insufficient_balance() -> Refusal {
+    Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it")
+}
+
+pub(crate) fn ts_outside_window(settings: &config::Exchange, now_millis: i64) -> Refusal {
     let text = format!(
-        "ts: expected at most {} ahead of and {} behind now, which is {}",
+        "ts: expected at most {} ahead of and {} behind now, which is {now_millis}",
         in_words(settings.ts_ahead_max),
-        in_words(settings.ts_behind_max),
-        till.clock.unix_millis()
+        in_words(settings.ts_behind_max)
     );
     Refusal::new(Code::TsOutsideWindow, text)
 }
 
 /// A duration in the largest unit that holds it whole: 48h, 5m, 90s.
-fn in_words(duration: Duration) -> String {
+pub(crate) fn in_words(duration: Duration) -> String {
     match duration.as_secs() {
         seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
         seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 
-use super::wire::QueryFields;
+use crate::domain::fields::Fields;
 use crate::domain::ids::ImgId;
 use crate::domain::image::{self, Format, Picture, Thumbnail};
 use crate::error::{Code, Refusal};
@@ -19,7 +19,7 @@ use crate::store::{ContentHash, StoreError, StoredImage};
 use crate::till::Till;
 
 /// Widths of the small copies, in pixels. A few, because each is made once and kept.
-const THUMBNAIL_WIDTHS: [u32; 3] = [120, 240, 480];
+pub const THUMBNAIL_WIDTHS: [u32; 3] = [120, 240, 480];
 
 /// The same answer for ever.
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -33,12 +33,12 @@ static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resou
 /// `GET` and `HEAD /img/{imgId}`, with `w` for a small copy.
 ///
 /// # Errors
-/// 404 for an id that is unknown or blocked, 400 for another width, 500 and 503.
-pub async fn image(
-    State(till): State<Till>,
-    QueryFields(query): QueryFields,
-    request: Request,
-) -> Result<Response, Refusal> {
+/// 404 for an id that is unknown or blocked, 400 for another width or a query that cannot be read, 500
+/// and 503.
+pub async fn image(State(till): State<Till>, request: Request) -> Result<Response, Refusal> {
+    // A browser or cache that asks for a picture must see by the status that it gets none.
+    let query = Fields::from_urlencoded(request.uri().query().unwrap_or_default().as_bytes())
+        .map_err(|fault| Refusal::transport(StatusCode::BAD_REQUEST, fault.to_string()))?;
     let width = query.text("w").map(thumbnail_width).transpose()?;
     let name = request.uri().path().rsplit('/').next().unwrap_or_default();
     let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
@@ -67,7 +67,7 @@ pub async fn image(
     }
 }
 
-fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
+pub(crate) fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
     let width = text.parse().ok().filter(|width| THUMBNAIL_WIDTHS.contains(width));
     width.ok_or_else(|| {
         let widths = THUMBNAIL_WIDTHS.map(|width| width.to_string()).join(", ");
@@ -77,7 +77,7 @@ fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
 }
 
 /// An id that was never given out and a picture that is blocked are the same to a stranger.
-fn no_such_image() -> Refusal {
+pub(crate) fn no_such_image() -> Refusal {
     Refusal {
         transport: Some(StatusCode::NOT_FOUND),
         ..Refusal::new(Code::ImageNotFound, "imgId: there is no such image")

@@ -28,7 +28,7 @@ use acceptance::accept;
 
 /// Largest multipart body: a picture, and room for parts that are skipped. What a client may send
 /// behind its refusal, too (`server/socket.rs`), is counted up to 11 MB in all.
-const UPLOAD_BODY_BYTES_MAX: usize = image::BYTES_MAX + 256 * 1024;
+pub const UPLOAD_BODY_BYTES_MAX: usize = image::BYTES_MAX + 256 * 1024;
 /// What an upload takes in memory beside the picture: the reader's buffer.
 const BESIDE_PICTURE_BYTES: usize = 64 * 1024;
 /// How long a sender may take before it is held to a pace.
@@ -36,7 +36,7 @@ const PACE_GRACE: Duration = Duration::from_secs(5);
 /// What a body whose length is not announced is expected to bring, as far as its pace goes.
 const PACE_BYTES: usize = 1024 * 1024;
 /// Extensions a file name may have, where one is given (spec 8).
-const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
+pub const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 
 /// `POST /openapi/mp/developer/file/img/uploadWithFile`.
 ///
@@ -97,12 +97,14 @@ pub async fn upload_with_url(State(till): State<Till>, request: Request) -> Resu
     };
     let own = caller.app().sandbox.then(|| own_picture(&till));
     let fetched = till.fetcher.get(caller.app().id.as_str(), &url, own.as_ref()).await;
-    let fetched = fetched.map_err(|refused| Refusal {
-        cause: Some(refused.cause().to_owned()),
-        // One text for every cause: it must not tell what is inside the network.
-        ..Refusal::new(Code::IllegalUrl, "url: expected a picture on a public http or https address")
-    })?;
+    let fetched = fetched.map_err(|refused| illegal_url(refused.cause().to_owned()))?;
     accept(till, caller, fetched.bytes, fetched.place).await
+}
+
+/// One text for every cause: it must not tell what is inside the network.
+pub(crate) fn illegal_url(cause: String) -> Refusal {
+    let text = "url: expected a picture on a public http or https address";
+    Refusal { cause: Some(cause), ..Refusal::new(Code::IllegalUrl, text) }
 }
 
 /// Room in memory for an upload of this app; nobody waits for it for ever.

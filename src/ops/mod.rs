@@ -1,5 +1,6 @@
 //! The operator listener: whether the server lives and can serve (contract 9). It also serves
-//! one picture of our own, so that the demonstration can upload by URL without a network.
+//! one picture of our own, so that the demonstration can upload by URL without a network, and the
+//! description of the public API, as a document and as a page.
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::error::{Refusal, json_response};
+use crate::openapi;
 use crate::till::Till;
 
 /// Path of the demonstration's picture.
@@ -22,12 +24,20 @@ pub const DEMO_PICTURE: &[u8] = include_bytes!("demo-cover.png");
 /// How long the database has to answer.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The page needs its style sheet and nothing else; no script ever runs on it.
+const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
 /// The operator listener.
 pub fn operator(till: Till) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route(DEMO_PICTURE_PATH, get(demo_picture))
+        .route("/openapi.json", get(openapi_document))
+        .route("/docs", get(openapi_page))
+        .route("/docs/style.css", get(openapi_style))
         .fallback(async |State(till): State<Till>| {
             let refusal = Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint");
             refusal.render(crate::error::Envelope::Open, till.config.http.error_status)
@@ -60,5 +70,27 @@ async fn readyz(State(till): State<Till>) -> Response {
 async fn demo_picture() -> Response {
     let mut response = Response::new(Body::from(DEMO_PICTURE));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("image/png"));
+    response
+}
+
+/// The OpenAPI document, as this server's settings make it.
+async fn openapi_document(State(till): State<Till>) -> Response {
+    json_response(StatusCode::OK, &openapi::document(&till.config))
+}
+
+/// The same as a page.
+async fn openapi_page(State(till): State<Till>) -> Response {
+    let mut response = Response::new(Body::from(openapi::page::page(&till.config)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, PAGE_POLICY);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+async fn openapi_style() -> Response {
+    let mut response = Response::new(Body::from(openapi::page::STYLE));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8"));
     response
 }

@@ -307,6 +307,9 @@ async fn a_small_copy_is_made_once_and_never_larger_than_the_picture() {
         let text = format!("w: expected one of 120, 240, 480, got {shown}");
         assert_eq!((answer.status, answer.message()), (400, text));
     }
+    // Whoever shows pictures looks at the status alone.
+    let twice = till.send(Request::get(&format!("/img/{id}?w=120&w=120"))).await;
+    assert_eq!((twice.status, twice.message().as_str()), (400, "w: expected once, given twice"));
 }
 
 /// Rule: where a picture was taken is nobody's business; what it looks like stays to the byte.

@@ -18,6 +18,7 @@ mod hostile_urls;
 mod image;
 mod image_judge;
 mod image_upload;
+mod openapi;
 mod operator;
 mod order_report;
 mod order_report_races;

@@ -1,0 +1,263 @@
+//! The description of the public API as one page: no script, nothing from elsewhere.
+
+use std::fmt::Write as _;
+
+use super::json::Json;
+use super::operation::{Body, Content, Field, Operation, Place};
+use super::{Call, calls, introduction, refusal_json};
+use crate::config::Config;
+use crate::error::ErrorStatus;
+
+/// What the page looks like; served beside it.
+pub const STYLE: &str = include_str!("page.css");
+
+/// The page, as these settings make it. It expects [`STYLE`] at `docs/style.css` and the document at
+/// `openapi.json`.
+#[must_use]
+pub fn page(config: &Config) -> String {
+    let calls = calls(config);
+    let base = format!("http://{}", config.public.reachable());
+    let links = calls.iter().map(|call| {
+        let (id, method) = (call.operation.id, call.method);
+        let (path, summary) = (escaped(call.route.path), escaped(call.operation.summary));
+        format!(
+            "<li><a href=\"#{id}\"><b class=\"method {method}\">{method}</b> <span>{summary}<code>{path}</code></span></a></li>\n"
+        )
+    });
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>Minitill: the calls</title>\n\
+         <link rel=\"stylesheet\" href=\"docs/style.css\">\n</head>\n<body>\n\
+         <nav aria-label=\"Calls\"><h1>Minitill <small>{version}</small></h1>\n<ul>\n{links}</ul>\n\
+         <p><a href=\"#rules\">Answers and codes</a></p>\n\
+         <p><a href=\"openapi.json\">OpenAPI document</a></p></nav>\n<main>\n{calls}\
+         <section id=\"rules\">\n<h2>Answers and codes</h2>\n{rules}</section>\n</main>\n</body>\n</html>\n",
+        version = env!("CARGO_PKG_VERSION"),
+        links = links.collect::<String>(),
+        calls = calls.iter().map(|call| section(call, &base)).collect::<String>(),
+        rules = formatted(&introduction()),
+    )
+}
+
+fn section(call: &Call, base: &str) -> String {
+    let operation = &call.operation;
+    let mut html = format!(
+        "<section id=\"{id}\">\n<h2>{summary}</h2>\n\
+         <p class=\"address\"><b class=\"method {method}\">{method}</b> <code>{path}</code></p>\n{description}",
+        id = operation.id,
+        summary = escaped(operation.summary),
+        method = call.method,
+        path = escaped(call.route.path),
+        description = formatted(&operation.description),
+    );
+    for place in [Place::Path, Place::Query, Place::Header] {
+        let fields = operation.parameters.iter().filter(|parameter| parameter.place == place);
+        html += &field_table(place.word(), fields.map(|parameter| &parameter.field));
+    }
+    if let Some(usual) = operation.bodies.first() {
+        let kinds: Vec<&str> = operation.bodies.iter().map(|body| body.media_type).collect();
+        html += &field_table(&format!("body: {}", kinds.join(", or ")), usual.fields.iter());
+    }
+    let _ = write!(html, "<h3>Example</h3>\n<pre>{}</pre>\n", escaped(&curl(call, base)));
+    html += &answers(call);
+    html + "</section>\n"
+}
+
+fn field_table<'a>(title: &str, fields: impl Iterator<Item = &'a Field>) -> String {
+    let rows: String = fields.map(field_row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<h3>{}</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>field</th><th>accepted</th><th>meaning</th></tr></thead>\n\
+         <tbody>\n{rows}</tbody></table></div>\n",
+        escaped(&capitalised(title))
+    )
+}
+
+fn field_row(field: &Field) -> String {
+    let optional = if field.required { "" } else { "<br><small>optional</small>" };
+    format!(
+        "<tr><td><code>{}</code>{optional}</td><td>{}</td><td>{}</td></tr>\n",
+        escaped(field.name),
+        accepted(&field.schema),
+        inline(&field.description)
+    )
+}
+
+/// A schema in words.
+fn accepted(schema: &Json) -> String {
+    let number = |name: &str| schema.get(name).map(Json::plain);
+    let mut words = Vec::new();
+    if let Some(Json::List(values)) = schema.get("enum") {
+        let values = values.iter().map(|value| format!("<code>{}</code>", escaped(&value.compact())));
+        return values.collect::<Vec<_>>().join(", ");
+    }
+    if let Some(value) = schema.get("const") {
+        return format!("<code>{}</code>", escaped(&value.compact()));
+    }
+    if let Some(Json::List(options)) = schema.get("anyOf") {
+        let formats = options.iter().filter_map(|option| option.get("format").map(Json::plain));
+        return escaped(&formats.collect::<Vec<_>>().join(" or "));
+    }
+    if let Some(pattern) = number("pattern") {
+        words.push(format!("<code>{}</code>", escaped(&pattern)));
+    }
+    if let (Some(minimum), Some(maximum)) = (number("minimum"), number("maximum")) {
+        words.push(format!("integer, {minimum} to {maximum}"));
+    }
+    match (number("minLength"), number("maxLength")) {
+        (Some(min), Some(max)) => words.push(format!("text, {min} to {max} characters")),
+        (None, Some(max)) => words.push(format!("at most {max} characters")),
+        (Some(_) | None, None) => {}
+    }
+    if words.is_empty() {
+        words.push(number("type").map(|kind| escaped(&kind)).unwrap_or_default());
+    }
+    words.join("<br>")
+}
+
+fn answers(call: &Call) -> String {
+    let operation = &call.operation;
+    let mut html = String::from("<h3>Success</h3>\n");
+    for success in &operation.successes {
+        let _ =
+            write!(html, "<p><b class=\"status\">{}</b> {}</p>\n", success.status, inline(success.summary));
+        let headers = success.headers.iter();
+        let mut lines: Vec<String> =
+            headers.map(|(name, _, value)| format!("{}: {value}", name.to_ascii_lowercase())).collect();
+        if let Content::Json { example, .. } = &success.content {
+            lines.push(example.compact());
+        }
+        if !lines.is_empty() {
+            let _ = write!(html, "<pre>{}</pre>\n", escaped(&lines.join("\n")));
+        }
+    }
+    let rows: String = operation.refusals.iter().map(|example| refusal_row(call, example)).collect();
+    html + "<h3>Refusals</h3>\n<div class=\"wide\"><table>\n\
+            <thead><tr><th>code</th><th>status</th><th>when, and the answer</th></tr></thead>\n<tbody>\n"
+        + &rows
+        + "</tbody></table></div>\n"
+}
+
+fn refusal_row(call: &Call, example: &super::operation::RefusalExample) -> String {
+    let [platform, rest] = [ErrorStatus::Platform, ErrorStatus::Rest]
+        .map(|setting| example.refusal.status(setting).as_u16().to_string());
+    let statuses =
+        if platform == rest { platform } else { format!("{platform}<br><small>rest: {rest}</small>") };
+    format!(
+        "<tr><td><code>{}</code></td><td>{statuses}</td><td>{}<pre>{}</pre></td></tr>\n",
+        example.refusal.code.number(),
+        inline(example.summary),
+        escaped(&refusal_json(call.route.envelope, &example.refusal).compact())
+    )
+}
+
+/// The example as a command that can be pasted.
+#[must_use]
+pub fn curl(call: &Call, base: &str) -> String {
+    let operation = &call.operation;
+    let mut path = call.route.path.to_owned();
+    for (name, value) in examples(operation, Place::Path) {
+        path = path.replace(&format!("{{{name}}}"), &value);
+    }
+    let query = examples(operation, Place::Query).map(|(name, value)| format!("{name}={}", encoded(&value)));
+    let query = query.collect::<Vec<_>>().join("&");
+    let mark = if query.is_empty() { "" } else { "?" };
+    let address = quoted(&format!("{base}{path}{mark}{query}"));
+    let mut command = match (call.method, operation.body_required) {
+        ("HEAD", _) => format!("curl --head {address}"),
+        ("POST", false) => format!("curl -X POST {address}"),
+        (_, _) => format!("curl {address}"),
+    };
+    if operation.body_required {
+        for argument in operation.bodies.first().map(body_arguments).unwrap_or_default() {
+            command += &format!(" \\\n  {argument}");
+        }
+    }
+    command
+}
+
+fn examples(operation: &Operation, place: Place) -> impl Iterator<Item = (&'static str, String)> {
+    let parameters = operation.parameters.iter().filter(move |parameter| parameter.place == place);
+    parameters.filter_map(|parameter| {
+        let example = parameter.field.example.as_ref()?;
+        Some((parameter.field.name, example.plain()))
+    })
+}
+
+fn body_arguments(body: &Body) -> Vec<String> {
+    let values = body.fields.iter().filter_map(|field| Some((field.name, field.example.as_ref()?.plain())));
+    match body.media_type {
+        "application/json" => vec![
+            "-H 'content-type: application/json'".to_owned(),
+            format!("--data {}", quoted(&body.example().compact())),
+        ],
+        "multipart/form-data" => {
+            values.map(|(name, value)| format!("-F {}", quoted(&format!("{name}=@{value}")))).collect()
+        }
+        _ => values
+            .map(|(name, value)| format!("--data-urlencode {}", quoted(&format!("{name}={value}"))))
+            .collect(),
+    }
+}
+
+fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+fn capitalised(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    first.to_uppercase() + rest
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// `code` and **bold** inside a line.
+fn inline(text: &str) -> String {
+    let mut html = String::new();
+    for (index, piece) in text.split('`').enumerate() {
+        if index % 2 == 1 {
+            let _ = write!(html, "<code>{}</code>", escaped(piece));
+            continue;
+        }
+        for (index, piece) in piece.split("**").enumerate() {
+            let piece = escaped(piece);
+            html += &if index % 2 == 1 { format!("<b>{piece}</b>") } else { piece };
+        }
+    }
+    html
+}
+
+/// Paragraphs, lists and tables.
+fn formatted(text: &str) -> String {
+    let block = |block: &str| {
+        if block.starts_with("- ") {
+            let items =
+                block.lines().map(|line| format!("<li>{}</li>\n", inline(line.trim_start_matches("- "))));
+            return format!("<ul>\n{}</ul>\n", items.collect::<String>());
+        }
+        if block.starts_with('|') {
+            let cells = |line: &str, tag: &str| {
+                let cells = line.trim_matches('|').split('|');
+                let cells = cells.map(|cell| format!("<{tag}>{}</{tag}>", inline(cell.trim())));
+                format!("<tr>{}</tr>\n", cells.collect::<String>())
+            };
+            let mut lines = block.lines();
+            let heading = cells(lines.next().unwrap_or_default(), "th");
+            let rows: String = lines.skip(1).map(|line| cells(line, "td")).collect();
+            return format!(
+                "<div class=\"wide\"><table>\n<thead>{heading}</thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+            );
+        }
+        format!("<p>{}</p>\n", inline(block))
+    };
+    text.split("\n\n").map(block).collect()
+}

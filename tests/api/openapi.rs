@@ -1,0 +1,195 @@
+//! The document of the public API: every example in it is sent, and the answer must be the documented
+//! one, under both values of `http.error_status`.
+
+mod scenario;
+
+use minitill::config::Config;
+use minitill::error::ErrorStatus;
+use minitill::openapi::operation::Content;
+use minitill::openapi::{Call, calls, document, page, refusal_json};
+use serde_json::Value;
+
+use crate::support::program::Program;
+use crate::support::{Answer, Request, TestTill, fresh_database};
+use scenario::Scenario;
+
+fn defaults() -> Config {
+    Config::load(None, std::iter::empty()).unwrap()
+}
+
+fn documented() -> Value {
+    serde_json::to_value(document(&defaults())).unwrap()
+}
+
+fn call(id: &str) -> Call {
+    calls(&defaults()).into_iter().find(|call| call.operation.id == id).unwrap()
+}
+
+/// What the document says of a status of a call.
+fn response(document: &Value, call: &Call, status: u16) -> Value {
+    let operation = &document["paths"][call.route.path][call.method.to_ascii_lowercase()];
+    operation["responses"][status.to_string()].clone()
+}
+
+/// The answer is one that the document describes: status, content type, headers and schema.
+fn assert_described(document: &Value, call: &Call, answer: &Answer, context: &str) {
+    let response = response(document, call, answer.status);
+    assert!(response.is_object(), "{context}: status {} is not described", answer.status);
+    for (name, header) in response["headers"].as_object().unwrap() {
+        let is_there = answer.header(&name.to_ascii_lowercase()).is_some();
+        assert!(is_there || header["required"] != true, "{context}: {name} is missing");
+    }
+    if call.method == "HEAD" {
+        return;
+    }
+    let Some(content_type) = answer.header("content-type") else {
+        assert!(response.get("content").is_none(), "{context}: expected content");
+        return;
+    };
+    let media_type = content_type.split(';').next().unwrap();
+    let content = &response["content"][media_type];
+    assert!(content.is_object(), "{context}: {media_type} is not described");
+    if media_type == "application/json" {
+        let mut schema = content["schema"].clone();
+        schema["components"] = document["components"].clone();
+        let errors: Vec<String> = jsonschema::validator_for(&schema)
+            .unwrap()
+            .iter_errors(&answer.json())
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{context}: {errors:?} in {}", answer.body);
+    }
+}
+
+/// Ids and tokens are fresh each time; everything else must be as documented.
+fn assert_same(documented: &Value, answer: &Answer, context: &str) {
+    let mut got = answer.json();
+    if let (Some(id), Some(expected)) = (got.pointer_mut("/data/imgId"), documented.pointer("/data/imgId")) {
+        *id = expected.clone();
+    }
+    if let (Some(token), Some(expected)) = (got.get_mut("access_token"), documented.get("access_token")) {
+        assert_eq!(token.as_str().unwrap().len(), 64);
+        *token = expected.clone();
+    }
+    assert_eq!(&got, documented, "{context}");
+}
+
+async fn try_every_example(id: &str) {
+    let (document, call) = (documented(), call(id));
+    let operation = &call.operation;
+    for setting in [ErrorStatus::Platform, ErrorStatus::Rest] {
+        for success in &operation.successes {
+            let context = format!("{id} {} {setting:?}", success.name);
+            for body in 0..operation.bodies.len().max(1) {
+                let answer = Scenario::prepare(&call, success.name, setting, body).await.send().await;
+                assert_eq!(answer.status, success.status, "{context}: {}", answer.body);
+                assert_described(&document, &call, &answer, &context);
+                if let Content::Json { example, .. } = &success.content {
+                    assert_same(&serde_json::to_value(example).unwrap(), &answer, &context);
+                }
+                for (name, _, _) in &success.headers {
+                    assert!(answer.header(&name.to_ascii_lowercase()).is_some(), "{context}: {name}");
+                }
+            }
+        }
+        for example in &operation.refusals {
+            let context = format!("{id} {} {setting:?}", example.name);
+            let answer = Scenario::prepare(&call, example.name, setting, 0).await.send().await;
+            assert_described(&document, &call, &answer, &context);
+            assert_eq!(
+                answer.header("retry-after").is_some(),
+                example.refusal.retry_after.is_some(),
+                "{context}"
+            );
+            if call.method != "HEAD" {
+                let documented = refusal_json(call.route.envelope, &example.refusal);
+                assert_same(&serde_json::to_value(documented).unwrap(), &answer, &context);
+                let named =
+                    &response(&document, &call, answer.status)["content"]["application/json"]["examples"];
+                assert!(named[example.name].is_object(), "{context}: not shown at {}", answer.status);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_the_exchange_is_answered_as_documented() {
+    try_every_example("exchange").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_the_order_report_is_answered_as_documented() {
+    try_every_example("reportOrder").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_the_upload_by_file_is_answered_as_documented() {
+    try_every_example("uploadWithFile").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_the_upload_by_url_is_answered_as_documented() {
+    try_every_example("uploadWithUrl").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_the_access_token_is_answered_as_documented() {
+    try_every_example("getAccessToken").await;
+    try_every_example("postAccessToken").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_a_picture_is_answered_as_documented() {
+    try_every_example("getImage").await;
+    try_every_example("headImage").await;
+}
+
+#[test]
+fn the_tests_above_try_every_call() {
+    let ids: Vec<&str> = calls(&defaults()).iter().map(|call| call.operation.id).collect();
+    let tried = [
+        "exchange",
+        "reportOrder",
+        "uploadWithFile",
+        "uploadWithUrl",
+        "getAccessToken",
+        "postAccessToken",
+        "getImage",
+        "headImage",
+    ];
+    assert_eq!(ids, tried);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_committed_document_is_what_the_program_prints_and_serves() {
+    let committed = include_str!("../../docs/openapi.json");
+    let program = Program::on(&fresh_database().await.url);
+    let printed = String::from_utf8(program.run(&["openapi"]).stdout).unwrap();
+    assert_eq!(printed, committed, "run: minitill openapi > docs/openapi.json");
+    assert_eq!(program.json(&["openapi"]), serde_json::from_str::<Value>(committed).unwrap());
+    let till = TestTill::start().await;
+    let served = Request::get("/openapi.json").send(till.operator_address).await;
+    let expected: Value = serde_json::from_str(committed).unwrap();
+    assert_eq!((served.status, served.json()["paths"].clone()), (200, expected["paths"].clone()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_on_the_operators_listener_alone_and_runs_nothing() {
+    let till = TestTill::start().await;
+    let get = async |path: &str| Request::get(path).send(till.operator_address).await;
+    let shown = get("/docs").await;
+    assert_eq!((shown.status, shown.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(
+        shown.header("content-security-policy"),
+        Some(
+            "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+    );
+    assert_eq!(shown.body, page::page(&till.till.config));
+    let style = get("/docs/style.css").await;
+    assert_eq!((style.status, style.header("content-type")), (200, Some("text/css; charset=utf-8")));
+    assert_eq!(style.body, page::STYLE);
+    for path in ["/docs", "/docs/style.css", "/openapi.json"] {
+        assert_eq!(till.send(Request::get(path)).await.status, 404, "{path}");
+    }
+}
