@@ -112,11 +112,8 @@ impl Keyring {
         let mut key = [0; 32];
         hex::decode_to_slice(text.trim(), &mut key)
             .map_err(|_| MasterKeyError::Malformed(origin.to_owned()))?;
-        let keyed = |key: &[u8]| -> CheckpointKey {
-            KeyInit::new_from_slice(key).expect("HMAC takes keys of every length")
-        };
         let derived = keyed(&key).chain_update(CHECKPOINT_CONTEXT).finalize().into_bytes();
-        Ok(Self { cipher: Aes256Gcm::new(&key.into()), checkpoint_key: keyed(&derived) })
+        Ok(Self { cipher: Aes256Gcm::new(&key.into()), checkpoint_key: keyed(&derived.into()) })
     }
 
     /// The key in this file; `None` when there is no such file.
@@ -208,6 +205,13 @@ impl Keyring {
     }
 }
 
+/// HMAC under a key, which is filled up with zeros to a block, as RFC 2104 says.
+fn keyed(key: &[u8; 32]) -> CheckpointKey {
+    let mut block = [0; 64];
+    block[..key.len()].copy_from_slice(key);
+    CheckpointKey::new(&block.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,6 +252,16 @@ mod tests {
         fs::write(&path, "short").unwrap();
         assert!(matches!(Keyring::read(&path), Err(MasterKeyError::Malformed(_))));
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Computed by Python's `hmac` from the derivation that the checkpoint's format documents.
+    #[test]
+    fn a_checkpoint_is_signed_under_a_key_derived_from_the_master_key() {
+        let signature = keyring("1").checkpoint_key().chain_update(b"text").finalize().into_bytes();
+        assert_eq!(
+            hex::encode(signature),
+            "d6083cd59d84bea0ae0715cac0a1730c6a3f85c6125782990a6a17b35ea84860"
+        );
     }
 
     #[test]

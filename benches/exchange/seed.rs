@@ -29,18 +29,26 @@ pub(crate) fn wallets(session: &mut Session, count: u32) -> Fallible<()> {
     let steps = [
         reference::TABLES.to_owned(),
         format!(
-            "INSERT INTO public.wallets (app_id, open_id, free_balance, charge_balance, entry_count)
-             SELECT '{APP_ID}', ({FIRST_OPEN_ID} + wallet)::text, {PURSE}, {PURSE}, 1
-             FROM generate_series(0, {count} - 1) AS wallet"
+            "INSERT INTO public.wallets (app_id, open_id, free_balance, charge_balance, entry_count, created_at,
+                 chain_length, chain_hash)
+             SELECT app_id, open_id, {PURSE}, {PURSE}, 1, at, 1, {}
+             FROM (
+                 SELECT '{APP_ID}' AS app_id, ({FIRST_OPEN_ID} + wallet)::text AS open_id, now() AS at
+                 FROM generate_series(0, {count} - 1) AS wallet
+             ) AS made",
+            chain_hash("decode(repeat('00', 32), 'hex')", "1", "credit", "'start-' || open_id", {
+                let purse = PURSE.to_string();
+                [purse.clone(), purse.clone(), purse.clone(), purse]
+            })
         ),
         "INSERT INTO public.ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
-             free_balance, charge_balance)
+             free_balance, charge_balance, at, chain_hash)
          SELECT app_id, open_id, 1, 'credit', 'start-' || open_id, free_balance, charge_balance,
-             free_balance, charge_balance
+             free_balance, charge_balance, created_at, chain_hash
          FROM public.wallets"
             .to_owned(),
-        "INSERT INTO public.credits (app_id, ref, open_id, seq)
-         SELECT app_id, 'start-' || open_id, open_id, 1 FROM public.wallets"
+        "INSERT INTO public.credits (app_id, ref, open_id, seq, created_at)
+         SELECT app_id, 'start-' || open_id, open_id, 1, created_at FROM public.wallets"
             .to_owned(),
         "INSERT INTO reference.wallets (app_id, open_id, free_balance, charge_balance, entry_count)
          SELECT app_id, open_id, free_balance, charge_balance, entry_count FROM public.wallets"
@@ -61,16 +69,23 @@ pub(crate) fn past(session: &mut Session, per_wallet: u32) -> Fallible<()> {
         steps.push(format!("ALTER TABLE {table} DROP CONSTRAINT {name}"));
         keys_again.push(format!("ALTER TABLE {table} ADD CONSTRAINT {name} {definition}"));
     }
+    // The hash of each wallet's last entry so far.
+    steps.push(
+        "CREATE UNLOGGED TABLE public.past_0 AS SELECT app_id, open_id, created_at AS at, chain_hash FROM public.wallets"
+            .to_owned(),
+    );
     for turn in 1..=per_wallet {
         steps.extend([past_ledger(turn), past_exchanges(turn), past_reference(turn)]);
     }
     let paid = u64::from(per_wallet) * u64::from(AMOUNT);
-    for schema in ["public", "reference"] {
-        steps.push(format!(
-            "UPDATE {schema}.wallets
-             SET charge_balance = charge_balance - {paid}, entry_count = entry_count + {per_wallet}"
-        ));
-    }
+    let update =
+        format!("SET charge_balance = charge_balance - {paid}, entry_count = entry_count + {per_wallet}");
+    steps.push(format!("UPDATE reference.wallets {update}"));
+    steps.push(format!(
+        "UPDATE public.wallets w {update}, chain_length = entry_count + {per_wallet}, chain_hash = p.chain_hash
+         FROM public.past_{per_wallet} p WHERE p.app_id = w.app_id AND p.open_id = w.open_id"
+    ));
+    steps.push(format!("DROP TABLE public.past_{per_wallet}"));
     steps.extend(keys_again);
     steps.extend(settle());
     steps.push("RESET ALL".to_owned());
@@ -95,23 +110,52 @@ fn constants() -> (String, String) {
     (names, values)
 }
 
+/// The hash of an entry, of columns `app_id`, `open_id` and `at` and of these; `numbers` are the
+/// changes of both purses and both balances.
+fn chain_hash(before: &str, seq: &str, kind: &str, reference: &str, numbers: [String; 4]) -> String {
+    let text = |text: &str| format!("int4send(octet_length({text})) || convert_to({text}, 'UTF8')");
+    let number = |number: &str| format!("int4send(8) || int8send({number})");
+    let columns = [
+        text("app_id"),
+        text("open_id"),
+        number(seq),
+        text(&format!("'{kind}'")),
+        text(reference),
+        numbers.map(|value| number(&value)).join(" || "),
+        "int4send(8) || timestamptz_send(at)".to_owned(),
+    ];
+    format!("sha256({before} || {})", columns.join(" || "))
+}
+
+/// Adds the entries of one turn, and keeps the hash of each for the next.
 fn past_ledger(turn: u32) -> String {
     let (order, paid) = (past_order(turn), u64::from(turn) * u64::from(AMOUNT));
+    let (seq, free, charge) =
+        (format!("entry_count + {turn}"), "free_balance".to_owned(), format!("charge_balance - {paid}"));
+    let numbers = ["0".to_owned(), format!("-{AMOUNT}"), free, charge];
+    let hash = chain_hash("p.chain_hash", &seq, "exchange", &order, numbers.clone());
+    let before = turn - 1;
     format!(
-        "INSERT INTO public.ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
-             free_balance, charge_balance)
-         SELECT app_id, open_id, entry_count + {turn}, 'exchange', {order}, 0, -{AMOUNT},
-             free_balance, charge_balance - {paid}
-         FROM public.wallets"
+        "CREATE UNLOGGED TABLE public.past_{turn} (LIKE public.past_{before});
+         WITH entered AS (
+             INSERT INTO public.ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
+                 free_balance, charge_balance, at, chain_hash)
+             SELECT app_id, open_id, {seq}, 'exchange', {order}, {}, at, {hash}
+             FROM public.wallets w JOIN public.past_{before} p USING (app_id, open_id)
+             RETURNING app_id, open_id, at, chain_hash
+         )
+         INSERT INTO public.past_{turn} SELECT * FROM entered;
+         DROP TABLE public.past_{before}",
+        numbers.join(", ")
     )
 }
 
 fn past_exchanges(turn: u32) -> String {
     let (order, (names, values)) = (past_order(turn), constants());
     format!(
-        "INSERT INTO public.exchanges (app_id, biz_no, open_id, seq, amount, pay_priority, ts, {names})
+        "INSERT INTO public.exchanges (app_id, biz_no, open_id, seq, amount, pay_priority, ts, {names}, created_at)
          SELECT app_id, {order}, open_id, entry_count + {turn}, {AMOUNT}, 0,
-             (extract(epoch FROM now()) * 1000)::bigint, {values}
+             (extract(epoch FROM now()) * 1000)::bigint, {values}, created_at
          FROM public.wallets"
     )
 }

@@ -14,8 +14,8 @@ pub type ChainHash = [u8; 32];
 pub const CHAIN_START: ChainHash = [0; 32];
 
 /// From where [`LedgerEntry::at`] is counted, as PostgreSQL does: 2000-01-01 00:00 UTC, in
-/// nanoseconds since the Unix epoch.
-const EPOCH_UNIX_NANOS: i128 = 946_684_800_000_000_000;
+/// seconds since the Unix epoch.
+const EPOCH_UNIX_SECONDS: i64 = 946_684_800;
 
 /// `kind` of an entry that a credit made.
 pub const CREDIT: &str = "credit";
@@ -89,8 +89,7 @@ impl LedgerEntry<'_> {
 /// A moment of the database as [`LedgerEntry::at`] counts it.
 #[must_use]
 pub fn micros(at: OffsetDateTime) -> i64 {
-    i64::try_from((at.unix_timestamp_nanos() - EPOCH_UNIX_NANOS).div_euclid(1000))
-        .expect("the years that a moment can have are fewer than 64 bits of microseconds")
+    (at.unix_timestamp() - EPOCH_UNIX_SECONDS) * 1_000_000 + i64::from(at.microsecond())
 }
 
 fn add(hasher: &mut Sha256, column: &[u8]) {

@@ -54,8 +54,8 @@ impl RecordSet {
         hasher.update(amount.to_be_bytes());
         hasher.update(at.to_be_bytes());
         let hash: [u8; 32] = hasher.finalize().into();
-        let (half, _) = hash.split_first_chunk().expect("32 bytes hold 16");
-        self.sum = self.sum.wrapping_add(u128::from_be_bytes(*half));
+        let half = std::array::from_fn(|place| hash[place]);
+        self.sum = self.sum.wrapping_add(u128::from_be_bytes(half));
         self.count += 1;
     }
 

@@ -45,6 +45,148 @@ CREATE FUNCTION rehash(wallet text, up_to bigint) RETURNS void LANGUAGE plpgsql 
     END
 $$;";
 
+/// Damage, and the name that it is found under.
+const DAMAGES: &[(&str, &str)] = &[
+    ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "wallet against ledger"),
+    ("UPDATE wallets SET charge_balance = charge_balance - 1 WHERE open_id = 'o2'", "wallet against ledger"),
+    ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "sums of an app"),
+    ("UPDATE wallets SET entry_count = 9 WHERE open_id = 'o1'", "wallet against ledger"),
+    ("UPDATE wallets SET chain_hash = sha256('') WHERE open_id = 'o1'", "wallet against hash chain"),
+    ("UPDATE wallets SET chain_hash = '' WHERE open_id = 'o1'", "wallet against hash chain"),
+    ("UPDATE wallets SET chain_length = 3 WHERE open_id = 'o1'", "wallet against hash chain"),
+    (
+        "UPDATE wallets SET chain_length = 3, chain_hash = (SELECT chain_hash FROM ledger_entries WHERE open_id = 'o1' AND seq = 3) WHERE open_id = 'o1'",
+        "wallet against hash chain",
+    ),
+    ("DELETE FROM wallets WHERE open_id = 'o2'", "entries without a wallet"),
+    ("UPDATE wallets SET open_id = 'o4' WHERE open_id = 'o2'", "wallet without its entries"),
+    ("UPDATE wallets SET free_balance = 1 WHERE open_id = 'o3'", "wallet without its entries"),
+    ("DELETE FROM ledger_entries WHERE open_id = 'o2'", "wallet without its entries"),
+    (
+        "INSERT INTO ledger_entries VALUES ('a2', 'o1', 1, 'credit', 'r', 1, 1, 1, 1, now())",
+        "entries without a wallet",
+    ),
+    (
+        "UPDATE ledger_entries SET free_balance = 7 WHERE open_id = 'o1' AND seq = 2",
+        "balance does not follow",
+    ),
+    (
+        "UPDATE ledger_entries SET charge_change = -11 WHERE open_id = 'o1' AND seq = 2",
+        "balance does not follow",
+    ),
+    ("UPDATE ledger_entries SET seq = 7 WHERE open_id = 'o1' AND seq = 4", "gap in the ledger"),
+    ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 3", "gap in the ledger"),
+    ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 4", "record without its deduction"),
+    (
+        "UPDATE ledger_entries SET kind = 'credit' WHERE open_id = 'o1' AND seq = 4",
+        "change does not fit its kind",
+    ),
+    ("UPDATE ledger_entries SET kind = 'credit' WHERE open_id = 'o1' AND seq = 4", "hash chain"),
+    (
+        "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 4",
+        "deduction without its record",
+    ),
+    (
+        "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 4; UPDATE exchanges SET biz_no = 'other' WHERE biz_no = 'b2'",
+        "hash chain",
+    ),
+    (
+        "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = 'o1' AND seq = 2; UPDATE exchanges SET created_at = created_at - interval '1 hour' WHERE biz_no = 'b0'",
+        "hash chain",
+    ),
+    (
+        "UPDATE ledger_entries SET at = at - interval '1 microsecond' WHERE open_id = 'o1' AND seq = 2",
+        "record against its deduction",
+    ),
+    ("UPDATE exchanges SET created_at = now() WHERE biz_no = 'b0'", "record against its deduction"),
+    // The sums of both purses together are what they were, and so are the balances at the end.
+    (
+        "UPDATE ledger_entries SET free_change = 51, free_balance = free_balance + 1 WHERE open_id = 'o1' AND seq = 1; \
+         UPDATE ledger_entries SET free_change = -1 WHERE open_id = 'o1' AND seq = 2; UPDATE exchanges SET amount = 11 WHERE biz_no = 'b0'",
+        "hash chain",
+    ),
+    // Two entries swapped, each still where its record says.
+    (
+        "UPDATE ledger_entries SET seq = 10 - seq WHERE open_id = 'o1' AND seq IN (2, 3); UPDATE ledger_entries SET seq = seq - 5, \
+         charge_balance = 10 * (10 - seq) WHERE open_id = 'o1' AND seq >= 7; UPDATE exchanges SET seq = 5 - seq WHERE seq IN (2, 3)",
+        "hash chain",
+    ),
+    // An entry's hash computed again and not those behind it.
+    (
+        "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = 'o1' AND seq = 2; UPDATE exchanges SET created_at = created_at - interval '1 hour' WHERE biz_no = 'b0'; SELECT rehash('o1', 2)",
+        "hash chain",
+    ),
+    // All hashes but the wallet's.
+    (
+        "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = 'o1'; UPDATE exchanges SET created_at = created_at - interval '1 hour'; \
+         UPDATE credits SET created_at = created_at - interval '1 hour' WHERE open_id = 'o1'; SELECT rehash('o1', 4); \
+         UPDATE wallets w SET chain_hash = s.chain_hash FROM spare.w s WHERE s.open_id = w.open_id",
+        "wallet against hash chain",
+    ),
+    // Hashes taken away: what is behind still covers the change.
+    (
+        "UPDATE ledger_entries SET at = at - interval '1 hour', chain_hash = NULL WHERE open_id = 'o1'; UPDATE exchanges SET created_at = created_at - interval '1 hour'; \
+         UPDATE credits SET created_at = created_at - interval '1 hour' WHERE open_id = 'o1'",
+        "wallet against hash chain",
+    ),
+    ("DELETE FROM exchanges WHERE biz_no = 'b1'", "deduction without its record"),
+    ("UPDATE exchanges SET amount = 11 WHERE biz_no = 'b1'", "record against its deduction"),
+    ("UPDATE exchanges SET open_id = 'o2' WHERE biz_no = 'b0'", "record without its deduction"),
+    ("UPDATE exchanges SET seq = 3 WHERE biz_no = 'b0'", "record without its deduction"),
+    (
+        "INSERT INTO exchanges SELECT app_id, 'forged', open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip, product_name, product_info, product_desc, extension, created_at FROM exchanges WHERE biz_no = 'b0'",
+        "record without its deduction",
+    ),
+    // The table's key is gone and a record stands twice.
+    (
+        "ALTER TABLE exchanges DROP CONSTRAINT exchanges_pkey; INSERT INTO exchanges SELECT * FROM exchanges WHERE biz_no = 'b0'",
+        "number of rows",
+    ),
+    ("DELETE FROM credits WHERE open_id = 'o2'", "entry without its credit"),
+    ("INSERT INTO credits VALUES ('a1', 'forged', 'o2', 1, '')", "credit without its entry"),
+    (
+        "ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_chain_hash_length; UPDATE ledger_entries SET chain_hash = '' WHERE open_id = 'o1' AND seq = 2",
+        "hash chain",
+    ),
+    (
+        "ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_kind_known; UPDATE ledger_entries SET kind = 'gift' WHERE open_id = 'o2'",
+        "change does not fit its kind",
+    ),
+    (
+        "ALTER TABLE wallets DROP CONSTRAINT wallets_free_balance_not_negative; ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_free_balance_not_negative; \
+         UPDATE ledger_entries SET free_change = -1, free_balance = -1, kind = 'exchange' WHERE open_id = 'o2'; UPDATE wallets SET free_balance = -1 WHERE open_id = 'o2'",
+        "negative balance",
+    ),
+];
+
+/// The same since a checkpoint that knows three entries of `o1` less, and not `o4`.
+const DAMAGES_SINCE: &[(&str, &str)] = &[
+    ("DELETE FROM wallets WHERE open_id = 'o2'", "changed since the checkpoint"),
+    ("DELETE FROM wallets WHERE open_id = 'o2'", "number of rows"),
+    ("UPDATE wallets SET free_balance = 51 WHERE open_id = 'o2'", "changed since the checkpoint"),
+    ("UPDATE wallets SET chain_hash = sha256('') WHERE open_id = 'o2'", "changed since the checkpoint"),
+    ("UPDATE wallets SET entry_count = 0 WHERE open_id = 'o2'", "changed since the checkpoint"),
+    ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "wallet against ledger"),
+    ("UPDATE wallets SET chain_hash = sha256('') WHERE open_id = 'o1'", "wallet against hash chain"),
+    ("UPDATE wallets SET free_balance = 1 WHERE open_id = 'o3'", "changed since the checkpoint"),
+    ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 4", "changed since the checkpoint"),
+    ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq >= 4", "wallet against ledger"),
+    ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 6", "gap in the ledger"),
+    ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 2", "number of rows"),
+    ("UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 6", "hash chain"),
+    (
+        "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 6",
+        "deduction without its record",
+    ),
+    ("DELETE FROM exchanges WHERE biz_no = 'b4'", "deduction without its record"),
+    ("UPDATE exchanges SET amount = 1 WHERE biz_no = 'b4'", "record against its deduction"),
+    ("UPDATE exchanges SET created_at = now() WHERE biz_no = 'b4'", "record against its deduction"),
+    ("DELETE FROM credits WHERE open_id = 'o4'", "entry without its credit"),
+    ("UPDATE credits SET created_at = now() WHERE open_id = 'o4'", "credit without its entry"),
+    ("DELETE FROM exchanges WHERE biz_no = 'b1'", "number of rows"),
+    ("INSERT INTO credits VALUES ('a1', 'forged', 'o2', 1, '')", "number of rows"),
+];
+
 /// A file of one test's own that is not there yet.
 fn file(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("minitill-{}-{name}", std::process::id()));
@@ -123,122 +265,7 @@ async fn a_clean_audit_counts_and_adds_up_everything() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_finds_each_kind_of_damage_and_exits_1() {
     let (till, _, program) = till().await;
-    let damages = [
-        ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "wallet against ledger"),
-        (
-            "UPDATE wallets SET charge_balance = charge_balance - 1 WHERE open_id = 'o2'",
-            "wallet against ledger",
-        ),
-        ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "sums of an app"),
-        ("UPDATE wallets SET entry_count = 9 WHERE open_id = 'o1'", "wallet against ledger"),
-        ("UPDATE wallets SET chain_hash = sha256('') WHERE open_id = 'o1'", "wallet against hash chain"),
-        ("UPDATE wallets SET chain_hash = '' WHERE open_id = 'o1'", "wallet against hash chain"),
-        ("UPDATE wallets SET chain_length = 3 WHERE open_id = 'o1'", "wallet against hash chain"),
-        (
-            "UPDATE wallets SET chain_length = 3, chain_hash = (SELECT chain_hash FROM ledger_entries WHERE open_id = 'o1' AND seq = 3) WHERE open_id = 'o1'",
-            "wallet against hash chain",
-        ),
-        ("DELETE FROM wallets WHERE open_id = 'o2'", "entries without a wallet"),
-        ("UPDATE wallets SET open_id = 'o4' WHERE open_id = 'o2'", "wallet without its entries"),
-        ("UPDATE wallets SET free_balance = 1 WHERE open_id = 'o3'", "wallet without its entries"),
-        ("DELETE FROM ledger_entries WHERE open_id = 'o2'", "wallet without its entries"),
-        (
-            "INSERT INTO ledger_entries VALUES ('a2', 'o1', 1, 'credit', 'r', 1, 1, 1, 1, now())",
-            "entries without a wallet",
-        ),
-        (
-            "UPDATE ledger_entries SET free_balance = 7 WHERE open_id = 'o1' AND seq = 2",
-            "balance does not follow",
-        ),
-        (
-            "UPDATE ledger_entries SET charge_change = -11 WHERE open_id = 'o1' AND seq = 2",
-            "balance does not follow",
-        ),
-        ("UPDATE ledger_entries SET seq = 7 WHERE open_id = 'o1' AND seq = 4", "gap in the ledger"),
-        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 3", "gap in the ledger"),
-        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 4", "record without its deduction"),
-        (
-            "UPDATE ledger_entries SET kind = 'credit' WHERE open_id = 'o1' AND seq = 4",
-            "change does not fit its kind",
-        ),
-        ("UPDATE ledger_entries SET kind = 'credit' WHERE open_id = 'o1' AND seq = 4", "hash chain"),
-        (
-            "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 4",
-            "deduction without its record",
-        ),
-        (
-            "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 4; UPDATE exchanges SET biz_no = 'other' WHERE biz_no = 'b2'",
-            "hash chain",
-        ),
-        (
-            "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = 'o1' AND seq = 2; UPDATE exchanges SET created_at = created_at - interval '1 hour' WHERE biz_no = 'b0'",
-            "hash chain",
-        ),
-        (
-            "UPDATE ledger_entries SET at = at - interval '1 microsecond' WHERE open_id = 'o1' AND seq = 2",
-            "record against its deduction",
-        ),
-        ("UPDATE exchanges SET created_at = now() WHERE biz_no = 'b0'", "record against its deduction"),
-        // The sums of both purses together are what they were, and so are the balances at the end.
-        (
-            "UPDATE ledger_entries SET free_change = 51, free_balance = free_balance + 1 WHERE open_id = 'o1' AND seq = 1; \
-             UPDATE ledger_entries SET free_change = -1 WHERE open_id = 'o1' AND seq = 2; UPDATE exchanges SET amount = 11 WHERE biz_no = 'b0'",
-            "hash chain",
-        ),
-        // Two entries swapped, each still where its record says.
-        (
-            "UPDATE ledger_entries SET seq = 10 - seq WHERE open_id = 'o1' AND seq IN (2, 3); UPDATE ledger_entries SET seq = seq - 5, \
-             charge_balance = 10 * (10 - seq) WHERE open_id = 'o1' AND seq >= 7; UPDATE exchanges SET seq = 5 - seq WHERE seq IN (2, 3)",
-            "hash chain",
-        ),
-        // An entry's hash computed again and not those behind it.
-        (
-            "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = 'o1' AND seq = 2; UPDATE exchanges SET created_at = created_at - interval '1 hour' WHERE biz_no = 'b0'; SELECT rehash('o1', 2)",
-            "hash chain",
-        ),
-        // All hashes but the wallet's.
-        (
-            "UPDATE ledger_entries SET at = at - interval '1 hour' WHERE open_id = 'o1'; UPDATE exchanges SET created_at = created_at - interval '1 hour'; \
-             UPDATE credits SET created_at = created_at - interval '1 hour' WHERE open_id = 'o1'; SELECT rehash('o1', 4); \
-             UPDATE wallets w SET chain_hash = s.chain_hash FROM spare.w s WHERE s.open_id = w.open_id",
-            "wallet against hash chain",
-        ),
-        // Hashes taken away: what is behind still covers the change.
-        (
-            "UPDATE ledger_entries SET at = at - interval '1 hour', chain_hash = NULL WHERE open_id = 'o1'; UPDATE exchanges SET created_at = created_at - interval '1 hour'; \
-             UPDATE credits SET created_at = created_at - interval '1 hour' WHERE open_id = 'o1'",
-            "wallet against hash chain",
-        ),
-        ("DELETE FROM exchanges WHERE biz_no = 'b1'", "deduction without its record"),
-        ("UPDATE exchanges SET amount = 11 WHERE biz_no = 'b1'", "record against its deduction"),
-        ("UPDATE exchanges SET open_id = 'o2' WHERE biz_no = 'b0'", "record without its deduction"),
-        ("UPDATE exchanges SET seq = 3 WHERE biz_no = 'b0'", "record without its deduction"),
-        (
-            "INSERT INTO exchanges SELECT app_id, 'forged', open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip, product_name, product_info, product_desc, extension, created_at FROM exchanges WHERE biz_no = 'b0'",
-            "record without its deduction",
-        ),
-        // The table's key is gone and a record stands twice.
-        (
-            "ALTER TABLE exchanges DROP CONSTRAINT exchanges_pkey; INSERT INTO exchanges SELECT * FROM exchanges WHERE biz_no = 'b0'",
-            "number of rows",
-        ),
-        ("DELETE FROM credits WHERE open_id = 'o2'", "entry without its credit"),
-        ("INSERT INTO credits VALUES ('a1', 'forged', 'o2', 1, '')", "credit without its entry"),
-        (
-            "ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_chain_hash_length; UPDATE ledger_entries SET chain_hash = '' WHERE open_id = 'o1' AND seq = 2",
-            "hash chain",
-        ),
-        (
-            "ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_kind_known; UPDATE ledger_entries SET kind = 'gift' WHERE open_id = 'o2'",
-            "change does not fit its kind",
-        ),
-        (
-            "ALTER TABLE wallets DROP CONSTRAINT wallets_free_balance_not_negative; ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_free_balance_not_negative; \
-             UPDATE ledger_entries SET free_change = -1, free_balance = -1, kind = 'exchange' WHERE open_id = 'o2'; UPDATE wallets SET free_balance = -1 WHERE open_id = 'o2'",
-            "negative balance",
-        ),
-    ];
-    for (damage, check) in damages {
+    for (damage, check) in DAMAGES {
         assert_found(&till, &program, damage, check, &[]).await;
     }
 }
@@ -320,33 +347,7 @@ async fn a_continued_audit_finds_damage_to_what_came_since_and_to_what_the_check
         Game::new(&app, "o1", &format!("b{index}"), 10).send(&till).await;
     }
     till.player(&app, "o4", 5, 5).await;
-    let damages = [
-        ("DELETE FROM wallets WHERE open_id = 'o2'", "changed since the checkpoint"),
-        ("DELETE FROM wallets WHERE open_id = 'o2'", "number of rows"),
-        ("UPDATE wallets SET free_balance = 51 WHERE open_id = 'o2'", "changed since the checkpoint"),
-        ("UPDATE wallets SET chain_hash = sha256('') WHERE open_id = 'o2'", "changed since the checkpoint"),
-        ("UPDATE wallets SET entry_count = 0 WHERE open_id = 'o2'", "changed since the checkpoint"),
-        ("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'", "wallet against ledger"),
-        ("UPDATE wallets SET chain_hash = sha256('') WHERE open_id = 'o1'", "wallet against hash chain"),
-        ("UPDATE wallets SET free_balance = 1 WHERE open_id = 'o3'", "changed since the checkpoint"),
-        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 4", "changed since the checkpoint"),
-        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq >= 4", "wallet against ledger"),
-        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 6", "gap in the ledger"),
-        ("DELETE FROM ledger_entries WHERE open_id = 'o1' AND seq = 2", "number of rows"),
-        ("UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 6", "hash chain"),
-        (
-            "UPDATE ledger_entries SET reference = 'other' WHERE open_id = 'o1' AND seq = 6",
-            "deduction without its record",
-        ),
-        ("DELETE FROM exchanges WHERE biz_no = 'b4'", "deduction without its record"),
-        ("UPDATE exchanges SET amount = 1 WHERE biz_no = 'b4'", "record against its deduction"),
-        ("UPDATE exchanges SET created_at = now() WHERE biz_no = 'b4'", "record against its deduction"),
-        ("DELETE FROM credits WHERE open_id = 'o4'", "entry without its credit"),
-        ("UPDATE credits SET created_at = now() WHERE open_id = 'o4'", "credit without its entry"),
-        ("DELETE FROM exchanges WHERE biz_no = 'b1'", "number of rows"),
-        ("INSERT INTO credits VALUES ('a1', 'forged', 'o2', 1, '')", "number of rows"),
-    ];
-    for (damage, check) in damages {
+    for (damage, check) in DAMAGES_SINCE {
         assert_found(&till, &program, damage, check, &["--since", checkpoint]).await;
     }
     // The next checkpoint takes the place of the first; nothing has come since.

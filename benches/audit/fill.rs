@@ -1,0 +1,155 @@
+//! Rows as the program would have written them, with their hashes: a credit for each wallet, then
+//! an exchange for each, and so on, so that the entries of a wallet are far apart in the table.
+
+use std::fmt::Write as _;
+
+use minitill::domain::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
+
+use crate::Fallible;
+use crate::stage::Stage;
+
+const APP_ID: &str = "bench";
+/// What each wallet is credited in both purses.
+const PURSE: i64 = 1_000_000;
+const AMOUNT: i64 = 60;
+/// 2026-01-01 as ledger entries count time; each turn is a second later.
+const FIRST_AT: i64 = 820_454_400_000_000;
+/// Rows of one portion of a copy.
+const PORTION: usize = 10_000;
+
+/// Tables, the columns that are filled and the keys that are made once the rows are there.
+const TABLES: [(&str, &str, &str); 4] = [
+    (
+        "ledger_entries",
+        "app_id, open_id, seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at, chain_hash",
+        "app_id, open_id, seq",
+    ),
+    (
+        "exchanges",
+        "app_id, biz_no, open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip, product_name, product_info, product_desc, extension, created_at",
+        "app_id, biz_no",
+    ),
+    ("credits", "app_id, ref, open_id, seq, created_at", "app_id, ref"),
+    (
+        "wallets",
+        "app_id, open_id, free_balance, charge_balance, entry_count, chain_length, chain_hash",
+        "app_id, open_id",
+    ),
+];
+
+/// What the wallets have come to.
+pub(crate) struct Filler {
+    /// Hash of each wallet's last entry.
+    chains: Vec<ChainHash>,
+    turns: u32,
+}
+
+impl Filler {
+    pub(crate) fn new(wallets: u32) -> Self {
+        Self { chains: (0..wallets).map(|_| CHAIN_START).collect(), turns: 0 }
+    }
+
+    /// So many entries for every wallet, the first of them a credit.
+    pub(crate) fn history(&mut self, stage: &mut Stage, per_wallet: u32) -> Fallible<()> {
+        stage.execute("SET synchronous_commit = off; SET maintenance_work_mem = '1GB'")?;
+        for (table, _, _) in TABLES {
+            stage.execute(&format!("ALTER TABLE {table} DROP CONSTRAINT {table}_pkey"))?;
+        }
+        let count = self.chains.len();
+        for turn in 0..per_wallet {
+            eprintln!("filling: entry {} of {per_wallet} of each wallet", turn + 1);
+            self.turn(stage, count)?;
+        }
+        copy(stage, 3, count, |wallet, row| {
+            let chain = hex::encode(self.chains[wallet]);
+            let left = PURSE - i64::from(self.turns - 1) * AMOUNT;
+            let turns = self.turns;
+            writeln!(row, "{APP_ID}\to{wallet:09}\t{PURSE}\t{left}\t{turns}\t{turns}\t\\\\x{chain}")
+        })?;
+        for (table, _, key) in TABLES {
+            eprintln!("the key of {table}");
+            stage.execute(&format!("ALTER TABLE {table} ADD CONSTRAINT {table}_pkey PRIMARY KEY ({key})"))?;
+            stage.execute(&format!("VACUUM ANALYZE {table}"))?;
+        }
+        stage.execute("CHECKPOINT")
+    }
+
+    /// One exchange more for the first wallets.
+    pub(crate) fn more(&mut self, stage: &mut Stage, wallets: u32) -> Fallible<()> {
+        self.turn(stage, usize::try_from(wallets)?)?;
+        stage.execute(&format!(
+            "UPDATE wallets w SET charge_balance = e.charge_balance, entry_count = seq, chain_length = seq,
+                 chain_hash = e.chain_hash
+             FROM ledger_entries e WHERE e.seq = {} AND w.app_id = e.app_id AND w.open_id = e.open_id",
+            self.turns
+        ))
+    }
+
+    /// The next entry of the first wallets, with its record.
+    fn turn(&mut self, stage: &mut Stage, wallets: usize) -> Fallible<()> {
+        let turn = self.turns;
+        self.turns += 1;
+        let number = |wallet: usize| format!("n{turn:04}{wallet:09}");
+        let at_micros = FIRST_AT + i64::from(turn) * 1_000_000;
+        // PostgreSQL reads it back to the very microsecond.
+        let at = format!("2026-01-01 00:{:02}:{:02}+00", turn / 60 % 60, turn % 60);
+        copy(stage, 0, wallets, |wallet, row| {
+            let (open_id, reference) = (format!("o{wallet:09}"), number(wallet));
+            let is_credit = turn == 0;
+            let entry = LedgerEntry {
+                app_id: APP_ID,
+                open_id: &open_id,
+                seq: i64::from(turn) + 1,
+                kind: if is_credit { CREDIT } else { EXCHANGE },
+                reference: &reference,
+                free_change: if is_credit { PURSE } else { 0 },
+                charge_change: if is_credit { PURSE } else { -AMOUNT },
+                free_balance: PURSE,
+                charge_balance: PURSE - i64::from(turn) * AMOUNT,
+                at: at_micros,
+            };
+            let chain = &mut self.chains[wallet];
+            *chain = entry.chain_hash(chain);
+            let LedgerEntry { seq, kind, free_change, charge_change, free_balance, charge_balance, .. } =
+                entry;
+            writeln!(
+                row,
+                "{APP_ID}\t{open_id}\t{seq}\t{kind}\t{reference}\t{free_change}\t{charge_change}\t\
+                 {free_balance}\t{charge_balance}\t{at}\t\\\\x{}",
+                hex::encode(chain)
+            )
+        })?;
+        let (seq, reference) = (turn + 1, number);
+        if turn == 0 {
+            return copy(stage, 2, wallets, |wallet, row| {
+                writeln!(row, "{APP_ID}\t{}\to{wallet:09}\t{seq}\t{at}", reference(wallet))
+            });
+        }
+        copy(stage, 1, wallets, |wallet, row| {
+            writeln!(
+                row,
+                "{APP_ID}\t{}\to{wallet:09}\t{seq}\t{AMOUNT}\t0\ts1_r1\tandroid\t1767225600000\t203.0.113.9\tbundle\t\
+                 [{{\"product_id\":1,\"product_num\":1,\"product_type\":0}}]\tof the bench\t\t{at}",
+                reference(wallet)
+            )
+        })
+    }
+}
+
+/// Fills one of the tables with a row for each of so many wallets.
+fn copy(
+    stage: &mut Stage,
+    table: usize,
+    wallets: usize,
+    mut row: impl FnMut(usize, &mut String) -> std::fmt::Result,
+) -> Fallible<()> {
+    let (table, columns, _) = TABLES[table];
+    let portions = (0..wallets).step_by(PORTION).map(|first| {
+        let mut rows = String::new();
+        for wallet in first..wallets.min(first + PORTION) {
+            row(wallet, &mut rows).expect("a text takes whatever is written to it");
+        }
+        rows
+    });
+    stage.copy(&format!("{table} ({columns})"), portions)
+}
