@@ -13,7 +13,7 @@ const APP_ID: &str = "bench";
 const PURSE: i64 = 1_000_000;
 const AMOUNT: i64 = 60;
 /// 2026-01-01 as ledger entries count time; each turn is a second later.
-const FIRST_AT: i64 = 820_454_400_000_000;
+const FIRST_AT: i64 = 820_540_800_000_000;
 /// Rows of one portion of a copy.
 const PORTION: usize = 10_000;
 
