@@ -1,24 +1,38 @@
-//! The string to sign and its signature: never a panic; the order of the fields does not matter, and
-//! the signature of one string fits no other.
+//! The string to sign and its signature: it holds each signed field that is not empty, once, in the
+//! order of the names, and nothing else; where no value holds `&` or `=` it reads back as the fields;
+//! the order in which they came does not matter; and the signature of one string fits no other.
 
 #![no_main]
 
+use std::collections::BTreeMap;
+
 use libfuzzer_sys::fuzz_target;
 use minitill::domain::fields::Fields;
-use minitill::domain::signature::{PayKey, Sign, exchange_string, is_ambiguous};
+use minitill::domain::signature::{PayKey, SIGNED_FIELDS, Sign, exchange_string, is_ambiguous};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(fields) = Fields::from_urlencoded(data) else { return };
     let string = exchange_string(&fields);
-    let _ = is_ambiguous(&string);
+    let signed: BTreeMap<&str, &str> =
+        fields.texts().filter(|(name, value)| SIGNED_FIELDS.contains(name) && !value.is_empty()).collect();
+    let joined: Vec<String> = signed.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(string, joined.join("&"));
+    if signed.values().all(|value| !value.contains(['&', '='])) {
+        let read: BTreeMap<&str, &str> = string.split('&').filter_map(|pair| pair.split_once('=')).collect();
+        assert_eq!(read, signed);
+        assert!(!is_ambiguous(&string));
+    }
+
     let mut reversed = Fields::default();
     for (name, value) in fields.texts().collect::<Vec<_>>().into_iter().rev() {
         reversed.add_text(name.to_owned(), value.to_owned()).expect("it was read before");
     }
     assert_eq!(exchange_string(&reversed), string);
+
     let key = PayKey::new("key".to_owned());
     let sign = Sign::new(&key.sign(&string));
     assert!(key.verifies(&string, &sign) && !key.verifies(&format!("{string}x"), &sign));
+    assert!(!PayKey::new("other".to_owned()).verifies(&string, &sign));
     let theirs = Sign::new(fields.text("sign").unwrap_or_default());
     let _ = key.verifies(&string, &theirs);
 });

@@ -25,7 +25,8 @@ fn check(target: &Target) {
     assert_eq!(judged.is_ok(), guard::is_public(address));
     if let IpAddr::V4(inner) = address {
         assert!(!guard::is_public(IpAddr::V6(inner.to_ipv6_mapped())));
-        let local = inner.is_loopback() || inner.is_private() || inner.is_link_local() || inner.is_unspecified();
+        let local =
+            inner.is_loopback() || inner.is_private() || inner.is_link_local() || inner.is_unspecified();
         assert!(!local || judged.is_err());
     }
 }

@@ -209,7 +209,6 @@ fn no_verdicts() -> Vec<(&'static str, Reply)> {
         ("closed at once", Reply::raw("")),
         ("endless", Reply::Endless),
         ("hanging", Reply::Hanging),
-        ("hanging unread", Reply::HangingUnread),
     ]
 }
 
@@ -218,43 +217,72 @@ fn no_verdicts() -> Vec<(&'static str, Reply)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_verdict_the_setting_decides() {
     for setting in ["block", "allow"] {
-        let database = TestTill::start().await;
-        let app = database.app("a1").await;
-        let mut cases = JoinSet::new();
-        for (shade, (case, reply)) in (0..).zip(no_verdicts()) {
-            let (url, app) = (database.database_url.clone(), app.clone());
-            cases.spawn(async move {
-                let judge = Judge::saying(move |_| reply.clone()).await;
-                let till = TestTill::start_on(url, |config| {
-                    asking(&judge.url("/"), setting)(config);
-                    config.image_judge.timeout = Duration::from_secs(1);
-                })
-                .await;
-                let answer = timeout(PATIENCE, till.send(by_file(&app, &picture(shade)))).await;
-                assert_eq!(judge.connections(), 1, "{case}");
-                (case, answer.unwrap_or_else(|_| panic!("{case}: no answer")))
-            });
+        // Each case is an app of its own, by its number.
+        let judge = Judge::asked_about(|question| {
+            let number =
+                question.header("x-minitill-app-id").strip_prefix('c').and_then(|text| text.parse().ok());
+            no_verdicts()
+                .into_iter()
+                .nth(number.unwrap_or_default())
+                .map_or(Reply::Hanging, |(_, reply)| reply)
+        })
+        .await;
+        let till = TestTill::start_with(hasty(&judge.url("/"), setting)).await;
+        let mut uploads = JoinSet::new();
+        for (number, (case, _)) in no_verdicts().into_iter().enumerate() {
+            let app = till.app(&format!("c{number}")).await;
+            let (request, address) = (by_file(&app, PICTURE), till.address);
+            uploads.spawn(async move { (case, timeout(PATIENCE, request.send(address)).await) });
         }
-        // One whose port nobody listens on, and one that does not speak TLS.
-        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        let plain = Judge::saying(|_| Reply::verdict(ALLOW)).await;
-        for (shade, url) in
-            [(200, format!("http://{closed}/")), (201, plain.url("/").replace("http", "https"))]
-        {
-            let till = TestTill::start_on(database.database_url.clone(), asking(&url, setting)).await;
-            let answer = till.send(by_file(&app, &picture(shade))).await;
-            cases.spawn(async move { ("no connection", answer) });
+        let answers = uploads.join_all().await;
+        assert_eq!(judge.questions().len(), answers.len());
+        for (case, answer) in answers {
+            let answer = answer.unwrap_or_else(|_| panic!("{case}: no answer"));
+            assert_unjudged(&answer, setting, case);
         }
-        let answers = cases.join_all().await;
-        let kept = if setting == "allow" { answers.len() } else { 0 };
-        for (case, answer) in &answers {
-            if setting == "allow" {
-                assert_eq!(answer.code(), 1, "{case}: {}", answer.body);
-            } else {
-                assert_try_again(answer, case);
-            }
+        let kept = till.number("SELECT count(*) FROM images").await;
+        assert_eq!(kept, if setting == "allow" { i64::try_from(no_verdicts().len()).unwrap() } else { 0 });
+    }
+}
+
+/// Rule: the same where there is not even a question: nobody listens, nobody reads, nobody speaks TLS.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_that_cannot_be_asked_gives_no_verdict() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let deaf = Judge::saying(|_| Reply::HangingUnread).await;
+    let plain = Judge::saying(|_| Reply::verdict(ALLOW)).await;
+    let database = TestTill::start().await;
+    let app = database.app("a1").await;
+    for (case, url) in [
+        ("nobody listens", format!("http://{closed}/")),
+        ("no such name", "http://name.invalid/".to_owned()),
+        ("nobody reads", deaf.url("/")),
+        ("no TLS", plain.url("/").replace("http", "https")),
+    ] {
+        for setting in ["block", "allow"] {
+            let till = TestTill::start_on(database.database_url.clone(), hasty(&url, setting)).await;
+            let answer = timeout(PATIENCE, till.send(by_file(&app, PICTURE))).await;
+            assert_unjudged(&answer.unwrap_or_else(|_| panic!("{case}: no answer")), setting, case);
         }
-        assert_eq!(database.number("SELECT count(*) FROM images").await, i64::try_from(kept).unwrap());
+        database.execute("DELETE FROM images").await;
+    }
+    assert_eq!(plain.questions().len(), 0);
+}
+
+fn hasty(url: &str, when_unavailable: &str) -> impl FnOnce(&mut Config) + use<> {
+    let asking = asking(url, when_unavailable);
+    |config| {
+        asking(config);
+        config.image_judge.timeout = Duration::from_secs(1);
+    }
+}
+
+#[track_caller]
+fn assert_unjudged(answer: &Answer, setting: &str, case: &str) {
+    if setting == "allow" {
+        assert_eq!(answer.code(), 1, "{case}: {}", answer.body);
+    } else {
+        assert_try_again(answer, case);
     }
 }
 
