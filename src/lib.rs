@@ -7,6 +7,7 @@
 //! - [`domain`] is what Minitill is about: identifiers, the deduction, the signature, order rules
 //!   and picture verdicts. It does no input or output.
 //! - [`store`] is the only home of SQL. Money goes out through one door, `Store::submit`.
+//! - [`objects`] holds the bytes of pictures that are not in the database, in a folder or in S3.
 //! - [`fetch`] gets pictures by URL and keeps strangers out of the network; [`image_judge`] asks the
 //!   operator's own judge about each.
 //! - [`postgres`] is the private PostgreSQL that `minitill serve` owns when no URL is given.

@@ -117,12 +117,11 @@ async fn walk(
             .buffer_unordered(CONCURRENCY);
         while let Some((place, reason)) = outcomes.try_next().await? {
             bar.inc(1);
-            match reason {
-                Some(reason) => walked.damaged.push(Damage { place, reason }),
-                None => {
-                    walked.done += 1;
-                    walked.bytes += place.byte_length;
-                }
+            if let Some(reason) = reason {
+                walked.damaged.push(Damage { place, reason });
+            } else {
+                walked.done += 1;
+                walked.bytes += place.byte_length;
             }
         }
     }
@@ -141,7 +140,10 @@ fn damage(walked: &Walked) -> Vec<Value> {
 }
 
 fn damage_text(walked: &Walked) -> String {
-    let lines = walked.damaged.iter().map(|damage| format!("\n  {} (images: {})", damage.reason, damage.place.images));
+    let lines = walked
+        .damaged
+        .iter()
+        .map(|damage| format!("\n  {} (images: {})", damage.reason, damage.place.images));
     format!("{}{}", walked.damaged.len(), lines.collect::<String>())
 }
 

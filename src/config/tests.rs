@@ -103,3 +103,26 @@ fn a_judge_of_pictures_has_a_url_and_a_key() {
     let fault = load(&[("MINITILL_IMAGE_JUDGE__WHEN_UNAVAILABLE", "maybe")]).unwrap_err();
     assert!(fault.contains("maybe"), "{fault}");
 }
+
+#[test]
+fn settings_of_pictures_that_do_not_fit_are_named() {
+    let fault = |variables: &[(&str, &str)]| load(variables).unwrap_err();
+    let folder = [("MINITILL_IMAGE__STORE", "folder")];
+    assert_eq!(fault(&folder), "image.folder: expected a folder, because image.store is \"folder\"");
+    let s3 = [("MINITILL_IMAGE__STORE", "s3")];
+    assert_eq!(fault(&s3), "s3.bucket: expected a bucket, because image.store is \"s3\"");
+    assert!(fault(&[("MINITILL_IMAGE__STORE", "tape")]).contains("tape"));
+    let bucket = ("MINITILL_S3__BUCKET", "b");
+    assert!(fault(&[bucket]).starts_with("s3.access_key_id: "));
+    let key = ("MINITILL_S3__ACCESS_KEY_ID", "k");
+    assert!(fault(&[bucket, key]).starts_with("s3.secret_access_key: "));
+    let secret = ("MINITILL_S3__SECRET_ACCESS_KEY", "a secret text");
+    let endpoint = |address| [bucket, key, secret, ("MINITILL_S3__ENDPOINT", address)];
+    for address in ["localhost:9000", "ftp://host", "https://u:p@host", "not an address"] {
+        assert!(fault(&endpoint(address)).starts_with("s3.endpoint: expected an address"), "{address}");
+    }
+    assert!(fault(&endpoint("http://127.0.0.1:9000")).contains("s3.allow_http"));
+    let config = load(&endpoint("https://s3.example.com")).unwrap();
+    assert!(!format!("{config:?}").contains("a secret text"));
+    assert!(!format!("{:?}", config.store_settings()).contains("a secret text"));
+}

@@ -15,7 +15,7 @@ use crate::domain::fields::Fields;
 use crate::domain::ids::ImgId;
 use crate::domain::image::{self, Format, Picture, Thumbnail};
 use crate::error::{Code, Refusal};
-use crate::store::{ContentHash, StoreError, StoredImage};
+use crate::store::{ContentCheck, ContentHash, StoreError, StoredImage};
 use crate::till::Till;
 
 /// Widths of the small copies, in pixels. A few, because each is made once and kept.
@@ -59,7 +59,7 @@ pub async fn image(State(till): State<Till>, request: Request) -> Result<Respons
         Some(_) | None => {
             let part = asked.part(image.byte_length);
             let body = match part.range.clone() {
-                Some(range) => streamed(till, image.contents, range).await?,
+                Some(range) => streamed(till, &image, range).await?,
                 None => Body::empty(),
             };
             Ok(partial(&asked, image.format, &part, body))
@@ -168,22 +168,42 @@ fn set(response: &mut Response, name: HeaderName, value: &str) {
 
 /// The contents, a piece at a time, as fast as the caller takes them. The first one is there before
 /// the answer begins.
-async fn streamed(till: Till, contents: ContentHash, range: RangeInclusive<u64>) -> Result<Body, StoreError> {
-    let (start, end) = (*range.start(), *range.end() + 1);
-    let first = till.store.contents_piece(&contents, start..end).await?;
-    let position = start + first.len() as u64;
-    let rest = stream::try_unfold(position, move |position| {
-        let till = till.clone();
-        async move {
-            if position >= end {
-                return Ok(None);
-            }
-            let piece = till.store.contents_piece(&contents, position..end).await?;
-            let next = position + piece.len() as u64;
-            Ok(Some((piece, next)))
+async fn streamed(till: Till, image: &StoredImage, range: RangeInclusive<u64>) -> Result<Body, StoreError> {
+    let (position, end) = (*range.start(), *range.end() + 1);
+    let is_whole = position == 0 && end == image.byte_length;
+    let check = is_whole.then(|| image.contents.check());
+    let mut pieces = Pieces { till, contents: image.contents, position, end, check };
+    let first = pieces.next().await?;
+    let rest = stream::try_unfold(pieces, |mut pieces| async move {
+        if pieces.position >= pieces.end {
+            return Ok(None);
         }
+        let piece = pieces.next().await?;
+        Ok(Some((piece, pieces)))
     });
     Ok(Body::from_stream(stream::once(async move { Ok::<_, StoreError>(first) }).chain(rest)))
+}
+
+/// What is still to be sent of a picture.
+struct Pieces {
+    till: Till,
+    contents: ContentHash,
+    position: u64,
+    end: u64,
+    /// Of a whole picture the last piece is sent only if all of them are the right bytes: then a
+    /// caller has the picture, or knows that it has not.
+    check: Option<ContentCheck>,
+}
+
+impl Pieces {
+    async fn next(&mut self) -> Result<Bytes, StoreError> {
+        let piece = self.till.store.contents_piece(&self.contents, self.position..self.end).await?;
+        self.position += piece.len() as u64;
+        if let Some(check) = &mut self.check {
+            check.add(&piece, self.position == self.end)?;
+        }
+        Ok(piece)
+    }
 }
 
 fn slice(bytes: Vec<u8>, range: &RangeInclusive<u64>) -> Bytes {

@@ -37,7 +37,8 @@ impl Objects {
         let folder = self.0.folder.clone().ok_or_else(|| not_set(Outside::Folder))?;
         let files = self.list_folder(PathBuf::from(&group)).await?;
         let found = files.into_iter().map(|file| {
-            let (name, rest) = file.split_once('#').map_or((file.as_str(), None), |(name, rest)| (name, Some(rest)));
+            let (name, rest) =
+                file.split_once('#').map_or((file.as_str(), None), |(name, rest)| (name, Some(rest)));
             match (ObjectName::of_path(&format!("{group}/{name}")), rest) {
                 (Some(name), None) => Found::Object(name),
                 // What the library that writes the folder calls a file until it is whole.

@@ -85,7 +85,10 @@ impl HttpService for Https {
 /// Whether it is worth another try. All our requests may be repeated: a name is written with one
 /// content alone.
 fn kind_of(error: &Error) -> HttpErrorKind {
-    let is_ours = error.source().and_then(|cause| cause.downcast_ref::<hyper::Error>()).is_some_and(hyper::Error::is_user);
+    let is_ours = error
+        .source()
+        .and_then(|cause| cause.downcast_ref::<hyper::Error>())
+        .is_some_and(hyper::Error::is_user);
     if error.is_connect() {
         HttpErrorKind::Connect
     } else if is_ours {

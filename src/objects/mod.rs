@@ -183,7 +183,8 @@ impl Objects {
                     .map_err(|fault| Fault::Unavailable(fault.to_string()))?
                     .map_err(|error| Fault::Unavailable(error.to_string()))?,
                 GetResultPayload::Stream(stream) => {
-                    let hashing = stream.try_fold(Sha256::new(), async |hash, bytes| Ok(hash.chain_update(bytes)));
+                    let hashing =
+                        stream.try_fold(Sha256::new(), async |hash, bytes| Ok(hash.chain_update(bytes)));
                     hashing.await.map_err(|error| fault_of(&error))?.finalize().into()
                 }
             };
@@ -262,6 +263,7 @@ impl Objects {
     }
 
     /// What lies in a store, some at once.
+    #[must_use]
     pub fn list(&self, outside: Outside) -> BoxStream<'_, Result<Vec<Found>, Fault>> {
         match outside {
             Outside::Folder => self.list_groups(),
@@ -294,7 +296,7 @@ impl Objects {
             Outside::Folder => Ok((self.folder_store().await?, Path::from(path))),
             Outside::S3 => {
                 let (store, prefix) = self.0.s3.as_ref().ok_or_else(|| not_set(outside))?;
-                Ok((Arc::clone(store), path.split('/').fold(prefix.clone(), |path, part| path.join(part))))
+                Ok((Arc::clone(store), path.split('/').fold(prefix.clone(), Path::join)))
             }
         }
     }

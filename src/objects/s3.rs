@@ -70,7 +70,7 @@ pub(super) fn open(settings: &S3Settings, timeout: Duration) -> Result<(Arc<dyn 
 }
 
 /// The address that requests go to: the bucket stands in its host unless the path holds it.
-fn endpoint_of(endpoint: &url::Url, settings: &S3Settings) -> Result<String, String> {
+pub(super) fn endpoint_of(endpoint: &url::Url, settings: &S3Settings) -> Result<String, String> {
     let mut endpoint = endpoint.clone();
     if !settings.path_style {
         let host = format!("{}.{}", settings.bucket, endpoint.host_str().unwrap_or_default());

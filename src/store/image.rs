@@ -20,7 +20,7 @@ mod own_store;
 mod sweep;
 
 pub use block::{Block, BlockOutcome};
-pub use contents::ContentHash;
+pub use contents::{ContentCheck, ContentHash};
 pub use moving::{ContentsPlace, MoveOutcome};
 pub(super) use own_store::OwnStores;
 pub use sweep::Swept;
@@ -213,7 +213,11 @@ impl Written {
 impl NewImage {
     /// Writes the image, whose contents were written as `object`; without one, contents that go
     /// outside only get their object's name.
-    async fn write(&self, connection: &mut PgConnection, object: Option<Object>) -> Result<Written, StoreError> {
+    async fn write(
+        &self,
+        connection: &mut PgConnection,
+        object: Option<Object>,
+    ) -> Result<Written, StoreError> {
         // A block that is made at this moment is either seen here or sees this image.
         block::hold_off(connection).await?;
         if let Some(outcome) = settled(connection, &self.app_id, &self.kept).await? {

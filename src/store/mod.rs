@@ -36,7 +36,8 @@ pub use directory::{App, TokenState};
 pub use error::StoreError;
 pub use exchange::{ExchangeOutcome, Receipt};
 pub use image::{
-    Block, BlockOutcome, ContentHash, ContentsPlace, KeepOutcome, MoveOutcome, StoredImage, Swept,
+    Block, BlockOutcome, ContentCheck, ContentHash, ContentsPlace, KeepOutcome, MoveOutcome, StoredImage,
+    Swept,
 };
 pub use master_key::MasterKeyRefused;
 pub use order::ReportOutcome;

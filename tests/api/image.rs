@@ -10,7 +10,7 @@ use crate::support::program::Program;
 use crate::support::{Answer, PAGE, PICTURE, Request, TestApp, TestTill};
 
 /// A PNG of so many pixels across and down, each made of its place.
-fn png(side: u32, mut pixel: impl FnMut(u32, u32) -> [u8; 3]) -> Vec<u8> {
+pub(crate) fn png(side: u32, mut pixel: impl FnMut(u32, u32) -> [u8; 3]) -> Vec<u8> {
     let mut rows = Vec::new();
     for y in 0..side {
         // Each row begins with the byte of its filter.
@@ -33,7 +33,7 @@ fn png(side: u32, mut pixel: impl FnMut(u32, u32) -> [u8; 3]) -> Vec<u8> {
 
 /// Pixels that do not compress: three parts of what is kept, so that a piece begins and ends inside
 /// of parts.
-fn large_picture() -> Vec<u8> {
+pub(crate) fn large_picture() -> Vec<u8> {
     let mut noise = 1_u32;
     let mut next = || {
         noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -55,14 +55,14 @@ fn scene() -> Vec<u8> {
     })
 }
 
-fn upload(app: &TestApp, bytes: &[u8]) -> Request {
+pub(crate) fn upload(app: &TestApp, bytes: &[u8]) -> Request {
     let (id, token) = (&app.id, &app.token);
     let path = format!("/openapi/mp/developer/file/img/uploadWithFile?app_id={id}&access_token={token}");
     let head = "content-disposition: form-data; name=\"file\"; filename=\"cover.png\"";
     Request::post(&path).multipart(&[(head, bytes)])
 }
 
-async fn uploaded(till: &TestTill, app: &TestApp, bytes: &[u8]) -> String {
+pub(crate) async fn uploaded(till: &TestTill, app: &TestApp, bytes: &[u8]) -> String {
     let answer = till.send(upload(app, bytes)).await;
     answer.json()["data"]["imgId"].as_str().unwrap_or_else(|| panic!("{}", answer.body)).to_owned()
 }
@@ -405,7 +405,7 @@ async fn no_upload_slips_past_a_block_that_is_made_at_the_same_time() {
     assert_eq!(till.number("SELECT count(*) FROM images WHERE blocked_by IS NULL").await, 0);
 }
 
-async fn until(mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..500 {
         if holds().await {
             return;

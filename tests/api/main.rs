@@ -17,6 +17,7 @@ mod exchange_races;
 mod hostile_urls;
 mod image;
 mod image_judge;
+mod image_stores;
 mod image_upload;
 mod openapi;
 mod operator;

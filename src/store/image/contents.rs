@@ -39,12 +39,39 @@ impl ContentHash {
         bytes.try_into().map(Self).map_err(|_| StoreError::damaged("content_sha256"))
     }
 
+    /// Compares contents with this hash as they come.
+    #[must_use]
+    pub fn check(&self) -> ContentCheck {
+        ContentCheck { expected: *self, hash: Sha256::new() }
+    }
+
     pub(super) const fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
     pub(super) const fn as_array(&self) -> &[u8; 32] {
         &self.0
+    }
+}
+
+/// Compares contents with their hash, piece by piece.
+#[derive(Debug, Clone)]
+pub struct ContentCheck {
+    expected: ContentHash,
+    hash: Sha256,
+}
+
+impl ContentCheck {
+    /// Adds the next piece.
+    ///
+    /// # Errors
+    /// It was the last one, and the contents are not those of the hash.
+    pub fn add(&mut self, piece: &[u8], is_last: bool) -> Result<(), StoreError> {
+        self.hash.update(piece);
+        if is_last && self.hash.clone().finalize()[..] != self.expected.0 {
+            return Err(lost(&self.expected, "they are other bytes"));
+        }
+        Ok(())
     }
 }
 
@@ -73,7 +100,7 @@ impl PartRow {
 }
 
 /// Cuts the part that a range begins in to the range.
-fn cut(part: Bytes, range: Range<u64>) -> Result<Bytes, StoreError> {
+fn cut(part: &Bytes, range: Range<u64>) -> Result<Bytes, StoreError> {
     let damaged = || StoreError::damaged("picture_parts");
     let skipped = range.start - range.start % PART_BYTES as u64;
     let from = usize::try_from(range.start - skipped).map_err(|_| damaged())?;
@@ -89,7 +116,9 @@ fn lost(contents: &ContentHash, what: &str) -> StoreError {
 /// A fault of the store that holds contents.
 fn told(outside: Outside, contents: &ContentHash, fault: Fault) -> StoreError {
     match fault {
-        Fault::Unavailable(cause) => StoreError::PicturesUnavailable(format!("{}: {cause}", outside.as_str())),
+        Fault::Unavailable(cause) => {
+            StoreError::PicturesUnavailable(format!("{}: {cause}", outside.as_str()))
+        }
         Fault::Missing | Fault::Wrong(_) => lost(contents, &format!("{}: {fault}", outside.as_str())),
     }
 }
@@ -145,13 +174,14 @@ impl Store {
         for _ in 0..LOOKS_MAX {
             let row = self.part_or_object(contents, range.start).await?;
             if let Some(bytes) = row.bytes {
-                return cut(bytes.into(), range);
+                return cut(&bytes.into(), range);
             }
             let Some(object) = row.object()? else {
                 return Err(lost(contents, "they are nowhere"));
             };
             let end = range.end.min(range.start + PART_BYTES as u64);
-            match self.objects.piece(object.outside, &object.name, range.start..end, object.byte_length).await {
+            match self.objects.piece(object.outside, &object.name, range.start..end, object.byte_length).await
+            {
                 Err(Fault::Missing) => gone = Some(object.outside),
                 outcome => return outcome.map_err(|fault| told(object.outside, contents, fault)),
             }

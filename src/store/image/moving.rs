@@ -149,15 +149,14 @@ impl Store {
             }
         };
         let moved = self.switch(place, target.clone(), bytes).await;
-        match (&moved, &target, &place.object) {
-            (Ok(true), _, Some(old)) => {
-                if let Err(error) = self.remove_object(old).await {
-                    tracing::warn!(%error, "an old copy is left to `minitill image sweep`");
-                }
+        if !matches!(moved, Ok(true)) {
+            if let Some(unused) = &target {
+                self.discard_object(unused).await;
             }
-            (Ok(true), _, None) => {}
-            (Ok(false) | Err(_), Some(unused), _) => self.discard_object(unused).await,
-            (Ok(false) | Err(_), None, _) => {}
+        } else if let Some(old) = &place.object
+            && let Err(error) = self.remove_object(old).await
+        {
+            tracing::warn!(%error, "an old copy is left to `minitill image sweep`");
         }
         Ok(if moved? { MoveOutcome::Moved } else { MoveOutcome::MovedByAnother })
     }

@@ -75,7 +75,8 @@ pub(super) async fn keep(connection: &mut PgConnection, object: &Object) -> Resu
 }
 
 fn is_kept_already(error: &sqlx::Error) -> bool {
-    error.as_database_error().and_then(sqlx::error::DatabaseError::constraint) == Some("picture_objects_kept_once")
+    error.as_database_error().and_then(sqlx::error::DatabaseError::constraint)
+        == Some("picture_objects_kept_once")
 }
 
 impl Store {
@@ -101,8 +102,7 @@ impl Store {
         sha256: &[u8; 32],
     ) -> Result<(), StoreError> {
         let Object { outside, name, byte_length } = object;
-        let away =
-            |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
+        let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
         self.check_own_store(*outside).await?;
         self.objects.write(*outside, name, contents.clone()).await.map_err(away)?;
         self.objects.verify(*outside, name, *byte_length, sha256).await.map_err(away)

@@ -43,12 +43,15 @@ impl Store {
         let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
         // The store first: who has marked it has told the database before.
         let marked = self.objects.owner(outside).await.map_err(away)?;
-        let known = sqlx::query_scalar!("SELECT id FROM picture_stores WHERE stored_in = $1", outside.as_str())
-            .fetch_optional(&self.pool)
-            .await?;
+        let known =
+            sqlx::query_scalar!("SELECT id FROM picture_stores WHERE stored_in = $1", outside.as_str())
+                .fetch_optional(&self.pool)
+                .await?;
         let id = match (known, marked) {
             (Some(known), Some(marked)) if known == marked => known,
-            (None | Some(_), Some(_)) => return Ok(Err(misfit(outside, "belongs to another Minitill's database"))),
+            (None | Some(_), Some(_)) => {
+                return Ok(Err(misfit(outside, "belongs to another Minitill's database")));
+            }
             (Some(known), None) if !self.has_objects(outside).await? => known,
             (Some(_), None) => return Ok(Err(misfit(outside, "does not hold this database's pictures"))),
             (None, None) => self.new_store_id(outside).await?,

@@ -145,7 +145,12 @@ impl Store {
     }
 
     /// Objects and files that the database does not know.
-    async fn sweep_store(&self, outside: Outside, dry_run: bool, swept: &mut Swept) -> Result<(), StoreError> {
+    async fn sweep_store(
+        &self,
+        outside: Outside,
+        dry_run: bool,
+        swept: &mut Swept,
+    ) -> Result<(), StoreError> {
         let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
         let mut lots = self.objects.list(outside);
         while let Some(lot) = lots.try_next().await.map_err(away)? {

@@ -4,6 +4,7 @@ pub(crate) mod cluster;
 pub(crate) mod game;
 mod http;
 pub(crate) mod program;
+pub(crate) mod s3;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
