@@ -82,8 +82,7 @@ pub async fn authenticate(till: &Till, credentials: &Fields, limited: Limited) -
     let hash = token_hash(token);
     // A text that can be no app id is no app: the answer is the same.
     let Ok(app_id) = AppId::parse(app_id) else { return Err(refuse("app_id: unknown app")) };
-    let app = till.store.find_app(&app_id).await?;
-    let state = till.store.token_state(&app_id, hash).await?;
+    let (app, state) = tokio::try_join!(till.store.find_app(&app_id), till.store.token_state(&app_id, hash))?;
     let Some(app) = app else { return Err(refuse("app_id: unknown app")) };
     match state {
         TokenState::Unknown => return Err(refuse("access_token: expected a token of this app")),

@@ -122,7 +122,6 @@ impl Config {
             statement_timeout: self.database.statement_timeout,
             exchange_writers: self.exchange.writers,
             exchange_queue_max: self.exchange.queue_max,
-            exchange_deadline: self.exchange.deadline,
             picture_store: self.image.store,
             picture_stores: self.picture_stores().expect("these settings were checked when they were loaded"),
         }

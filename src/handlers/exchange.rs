@@ -7,28 +7,32 @@ use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::wire::FormFields;
 use crate::auth::authenticate_exchange;
 use crate::config;
 use crate::domain::exchange::{Exchange, ExchangeFieldError};
 use crate::error::{Code, Refusal, json_response};
-use crate::store::{ExchangeOutcome, Receipt};
+use crate::store::{ExchangeOutcome, Receipt, StoreError};
 use crate::till::Till;
 
 /// Tells that the answer is that of an earlier try.
 static IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Form, access token, signature, fields; then, in the store, order number, `ts` and wallet.
+/// Form, access token, signature, fields; then, in the store, order number, `ts` and wallet. All of it within the
+/// deadline of an exchange, from when its form has arrived.
 ///
 /// # Errors
 /// The codes of contract 7 that are marked exchange or all.
 pub async fn exchange(State(till): State<Till>, FormFields(fields): FormFields) -> Result<Response, Refusal> {
     let reading = till.reading();
-    let signed = authenticate_exchange(&till, fields).await?;
+    let deadline = Instant::now() + till.config.exchange.deadline;
+    let signed = tokio::time::timeout_at(deadline, authenticate_exchange(&till, fields));
+    let signed = signed.await.map_err(|_| StoreError::past_deadline())??;
     let exchange = signed.try_map(|fields| Exchange::parse(&fields, &reading))?;
     let biz_no = exchange.value().biz_no.to_string();
-    match till.store.submit(exchange).await? {
+    match till.store.submit(exchange, deadline).await? {
         ExchangeOutcome::Done(receipt) => Ok(answer(&receipt)),
         ExchangeOutcome::Replayed(receipt) => {
             let mut response = answer(&receipt);

@@ -2,21 +2,18 @@
 //! look-up seldom costs a round trip and what an operator changes still acts within five
 //! seconds on every instance (contract 9).
 
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::app::{AppLimits, Category};
+use super::remembered::Remembered;
 use super::{Store, StoreError};
 use crate::domain::ids::AppId;
 use crate::domain::signature::PayKey;
 use crate::secrets::Keyring;
 
-/// How long a look-up is remembered.
-const REMEMBERED_FOR: Duration = Duration::from_secs(2);
-/// How many look-ups are remembered; over that, all are forgotten, which costs only time.
-const REMEMBERED_MAX: usize = 100_000;
+/// How much longer a look-up is waited for than a connection for it.
+const STATEMENT_MARGIN: Duration = Duration::from_millis(500);
 /// Pay keys of an app that can be live at once (contract 3).
 const LIVE_PAY_KEYS: usize = 2;
 /// Retired pay keys that a diagnosis still knows.
@@ -82,8 +79,8 @@ pub enum TokenState {
 pub(super) struct Directory {
     keyring: OnceLock<Keyring>,
     apps: Remembered<AppId, Arc<App>>,
-    /// By the token's hash: whose it is, and when it ends.
-    tokens: Remembered<[u8; 32], (AppId, i64)>,
+    /// By whose it is and its hash: when it ends.
+    tokens: Remembered<(AppId, [u8; 32]), i64>,
 }
 
 impl Directory {
@@ -97,62 +94,36 @@ impl Directory {
     }
 }
 
-#[derive(Debug)]
-struct Remembered<K, V>(Mutex<HashMap<K, (Duration, V)>>);
-
-impl<K, V> Default for Remembered<K, V> {
-    fn default() -> Self {
-        Self(Mutex::new(HashMap::new()))
-    }
-}
-
-impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
-    fn get(&self, key: &K, now: Duration) -> Option<V> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(key).filter(|(until, _)| now < *until).map(|(_, value)| value.clone())
-    }
-
-    fn put(&self, key: K, value: V, now: Duration) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED_MAX {
-            known.clear();
-        }
-        known.insert(key, (now + REMEMBERED_FOR, value));
-    }
-}
-
 impl Store {
     /// The app with this id, `None` when there is none.
     ///
     /// # Errors
-    /// The database is away, or the app's secrets do not open.
+    /// The database is away or takes too long, or the app's secrets do not open.
     pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>, StoreError> {
-        let now = self.clock.monotonic();
-        if let Some(app) = self.directory.apps.get(app_id, now) {
-            return Ok(Some(app));
-        }
-        let app = self.load_app(app_id).await?.map(Arc::new);
-        if let Some(app) = &app {
-            self.directory.apps.put(app_id.clone(), Arc::clone(app), now);
-        }
-        Ok(app)
+        let (store, id) = (self.clone(), app_id.clone());
+        let look_up = async move { Ok(store.load_app(&id).await?.map(Arc::new)) };
+        self.directory
+            .apps
+            .get_or(app_id.clone(), self.clock.monotonic(), self.look_up_within(), look_up)
+            .await
+    }
+
+    /// A table that is locked must not hold up whoever asks until the statement's own limit.
+    fn look_up_within(&self) -> Duration {
+        self.settings.acquire_timeout + STATEMENT_MARGIN
     }
 
     /// What is known of a token, given by its hash, for this app.
     ///
     /// # Errors
-    /// The database is away.
+    /// The database is away or takes too long.
     pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState, StoreError> {
-        let now = self.clock.monotonic();
-        let known = self.directory.tokens.get(&token_hash, now).filter(|(owner, _)| owner == app_id);
-        let expiry = if let Some((_, expiry)) = known {
-            expiry
-        } else {
-            let loaded = self.load_token_expiry(app_id, &token_hash).await?;
-            let Some(expiry) = loaded else { return Ok(TokenState::Unknown) };
-            self.directory.tokens.put(token_hash, (app_id.clone(), expiry), now);
-            expiry
-        };
+        let (store, id) = (self.clone(), app_id.clone());
+        let look_up = async move { store.load_token_expiry(&id, &token_hash).await };
+        let key = (app_id.clone(), token_hash);
+        let found =
+            self.directory.tokens.get_or(key, self.clock.monotonic(), self.look_up_within(), look_up).await?;
+        let Some(expiry) = found else { return Ok(TokenState::Unknown) };
         Ok(if self.clock.unix_millis() < expiry { TokenState::Valid } else { TokenState::Expired })
     }
 

@@ -28,7 +28,7 @@ impl StoreError {
     }
 
     /// An exchange that nobody waits for any more.
-    pub(super) fn past_deadline() -> Self {
+    pub(crate) fn past_deadline() -> Self {
         Self::Unavailable("an exchange waited past its deadline".to_owned())
     }
 

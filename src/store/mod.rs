@@ -14,6 +14,7 @@ mod image;
 mod master_key;
 mod migrate;
 mod order;
+mod remembered;
 mod token;
 mod wallet;
 
@@ -61,8 +62,6 @@ pub struct StoreSettings {
     pub exchange_writers: usize,
     /// Exchanges that may wait at once.
     pub exchange_queue_max: usize,
-    /// How long one exchange may wait for its answer.
-    pub exchange_deadline: Duration,
     /// Where the bytes of new pictures are kept.
     pub picture_store: PictureStore,
     /// The stores of pictures besides the database.

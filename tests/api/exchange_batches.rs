@@ -92,8 +92,9 @@ async fn random_batches_answer_and_write_what_one_at_a_time_would() {
         }
         let expected: Vec<ExchangeOutcome> =
             asked.iter().map(|exchange| model.carry_out(exchange.value())).collect();
+        let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
         // They are polled in their order, and wait in the order in which they are first polled.
-        let answers = join_all(asked.into_iter().map(|exchange| till.store.submit(exchange))).await;
+        let answers = join_all(asked.into_iter().map(|exchange| till.store.submit(exchange, deadline))).await;
         let answers: Vec<ExchangeOutcome> = answers.into_iter().map(Result::unwrap).collect();
         assert_eq!(answers, expected, "round {round}");
     }

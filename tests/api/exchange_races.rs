@@ -166,6 +166,30 @@ async fn nobody_waits_past_the_deadline_and_an_unacknowledged_exchange_can_be_re
     till.assert_audit_clean().await;
 }
 
+/// What it takes to know who asks counts too, on a machine where it is not remembered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_apps_or_tokens_that_is_locked_holds_no_exchange_past_the_deadline() {
+    let till = TestTill::start_with(|config| config.exchange.deadline = Duration::from_millis(300)).await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    for (index, table) in ["apps", "access_tokens"].into_iter().enumerate() {
+        let number = format!("b{index}");
+        let mut held = till.sql.begin().await.unwrap();
+        let lock = format!("LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut *held).await.unwrap();
+        // Whatever was remembered is forgotten.
+        till.clock.advance(Duration::from_secs(5));
+        let started = std::time::Instant::now();
+        let answer = Game::new(&app, "o1", &number, 10).send(&till).await;
+        assert!(started.elapsed() < Duration::from_secs(2), "{table}: {:?}", started.elapsed());
+        assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")), "{table}");
+        held.rollback().await.unwrap();
+        while Game::new(&app, "o1", &number, 10).send(&till).await.status == 503 {}
+    }
+    assert_eq!(till.purses(&app, "o1").await, (0, 80, 3));
+    till.assert_audit_clean().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn over_the_queue_limit_the_answer_is_503_at_once() {
     let till = TestTill::start_with(|config| config.exchange.queue_max = 2).await;

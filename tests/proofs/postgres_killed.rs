@@ -74,7 +74,9 @@ impl Drop for DataDir {
 
 async fn private() -> Figures {
     let data = DataDir::new();
-    let program = with_defaults(Program::private(&data.0.join("data")));
+    // No database is named, so the server starts its own.
+    let program = with_defaults(Program::on(""))
+        .with("MINITILL_DATABASE__DATA_DIR", data.0.join("data").to_str().expect("plain text"));
     let server = program.serve(None).await;
     let stage = Stage::on(program, WALLETS);
     let servers = Servers::new(&[server.address]);

@@ -14,6 +14,7 @@ mod writer;
 mod tests;
 
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::{Store, StoreError};
 use crate::auth::Authenticated;
@@ -57,13 +58,16 @@ pub enum ExchangeOutcome {
 
 impl Store {
     /// Carries out an exchange, exactly once for each order number of an app. The work belongs to
-    /// a writer's task: a caller that goes away changes nothing.
+    /// a writer's task: a caller that goes away changes nothing. Its answer is waited for until `deadline`.
     ///
     /// # Errors
     /// Too many wait, the deadline has passed or the database is away. Then it is not known
     /// whether the exchange was made; asking again with the same number tells.
-    pub async fn submit(&self, exchange: Authenticated<Exchange>) -> Result<ExchangeOutcome, StoreError> {
-        let deadline = tokio::time::Instant::now() + self.settings.exchange_deadline;
+    pub async fn submit(
+        &self,
+        exchange: Authenticated<Exchange>,
+        deadline: Instant,
+    ) -> Result<ExchangeOutcome, StoreError> {
         let answer = self.writers.enqueue(exchange, deadline)?;
         match tokio::time::timeout_at(deadline, answer).await {
             Ok(Ok(outcome)) => outcome,

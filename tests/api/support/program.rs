@@ -1,7 +1,7 @@
 //! The real program: commands that end, and servers that run until a test ends them.
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -25,12 +25,6 @@ pub(crate) struct ServerProcess {
 }
 
 impl Program {
-    /// On the private PostgreSQL in this data folder, which its server starts.
-    pub(crate) fn private(data_dir: &Path) -> Self {
-        let program = Self { variables: Vec::new() };
-        program.with("MINITILL_DATABASE__DATA_DIR", data_dir.to_str().expect("a name in plain text"))
-    }
-
     pub(crate) fn on(database_url: &str) -> Self {
         let program = Self { variables: Vec::new() };
         program
