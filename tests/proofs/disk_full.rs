@@ -22,6 +22,7 @@ use sqlx::{Connection as _, Executor as _};
 use tokio::time::{sleep, timeout};
 
 use crate::calls::try_send;
+use crate::private::{socket_dir, text};
 use crate::service::Request;
 use crate::service::program::Program;
 use crate::support::caller::{Asked, Servers};
@@ -106,7 +107,7 @@ pub(crate) async fn prove() -> Figures {
     };
     fs::set_permissions(&disk.folder, Permissions::from_mode(0o755)).unwrap();
     let data_dir = disk.folder.join("data");
-    let program = with_defaults(Program::on("")).with("MINITILL_DATABASE__DATA_DIR", path_text(&data_dir));
+    let program = with_defaults(Program::on("")).with("MINITILL_DATABASE__DATA_DIR", text(&data_dir));
     let stage = Stage::on(program, Wallets { count: 50, free: 1_000_000, charge: 1_000_000 });
     let server = stage.program.serve(Some(stage.journal.folder().join("server.log"))).await;
     let mut figures = Figures::default();
@@ -169,14 +170,4 @@ async fn lose_the_log(data_dir: &Path) {
         }
         sleep(Duration::from_millis(100)).await;
     }
-}
-
-/// Where PostgreSQL listens, as it wrote it down itself.
-fn socket_dir(data_dir: &Path) -> PathBuf {
-    let text = fs::read_to_string(data_dir.join("pgdata/postmaster.pid")).unwrap_or_default();
-    text.lines().nth(4).map_or_else(|| data_dir.join("run"), PathBuf::from)
-}
-
-fn path_text(path: &Path) -> &str {
-    path.to_str().expect("the folder for temporary files has a name in plain text")
 }

@@ -40,6 +40,7 @@ mod lost_replies;
 mod one_number;
 mod planted_secrets;
 mod postgres_killed;
+mod private;
 mod restored;
 mod rolling_restart;
 mod servers_killed;

@@ -23,6 +23,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::calls::{credentials, exchange, now, picture, report, token, try_send_bytes, upload};
+use crate::private;
 use crate::service::game::Game;
 use crate::service::program::Program;
 use crate::service::{PAGE, Request, TestApp, fresh_database};
@@ -439,7 +440,7 @@ async fn on_a_database_of_its_own(folder: &Path, planted: &mut Vec<Planted>, out
     let data_dir = folder.join("data");
     fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let program = Program::on("")
-        .with("MINITILL_DATABASE__DATA_DIR", data_dir.to_str().expect("a folder with a plain name"))
+        .with("MINITILL_DATABASE__DATA_DIR", private::text(&data_dir))
         .with("MINITILL_SECRETS__MASTER_KEY", "")
         .with("MINITILL_LOG__FILTER", "trace");
     let talker = Talker::start(&program, &folder.join("private")).await;
@@ -451,10 +452,7 @@ async fn on_a_database_of_its_own(folder: &Path, planted: &mut Vec<Planted>, out
         may_be_answered: false,
     });
     drive(&talker, &app, planted, outputs).await;
-    let socket = fs::read_to_string(data_dir.join("pgdata/postmaster.pid")).unwrap();
-    let socket = PathBuf::from(socket.lines().nth(4).expect("the socket's folder"));
-    let options = sqlx::postgres::PgConnectOptions::new_without_pgpass().socket(socket).username("minitill");
-    let sql = sqlx::PgPool::connect_with(options.database("postgres")).await.unwrap();
+    let sql = private::connect(&data_dir).await;
     while_the_database_fails(&talker, &app, &sql, outputs).await;
     sql.close().await;
     talker.stop(outputs);
@@ -485,10 +483,9 @@ fn wrong_settings(program: &Program, folder: &Path, outputs: &mut Vec<Output>) {
     {
         let file = folder.join(format!("settings-{index}.toml"));
         fs::write(&file, text).unwrap();
-        let name = file.to_str().expect("a folder with a plain name").to_owned();
         // Without the variables, which would win.
         let program = Program::on("").with("MINITILL_SECRETS__MASTER_KEY", "");
-        outputs.push(command(&program, &["app", "list", "--config", &name]));
+        outputs.push(command(&program, &["app", "list", "--config", private::text(&file)]));
     }
     for (name, value) in [
         ("DATABASE_URL", format!("postgres//m:{PASSWORD}@localhost")),

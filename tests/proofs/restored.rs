@@ -3,23 +3,27 @@
 //! PostgreSQL's own `pg_dump` and `pg_restore` carry everything over. First at rest: every row of every table and the
 //! schema are the same; a new server on the restored database replays old numbers byte for byte, knows the old tokens
 //! and keys, adds no event for an identical report, serves the same pictures, makes new exchanges, and refuses another
-//! master key. Then under load: what was acknowledged before the dump began is in it, and its audit is clean.
+//! master key. The same into the private PostgreSQL of a server that runs, as README.md says, which must go on with what
+//! was restored under it. Then under load: what was acknowledged before the dump began is in it, and its audit is clean.
 //!
 //! Seen to fail when any master key was taken for the right one.
 
+use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use minitill::domain::ids::{OrderNo, PoiId};
-use minitill::postgres::Programs;
+use minitill::postgres::{Programs, USER};
 use sqlx::PgPool;
 use tokio::task::JoinSet;
 
 use crate::calls::{exchange, now, picture, report, token, try_send, upload};
 use crate::digests::digests;
+use crate::private::{self, text};
 use crate::service::program::Program;
 use crate::service::{Answer, NOW, PICTURE, Request, TestApp, TestTill, empty_database};
 use crate::support::figures::Figures;
@@ -38,12 +42,22 @@ struct Proof {
     reports: Vec<Request>,
 }
 
-/// A file that goes with the proof.
-struct DumpFile(PathBuf);
+/// A folder that goes with the proof.
+struct Folder(PathBuf);
 
-impl Drop for DumpFile {
+impl Folder {
+    /// One that PostgreSQL's user may enter.
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("minitill-{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -55,6 +69,7 @@ pub(crate) async fn prove() -> Figures {
     }
     let mut proof = Proof::with_history().await;
     proof.at_rest(&mut figures).await;
+    proof.under_a_running_server(&mut figures).await;
     proof.under_load(&mut figures).await;
     figures.exchanges = proof.exchanged.len();
     figures
@@ -152,6 +167,33 @@ impl Proof {
         assert_eq!(new["data"]["chargeBalance"].as_i64(), Some(charge - 10), "money goes on where it was");
     }
 
+    /// As README.md says: into the private PostgreSQL of a server that runs, which goes on with it.
+    async fn under_a_running_server(&self, figures: &mut Figures) {
+        let folder = Folder::new("restored");
+        let (data_dir, dump) = (folder.0.join("data"), folder.0.join("dump"));
+        let program = Program::on("").with("MINITILL_DATABASE__DATA_DIR", text(&data_dir));
+        let server = program.serve(None).await;
+        let asked = exchange(&self.app, "o1", "before", 1, now());
+        assert_eq!(
+            try_send(server.address, &asked).await.expect("an answer").code(),
+            100_200_102,
+            "it is empty"
+        );
+        let (from, socket_dir) = (self.till.database_url.clone(), private::socket_dir(&data_dir));
+        let carrying = tokio::task::spawn_blocking(move || {
+            tool("pg_dump", &["--format=custom", "--dbname", &from, "--file", text(&dump)]);
+            let there = ["-h", text(&socket_dir), "-U", USER, "-d", "postgres"];
+            let how = ["--clean", "--if-exists", "--exit-on-error", "--no-owner"];
+            tool("pg_restore", &[&there[..], &how, &[text(&dump)]].concat());
+        });
+        carrying.await.unwrap();
+        assert!(program.run(&["audit"]).status.success(), "the restored books are clean");
+        let there = private::connect(&data_dir).await;
+        self.is_the_same_till(server.address, &there, figures).await;
+        there.close().await;
+        figures.note("restored under a running server as well");
+    }
+
     async fn under_load(&mut self, figures: &mut Figures) {
         let stop = Arc::new(AtomicBool::new(false));
         let mut callers = JoinSet::new();
@@ -191,14 +233,14 @@ impl Proof {
     /// The URL of a database that was restored from a dump of the till's.
     async fn dump_and_restore(&self, name: &str) -> String {
         let restored = empty_database(name).await;
-        let file = DumpFile(std::env::temp_dir().join(format!("minitill-{name}-{}", std::process::id())));
-        let (from, to, path) = (self.till.database_url.clone(), restored.clone(), file.0.clone());
+        let folder = Folder::new(name);
+        let path = folder.0.join("dump");
+        let (from, to) = (self.till.database_url.clone(), restored.clone());
         let carrying = tokio::task::spawn_blocking(move || {
             tool("pg_dump", &["--format=custom", "--dbname", &from, "--file", text(&path)]);
             tool("pg_restore", &["--exit-on-error", "--no-owner", "--dbname", &to, text(&path)]);
         });
         carrying.await.unwrap();
-        drop(file);
         restored
     }
 }
@@ -221,8 +263,4 @@ fn tool(name: &str, arguments: &[&str]) -> String {
 /// What the exchange with this place takes.
 fn amount(number: usize) -> i64 {
     1 + i64::try_from(number % 9).unwrap()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("the folder for temporary files has a name in plain text")
 }

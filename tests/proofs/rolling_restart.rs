@@ -1,4 +1,5 @@
-//! Proof 11: two servers behind a proxy are restarted in turns, under 200 exchanges a second, and nobody notices
+//! Proof 11: two servers behind a proxy are restarted in turns, under 200 exchanges a second (100 in the short form), and nobody
+//! notices
 //! (contract 9, SIGTERM: it stops accepting, answers everything whose first byte has arrived, and exits within ten
 //! seconds).
 //!
@@ -20,14 +21,12 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::calls::try_send;
 use crate::service::Request;
-use crate::service::program::ServerProcess;
+use crate::service::program::{Program, ServerProcess};
 use crate::support::caller::{Asked, Reply};
 use crate::support::figures::Figures;
 use crate::support::full_or_short;
 use crate::support::stage::{Stage, Wallets};
 
-/// 200 a second.
-const BETWEEN_REQUESTS: Duration = Duration::from_millis(5);
 const EXIT_WITHIN: Duration = Duration::from_secs(10);
 const HEALTH_EVERY: Duration = Duration::from_millis(100);
 const HEALTH_WITHIN: Duration = Duration::from_secs(2);
@@ -119,8 +118,10 @@ async fn connect(backends: &Backends) -> TcpStream {
 
 pub(crate) async fn prove() -> Figures {
     let (stage, postgres) = Stage::set(Wallets { count: WALLETS, free: 1_000_000, charge: 1_000_000 }).await;
-    // A busy machine is no restart: what this is about has limits of its own.
-    let stage = Stage { program: stage.program.clone().with("MINITILL_EXCHANGE__DEADLINE", "6s"), ..stage };
+    // A busy machine is no restart: what is not about those may take its time.
+    let patience = ["EXCHANGE__DEADLINE", "DATABASE__ACQUIRE_TIMEOUT", "DATABASE__STATEMENT_TIMEOUT"];
+    let patient = |program: Program, name: &str| program.with(&format!("MINITILL_{name}"), "6s");
+    let stage = Stage { program: patience.into_iter().fold(stage.program.clone(), patient), ..stage };
     let backends = Arc::new(Backends::default());
     let mut servers = Vec::new();
     for index in 0..2 {
@@ -154,7 +155,7 @@ pub(crate) async fn prove() -> Figures {
     }
     figures.expect(slowest_exit < EXIT_WITHIN, || format!("an exit took {slowest_exit:?}"));
     let rate = f64::from(u32::try_from(sent).unwrap()) / took.as_secs_f64();
-    figures.expect(rate > 150.0, || {
+    figures.expect(rate > f64::from(self::rate()) * 0.75, || {
         format!("only {rate:.0} requests a second: the proof shows less than it says")
     });
     figures.note(format!(
@@ -165,7 +166,12 @@ pub(crate) async fn prove() -> Figures {
     figures
 }
 
-/// Sends an exchange every five milliseconds, whatever becomes of those before; gives how many, what failed, and how
+/// Requests a second; the short form is for machines that are busy.
+fn rate() -> u32 {
+    full_or_short(200, 100)
+}
+
+/// Sends exchanges at that rate, whatever becomes of those before; gives how many, what failed, and how
 /// long it went on.
 async fn load(
     stage: Stage,
@@ -173,7 +179,7 @@ async fn load(
     mut stopped: tokio::sync::oneshot::Receiver<()>,
 ) -> (usize, Vec<String>, Duration) {
     let started = Instant::now();
-    let mut ticks = interval(BETWEEN_REQUESTS);
+    let mut ticks = interval(Duration::from_secs(1) / rate());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut requests = JoinSet::new();
     let mut sent = 0;

@@ -126,8 +126,15 @@ impl Soaker {
         Arc::clone(&self.stage.app)
     }
 
+    /// A machine that is busy with other things may take its time.
     async fn send(&self, request: &Request) -> Answer {
-        try_send(self.address, request).await.expect("a server that runs answers")
+        loop {
+            let answer = try_send(self.address, request).await.expect("a server that runs answers");
+            if answer.status != 503 {
+                return answer;
+            }
+            sleep(BETWEEN_REQUESTS).await;
+        }
     }
 
     /// New, and every third time again.
@@ -141,7 +148,7 @@ impl Soaker {
         let mut caller = self.stage.caller();
         for _ in 0..=u8::from(self.dice.throw(3) == 0) {
             let reply = caller.ask(self.address, &asked).await;
-            // A machine that is busy with other things may take its time: the books tell.
+            // The books tell of those that nobody asks for again.
             let is_busy = matches!(reply, Reply::Answer { status: 503, .. });
             assert!(reply.is_success() || is_busy, "{reply:?}");
         }
