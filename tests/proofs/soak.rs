@@ -21,7 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::calls::{exchange, now, picture, report, token, try_send, upload};
 use crate::service::{Answer, Request, TestApp};
-use crate::support::caller::{Asked, Reply};
+use crate::support::caller::{Asked, Reply, Servers};
 use crate::support::figures::Figures;
 use crate::support::stage::{Stage, Wallets};
 use crate::support::{Dice, full_or_short};
@@ -31,6 +31,8 @@ const CALLERS: u64 = 8;
 const BETWEEN_REQUESTS: Duration = Duration::from_millis(40);
 const SAMPLE_EVERY: Duration = Duration::from_secs(5);
 const WALLETS: u64 = 200;
+/// The books tell of a number that nobody knows about for longer.
+const SETTLE_WITHIN: Duration = Duration::from_mins(1);
 
 /// What the callers have done.
 #[derive(Debug, Default)]
@@ -145,12 +147,10 @@ impl Soaker {
             amount: 1 + i64::try_from(self.dice.throw(9)).unwrap(),
             priority: i16::try_from(self.dice.throw(2)).unwrap(),
         };
-        let mut caller = self.stage.caller();
+        let (mut caller, servers) = (self.stage.caller(), Servers::new(&[self.address]));
         for _ in 0..=u8::from(self.dice.throw(3) == 0) {
-            let reply = caller.ask(self.address, &asked).await;
-            // The books tell of those that nobody asks for again.
-            let is_busy = matches!(reply, Reply::Answer { status: 503, .. });
-            assert!(reply.is_success() || is_busy, "{reply:?}");
+            let reply = caller.settle(&servers, &asked, SETTLE_WITHIN).await;
+            assert!(reply.as_ref().is_some_and(Reply::is_success), "{reply:?}");
         }
     }
 
