@@ -13,7 +13,9 @@ use crate::domain::ids::{
 use crate::domain::product_info;
 use crate::domain::signature::{Mistake, PayKey, SIGNED_FIELDS, canonical_string};
 use crate::error::{Code, Refusal};
-use crate::handlers::exchange::{in_words, insufficient_balance, number_conflict, number_expired, ts_outside_window};
+use crate::handlers::exchange::{
+    in_words, insufficient_balance, number_conflict, number_expired, ts_outside_window,
+};
 use crate::store::StoreError;
 
 /// The pay key that signs the example, so that it can be checked.

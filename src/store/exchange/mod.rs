@@ -5,6 +5,8 @@
 //! by a pure function ([`batch`]). Exchanges of one wallet always go to the same writer.
 
 mod batch;
+mod database;
+mod postgres;
 mod session;
 mod statements;
 mod tls;
@@ -20,7 +22,7 @@ use super::{Store, StoreError};
 use crate::auth::Authenticated;
 use crate::domain::exchange::Exchange;
 
-pub(super) use session::Opening;
+pub(super) use postgres::Opening;
 pub(super) use writer::Writers;
 
 /// `data` of a successful exchange (spec 2.3): the balances right after it, for ever the same.

@@ -171,7 +171,8 @@ impl Known {
             let place = place(row).filter(|place| *place < batch.exchanges.len());
             let place = place.ok_or_else(|| damaged("wallets"))?;
             if row.try_get::<_, Option<i64>>(1).map_err(|_| damaged("wallets"))?.is_some() {
-                known.take_wallet(row, batch.wallets.place_of[place])?;
+                let wallet = found_wallet(row, batch.wallets.place_of[place]);
+                known.take_wallet(wallet.ok_or_else(|| damaged("wallets"))?)?;
             }
             if row.try_get::<_, Option<&str>>(6).map_err(|_| damaged("exchanges"))?.is_some() {
                 let record = record(row, 6).map_err(|_| damaged("exchanges"))?;
@@ -182,44 +183,39 @@ impl Known {
         Ok(known)
     }
 
-    /// From the rows of the statements that lock, a row for each key that was found.
+    /// From what the statements that lock gave, for each key that was found.
     pub(super) fn of_locked(
         batch: &Batch<'_>,
-        locked: &[Row],
-        there: &[Row],
-        recorded: &[Row],
-        now: &Row,
+        locked: Vec<FoundWallet>,
+        present: Vec<usize>,
+        recorded: Vec<(usize, Record)>,
+        at: OffsetDateTime,
     ) -> Result<Self, Fault> {
-        let mut known = Self::nothing(batch);
-        known.at = now.try_get(0).map_err(|_| damaged("clock"))?;
-        known.take_wallets(locked, there)?;
-        known.take_records(recorded)?;
+        let mut known = Self { at, ..Self::nothing(batch) };
+        // A wallet that is there and was not locked is held by somebody else.
+        for place in present {
+            *known.wallets.get_mut(place).ok_or_else(|| damaged("wallets"))? = WalletState::Held;
+        }
+        for wallet in locked {
+            known.take_wallet(wallet)?;
+        }
+        for (place, record) in recorded {
+            *known.records.get_mut(place).ok_or_else(|| damaged("exchanges"))? = Some(record);
+        }
         Ok(known)
     }
 
-    fn take_wallets(&mut self, locked: &[Row], there: &[Row]) -> Result<(), Fault> {
-        for row in there {
-            let state = place(row).and_then(|place| self.wallets.get_mut(place));
-            *state.ok_or_else(|| damaged("wallets"))? = WalletState::Held;
-        }
-        for row in locked {
-            let place = place(row).filter(|place| *place < self.wallets.len());
-            self.take_wallet(row, place.ok_or_else(|| damaged("wallets"))?)?;
-        }
-        Ok(())
-    }
-
-    /// The wallet in the columns behind the place.
-    fn take_wallet(&mut self, row: &Row, place: usize) -> Result<(), Fault> {
-        let (state, chain_length) = wallet(row).ok_or_else(|| damaged("wallets"))?;
+    fn take_wallet(&mut self, found: FoundWallet) -> Result<(), Fault> {
+        let FoundWallet { place, state, chain_length } = found;
+        let known = self.wallets.get_mut(place).ok_or_else(|| damaged("wallets"))?;
         // Two exchanges of a batch may bring the same wallet.
         if let WalletState::Open { entry_count, .. } = state
             && chain_length < entry_count
-            && self.wallets[place] != state
+            && *known != state
         {
             self.unchained.push((place, chain_length));
         }
-        self.wallets[place] = state;
+        *known = state;
         Ok(())
     }
 
@@ -227,25 +223,39 @@ impl Known {
     pub(super) fn at(&self) -> i64 {
         micros(self.at)
     }
-
-    fn take_records(&mut self, rows: &[Row]) -> Result<(), Fault> {
-        for row in rows {
-            let entry = place(row).and_then(|place| self.records.get_mut(place));
-            let record = record(row, 1).map_err(|_| damaged("exchanges"))?;
-            *entry.ok_or_else(|| damaged("exchanges"))? = Some(record);
-        }
-        Ok(())
-    }
 }
 
-/// The wallet in the columns behind the place, and the entry that its chain reaches.
-fn wallet(row: &Row) -> Option<(WalletState, i64)> {
+/// A wallet that was found.
+pub(super) struct FoundWallet {
+    /// Its place among the batch's.
+    pub(super) place: usize,
+    pub(super) state: WalletState,
+    /// The entry that its chain reaches.
+    pub(super) chain_length: i64,
+}
+
+/// From the rows of [`Statements::lock`].
+pub(super) fn locked_wallets(rows: &[Row]) -> Result<Vec<FoundWallet>, Fault> {
+    let found = rows.iter().map(|row| found_wallet(row, place(row)?));
+    found.map(|wallet| wallet.ok_or_else(|| damaged("wallets"))).collect()
+}
+
+/// From the rows of [`Statements::known`].
+pub(super) fn places(rows: &[Row]) -> Result<Vec<usize>, Fault> {
+    rows.iter().map(|row| place(row).ok_or_else(|| damaged("wallets"))).collect()
+}
+
+/// From the rows of [`Statements::records`].
+pub(super) fn records(rows: &[Row]) -> Result<Vec<(usize, Record)>, Fault> {
+    rows.iter().map(|row| place(row).zip(record(row, 1).ok()).ok_or_else(|| damaged("exchanges"))).collect()
+}
+
+/// The wallet in the columns behind the place.
+fn found_wallet(row: &Row, place: usize) -> Option<FoundWallet> {
     let balances = Balances::new(row.try_get(1).ok()?, row.try_get(2).ok()?).ok()?;
     let chain_hash = ChainHash::try_from(row.try_get::<_, &[u8]>(5).ok()?).ok()?;
-    Some((
-        WalletState::Open { balances, entry_count: row.try_get(3).ok()?, chain_hash },
-        row.try_get(4).ok()?,
-    ))
+    let state = WalletState::Open { balances, entry_count: row.try_get(3).ok()?, chain_hash };
+    Some(FoundWallet { place, state, chain_length: row.try_get(4).ok()? })
 }
 
 /// Goes on with the chain of a wallet over a row of [`UNCHAINED`]; gives the entry's place.

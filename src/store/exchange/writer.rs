@@ -12,7 +12,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::batch::{Batch, Verdict};
-use super::session::{Fault, Opening, Session};
+use super::database::Database;
+use super::postgres::Opening;
+use super::session::{Fault, Session};
 use super::{ExchangeOutcome, Receipt};
 use crate::auth::Authenticated;
 use crate::domain::exchange::Exchange;
@@ -37,7 +39,7 @@ pub(in crate::store) struct Writers {
 
 /// An exchange that waits.
 #[derive(Debug)]
-struct Job {
+pub(super) struct Job {
     exchange: Authenticated<Exchange>,
     deadline: Instant,
     answer: oneshot::Sender<Outcome>,
@@ -62,26 +64,30 @@ impl Writers {
         queue_max: usize,
         opening: &Opening,
     ) -> Result<Self, StoreError> {
-        let queues = (0..count.max(1)).map(|_| {
-            let (queue, jobs) = mpsc::unbounded_channel();
-            run_in_thread(keep_writing(Writer::new(jobs, opening.clone())))?;
-            Ok(queue)
-        });
-        let queues = queues.collect::<std::io::Result<Vec<_>>>();
-        let queues = queues.map_err(|error| StoreError::Internal(format!("starting a writer: {error}")))?;
-        Ok(Self { queues: queues.into(), places: Arc::new(Semaphore::new(queue_max)) })
+        let (writers, queues) = Self::with_queues(count.max(1), queue_max);
+        for jobs in queues {
+            run_in_thread(keep_writing(Writer::new(jobs, opening.clone())))
+                .map_err(|error| StoreError::Internal(format!("starting a writer: {error}")))?;
+        }
+        Ok(writers)
+    }
+
+    /// The way to `count` writers, and the queue of each.
+    pub(super) fn with_queues(count: usize, queue_max: usize) -> (Self, Vec<mpsc::UnboundedReceiver<Job>>) {
+        let (queues, jobs): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
+        (Self { queues: queues.into(), places: Arc::new(Semaphore::new(queue_max)) }, jobs)
     }
 
     /// A writer that writes nothing and answers at once.
     pub(super) fn answering_at_once(queue_max: usize) -> Self {
-        let (queue, mut jobs) = mpsc::unbounded_channel::<Job>();
+        let (writers, mut queues) = Self::with_queues(1, queue_max);
         tokio::spawn(async move {
-            while let Some(job) = jobs.recv().await {
+            while let Some(job) = queues[0].recv().await {
                 let biz_no = job.exchange.value().biz_no.to_string();
                 job.answer(Ok(ExchangeOutcome::Done(Receipt { biz_no, free_balance: 0, charge_balance: 0 })));
             }
         });
-        Self { queues: Arc::new([queue]), places: Arc::new(Semaphore::new(queue_max)) }
+        writers
     }
 
     /// Puts an exchange into the queue of its wallet's writer.
@@ -124,17 +130,17 @@ fn run_in_thread(writing: impl Future<Output = ()> + Send + 'static) -> std::io:
 }
 
 /// A writer outlives a panic of its own: those it had in hand are told, the others are carried out.
-async fn keep_writing(mut writer: Writer) {
+async fn keep_writing<D: Database>(mut writer: Writer<D>) {
     while AssertUnwindSafe(writer.run()).catch_unwind().await.is_err() {
         tracing::error!("a writer of exchanges panicked; it goes on with a new session");
         writer.session = None;
     }
 }
 
-struct Writer {
+pub(super) struct Writer<D: Database> {
     jobs: mpsc::UnboundedReceiver<Job>,
-    opening: Opening,
-    session: Option<Session>,
+    database: D,
+    session: Option<Session<D>>,
     /// Those whose wallet another transaction has held for long. They are tried again with each
     /// batch, without waiting for the lock, until they succeed or their deadline passes: one
     /// wallet that is held must not hold up the others.
@@ -144,12 +150,13 @@ struct Writer {
     locks_until: Instant,
 }
 
-impl Writer {
-    fn new(jobs: mpsc::UnboundedReceiver<Job>, opening: Opening) -> Self {
-        Self { jobs, opening, session: None, set_aside: Vec::new(), locks_until: Instant::now() }
+impl<D: Database> Writer<D> {
+    pub(super) fn new(jobs: mpsc::UnboundedReceiver<Job>, database: D) -> Self {
+        let locks_until = database.now();
+        Self { jobs, database, session: None, set_aside: Vec::new(), locks_until }
     }
 
-    async fn run(&mut self) {
+    pub(super) async fn run(&mut self) {
         loop {
             let skips_held = !self.set_aside.is_empty();
             let jobs = self.next_batch().await;
@@ -169,7 +176,11 @@ impl Writer {
     async fn next_batch(&mut self) -> Vec<Job> {
         let mut jobs = std::mem::take(&mut self.set_aside);
         if !jobs.is_empty() {
-            let _ = tokio::time::timeout(SET_ASIDE_FOR, self.jobs.recv_many(&mut jobs, BATCH_MAX)).await;
+            tokio::select! {
+                biased;
+                _ = self.jobs.recv_many(&mut jobs, BATCH_MAX) => {}
+                () = self.database.pause(SET_ASIDE_FOR) => {}
+            }
             return jobs;
         }
         if let Some(session) = &mut self.session {
@@ -187,7 +198,7 @@ impl Writer {
     async fn carry_out(&mut self, mut jobs: Vec<Job>, mut skips_held: bool) -> Result<(), Vec<Job>> {
         let mut attempts = 0;
         loop {
-            jobs = without_late_ones(jobs);
+            jobs = without_late_ones(jobs, self.database.now());
             if jobs.is_empty() {
                 return Ok(());
             }
@@ -198,7 +209,7 @@ impl Writer {
                     return Ok(());
                 }
                 Err(Fault::Again) if attempts < ATTEMPTS_MAX => {
-                    self.locks_until = Instant::now() + LOCKS_FOR;
+                    self.locks_until = self.database.now() + LOCKS_FOR;
                 }
                 Err(Fault::Again) => {
                     answer_all(jobs, &StoreError::Again);
@@ -228,11 +239,11 @@ impl Writer {
     async fn attempt(&mut self, jobs: &[Job], skips_held: bool) -> Result<Vec<Verdict>, Fault> {
         let session = match &mut self.session {
             Some(session) => session,
-            None => self.session.insert(Session::open(&self.opening).await?),
+            None => self.session.insert(Session::open(&self.database).await?),
         };
         let exchanges = jobs.iter().map(|job| (job.exchange.app_id(), job.exchange.value()));
         let batch = Batch::new(exchanges.collect());
-        let decisions = if skips_held || Instant::now() < self.locks_until {
+        let decisions = if skips_held || self.database.now() < self.locks_until {
             let known = session.begin(&batch, skips_held).await?;
             let decisions = batch.decide(&known.wallets, &known.records, known.at());
             session.commit(&batch, &known, &decisions).await?;
@@ -259,8 +270,7 @@ impl Writer {
 }
 
 /// Nobody waits for an exchange past its deadline: it is not begun, as it could only be thrown away.
-fn without_late_ones(jobs: Vec<Job>) -> Vec<Job> {
-    let now = Instant::now();
+fn without_late_ones(jobs: Vec<Job>, now: Instant) -> Vec<Job> {
     let (in_time, late): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| now < job.deadline);
     answer_all(late, &StoreError::past_deadline());
     in_time
