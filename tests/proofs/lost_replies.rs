@@ -1,6 +1,9 @@
 //! A network between the server and its database that loses the replies to a thousand writes that commit: in whole,
 //! but for the last message, with the session left open, or the commit itself. What is retried is answered with the
 //! identical `data`, as a replay. Then the same network resets, stalls, delays, half closes and splits everything.
+//!
+//! Seen to fail when a used number is not found again (197 of 1,241 doubled), and when a session that ends while a
+//! write is under way is taken for a success (numbers answered in different ways).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,5 +1,8 @@
 //! Two server processes on one database; every three seconds one of them is killed with -9, under load. Whoever was
 //! not answered asks the other, with the same number.
+//!
+//! Seen to fail when a number that was used is not found again and the insert of its record ignores the conflict:
+//! 270 of 2,400 were doubled.
 
 use std::time::{Duration, Instant};
 
