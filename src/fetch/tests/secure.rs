@@ -87,16 +87,16 @@ async fn without_a_certificate_store() {
 async fn a_service_of_the_operators() {
     let origin = secure_origin().await;
     let port = origin.address.port();
-    let post = async |host: &str, tls: Tls| {
+    let call = async |host: &str, tls: Tls| {
         let url = ServiceUrl::parse(&format!("https://{host}:{port}/judge")).unwrap();
         let mut service = Service::new(url, Duration::from_secs(10), 100);
         (service.tls, service.resolver) = (tls, Resolver::asking(all_is_local()));
         service.post(hyper::HeaderMap::new(), body(b"question")).await
     };
-    assert_eq!(post("other.example", tests_authority()).await, Err(Refused::Tls));
-    assert_eq!(post("pictures.example", Tls::without_store()).await, Err(Refused::NoCertificateStore));
+    assert_eq!(call("other.example", tests_authority()).await, Err(Refused::Tls));
+    assert_eq!(call("pictures.example", Tls::without_store()).await, Err(Refused::NoCertificateStore));
     assert_eq!(origin.requests(), Vec::<String>::new(), "nothing was sent");
-    assert_eq!(post("pictures.example", tests_authority()).await, Ok(body(b"picture")));
+    assert_eq!(call("pictures.example", tests_authority()).await, Ok(body(b"picture")));
     assert!(origin.requests()[0].starts_with("POST /judge HTTP/1.1\r\nhost: pictures.example:"));
 }
 
