@@ -45,6 +45,14 @@ impl Caller {
     }
 }
 
+#[cfg(test)]
+impl Caller {
+    /// An app whose token nobody has checked.
+    pub(crate) fn for_tests(app: Arc<App>) -> Self {
+        Self { app }
+    }
+}
+
 impl<T> Authenticated<T> {
     /// The app that sent it.
     #[must_use]

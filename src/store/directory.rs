@@ -57,6 +57,26 @@ impl AppSecret {
     }
 }
 
+#[cfg(test)]
+impl App {
+    /// An app of which only the id matters.
+    pub(crate) fn for_tests(id: AppId) -> Self {
+        Self {
+            id,
+            category: Category::General,
+            scopes: Vec::new(),
+            sandbox: false,
+            preorder_check: false,
+            suspended: false,
+            limits: AppLimits::default(),
+            live_pay_keys: Vec::new(),
+            retired_pay_keys: Vec::new(),
+            app_secret: AppSecret(String::new()),
+            pages: Vec::new(),
+        }
+    }
+}
+
 impl std::fmt::Debug for AppSecret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("AppSecret(..)")

@@ -13,6 +13,8 @@ mod tls;
 mod writer;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 
 use serde::Serialize;

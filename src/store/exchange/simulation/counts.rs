@@ -1,0 +1,89 @@
+//! What has happened in a run. Each kind must have, or the simulation covers less than it says.
+
+/// Declares the kinds, each with its name in the report.
+macro_rules! kinds {
+    ($($kind:ident $name:literal,)*) => {
+        /// Something that a run is to have covered.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Kind { $($kind),* }
+
+        const KINDS: &[(Kind, &str)] = &[$((Kind::$kind, $name)),*];
+    };
+}
+
+kinds! {
+    Done "exchanges answered as done",
+    Replayed "replays",
+    Conflict "other content refused",
+    Expired "expired numbers refused",
+    TsRefused "stale ts refused",
+    UnknownWallet "unknown wallets refused",
+    Insufficient "empty purses refused",
+    Unavailable "answers that the database is away or the deadline past",
+    Exhausted "answers after the last repetition",
+    Faulty "exchanges with a fault of their own refused",
+    AnswerLost "answers lost on the way to the client",
+    GaveUp "clients that gave up at their deadline",
+    Credit "credits",
+    UsualWrite "commits the usual way",
+    LockedWrite "commits after locking first",
+    Several "commits of several exchanges",
+    ChangedWallet "writes stopped by the guard",
+    RacedNumber "writes stopped by a record's key",
+    RacedEntry "writes stopped by an entry's key",
+    KeyWait "waits for another's key",
+    RowWait "waits for another's wallet",
+    LockTimeout "waits for a lock given up",
+    SkippedWallet "held wallets skipped",
+    Deadlock "deadlocks resolved",
+    Serialisation "serialisation failures",
+    OutOfMemory "statements that the database refused",
+    RolledBackCommit "commits that rolled back",
+    ProcessCrash "crashes of a process",
+    DatabaseCrash "crashes of the database",
+    CrashInside "crashes that undid an open transaction",
+    SessionEnded "sessions ended by the database",
+    Stranded "sessions cut off with their transaction open or under way",
+    ReplyLost "statements whose reply was lost",
+    CommitLost "commits whose reply was lost",
+    OrphanCommit "commits for a process that had gone",
+    TimedOut "answers that did not come in time",
+}
+
+/// How often each kind has happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Counts(Vec<u64>);
+
+impl Counts {
+    pub(super) fn new() -> Self {
+        Self(vec![0; KINDS.len()])
+    }
+
+    pub(super) fn add(&mut self, kind: Kind) {
+        self.0[kind as usize] += 1;
+    }
+
+    pub(super) fn of(&self, kind: Kind) -> u64 {
+        self.0[kind as usize]
+    }
+
+    pub(super) fn add_all(&mut self, others: &Self) {
+        for (sum, other) in self.0.iter_mut().zip(&others.0) {
+            *sum += other;
+        }
+    }
+
+    /// What never happened.
+    pub(super) fn missing(&self) -> Vec<&'static str> {
+        KINDS.iter().filter(|(kind, _)| self.0[*kind as usize] == 0).map(|(_, name)| *name).collect()
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (kind, name) in KINDS {
+            writeln!(f, "{:>12} {name}", self.0[*kind as usize])?;
+        }
+        Ok(())
+    }
+}

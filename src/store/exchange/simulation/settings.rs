@@ -1,0 +1,84 @@
+//! What a run is made of; each run draws its own, so that rare things are common in some.
+
+use super::random::Random;
+
+/// A rule of PostgreSQL's or of our statements that is broken, to see that the oracle notices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sabotage {
+    None,
+    /// The write does not look at `entry_count`.
+    NoGuard,
+    /// Entries have no key.
+    NoEntryKey,
+    /// Neither of the two.
+    NeitherGuardNorEntryKey,
+    /// A number that is there already is passed over in silence.
+    SilentRecords,
+    /// A key that another transaction is about to take does not make one wait.
+    KeysDoNotWait,
+    /// Records are read as of the moment when the locks were asked for.
+    StaleRecords,
+    /// A replay is told the balances of now.
+    CurrentBalances,
+    /// A write that fails leaves the records it had inserted.
+    PartialWrite,
+    /// Some commits are acknowledged and lost.
+    LostCommits,
+    /// Wallets are locked in any order.
+    AnyLockOrder,
+}
+
+/// Chances are in ten thousand, times in milliseconds.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) sabotage: Sabotage,
+    pub(super) steps: u64,
+    pub(super) processes: usize,
+    pub(super) writers: usize,
+    pub(super) clients: usize,
+    /// Numbers of each app that are in use at a time.
+    pub(super) numbers_at_once: usize,
+    pub(super) deadline: u64,
+    pub(super) answer_timeout: u64,
+    pub(super) deadlock_timeout: u64,
+    pub(super) replayed_for: u64,
+    pub(super) process_crash: u64,
+    pub(super) database_crash: u64,
+    pub(super) session_end: u64,
+    pub(super) cut_off: u64,
+    pub(super) reply_lost: u64,
+    pub(super) serialisation: u64,
+    pub(super) out_of_memory: u64,
+    pub(super) credit: u64,
+    pub(super) hold: u64,
+    pub(super) unlucky: u64,
+    pub(super) time: u64,
+}
+
+impl Settings {
+    pub(super) fn draw(random: &mut Random, sabotage: Sabotage, steps: u64) -> Self {
+        Self {
+            sabotage,
+            steps,
+            processes: random.one_of(&[1, 2, 2, 3]),
+            writers: random.one_of(&[1, 1, 2]),
+            clients: random.one_of(&[3, 6, 10, 16]),
+            numbers_at_once: random.one_of(&[1, 3, 8, 20]),
+            deadline: random.one_of(&[40, 300, 2_000]),
+            answer_timeout: random.one_of(&[100, 6_000]),
+            deadlock_timeout: random.one_of(&[50, 1_000]),
+            replayed_for: random.one_of(&[300, 172_800_000, 172_800_000]),
+            process_crash: random.one_of(&[0, 0, 10, 40]),
+            database_crash: random.one_of(&[0, 0, 5, 20]),
+            session_end: random.one_of(&[0, 0, 20, 100]),
+            cut_off: random.one_of(&[0, 0, 10, 50]),
+            reply_lost: random.one_of(&[0, 0, 20, 200]),
+            serialisation: random.one_of(&[0, 0, 0, 200, 4_000]),
+            out_of_memory: random.one_of(&[0, 0, 0, 100]),
+            credit: random.one_of(&[20, 100]),
+            hold: random.one_of(&[0, 0, 20, 60]),
+            unlucky: random.one_of(&[0, 0, 200]),
+            time: random.one_of(&[50, 300, 1_000]),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! What each statement does in the simulated PostgreSQL, step by step, at READ COMMITTED: it sees
+//! what was committed before its first step, waits for rows and keys that other transactions hold,
+//! and does all or nothing.
+
+use super::counts::Kind;
+use super::rows::{Content, EntryRow, WalletRow};
+use super::settings::Sabotage;
+use super::world::{Asked, Key, Transaction, Tx, World};
+use super::write::{Write, Writing};
+
+#[derive(Debug)]
+pub(super) enum Statement {
+    Begin,
+    Commit,
+    RollBack,
+    /// Wallet and number of each exchange.
+    Read(Vec<(usize, usize)>),
+    Lock {
+        wallets: Vec<usize>,
+        skips_held: bool,
+    },
+    Present(Vec<usize>),
+    Records(Vec<usize>),
+    Write(Write),
+    /// Makes a wallet where there is none.
+    MakeWallet(usize),
+    /// Writes a credit; the wallet is locked.
+    Credit(EntryRow),
+    /// Does nothing until then.
+    Hold {
+        until: u64,
+    },
+}
+
+/// How far a statement is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    NotBegun,
+    Locking(Locking),
+    Writing(Writing),
+    /// Everything is done but the commit of a statement that is its own transaction.
+    Committing,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Locking {
+    /// In the order in which they are locked: those that were there at the first step.
+    to_lock: Vec<(usize, usize)>,
+    locked: Vec<(usize, WalletRow)>,
+}
+
+/// What is recorded under a number, as a statement reads it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Recorded {
+    pub(super) content: Content,
+    pub(super) free: i64,
+    pub(super) charge: i64,
+    pub(super) is_expired: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Reply {
+    Done,
+    Committed,
+    Read(Vec<(Option<WalletRow>, Option<Recorded>)>),
+    Locked(Vec<(usize, WalletRow)>),
+    Places(Vec<usize>),
+    Records(Vec<(usize, Recorded)>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SqlError {
+    pub(super) code: &'static str,
+    pub(super) constraint: Option<&'static str>,
+}
+
+pub(super) fn error(code: &'static str) -> SqlError {
+    SqlError { code, constraint: None }
+}
+
+/// What a step has come to.
+pub(super) enum Step {
+    Going(Progress),
+    /// For another transaction's end, to go on from there.
+    Waits(Tx, Progress),
+    Ended(Result<Reply, SqlError>),
+}
+
+impl World {
+    /// Does one step of a session's first statement.
+    pub(super) fn work(&mut self, place: usize) {
+        let waited = self.end_of_wait(place);
+        let backend = &mut self.backends[place];
+        backend.waits = None;
+        let Some(mut asked) = backend.queue.pop_front() else { return };
+        let progress = std::mem::replace(&mut asked.progress, Progress::NotBegun);
+        let step = match waited {
+            Some(Err(fault)) => {
+                self.count_fault(fault);
+                Step::Ended(Err(fault))
+            }
+            Some(Ok(())) | None => self.step(place, &asked.statement, progress),
+        };
+        match step {
+            Step::Ended(answer) => self.end_statement(place, asked, answer),
+            Step::Going(progress) => {
+                asked.progress = progress;
+                self.backends[place].queue.push_front(asked);
+            }
+            Step::Waits(holder, progress) => {
+                asked.progress = progress;
+                let since = self.now;
+                let backend = &mut self.backends[place];
+                backend.waits = Some((holder, since));
+                backend.queue.push_front(asked);
+            }
+        }
+    }
+
+    fn step(&mut self, place: usize, statement: &Statement, progress: Progress) -> Step {
+        let has_failed = self.backends[place].transaction.as_ref().is_some_and(|open| open.has_failed);
+        let ends = matches!(statement, Statement::Commit | Statement::RollBack);
+        if has_failed && !ends {
+            return Step::Ended(Err(error("25P02")));
+        }
+        if progress == Progress::Committing {
+            return Step::Ended(Ok(self.commit(place)));
+        }
+        if progress == Progress::NotBegun && !ends {
+            self.begin(place, matches!(statement, Statement::Begin));
+            if let Some(fault) = self.statement_fault(place, statement) {
+                return Step::Ended(Err(fault));
+            }
+        }
+        match statement {
+            Statement::RollBack => {
+                self.roll_back(place);
+                Step::Ended(Ok(Reply::Done))
+            }
+            Statement::Commit => Step::Ended(self.commit_asked(place)),
+            Statement::Read(keys) => Step::Ended(Ok(self.read(keys))),
+            Statement::Present(wallets) => {
+                let is_there = |place: &usize| self.tables.wallets[wallets[*place]].is_some();
+                Step::Ended(Ok(Reply::Places((0..wallets.len()).filter(is_there).collect())))
+            }
+            Statement::Records(numbers) => Step::Ended(Ok(self.records(place, numbers))),
+            Statement::Lock { wallets, skips_held } => self.lock(place, wallets, *skips_held, progress),
+            Statement::Write(write) => self.write(place, write, progress),
+            Statement::MakeWallet(wallet) => self.make_wallet(place, *wallet),
+            Statement::Credit(entry) => self.credit(place, *entry),
+            Statement::Begin | Statement::Hold { .. } => Step::Ended(Ok(Reply::Done)),
+        }
+    }
+
+    /// A fault that has nothing to do with the statement.
+    fn statement_fault(&mut self, place: usize, statement: &Statement) -> Option<SqlError> {
+        if !self.backends[place].is_writers || matches!(statement, Statement::Begin) {
+            None
+        } else if self.fault(self.settings.serialisation) {
+            self.counts.add(Kind::Serialisation);
+            Some(error("40001"))
+        } else if self.fault(self.settings.out_of_memory) {
+            self.counts.add(Kind::OutOfMemory);
+            Some(error("53200"))
+        } else {
+            None
+        }
+    }
+
+    fn begin(&mut self, place: usize, is_explicit: bool) {
+        if self.backends[place].transaction.is_none() {
+            let (id, begun_at) = (self.next_id(), self.now);
+            self.backends[place].transaction = Some(Transaction {
+                id,
+                begun_at,
+                is_explicit,
+                has_failed: false,
+                writes: super::rows::Writes::default(),
+                locked_after: None,
+            });
+        }
+    }
+
+    /// Takes a key for a session's transaction, or tells who has it.
+    pub(super) fn take(&mut self, place: usize, key: Key) -> Result<(), Tx> {
+        let tx = self.backends[place].transaction.as_ref().unwrap().id;
+        let holder = *self.tables.held.entry(key).or_insert(tx);
+        if holder == tx { Ok(()) } else { Err(holder) }
+    }
+
+    fn recorded(&self, number: usize, as_of: u64) -> Option<Recorded> {
+        let (row, commit) = self.tables.records[number]?;
+        let entry = self.tables.entries[&(row.content.wallet, row.seq)];
+        let mut after = (entry.free, entry.charge);
+        if self.settings.sabotage == Sabotage::CurrentBalances {
+            after = self.tables.wallets[row.content.wallet].map_or(after, |now| (now.free, now.charge));
+        }
+        let is_expired = self.now >= row.created_at + self.settings.replayed_for;
+        let recorded = Recorded { content: row.content, free: after.0, charge: after.1, is_expired };
+        (commit <= as_of).then_some(recorded)
+    }
+
+    fn read(&self, keys: &[(usize, usize)]) -> Reply {
+        let row = |(wallet, number): &(usize, usize)| {
+            (self.tables.wallets[*wallet], self.recorded(*number, self.commits))
+        };
+        Reply::Read(keys.iter().map(row).collect())
+    }
+
+    fn records(&self, place: usize, numbers: &[usize]) -> Reply {
+        let transaction = self.backends[place].transaction.as_ref();
+        let stale = transaction.and_then(|transaction| transaction.locked_after);
+        let is_stale = self.settings.sabotage == Sabotage::StaleRecords;
+        let as_of = stale.filter(|_| is_stale).unwrap_or(self.commits);
+        let found = numbers.iter().enumerate();
+        Reply::Records(found.filter_map(|(at, number)| Some((at, self.recorded(*number, as_of)?))).collect())
+    }
+
+    /// Locks one wallet more. A row that was changed by who held it is read anew.
+    fn lock(&mut self, place: usize, wallets: &[usize], skips_held: bool, progress: Progress) -> Step {
+        let Progress::Locking(mut locking) = progress else {
+            let there = |(_, wallet): &(usize, usize)| self.tables.wallets[*wallet].is_some();
+            let mut to_lock: Vec<_> = wallets.iter().copied().enumerate().filter(there).collect();
+            if self.settings.sabotage == Sabotage::AnyLockOrder {
+                self.random.shuffle(&mut to_lock);
+            }
+            to_lock.reverse();
+            self.backends[place].transaction.as_mut().unwrap().locked_after = Some(self.commits);
+            return Step::Going(Progress::Locking(Locking { to_lock, locked: Vec::new() }));
+        };
+        let Some((at, wallet)) = locking.to_lock.pop() else {
+            return Step::Ended(Ok(Reply::Locked(locking.locked)));
+        };
+        match self.take(place, Key::Row(wallet)) {
+            Ok(()) => locking.locked.push((at, self.tables.wallets[wallet].unwrap())),
+            Err(_) if skips_held => self.counts.add(Kind::SkippedWallet),
+            Err(holder) => {
+                locking.to_lock.push((at, wallet));
+                self.counts.add(Kind::RowWait);
+                return Step::Waits(holder, Progress::Locking(locking));
+            }
+        }
+        Step::Going(Progress::Locking(locking))
+    }
+
+    fn make_wallet(&mut self, place: usize, wallet: usize) -> Step {
+        if self.tables.wallets[wallet].is_some() {
+            return Step::Ended(Ok(Reply::Done));
+        }
+        match self.take(place, Key::Wallet(wallet)) {
+            Ok(()) => {
+                self.writes(place).made.push(wallet);
+                Step::Ended(Ok(Reply::Done))
+            }
+            Err(holder) => Step::Waits(holder, Progress::NotBegun),
+        }
+    }
+
+    fn credit(&mut self, place: usize, change: EntryRow) -> Step {
+        let nothing = WalletRow { free: 0, charge: 0, entries: 0 };
+        let before = self.tables.wallets[change.wallet].unwrap_or(nothing);
+        let after = WalletRow {
+            free: before.free + change.free_change,
+            charge: before.charge + change.charge_change,
+            entries: before.entries + 1,
+        };
+        if let Err(holder) = self.take(place, Key::Entry(change.wallet, after.entries)) {
+            return Step::Waits(holder, Progress::NotBegun);
+        }
+        let writes = self.writes(place);
+        let entry = EntryRow { seq: after.entries, free: after.free, charge: after.charge, ..change };
+        writes.entries.push(entry);
+        writes.wallets.push((change.wallet, after));
+        self.counts.add(Kind::Credit);
+        Step::Ended(Ok(Reply::Done))
+    }
+
+    pub(super) fn writes(&mut self, place: usize) -> &mut super::rows::Writes {
+        &mut self.backends[place].transaction.as_mut().unwrap().writes
+    }
+
+    /// Ends a statement: an error undoes its whole transaction, and a statement that is its own
+    /// transaction commits in a step of its own.
+    fn end_statement(&mut self, place: usize, mut asked: Asked, answer: Result<Reply, SqlError>) {
+        let is_explicit = self.backends[place].transaction.as_ref().is_some_and(|open| open.is_explicit);
+        match &answer {
+            Err(_) => self.undo(place, is_explicit),
+            Ok(Reply::Done) if !is_explicit && self.has_writes(place) => {
+                asked.progress = Progress::Committing;
+                self.backends[place].queue.push_front(asked);
+                return;
+            }
+            Ok(_) if !is_explicit => self.undo(place, false),
+            Ok(_) => {}
+        }
+        self.reply(place, asked, answer);
+    }
+
+    fn reply(&mut self, place: usize, asked: Asked, answer: Result<Reply, SqlError>) {
+        let is_commit = matches!(answer, Ok(Reply::Committed));
+        let backend = &mut self.backends[place];
+        let Some(sender) = asked.reply else { return };
+        backend.outbox.push_back((sender, answer));
+        if self.fault(self.settings.reply_lost) {
+            self.counts.add(if is_commit { Kind::CommitLost } else { Kind::ReplyLost });
+            self.backends[place].outbox.pop_back();
+            self.kill(place);
+        }
+    }
+
+    fn has_writes(&self, place: usize) -> bool {
+        self.backends[place].transaction.as_ref().is_some_and(|open| !open.writes.is_empty())
+    }
+}

@@ -1,0 +1,242 @@
+//! The statement that writes a batch, and what commits and rolls back.
+//!
+//! Its three parts run in any order, row by row; each row takes its key or its lock in turn. The
+//! update looks for `entry_count` as it was at the statement's first step, and once more when it
+//! has waited for who held the row.
+
+use std::collections::VecDeque;
+
+use super::counts::Kind;
+use super::rows::{EntryRow, RecordRow, UNLUCKY, WalletRow};
+use super::settings::Sabotage;
+use super::statements::{Progress, Reply, SqlError, Step, error};
+use super::world::{Key, World};
+
+#[derive(Debug, Clone)]
+pub(super) struct Write {
+    pub(super) records: Vec<RecordRow>,
+    pub(super) entries: Vec<EntryRow>,
+    /// With the `entry_count` that each must have.
+    pub(super) wallets: Vec<(usize, WalletRow, i64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Records,
+    Entries,
+    Wallets,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Writing {
+    /// What is left to be done: a part, and the place of a row in it.
+    left: VecDeque<(Part, usize)>,
+    /// `entry_count` of each wallet at the first step.
+    seen: Vec<Option<i64>>,
+    updated: usize,
+}
+
+enum Row {
+    Written,
+    /// Not there, or not as it was.
+    Passed,
+    Waits(u64),
+    Refused(SqlError),
+}
+
+impl World {
+    pub(super) fn write(&mut self, place: usize, write: &Write, progress: Progress) -> Step {
+        let Progress::Writing(mut writing) = progress else { return self.begin_write(write) };
+        let Some((part, row)) = writing.left.front().copied() else {
+            return Step::Ended(Ok(Reply::Done));
+        };
+        let written = match part {
+            Part::Records => self.insert_record(place, write.records[row]),
+            Part::Entries => self.insert_entry(place, write.entries[row]),
+            Part::Wallets => self.update_wallet(place, write.wallets[row], writing.seen[row]),
+        };
+        match written {
+            Row::Waits(holder) => {
+                let kind = if part == Part::Wallets { Kind::RowWait } else { Kind::KeyWait };
+                self.counts.add(kind);
+                return Step::Waits(holder, Progress::Writing(writing));
+            }
+            Row::Refused(fault) => return self.refuse(place, fault),
+            Row::Written if part == Part::Wallets => writing.updated += 1,
+            Row::Written | Row::Passed => {}
+        }
+        writing.left.pop_front();
+        let is_last = part == Part::Wallets && row + 1 == write.wallets.len();
+        let sabotage = self.settings.sabotage;
+        let has_guard = !matches!(sabotage, Sabotage::NoGuard | Sabotage::NeitherGuardNorEntryKey);
+        if is_last && has_guard && writing.updated != write.wallets.len() {
+            self.counts.add(Kind::ChangedWallet);
+            return self.refuse(place, error("22012"));
+        }
+        Step::Going(Progress::Writing(writing))
+    }
+
+    fn begin_write(&mut self, write: &Write) -> Step {
+        let mut parts = [
+            (Part::Records, write.records.len()),
+            (Part::Entries, write.entries.len()),
+            (Part::Wallets, write.wallets.len()),
+        ];
+        self.random.shuffle(&mut parts);
+        let left = parts.iter().flat_map(|(part, rows)| (0..*rows).map(|row| (*part, row))).collect();
+        let entries =
+            |(wallet, ..): &(usize, WalletRow, i64)| self.tables.wallets[*wallet].map(|row| row.entries);
+        let seen = write.wallets.iter().map(entries).collect();
+        Step::Going(Progress::Writing(Writing { left, seen, updated: 0 }))
+    }
+
+    fn refuse(&mut self, place: usize, fault: SqlError) -> Step {
+        if self.settings.sabotage == Sabotage::PartialWrite {
+            // What was inserted so far stays.
+            let writes = std::mem::take(self.writes(place));
+            self.apply(writes);
+        }
+        Step::Ended(Err(fault))
+    }
+
+    fn insert_record(&mut self, place: usize, row: RecordRow) -> Row {
+        let sabotage = self.settings.sabotage;
+        if row.content.amount == UNLUCKY {
+            return Row::Refused(SqlError { code: "23514", constraint: Some("unlucky") });
+        }
+        if let Err(holder) = self.take(place, Key::Number(row.number))
+            && sabotage != Sabotage::KeysDoNotWait
+        {
+            return Row::Waits(holder);
+        }
+        if self.tables.records[row.number].is_some() {
+            if sabotage == Sabotage::SilentRecords {
+                return Row::Passed;
+            }
+            self.counts.add(Kind::RacedNumber);
+            return Row::Refused(SqlError { code: "23505", constraint: Some("exchanges_pkey") });
+        }
+        let created_at = self.backends[place].transaction.as_ref().unwrap().begun_at;
+        self.writes(place).records.push(RecordRow { created_at, ..row });
+        Row::Written
+    }
+
+    fn insert_entry(&mut self, place: usize, row: EntryRow) -> Row {
+        let sabotage = self.settings.sabotage;
+        if !matches!(sabotage, Sabotage::NoEntryKey | Sabotage::NeitherGuardNorEntryKey) {
+            if let Err(holder) = self.take(place, Key::Entry(row.wallet, row.seq)) {
+                return Row::Waits(holder);
+            }
+            if self.tables.entries.contains_key(&(row.wallet, row.seq)) {
+                self.counts.add(Kind::RacedEntry);
+                return Row::Refused(SqlError { code: "23505", constraint: Some("ledger_entries_pkey") });
+            }
+        }
+        self.writes(place).entries.push(row);
+        Row::Written
+    }
+
+    fn update_wallet(
+        &mut self,
+        place: usize,
+        (wallet, row, entries_before): (usize, WalletRow, i64),
+        seen: Option<i64>,
+    ) -> Row {
+        let sabotage = self.settings.sabotage;
+        let has_guard = !matches!(sabotage, Sabotage::NoGuard | Sabotage::NeitherGuardNorEntryKey);
+        if has_guard && seen != Some(entries_before) {
+            return Row::Passed;
+        }
+        if let Err(holder) = self.take(place, Key::Row(wallet)) {
+            return Row::Waits(holder);
+        }
+        let now = self.tables.wallets[wallet].map(|row| row.entries);
+        if has_guard && now != Some(entries_before) {
+            return Row::Passed;
+        }
+        if row.free < 0 || row.charge < 0 {
+            return Row::Refused(SqlError {
+                code: "23514",
+                constraint: Some("wallets_balance_not_negative"),
+            });
+        }
+        self.writes(place).wallets.push((wallet, row));
+        Row::Written
+    }
+
+    /// Undoes what a session's transaction has done, and gives back what it held.
+    pub(super) fn undo(&mut self, place: usize, is_explicit: bool) {
+        let Some(open) = &mut self.backends[place].transaction else { return };
+        let id = open.id;
+        open.writes = super::rows::Writes::default();
+        open.has_failed = true;
+        if !is_explicit {
+            self.backends[place].transaction = None;
+        }
+        self.tables.held.retain(|_, holder| *holder != id);
+    }
+
+    pub(super) fn roll_back(&mut self, place: usize) {
+        self.undo(place, false);
+    }
+
+    /// `COMMIT`: behind a failed statement it rolls back, and calls it a success.
+    pub(super) fn commit_asked(&mut self, place: usize) -> Result<Reply, SqlError> {
+        let Some(has_failed) = self.backends[place].transaction.as_ref().map(|open| open.has_failed) else {
+            return Ok(Reply::Done);
+        };
+        if has_failed {
+            self.counts.add(Kind::RolledBackCommit);
+            self.roll_back(place);
+            return Ok(Reply::Done);
+        }
+        if self.backends[place].is_writers && self.fault(self.settings.serialisation) {
+            self.counts.add(Kind::Serialisation);
+            self.roll_back(place);
+            return Err(error("40001"));
+        }
+        Ok(self.commit(place))
+    }
+
+    /// Makes a transaction's writes visible and durable, all at once.
+    pub(super) fn commit(&mut self, place: usize) -> Reply {
+        let Some(open) = &mut self.backends[place].transaction else { return Reply::Committed };
+        let writes = std::mem::take(&mut open.writes);
+        let is_explicit = open.is_explicit;
+        let backend = &self.backends[place];
+        let (is_writers, has_gone) = (backend.is_writers, backend.peer != super::world::Peer::Writer);
+        let is_lost = self.settings.sabotage == Sabotage::LostCommits && self.random.chance(200);
+        if !writes.is_empty() && !is_lost {
+            if is_writers {
+                self.counts.add(if is_explicit { Kind::LockedWrite } else { Kind::UsualWrite });
+                if writes.records.len() > 1 {
+                    self.counts.add(Kind::Several);
+                }
+                if has_gone {
+                    self.counts.add(Kind::OrphanCommit);
+                }
+            }
+            self.apply(writes);
+        }
+        self.undo(place, false);
+        Reply::Committed
+    }
+
+    fn apply(&mut self, writes: super::rows::Writes) {
+        self.commits += 1;
+        let judged = self.oracle.committed(&writes, self.commits);
+        self.violated(judged);
+        for wallet in &writes.made {
+            self.tables.wallets[*wallet].get_or_insert(WalletRow { free: 0, charge: 0, entries: 0 });
+        }
+        for row in writes.records {
+            self.tables.records[row.number] = Some((row, self.commits));
+        }
+        for row in writes.entries {
+            self.tables.entries.insert((row.wallet, row.seq), row);
+        }
+        for (wallet, row) in writes.wallets {
+            self.tables.wallets[wallet] = Some(row);
+        }
+    }
+}
