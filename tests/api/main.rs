@@ -12,6 +12,7 @@ mod cli;
 mod crash;
 mod database_away;
 mod exchange;
+mod exchange_assumptions;
 mod exchange_batches;
 mod exchange_races;
 mod hostile_urls;

@@ -1,11 +1,13 @@
 //! The simulated database as a writer sees it: the lower side of the production code's seam.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use time::OffsetDateTime;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -16,11 +18,15 @@ use super::statements::{Recorded, Reply, Statement};
 use super::world::{End, World};
 use super::write::Write;
 use crate::domain::exchange::Balances;
+use crate::domain::ledger::ChainHash;
 use crate::store::StoreError;
 use crate::store::exchange::batch::{Batch, Record, WalletState};
 use crate::store::exchange::database::{Client, Database};
 use crate::store::exchange::session::Fault;
-use crate::store::exchange::statements::{Columns, Known};
+use crate::store::exchange::statements::{Columns, FoundWallet, Known};
+
+/// The chain of hashes is not simulated.
+const NO_HASH: ChainHash = [0; 32];
 
 /// A way to the simulated database.
 #[derive(Clone)]
@@ -134,7 +140,8 @@ fn wallet_ids(batch: &Batch<'_>) -> Vec<usize> {
 }
 
 fn state(row: WalletRow) -> WalletState {
-    WalletState::Open { balances: Balances::new(row.free, row.charge).unwrap(), entry_count: row.entries }
+    let balances = Balances::new(row.free, row.charge).unwrap();
+    WalletState::Open { balances, entry_count: row.entries, chain_hash: NO_HASH }
 }
 
 fn record(recorded: Recorded) -> Record {
@@ -169,6 +176,8 @@ impl Client for SimulatedClient {
         let mut known = Known {
             wallets: vec![WalletState::Unknown; batch.wallets.names.len()],
             records: vec![None; batch.numbers.names.len()],
+            at: OffsetDateTime::UNIX_EPOCH,
+            unchained: Vec::new(),
         };
         for (place, (wallet, recorded)) in rows.into_iter().enumerate() {
             if let Some(row) = wallet {
@@ -179,10 +188,26 @@ impl Client for SimulatedClient {
         Ok(known)
     }
 
-    async fn lock(&self, batch: &Batch<'_>, skips_held: bool) -> Result<Vec<(usize, WalletState)>, Fault> {
+    async fn lock(&self, batch: &Batch<'_>, skips_held: bool) -> Result<Vec<FoundWallet>, Fault> {
         let reply = self.ask(Statement::Lock { wallets: wallet_ids(batch), skips_held }).await?;
         let Reply::Locked(rows) = reply else { return Err(unexpected(&reply)) };
-        Ok(rows.into_iter().map(|(place, row)| (place, state(row))).collect())
+        let found =
+            |(place, row): (usize, WalletRow)| FoundWallet { place, state: state(row), chain_length: row.entries };
+        Ok(rows.into_iter().map(found).collect())
+    }
+
+    async fn time(&self) -> Result<OffsetDateTime, Fault> {
+        Ok(OffsetDateTime::UNIX_EPOCH)
+    }
+
+    async fn chain_on(
+        &self,
+        _batch: &Batch<'_>,
+        _wallet: usize,
+        entries: Range<i64>,
+        _chain_hash: &mut ChainHash,
+    ) -> Result<i64, Fault> {
+        Ok(entries.end)
     }
 
     async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, Fault> {

@@ -1,0 +1,206 @@
+//! What the simulation of the writers takes for granted of PostgreSQL (ARCHITECTURE.md, "The
+//! simulation"), each on the real one. Sessions are as a writer's are: READ COMMITTED.
+
+use std::time::{Duration, Instant};
+
+use sqlx::postgres::PgQueryResult;
+use sqlx::{Connection as _, PgConnection, Row as _};
+use tokio::task::JoinHandle;
+
+use crate::support::TestTill;
+
+/// Longer than a statement that waits for nobody takes.
+const A_WHILE: Duration = Duration::from_millis(150);
+
+/// Three wallets with an entry each, and sessions of the test's own.
+async fn wallets() -> (TestTill, String) {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    for open_id in ["o1", "o2", "o3"] {
+        till.player(&app, open_id, 0, 100).await;
+    }
+    let url = till.database_url.clone();
+    (till, url)
+}
+
+async fn session(url: &str) -> PgConnection {
+    PgConnection::connect(url).await.unwrap()
+}
+
+async fn run(session: &mut PgConnection, statements: &str) -> Result<PgQueryResult, String> {
+    let done = sqlx::raw_sql(sqlx::AssertSqlSafe(statements.to_owned())).execute(session).await;
+    done.map_err(|error| {
+        error.as_database_error().and_then(|fault| Some(fault.code()?.into_owned())).unwrap()
+    })
+}
+
+async fn number(session: &mut PgConnection, statement: &str) -> i64 {
+    let row = sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).fetch_one(session).await.unwrap();
+    row.get(0)
+}
+
+/// Runs statements in a session of their own; they are to wait for somebody.
+async fn waiting(url: &str, statements: &str) -> JoinHandle<(PgConnection, Result<PgQueryResult, String>)> {
+    let (mut session, statements) = (session(url).await, statements.to_owned());
+    let task = tokio::spawn(async move {
+        let outcome = run(&mut session, &statements).await;
+        (session, outcome)
+    });
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!task.is_finished(), "it waits");
+    task
+}
+
+fn recorded(biz_no: &str, open_id: &str) -> String {
+    format!(
+        "INSERT INTO exchanges (app_id, biz_no, open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip,
+             product_name, product_info, product_desc, extension)
+         SELECT 'a1', unnest(ARRAY['{biz_no}']), '{open_id}', 2, 7, 0, 'z_r', 'os', 0, '', 'n', '[]', 'd', ''"
+    )
+}
+
+/// A write of the shape of the writers': records, entries and wallets, and a guard that divides by zero.
+fn written(biz_no: &str, open_id: &str, entry_count: i64) -> String {
+    let seq = entry_count + 1;
+    format!(
+        "WITH recorded AS ({}), entered AS (
+             INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
+                 free_balance, charge_balance)
+             SELECT 'a1', '{open_id}', unnest(ARRAY[{seq}]), 'exchange', '{biz_no}', 0, -7, 0, 93
+         ), changed AS (
+             UPDATE wallets w SET charge_balance = 93, entry_count = {seq}
+             WHERE app_id = 'a1' AND open_id = '{open_id}' AND entry_count = {entry_count} RETURNING 1
+         )
+         SELECT 1 / (count(*) = 1)::integer FROM changed",
+        recorded(biz_no, open_id)
+    )
+}
+
+const ROWS: &str = "SELECT (SELECT count(*) FROM exchanges) * 100 + (SELECT count(*) FROM ledger_entries)";
+
+/// Locks a wallet as a writer that locks first does.
+fn locked(open_id: &str) -> String {
+    format!("SELECT charge_balance FROM wallets WHERE app_id = 'a1' AND open_id = '{open_id}' FOR UPDATE")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_is_being_recorded_is_waited_for_and_then_refused_or_taken() {
+    let (_till, url) = wallets().await;
+    for (number, end, expected) in [("b1", "COMMIT", Some("23505")), ("b2", "ROLLBACK", None)] {
+        let mut first = session(&url).await;
+        run(&mut first, &format!("BEGIN; {}", recorded(number, "o1"))).await.unwrap();
+        let second = waiting(&url, &recorded(number, "o2")).await;
+        run(&mut first, end).await.unwrap();
+        let (_, outcome) = second.await.unwrap();
+        assert_eq!(outcome.err().as_deref(), expected, "{end}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guarded_write_writes_everything_or_nothing() {
+    let (_till, url) = wallets().await;
+    let mut sql = session(&url).await;
+    assert_eq!(number(&mut sql, ROWS).await, 3);
+    // The wallet is not as it was read: the guard.
+    assert_eq!(run(&mut sql, &written("b1", "o1", 0)).await.unwrap_err(), "22012");
+    // The wallet is, the entry is there already: its key.
+    run(&mut sql, "UPDATE wallets SET entry_count = 0 WHERE open_id = 'o1'").await.unwrap();
+    assert_eq!(run(&mut sql, &written("b1", "o1", 0)).await.unwrap_err(), "23505");
+    assert_eq!(number(&mut sql, ROWS).await, 3);
+    // As it was read, all three.
+    run(&mut sql, &written("b1", "o2", 1)).await.unwrap();
+    assert_eq!(number(&mut sql, ROWS).await, 104);
+    // The number is taken: neither entry nor balance.
+    assert_eq!(run(&mut sql, &written("b1", "o3", 1)).await.unwrap_err(), "23505");
+    assert_eq!(number(&mut sql, ROWS).await, 104);
+    assert_eq!(number(&mut sql, "SELECT sum(charge_balance)::bigint FROM wallets").await, 293);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guarded_write_that_waited_for_a_wallet_looks_at_it_again() {
+    let (_till, url) = wallets().await;
+    let mut first = session(&url).await;
+    // An entry of another place, so that the guard alone is asked.
+    let change = "BEGIN; UPDATE wallets SET charge_balance = 50, entry_count = 7 WHERE open_id = 'o1'";
+    run(&mut first, change).await.unwrap();
+    let second = waiting(&url, &written("b1", "o1", 1)).await;
+    run(&mut first, "COMMIT").await.unwrap();
+    assert_eq!(second.await.unwrap().1.unwrap_err(), "22012");
+    assert_eq!(number(&mut first, ROWS).await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_was_waited_for_shows_the_wallet_of_then_and_only_a_later_statement_the_records() {
+    let (_till, url) = wallets().await;
+    let mut first = session(&url).await;
+    run(&mut first, &format!("BEGIN; {}", written("b1", "o1", 1))).await.unwrap();
+    let mut sql = session(&url).await;
+    run(&mut sql, "BEGIN").await.unwrap();
+    let reading = tokio::spawn(async move {
+        // Lock and records in one statement: the balance is of now, the records of before.
+        let in_one = "SELECT charge_balance * 10 + (SELECT count(*) FROM exchanges) FROM wallets
+                      WHERE app_id = 'a1' AND open_id = 'o1' FOR UPDATE";
+        let stale = number(&mut sql, in_one).await;
+        (stale, number(&mut sql, "SELECT count(*) FROM exchanges").await)
+    });
+    tokio::time::sleep(A_WHILE).await;
+    assert!(!reading.is_finished(), "it waits");
+    run(&mut first, "COMMIT").await.unwrap();
+    assert_eq!(reading.await.unwrap(), (930, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commit_behind_a_failed_statement_rolls_back_and_says_nothing() {
+    let (_till, url) = wallets().await;
+    let mut sql = session(&url).await;
+    run(&mut sql, &format!("BEGIN; {}", written("b1", "o1", 1))).await.unwrap();
+    run(&mut sql, "SELECT 1 / 0").await.unwrap_err();
+    assert_eq!(run(&mut sql, "SELECT 1").await.unwrap_err(), "25P02");
+    // What it held is free at once, before it ends.
+    let mut other = session(&url).await;
+    run(&mut other, &format!("{} NOWAIT", locked("o1"))).await.unwrap();
+    run(&mut sql, "COMMIT").await.unwrap();
+    assert_eq!(number(&mut sql, ROWS).await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_for_a_lock_bounds_the_wait_for_a_wallet_and_for_a_key() {
+    let (_till, url) = wallets().await;
+    let mut first = session(&url).await;
+    run(&mut first, &format!("BEGIN; {}", written("b1", "o1", 1))).await.unwrap();
+    let mut second = session(&url).await;
+    run(&mut second, "SET lock_timeout = 200").await.unwrap();
+    for statement in [locked("o1"), recorded("b1", "o2")] {
+        let started = Instant::now();
+        assert_eq!(run(&mut second, &statement).await.unwrap_err(), "55P03");
+        assert!(started.elapsed() >= Duration::from_millis(190), "{:?}", started.elapsed());
+    }
+    let skipped = format!("SELECT count(*) FROM ({} SKIP LOCKED) AS locked", locked("o1"));
+    assert_eq!(number(&mut second, &skipped).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_wait_for_each_other_one_fails_and_the_other_goes_on() {
+    let (_till, url) = wallets().await;
+    let mut first = session(&url).await;
+    run(&mut first, &format!("SET deadlock_timeout = '50ms'; BEGIN; {}", locked("o1"))).await.unwrap();
+    let second = waiting(&url, &format!("BEGIN; {}; {}", locked("o2"), locked("o1"))).await;
+    let crossed = run(&mut first, &locked("o2")).await;
+    run(&mut first, "ROLLBACK").await.unwrap();
+    let (_, other) = second.await.unwrap();
+    let failed: Vec<String> = [crossed.err(), other.err()].into_iter().flatten().collect();
+    assert_eq!(failed, ["40P01"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_ends_leaves_nothing_behind() {
+    let (_till, url) = wallets().await;
+    let mut first = session(&url).await;
+    run(&mut first, &format!("BEGIN; {}", written("b1", "o1", 1))).await.unwrap();
+    let second = waiting(&url, &recorded("b1", "o2")).await;
+    // As after a crash of the process: no word of goodbye.
+    drop(first);
+    let (mut second, outcome) = second.await.unwrap();
+    outcome.unwrap();
+    assert_eq!(number(&mut second, ROWS).await, 103);
+}
