@@ -9,11 +9,13 @@
 //! Seen to fail when the listener was closed without taking what waited in its backlog (7 of 1,128 requests), and when
 //! the drain cut connections at once.
 
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -97,8 +99,10 @@ async fn proxy(listener: TcpListener, backends: Arc<Backends>) {
         let (mut client, _) = listener.accept().await.expect("there are files enough");
         let backends = Arc::clone(&backends);
         tasks.spawn(async move {
-            if let Ok(mut server) = timeout(CONNECT_WITHIN, connect(&backends)).await {
-                let _ = server.set_nodelay(true);
+            let mut first = [0; 16 * 1024];
+            let Ok(length) = client.read(&mut first).await else { return };
+            if let Ok(Some(mut server)) = timeout(CONNECT_WITHIN, connect(&backends, &first[..length])).await
+            {
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
             }
         });
@@ -106,10 +110,20 @@ async fn proxy(listener: TcpListener, backends: Arc<Backends>) {
     }
 }
 
-async fn connect(backends: &Backends) -> TcpStream {
+/// Connects to a server and sends it the first bytes in one go: one that stops waits only a moment for the first byte of
+/// a connection. `None` when it took the connection and not the bytes, which are not sent again.
+async fn connect(backends: &Backends, first: &[u8]) -> Option<TcpStream> {
     loop {
-        if let Ok(stream) = TcpStream::connect(backends.next()).await {
-            return stream;
+        let address = backends.next();
+        let connected = tokio::task::block_in_place(|| {
+            let mut stream = std::net::TcpStream::connect_timeout(&address, HEALTH_WITHIN).ok()?;
+            Some(stream.write_all(first).map(|()| stream))
+        });
+        if let Some(sent) = connected {
+            let stream = sent.ok()?;
+            stream.set_nodelay(true).ok()?;
+            stream.set_nonblocking(true).ok()?;
+            return TcpStream::from_std(stream).ok();
         }
         sleep(Duration::from_millis(1)).await;
     }
