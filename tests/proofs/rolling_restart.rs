@@ -4,7 +4,7 @@
 //!
 //! The proxy is as simple as they come: for each connection a server in turns, of those whose /readyz says so; one that
 //! does not accept is passed over. It never sends anything twice. Every request has a connection of its own, is sent
-//! once, and must succeed.
+//! once, and must succeed. Around each signal more of them come, so that some wait to be accepted just then.
 //!
 //! Seen to fail when the listener was closed without taking what waited in its backlog (7 of 1,128 requests), and when
 //! the drain cut connections at once.
@@ -34,6 +34,9 @@ const HEALTH_WITHIN: Duration = Duration::from_secs(2);
 /// How long the proxy looks for a server that accepts.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const WALLETS: usize = 50;
+/// Requests beside those, around each signal.
+const BURST: usize = 100;
+const BURST_BEFORE_SIGNAL: Duration = Duration::from_millis(40);
 
 /// A server as the proxy knows it.
 #[derive(Debug, Clone, Copy)]
@@ -147,13 +150,16 @@ pub(crate) async fn prove() -> Figures {
     let proxy = tokio::spawn(proxy(listener, Arc::clone(&backends)));
     let (stop, stopped) = tokio::sync::oneshot::channel();
     let load = tokio::spawn(load(stage.clone(), address, stopped));
-    let mut slowest_exit = Duration::ZERO;
+    let (mut slowest_exit, mut failed_in_bursts) = (Duration::ZERO, Vec::new());
     let restarts = full_or_short(20, 6);
     for restart in 0..restarts {
         sleep(Duration::from_millis(500)).await;
         let index = restart % 2;
         let server = servers[index].take().expect("it was started again");
+        let burst = tokio::spawn(burst(stage.clone(), address, restart));
+        sleep(BURST_BEFORE_SIGNAL).await;
         let exit = tokio::task::spawn_blocking(move || server.terminate()).await.unwrap();
+        failed_in_bursts.extend(burst.await.unwrap());
         slowest_exit = slowest_exit.max(exit);
         let again = stage.program.serve(None).await;
         backends.set(index, &again);
@@ -163,9 +169,7 @@ pub(crate) async fn prove() -> Figures {
     let (sent, failed, took) = load.await.unwrap();
     proxy.abort();
     let mut figures = stage.close_books(postgres.socket_dir()).await;
-    for fault in failed {
-        figures.faults.push(fault);
-    }
+    figures.faults.extend(failed.into_iter().chain(failed_in_bursts));
     figures.expect(slowest_exit < EXIT_WITHIN, || format!("an exit took {slowest_exit:?}"));
     let rate = f64::from(u32::try_from(sent).unwrap()) / took.as_secs_f64();
     figures.expect(rate > f64::from(self::rate()) * 0.75, || {
@@ -199,17 +203,28 @@ async fn load(
     while stopped.try_recv().is_err() {
         ticks.tick().await;
         sent += 1;
-        let mut caller = stage.caller();
-        let open_id = format!("o{}", sent % WALLETS);
-        let asked = Asked { number: format!("r{sent}"), open_id, amount: 1, priority: 0 };
-        requests.spawn(async move {
-            let reply = caller.ask(address, &asked).await;
-            (!reply.is_success()).then(|| match reply {
-                Reply::Answer { status, body, .. } => format!("{}: {status} {body}", asked.number),
-                Reply::Silence(why) => format!("{}: {why}", asked.number),
-            })
-        });
+        requests.spawn(ask_once(stage.clone(), address, format!("r{sent}"), sent));
     }
     let took = started.elapsed();
     (sent, requests.join_all().await.into_iter().flatten().collect(), took)
+}
+
+/// One exchange over the proxy, of one of the wallets in turn; why it failed.
+async fn ask_once(stage: Stage, address: SocketAddr, number: String, turn: usize) -> Option<String> {
+    let asked = Asked { number, open_id: format!("o{}", turn % WALLETS), amount: 1, priority: 0 };
+    match stage.caller().ask(address, &asked).await {
+        reply if reply.is_success() => None,
+        Reply::Answer { status, body, .. } => Some(format!("{}: {status} {body}", asked.number)),
+        Reply::Silence(why) => Some(format!("{}: {why}", asked.number)),
+    }
+}
+
+/// A connection a millisecond, so that some wait to be accepted when the signal comes.
+async fn burst(stage: Stage, address: SocketAddr, restart: usize) -> Vec<String> {
+    let mut requests = JoinSet::new();
+    for index in 0..BURST {
+        requests.spawn(ask_once(stage.clone(), address, format!("x{restart}n{index}"), index));
+        sleep(Duration::from_millis(1)).await;
+    }
+    requests.join_all().await.into_iter().flatten().collect()
 }
