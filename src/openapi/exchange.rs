@@ -65,12 +65,17 @@ fn description() -> String {
 
 /// The fields of contract 3, but for the signature.
 fn fields(config: &Config) -> Vec<Field> {
+    let mut fields = fields_of_the_player(config);
+    fields.extend(fields_of_the_deduction(config));
+    fields.extend(fields_of_the_goods());
+    fields
+}
+
+fn fields_of_the_player(config: &Config) -> Vec<Field> {
     let any_address = object! {
         "type": "string",
         "anyOf": vec![object! { "format": "ipv4" }, object! { "format": "ipv6" }],
     };
-    let default = config.exchange.pay_priority_default.code();
-    let product_text = || text(1, PRODUCT_TEXT_BYTES_MAX);
     vec![
         Field::required(
             "access_token",
@@ -86,7 +91,12 @@ fn fields(config: &Config) -> Vec<Field> {
             "zone1_role1",
             format!("Zone and role: {}.", ZoneId::EXPECTED),
         ),
-        Field::required("os", pattern(Os::PATTERN), "android", "The player's platform, such as `android`, `ios`."),
+        Field::required(
+            "os",
+            pattern(Os::PATTERN),
+            "android",
+            "The player's platform, such as `android`, `ios`.",
+        ),
         Field::required(
             "ts",
             pattern(Timestamp::PATTERN),
@@ -97,7 +107,18 @@ fn fields(config: &Config) -> Vec<Field> {
                 in_words(config.exchange.ts_behind_max)
             ),
         ),
-        Field::required("user_ip", any_address, "203.0.113.7", format!("The player's address, {}.", UserIp::EXPECTED)),
+        Field::required(
+            "user_ip",
+            any_address,
+            "203.0.113.7",
+            format!("The player's address, {}.", UserIp::EXPECTED),
+        ),
+    ]
+}
+
+fn fields_of_the_deduction(config: &Config) -> Vec<Field> {
+    let default = config.exchange.pay_priority_default.code();
+    vec![
         Field::required("amount", integer(1, AMOUNT_MAX), 60, "What is deducted."),
         Field::optional(
             "pay_priority",
@@ -113,6 +134,12 @@ fn fields(config: &Config) -> Vec<Field> {
             BIZ_NO,
             format!("Your order number, {}.", BizNo::EXPECTED),
         ),
+    ]
+}
+
+fn fields_of_the_goods() -> Vec<Field> {
+    let product_text = || text(1, PRODUCT_TEXT_BYTES_MAX);
+    vec![
         Field::required(
             "product_name",
             product_text(),

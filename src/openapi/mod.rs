@@ -17,6 +17,7 @@ mod token;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use crate::config::Config;
 use crate::error::{Code, Envelope, ErrorStatus, Refusal};
@@ -110,7 +111,7 @@ pub fn introduction() -> String {
         .to_owned();
     for code in Code::ALL {
         let status = Refusal::new(code, "").status(ErrorStatus::Rest).as_u16();
-        text.push_str(&format!("| {} | {} | {status} |\n", code.number(), code.meaning()));
+        let _ = writeln!(text, "| {} | {} | {status} |", code.number(), code.meaning());
     }
     text
 }

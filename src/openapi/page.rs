@@ -59,7 +59,7 @@ fn section(call: &Call, base: &str) -> String {
         let kinds: Vec<&str> = operation.bodies.iter().map(|body| body.media_type).collect();
         html += &field_table(&format!("body: {}", kinds.join(", or ")), usual.fields.iter());
     }
-    let _ = write!(html, "<h3>Example</h3>\n<pre>{}</pre>\n", escaped(&curl(call, base)));
+    let _ = writeln!(html, "<h3>Example</h3>\n<pre>{}</pre>", escaped(&curl(call, base)));
     html += &answers(call);
     html + "</section>\n"
 }
@@ -123,7 +123,7 @@ fn answers(call: &Call) -> String {
     let mut html = String::from("<h3>Success</h3>\n");
     for success in &operation.successes {
         let _ =
-            write!(html, "<p><b class=\"status\">{}</b> {}</p>\n", success.status, inline(success.summary));
+            writeln!(html, "<p><b class=\"status\">{}</b> {}</p>", success.status, inline(success.summary));
         let headers = success.headers.iter();
         let mut lines: Vec<String> =
             headers.map(|(name, _, value)| format!("{}: {value}", name.to_ascii_lowercase())).collect();
@@ -131,7 +131,7 @@ fn answers(call: &Call) -> String {
             lines.push(example.compact());
         }
         if !lines.is_empty() {
-            let _ = write!(html, "<pre>{}</pre>\n", escaped(&lines.join("\n")));
+            let _ = writeln!(html, "<pre>{}</pre>", escaped(&lines.join("\n")));
         }
     }
     let rows: String = operation.refusals.iter().map(|example| refusal_row(call, example)).collect();
@@ -173,7 +173,7 @@ pub fn curl(call: &Call, base: &str) -> String {
     };
     if operation.body_required {
         for argument in operation.bodies.first().map(body_arguments).unwrap_or_default() {
-            command += &format!(" \\\n  {argument}");
+            let _ = write!(command, " \\\n  {argument}");
         }
     }
     command
@@ -230,7 +230,8 @@ fn inline(text: &str) -> String {
         }
         for (index, piece) in piece.split("**").enumerate() {
             let piece = escaped(piece);
-            html += &if index % 2 == 1 { format!("<b>{piece}</b>") } else { piece };
+            let (open, close) = if index % 2 == 1 { ("<b>", "</b>") } else { ("", "") };
+            let _ = write!(html, "{open}{piece}{close}");
         }
     }
     html

@@ -1,24 +1,33 @@
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use jsonschema::Validator;
 use proptest::prelude::*;
+use serde_json::Value;
 
 use super::*;
 use crate::domain::exchange::{Amount, Timestamp};
 use crate::domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo, Os, ZoneId};
 use operation::Place;
 
+#[path = "../../tests/api/openapi/schema.rs"]
+mod schema;
+
 fn defaults() -> Config {
     Config::load(None, std::iter::empty()).unwrap()
 }
 
-/// A schema of the document, as a validator of values.
-fn validator(id: &str, field: &str) -> Validator {
+/// Whether the schema of a field takes a value.
+fn takes(schema: &Value, value: &Value) -> bool {
+    schema::faults(schema, schema, value, "").is_empty()
+}
+
+/// What the document says of a field.
+fn told(id: &str, field: &str) -> Value {
     let call = calls(&defaults()).into_iter().find(|call| call.operation.id == id).unwrap();
     let parameters = call.operation.parameters.into_iter().map(|parameter| parameter.field);
     let bodies = call.operation.bodies.into_iter().flat_map(|body| body.fields);
     let field = parameters.chain(bodies).find(|known| known.name == field).unwrap();
-    jsonschema::validator_for(&serde_json::to_value(&field.schema).unwrap()).unwrap()
+    serde_json::to_value(&field.schema).unwrap()
 }
 
 /// The fields whose whole rule the document tells, with the parsers that hold it.
@@ -37,7 +46,7 @@ const TOLD: [Told; 8] = [
 #[test]
 fn a_pattern_of_the_document_takes_what_the_parser_takes() {
     for (id, field, parses) in TOLD {
-        let told = validator(id, field);
+        let told = told(id, field);
         let lengths = [0, 1, 5, 6, 9, 10, 11, 12, 13, 14, 32, 33, 47, 48, 49, 63, 64, 65, 126, 127, 128, 129];
         let mut texts: Vec<String> = Vec::new();
         for letter in ["a", "1", "0", "G", "_", "-", "*", "."] {
@@ -47,32 +56,37 @@ fn a_pattern_of_the_document_takes_what_the_parser_takes() {
         }
         texts.extend(["_r", "z_", "z__", "a\n", "é", "\u{7f}_a", "a_\u{85}", "１"].map(str::to_owned));
         for text in texts {
-            assert_eq!(told.is_valid(&text.as_str().into()), parses(&text), "{id} {field}: {text:?}");
+            assert_eq!(takes(&told, &text.as_str().into()), parses(&text), "{id} {field}: {text:?}");
         }
     }
 }
 
+/// The schemas of [`TOLD`].
+static SCHEMAS: LazyLock<Vec<Value>> = LazyLock::new(|| TOLD.map(|(id, field, _)| told(id, field)).to_vec());
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_pattern_of_the_document_takes_what_the_parser_takes_of_any_text(
         text in prop_oneof!["[0-9A-Za-z_.*-]{0,70}", "\\PC{0,12}", "[0-9a-f]{47,49}", "[a&=_\\x00-\\x20\u{80}-\u{a0}]{0,8}"],
     ) {
-        for (id, field, parses) in TOLD {
-            prop_assert_eq!(validator(id, field).is_valid(&text.as_str().into()), parses(&text), "{} {}", id, field);
+        for ((id, field, parses), told) in TOLD.into_iter().zip(SCHEMAS.iter()) {
+            prop_assert_eq!(takes(told, &text.as_str().into()), parses(&text), "{} {}", id, field);
         }
     }
 }
 
 #[test]
 fn the_limits_of_numbers_are_those_of_the_parsers() {
-    let amount = validator("exchange", "amount");
+    let amount = told("exchange", "amount");
     for value in [-1, 0, 1, 1_000_000_000_000, 1_000_000_000_001_i64] {
-        assert_eq!(amount.is_valid(&value.into()), Amount::parse(&value.to_string()).is_ok(), "{value}");
+        assert_eq!(takes(&amount, &value.into()), Amount::parse(&value.to_string()).is_ok(), "{value}");
     }
-    let status = validator("reportOrder", "order_status");
+    let status = told("reportOrder", "order_status");
     for value in 0..=20_i64 {
         let parses = crate::domain::order::OrderStatus::parse(&value.to_string()).is_ok();
-        assert_eq!(status.is_valid(&value.into()), parses, "{value}");
+        assert_eq!(takes(&status, &value.into()), parses, "{value}");
     }
 }
 
@@ -112,7 +126,7 @@ fn every_example_of_a_field_is_one_that_its_schema_takes() {
             let Some(example) = &field.example else { continue };
             let schema = serde_json::to_value(&field.schema).unwrap();
             let example = serde_json::to_value(example).unwrap();
-            assert!(jsonschema::is_valid(&schema, &example), "{} {}", call.operation.id, field.name);
+            assert!(takes(&schema, &example), "{} {}", call.operation.id, field.name);
         }
     }
 }

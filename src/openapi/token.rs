@@ -29,14 +29,15 @@ pub(super) fn by_body(config: &Config) -> Operation {
         body_required: true,
         ..operation(config)
     };
-    operation.refusals.extend(general_refusals(config.http.body_bytes_max, config.http.body_timeout));
+    let general = general_refusals(config.http.body_bytes_max, config.http.body_timeout);
+    operation.refusals.extend(general.into_iter().filter(is_about_the_body));
     operation
 }
 
 /// What both methods share; the refusals that need a body are not among them.
 fn operation(config: &Config) -> Operation {
     let general = general_refusals(config.http.body_bytes_max, config.http.body_timeout);
-    let without_body = general.into_iter().filter(|example| !example.name.starts_with("body_"));
+    let without_body = general.into_iter().filter(|example| !is_about_the_body(example));
     let hours = TOKEN_LIFETIME.as_secs() / 3600;
     Operation {
         id: "",
@@ -50,6 +51,10 @@ fn operation(config: &Config) -> Operation {
         successes: vec![issued()],
         refusals: refusals().into_iter().chain(without_body).collect(),
     }
+}
+
+fn is_about_the_body(example: &RefusalExample) -> bool {
+    example.name.starts_with("body_")
 }
 
 fn fields() -> Vec<Field> {

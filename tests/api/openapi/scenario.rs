@@ -124,24 +124,21 @@ impl Scenario {
     /// What the example is about.
     async fn arrange(&mut self, image: &ImgId) {
         match self.example {
-            "deducted" | "reported" | "uploaded" | "issued" | "whole" => {}
             // These need nothing but their settings, their picture or another way of sending.
-            "rate_limited"
+            "deducted"
+            | "reported"
+            | "uploaded"
+            | "issued"
+            | "whole"
+            | "rate_limited"
             | "body_too_slow"
             | "body_too_large"
             | "overloaded"
             | "picture_unacceptable"
             | "order_not_found"
-            | "scope_missing" => {}
-            "replayed" | "biz_no_conflict" | "biz_no_expired" => {
-                let first = self.till.send(self.request()).await;
-                assert_eq!(first.code(), 1, "{}", first.body);
-                if self.example == "biz_no_conflict" {
-                    self.replace("amount", "61");
-                } else if self.example == "biz_no_expired" {
-                    self.till.execute("UPDATE exchanges SET created_at = now() - interval '48 hours'").await;
-                }
-            }
+            | "scope_missing"
+            | "illegal_open_id" => {}
+            "replayed" | "biz_no_conflict" | "biz_no_expired" => self.exchange_before().await,
             "app_id_missing" => self.leave_out("app_id"),
             "access_token_missing" => self.leave_out("access_token"),
             "unknown_app" => self.replace("app_id", "nobody"),
@@ -159,7 +156,6 @@ impl Scenario {
             "illegal_parameter" if self.call.operation.id == "exchange" => self.replace("amount", "-5"),
             "illegal_parameter" => self.replace("order_status", "7"),
             "ts_outside_window" => self.replace("ts", "1700000000000"),
-            "illegal_open_id" => {}
             "insufficient_balance" => assert_eq!(self.till.purses(&self.app, "player-1").await, (0, 59, 1)),
             "goods_kind_changed" => self.report_before("order_status", "10", Some("12")).await,
             "owner_changed" => {
@@ -183,17 +179,20 @@ impl Scenario {
             "range_not_satisfiable" => self.headers.push(("range", "bytes=99999999-".to_owned())),
             "wrong_width" => self.query.push(("w", "7".to_owned())),
             "no_such_image" => self.path = format!("/img/{}", "0".repeat(48)),
-            "system_error" => {
-                let table = match self.call.operation.id {
-                    "exchange" => "exchanges",
-                    "reportOrder" => "orders",
-                    "getAccessToken" | "postAccessToken" => "access_tokens",
-                    _ => "images",
-                };
-                self.till.execute(&format!("ALTER TABLE {table} RENAME TO gone")).await;
-            }
+            "system_error" => self.take_table_away().await,
             "unavailable" => self.till.store.close().await,
             other => panic!("{other}: a new example needs a scenario here"),
+        }
+    }
+
+    /// The same exchange before, and what has happened since.
+    async fn exchange_before(&mut self) {
+        let first = self.till.send(self.request()).await;
+        assert_eq!(first.code(), 1, "{}", first.body);
+        if self.example == "biz_no_conflict" {
+            self.replace("amount", "61");
+        } else if self.example == "biz_no_expired" {
+            self.till.execute("UPDATE exchanges SET created_at = now() - interval '48 hours'").await;
         }
     }
 
@@ -207,6 +206,17 @@ impl Scenario {
         if let Some(now) = now {
             self.replace(name, now);
         }
+    }
+
+    /// A statement that fails is a fault of ours.
+    async fn take_table_away(&self) {
+        let table = match self.call.operation.id {
+            "exchange" => "exchanges",
+            "reportOrder" => "orders",
+            "getAccessToken" | "postAccessToken" => "access_tokens",
+            _ => "images",
+        };
+        self.till.execute(&format!("ALTER TABLE {table} RENAME TO gone")).await;
     }
 
     async fn block(&self, image: &ImgId) {
@@ -283,8 +293,10 @@ impl Scenario {
                 self.till.send(self.request()).await
             }
             "body_too_slow" => {
+                // What follows the last part of a multipart body need not come.
+                let held_back = if self.media_type == Some("multipart/form-data") { 200 } else { 1 };
                 let bytes = self.request().bytes();
-                let mut answer = slowly(self.till.address, &bytes).await;
+                let mut answer = slowly(self.till.address, &bytes[..bytes.len() - held_back]).await;
                 // The documented limit is the default's; this one spared the test the waiting.
                 answer.body = answer.body.replace("within 0.3 s", "within 30 s");
                 answer
@@ -312,10 +324,10 @@ fn configure(config: &mut Config, example: &str) {
     }
 }
 
-/// Sends all but the last byte, and waits for the answer.
+/// Sends a part of a request, and waits for the answer.
 async fn slowly(address: SocketAddr, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    stream.write_all(&bytes[..bytes.len() - 1]).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
     let mut received = Vec::new();
     let reading = stream.read_to_end(&mut received);
     tokio::time::timeout(Duration::from_secs(20), reading).await.expect("an answer in time").unwrap();

@@ -255,6 +255,12 @@ fn with_panicking_route() -> Vec<Route> {
     routes
 }
 
+/// A file of the project, as text.
+pub(crate) fn committed(path: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
 /// Percent-encodes as a query or a form needs it.
 pub(crate) fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
