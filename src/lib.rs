@@ -13,6 +13,7 @@
 //! - [`postgres`] is the private PostgreSQL that `minitill serve` owns when no URL is given.
 //! - [`cli`] is the command line, one file a command; [`ops`] is the operator's listener.
 //! - [`openapi`] describes the public API, as a document and as a page, out of all these.
+//! - [`metrics`] is what the server counts and measures, for Prometheus.
 //! - [`config`], [`clock`], [`secrets`], [`error`], [`rate_limit`] and [`shares`] are what these
 //!   share, and [`till`] is where they meet.
 
@@ -29,6 +30,7 @@ pub mod error;
 pub mod fetch;
 pub mod handlers;
 pub mod image_judge;
+pub mod metrics;
 pub mod objects;
 pub mod openapi;
 pub mod ops;

@@ -56,6 +56,31 @@ pub enum Endpoint {
     Image,
 }
 
+impl Endpoint {
+    /// Every endpoint, in the order of the enum.
+    pub const ALL: [Self; 6] = [
+        Self::Exchange,
+        Self::OrderReport,
+        Self::UploadWithFile,
+        Self::UploadWithUrl,
+        Self::AccessToken,
+        Self::Image,
+    ];
+
+    /// Its name among the metrics. It never changes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exchange => "exchange",
+            Self::OrderReport => "order_report",
+            Self::UploadWithFile => "upload_with_file",
+            Self::UploadWithUrl => "upload_with_url",
+            Self::AccessToken => "access_token",
+            Self::Image => "image",
+        }
+    }
+}
+
 /// One route of the public listener.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
@@ -158,7 +183,7 @@ pub fn with_routes(till: Till, table: &[Route]) -> Router {
     let routes = routes
         .fallback(async || Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint"))
         .layer(middleware::from_fn_with_state(not_found, render))
-        .layer(middleware::from_fn(observe))
+        .layer(middleware::from_fn_with_state(till.clone(), observe))
         .with_state(till);
     // The path is rewritten before routing, which a layer of the router itself would be too late for.
     Router::new().fallback_service(tower::util::MapRequest::new(routes, collapse_slashes))
@@ -233,12 +258,12 @@ fn collapse_slashes(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
-/// Gives the request its id and the log its line: `info` for a refusal, `error` for a fault of
+/// Gives the request its id, the metrics their numbers and the log its line: `info` for a refusal, `error` for a fault of
 /// ours, `debug` for a success. Never the path with its query, a header or a body (contract 2.8).
-async fn observe(request: Request, next: Next) -> Response {
+async fn observe(State(till): State<Till>, request: Request, next: Next) -> Response {
     let request_id = request_id(&request);
     let method = request.method().clone();
-    let endpoint = endpoint(request.uri().path());
+    let route = route_of(request.uri().path());
     let trace_id = trace_id(&request);
     let span = tracing::info_span!(
         "request",
@@ -248,7 +273,11 @@ async fn observe(request: Request, next: Next) -> Response {
     );
     let started = tokio::time::Instant::now();
     let mut response = next.run(request).instrument(span.clone()).await;
-    span.in_scope(|| log(&method, endpoint, &response, started.elapsed()));
+    let elapsed = started.elapsed();
+    let code = response.extensions().get::<Refused>().map(|refused| refused.code);
+    till.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
+    let endpoint = route.map_or("unknown", |route| route.path);
+    span.in_scope(|| log(&method, endpoint, &response, elapsed));
     response.headers_mut().insert(REQUEST_ID.clone(), request_id);
     response
 }
@@ -268,8 +297,8 @@ fn log(method: &Method, endpoint: &'static str, response: &Response, elapsed: st
     }
 }
 
-/// The route of a path, for the log: paths that strangers make up stay out of it.
-fn endpoint(path: &str) -> &'static str {
+/// The route of a path, for metrics and log: paths that strangers make up stay out of both.
+fn route_of(path: &str) -> Option<&'static Route> {
     let matches = |pattern: &str| {
         let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
         loop {
@@ -280,7 +309,7 @@ fn endpoint(path: &str) -> &'static str {
             }
         }
     };
-    ROUTES.iter().find(|route| matches(route.path)).map_or("unknown", |route| route.path)
+    ROUTES.iter().find(|route| matches(route.path))
 }
 
 fn request_id(request: &Request) -> HeaderValue {

@@ -13,6 +13,7 @@ const NEVER_CLOSED: &str = "nobody closes the semaphore";
 #[derive(Debug)]
 pub struct Shares {
     whole: Arc<Semaphore>,
+    whole_max: u32,
     share_max: u32,
     /// One for each app that ever came; only authenticated ones do.
     by_holder: Mutex<HashMap<String, Arc<Semaphore>>>,
@@ -34,7 +35,25 @@ impl Shares {
     #[must_use]
     pub fn new(whole_max: u32, share_max: u32) -> Self {
         let semaphore = Semaphore::new(usize::try_from(whole_max).unwrap_or(Semaphore::MAX_PERMITS));
-        Self { whole: Arc::new(semaphore), share_max: share_max.min(whole_max), by_holder: Mutex::default() }
+        Self {
+            whole: Arc::new(semaphore),
+            whole_max,
+            share_max: share_max.min(whole_max),
+            by_holder: Mutex::default(),
+        }
+    }
+
+    /// How much of the whole is taken.
+    #[must_use]
+    pub fn taken(&self) -> u64 {
+        let free = u32::try_from(self.whole.available_permits()).unwrap_or(u32::MAX);
+        self.whole_max.saturating_sub(free).into()
+    }
+
+    /// The whole.
+    #[must_use]
+    pub fn whole(&self) -> u64 {
+        self.whole_max.into()
     }
 
     /// Waits, as long as the caller lets it, until this much of the holder's own share is free: at

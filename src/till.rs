@@ -12,8 +12,9 @@ use crate::domain::ids::WEB_URL_BYTES_MAX;
 use crate::domain::image;
 use crate::fetch::{self, Fetcher};
 use crate::image_judge::ImageJudge;
+use crate::metrics::Metrics;
 use crate::rate_limit::RateLimits;
-use crate::server;
+use crate::server::{self, OpenConnections};
 use crate::shares::Shares;
 use crate::store::{Store, StoreSettings};
 
@@ -42,6 +43,10 @@ pub struct Shared {
     pub decodes: Semaphore,
     /// The operator's judge of pictures, where there is one.
     pub image_judge: Option<ImageJudge>,
+    /// Connections of the public listener.
+    pub connections: OpenConnections,
+    /// What is counted and measured.
+    pub metrics: Metrics,
 }
 
 impl std::ops::Deref for Till {
@@ -77,6 +82,8 @@ impl Till {
             ),
             decodes: Semaphore::new(decodes),
             image_judge: ImageJudge::new(&config.image_judge),
+            connections: OpenConnections::default(),
+            metrics: Metrics::new(store.exchange_metrics(), clock.unix_millis()),
             fetcher,
             config,
             clock,

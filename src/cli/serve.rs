@@ -38,8 +38,9 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let limits = config.server_limits();
     let public_address = public.local_addr()?;
     let operator_address = operator.local_addr()?;
+    let (routes, connections) = (router::public(till.clone()), till.connections.clone());
     let mut serving =
-        tokio::spawn(server::serve(public, router::public(till.clone()), limits, public_stopped));
+        tokio::spawn(server::serve_counted(public, routes, limits, connections, public_stopped));
     let watching = tokio::spawn(server::serve(operator, ops::operator(till), limits, operator_stopped));
     let housekeeping = tokio::spawn(keep_house(opened.store.clone()));
     tracing::info!(

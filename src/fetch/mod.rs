@@ -95,6 +95,12 @@ impl Fetcher {
         }
     }
 
+    /// Places for fetches that are taken, those of pictures that are still in memory included.
+    #[must_use]
+    pub fn under_way(&self) -> u64 {
+        self.places.taken()
+    }
+
     /// Gets what is at `url`: the body of a 200, whatever it holds, at most `bytes_max` bytes
     /// (contract 5). Dropping the future ends the fetch.
     ///

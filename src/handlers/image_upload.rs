@@ -97,7 +97,10 @@ pub async fn upload_with_url(State(till): State<Till>, request: Request) -> Resu
     };
     let own = caller.app().sandbox.then(|| own_picture(&till));
     let fetched = till.fetcher.get(caller.app().id.as_str(), &url, own.as_ref()).await;
-    let fetched = fetched.map_err(|refused| illegal_url(refused.cause().to_owned()))?;
+    let fetched = fetched.map_err(|refused| {
+        till.metrics.fetch_refused(refused);
+        illegal_url(refused.cause().to_owned())
+    })?;
     accept(till, caller, fetched.bytes, fetched.place).await
 }
 

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::error::{Refusal, json_response};
+use crate::metrics::Reading;
 use crate::openapi;
 use crate::till::Till;
 
@@ -24,6 +25,8 @@ pub const DEMO_PICTURE: &[u8] = include_bytes!("demo-cover.png");
 /// How long the database has to answer.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Prometheus' text format.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The page needs its style sheet and nothing else; no script ever runs on it.
 const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -35,6 +38,7 @@ pub fn operator(till: Till) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route(DEMO_PICTURE_PATH, get(demo_picture))
+        .route("/metrics", get(metrics))
         .route("/openapi.json", get(openapi_document))
         .route("/docs", get(openapi_page))
         .route("/docs/style.css", get(openapi_style))
@@ -71,6 +75,28 @@ async fn demo_picture() -> Response {
     let mut response = Response::new(Body::from(DEMO_PICTURE));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("image/png"));
     response
+}
+
+/// Everything that is counted and measured, for Prometheus.
+async fn metrics(State(till): State<Till>) -> Result<Response, Response> {
+    let asked = tokio::time::Instant::now();
+    let readiness = tokio::time::timeout(READY_TIMEOUT, till.store.readiness()).await;
+    let reading = Reading {
+        connections: till.connections.now(),
+        queue: till.store.exchange_queue(),
+        pool: till.store.pool_state(),
+        database_up: matches!(readiness, Ok(Ok(None))),
+        database_probe: asked.elapsed(),
+        fetches: till.fetcher.under_way(),
+        upload_memory: (till.upload_memory.taken() * 1024, till.upload_memory.whole() * 1024),
+    };
+    let text = till.metrics.text(&reading).map_err(|fault| {
+        let refusal = Refusal::internal(fault.to_string());
+        refusal.render(crate::error::Envelope::Open, till.config.http.error_status)
+    })?;
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
+    Ok(response)
 }
 
 /// The OpenAPI document, as this server's settings make it.

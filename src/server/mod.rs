@@ -13,6 +13,8 @@ mod socket;
 use std::io;
 use std::net::SocketAddr;
 use std::num::NonZero;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -67,6 +69,34 @@ impl Default for Limits {
     }
 }
 
+/// How many connections of a listener are open. Clones count together.
+#[derive(Clone, Debug, Default)]
+pub struct OpenConnections(Arc<AtomicUsize>);
+
+impl OpenConnections {
+    /// Connections now.
+    #[must_use]
+    pub fn now(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// An open connection; it counts until this is dropped, however the connection ends.
+struct Counted(OpenConnections);
+
+impl Counted {
+    fn new(open: &OpenConnections) -> Self {
+        open.0.fetch_add(1, Ordering::Relaxed);
+        Self(open.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// How a drain went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drained {
@@ -93,7 +123,22 @@ pub async fn serve(
     limits: Limits,
     shutdown: watch::Receiver<bool>,
 ) -> io::Result<Drained> {
-    let mut server = Server { router, limits, shutdown, connections: JoinSet::new() };
+    serve_counted(listener, router, limits, OpenConnections::default(), shutdown).await
+}
+
+/// [`serve`], and `open` tells at any time how many connections are open.
+///
+/// # Errors
+///
+/// As [`serve`].
+pub async fn serve_counted(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    open: OpenConnections,
+    shutdown: watch::Receiver<bool>,
+) -> io::Result<Drained> {
+    let mut server = Server { router, limits, shutdown, open, connections: JoinSet::new() };
     server.accept_until_stopped(&listener).await;
     let deadline = Instant::now() + limits.drain_timeout;
     let accepted = server.accept_backlog(listener, deadline).await;
@@ -136,6 +181,7 @@ async fn stopped(mut shutdown: watch::Receiver<bool>) {
 struct Server {
     router: Router,
     limits: Limits,
+    open: OpenConnections,
     shutdown: watch::Receiver<bool>,
     connections: JoinSet<()>,
 }
@@ -187,7 +233,11 @@ impl Server {
         // It fails only on a connection that is gone already, which the first read will tell.
         let _ = stream.set_nodelay(true);
         let (router, shutdown) = (self.router.clone(), self.shutdown.clone());
-        self.connections.spawn(connection::run(stream, peer, router, self.limits, shutdown));
+        let (limits, counted) = (self.limits, Counted::new(&self.open));
+        self.connections.spawn(async move {
+            connection::run(stream, peer, router, limits, shutdown).await;
+            drop(counted);
+        });
     }
 
     async fn drain(mut self, deadline: Instant) -> Drained {

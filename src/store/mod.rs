@@ -29,6 +29,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, Pg
 
 use crate::clock::Clock;
 use crate::domain::image::PictureStore;
+use crate::metrics::ExchangeMetrics;
 use crate::objects::{self, Objects};
 
 pub use app::{AppLimits, AppSummary, Category, NewApp, NewAppSecrets};
@@ -109,6 +110,18 @@ pub struct Store {
     writers: exchange::Writers,
     objects: Objects,
     own_stores: Arc<image::OwnStores>,
+    exchange_metrics: ExchangeMetrics,
+}
+
+/// The pool of connections at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolState {
+    /// Connections there are.
+    pub size: u32,
+    /// Of them, those that nobody uses.
+    pub idle: u32,
+    /// Connections there may be.
+    pub size_max: u32,
 }
 
 /// The future of one attempt at a transaction.
@@ -139,8 +152,13 @@ impl Store {
             connect_timeout: settings.acquire_timeout,
             statement_timeout: settings.statement_timeout,
         };
-        let writers =
-            exchange::Writers::start(settings.exchange_writers, settings.exchange_queue_max, &opening)?;
+        let exchange_metrics = ExchangeMetrics::default();
+        let writers = exchange::Writers::start(
+            settings.exchange_writers,
+            settings.exchange_queue_max,
+            &opening,
+            &exchange_metrics,
+        )?;
         let pool = PgPoolOptions::new()
             // As many as there will ever be, from the start: connections opened under load come in storms.
             .min_connections(settings.connections)
@@ -169,6 +187,7 @@ impl Store {
             writers,
             objects,
             own_stores: Arc::default(),
+            exchange_metrics,
             settings: Arc::new(settings),
         })
     }
@@ -179,6 +198,29 @@ impl Store {
     /// The database is away.
     pub async fn readiness(&self) -> Result<Option<String>, StoreError> {
         Ok(self.pending_migrations().await?.map(|pending| format!("{pending} migrations are not applied")))
+    }
+
+    /// What this process's writers have counted.
+    #[must_use]
+    pub fn exchange_metrics(&self) -> &ExchangeMetrics {
+        &self.exchange_metrics
+    }
+
+    /// Exchanges that wait or are being written, and how many may.
+    #[must_use]
+    pub fn exchange_queue(&self) -> (usize, usize) {
+        let max = self.settings.exchange_queue_max;
+        (max.saturating_sub(self.writers.free_places()), max)
+    }
+
+    /// The pool of connections now.
+    #[must_use]
+    pub fn pool_state(&self) -> PoolState {
+        PoolState {
+            size: self.pool.size(),
+            idle: u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX),
+            size_max: self.settings.connections,
+        }
     }
 
     /// Ends the pool's sessions. Those of the writers end with the last clone of the store.

@@ -20,6 +20,7 @@ mod image;
 mod image_judge;
 mod image_stores;
 mod image_upload;
+mod metrics;
 mod openapi;
 mod operator;
 mod order_report;

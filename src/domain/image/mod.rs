@@ -169,6 +169,25 @@ pub enum Unacceptable {
     },
 }
 
+impl Unacceptable {
+    /// The reason as a short, stable name, for metrics.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::TooLong { .. } => "too_long",
+            Self::UnknownFormat { .. } => "unknown_format",
+            Self::NoPixels { .. } => "no_pixels",
+            Self::NotSquare { .. } => "not_square",
+            Self::TooManyPixels { .. } => "too_many_pixels",
+            Self::UnsupportedJpeg { .. } => "unsupported_jpeg",
+            Self::TooManyScans { .. } => "too_many_scans",
+            Self::Truncated { .. } => "truncated",
+            Self::Corrupt { .. } => "corrupt",
+        }
+    }
+}
+
 /// Judges one picture by the rules of contract 5 ("What is accepted").
 ///
 /// Pure and bounded: at most 32 MB of memory, and for the worst file of [`BYTES_MAX`] bytes about

@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use axum::response::Response;
 use serde::Serialize;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use super::illegal;
@@ -65,15 +65,14 @@ async fn judge_and_keep(till: &Till, app_id: &AppId, bytes: Bytes) -> Result<Img
 async fn judge(till: &Till, bytes: Bytes) -> Result<Kept, Refusal> {
     let permit = till.decodes.acquire().await;
     let permit = permit.map_err(|_| Refusal::internal("the places for pictures are closed"))?;
+    let started = Instant::now();
     let judging = tokio::task::spawn_blocking(move || {
         image::inspect(&bytes).and_then(|picture| image::keep(&bytes, &picture))
     });
-    let kept = judging
-        .await
-        .map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?
-        .map_err(|reason| illegal(format!("file: {reason}")))?;
+    let judged = judging.await.map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?;
+    till.metrics.judged(started.elapsed(), judged.as_ref().err());
     drop(permit);
-    Ok(kept)
+    judged.map_err(|reason| illegal(format!("file: {reason}")))
 }
 
 /// By the operator's judge; nobody waits for a place at it for ever.

@@ -18,6 +18,7 @@ use super::session::{Fault, Session};
 use super::{ExchangeOutcome, Receipt};
 use crate::auth::Authenticated;
 use crate::domain::exchange::Exchange;
+use crate::metrics::{ExchangeMetrics, Repeat};
 use crate::store::{ATTEMPTS_MAX, StoreError};
 
 /// Most exchanges of one transaction.
@@ -63,10 +64,11 @@ impl Writers {
         count: usize,
         queue_max: usize,
         opening: &Opening,
+        metrics: &ExchangeMetrics,
     ) -> Result<Self, StoreError> {
         let (writers, queues) = Self::with_queues(count.max(1), queue_max);
         for jobs in queues {
-            run_in_thread(keep_writing(Writer::new(jobs, opening.clone())))
+            run_in_thread(keep_writing(Writer::new(jobs, opening.clone(), metrics.clone())))
                 .map_err(|error| StoreError::Internal(format!("starting a writer: {error}")))?;
         }
         Ok(writers)
@@ -76,6 +78,11 @@ impl Writers {
     pub(super) fn with_queues(count: usize, queue_max: usize) -> (Self, Vec<mpsc::UnboundedReceiver<Job>>) {
         let (queues, jobs): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
         (Self { queues: queues.into(), places: Arc::new(Semaphore::new(queue_max)) }, jobs)
+    }
+
+    /// Places in the queue that nobody has taken.
+    pub(in crate::store) fn free_places(&self) -> usize {
+        self.places.available_permits()
     }
 
     /// A writer that writes nothing and answers at once.
@@ -148,12 +155,13 @@ pub(super) struct Writer<D: Database> {
     /// Until when wallets are locked before they are read, because somebody else has just changed
     /// one between reading and writing.
     locks_until: Instant,
+    metrics: ExchangeMetrics,
 }
 
 impl<D: Database> Writer<D> {
-    pub(super) fn new(jobs: mpsc::UnboundedReceiver<Job>, database: D) -> Self {
+    pub(super) fn new(jobs: mpsc::UnboundedReceiver<Job>, database: D, metrics: ExchangeMetrics) -> Self {
         let locks_until = database.now();
-        Self { jobs, database, session: None, set_aside: Vec::new(), locks_until }
+        Self { jobs, database, session: None, set_aside: Vec::new(), locks_until, metrics }
     }
 
     pub(super) async fn run(&mut self) {
@@ -163,7 +171,10 @@ impl<D: Database> Writer<D> {
             if jobs.is_empty() {
                 return;
             }
-            if let Err(jobs) = self.carry_out(jobs, skips_held).await {
+            let (count, started) = (jobs.len(), self.database.now());
+            let carried_out = self.carry_out(jobs, skips_held).await;
+            self.metrics.wrote(count, self.database.now() - started);
+            if let Err(jobs) = carried_out {
                 // One of them may have caused the fault: it shall not cost its neighbours anything.
                 for job in jobs {
                     let _ = self.carry_out(vec![job], skips_held).await;
@@ -209,6 +220,7 @@ impl<D: Database> Writer<D> {
                     return Ok(());
                 }
                 Err(Fault::Again) if attempts < ATTEMPTS_MAX => {
+                    self.metrics.repeats(Repeat::Conflict);
                     self.locks_until = self.database.now() + LOCKS_FOR;
                 }
                 Err(Fault::Again) => {
@@ -216,10 +228,14 @@ impl<D: Database> Writer<D> {
                     return Ok(());
                 }
                 // Only their deadline ends the patience with a lock.
-                Err(Fault::Blocked) => skips_held = true,
+                Err(Fault::Blocked) => {
+                    self.metrics.repeats(Repeat::WalletHeld);
+                    skips_held = true;
+                }
                 // The numbers make it safe to write the batch again: what was committed is a replay.
                 Err(Fault::Lost(cause)) => {
                     tracing::warn!(cause, "a writer lost its session");
+                    self.metrics.repeats(Repeat::SessionLost);
                     self.session = None;
                     if attempts == ATTEMPTS_MAX {
                         answer_all(jobs, &StoreError::Unavailable(cause));
@@ -262,7 +278,10 @@ impl<D: Database> Writer<D> {
     fn answer(&mut self, jobs: Vec<Job>, verdicts: Vec<Verdict>) {
         for (job, verdict) in jobs.into_iter().zip(verdicts) {
             match verdict {
-                Verdict::Answer(outcome) => job.answer(Ok(outcome)),
+                Verdict::Answer(outcome) => {
+                    self.metrics.decided(&outcome);
+                    job.answer(Ok(outcome));
+                }
                 Verdict::SetAside => self.set_aside.push(job),
             }
         }

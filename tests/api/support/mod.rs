@@ -164,10 +164,11 @@ impl TestTill {
         let till = Till::new(config, clock.clone(), store.clone());
         let (stop, stopped) = watch::channel(false);
         let routes = with_panicking_route();
-        tokio::spawn(server::serve(
+        tokio::spawn(server::serve_counted(
             listener,
             router::with_routes(till.clone(), &routes),
             limits,
+            till.connections.clone(),
             stopped.clone(),
         ));
         let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();

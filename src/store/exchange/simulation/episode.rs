@@ -15,6 +15,7 @@ use super::link::Simulated;
 use super::random::Random;
 use super::settings::{Sabotage, Settings};
 use super::world::{Peer, World};
+use crate::metrics::ExchangeMetrics;
 use crate::store::exchange::Writers;
 use crate::store::exchange::writer::Writer;
 
@@ -250,7 +251,7 @@ impl Episode {
         let (writers, queues) = Writers::with_queues(writers, 1_000);
         let tasks = queues.into_iter().map(|jobs| {
             let database = Simulated { world: Rc::clone(&self.world), start: self.start };
-            let mut writer = Writer::new(jobs, database);
+            let mut writer = Writer::new(jobs, database, ExchangeMetrics::default());
             let flag = Arc::new(Flag(AtomicBool::new(true)));
             let waker = Waker::from(Arc::clone(&flag));
             Task { writing: Box::pin(async move { writer.run().await }), flag, waker }

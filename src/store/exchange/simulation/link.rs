@@ -191,8 +191,11 @@ impl Client for SimulatedClient {
     async fn lock(&self, batch: &Batch<'_>, skips_held: bool) -> Result<Vec<FoundWallet>, Fault> {
         let reply = self.ask(Statement::Lock { wallets: wallet_ids(batch), skips_held }).await?;
         let Reply::Locked(rows) = reply else { return Err(unexpected(&reply)) };
-        let found =
-            |(place, row): (usize, WalletRow)| FoundWallet { place, state: state(row), chain_length: row.entries };
+        let found = |(place, row): (usize, WalletRow)| FoundWallet {
+            place,
+            state: state(row),
+            chain_length: row.entries,
+        };
         Ok(rows.into_iter().map(found).collect())
     }
 

@@ -1,0 +1,290 @@
+//! `/metrics` on the operator's listener: Prometheus' text format, and counters that move by exactly
+//! what was sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minitill::error::Code;
+use minitill::router::Endpoint;
+
+use crate::game::Game;
+use crate::support::{PICTURE, Request, TestTill, committed};
+
+/// A metric as it was served.
+#[derive(Debug, Default)]
+struct Family {
+    help: String,
+    kind: String,
+    /// By name and labels as they stand there.
+    samples: BTreeMap<String, f64>,
+}
+
+/// Reads the text format strictly: each family once, its help and type before its samples, every name
+/// and label well-formed, no sample twice.
+fn parse(text: &str) -> BTreeMap<String, Family> {
+    assert!(text.ends_with('\n'));
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').unwrap();
+            assert!(!help.is_empty() && is_name(name), "{line}");
+            assert!(families.insert(name.to_owned(), Family::default()).is_none(), "{name} twice");
+            help.clone_into(&mut families.get_mut(name).unwrap().help);
+            name.clone_into(&mut current);
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert_eq!(name, current, "the type stands under its help");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            kind.clone_into(&mut families.get_mut(name).unwrap().kind);
+        } else {
+            let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
+            let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+            let family = families.get_mut(&current).unwrap();
+            let suffix =
+                name.strip_prefix(&current).unwrap_or_else(|| panic!("{line} stands under {current}"));
+            let suffixes: &[&str] =
+                if family.kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            assert!(suffixes.contains(&suffix), "{line}");
+            for label in labels.strip_suffix('}').unwrap().split(',').filter(|label| !label.is_empty()) {
+                let (label, value) = label.split_once('=').unwrap();
+                let plain = value.len() > 2 && value.starts_with('"') && value.ends_with('"');
+                assert!(is_name(label) && plain && !value.contains(['\\', '\n']), "{line}");
+            }
+            let value = if value == "+Inf" { f64::INFINITY } else { value.parse().unwrap() };
+            assert!(family.samples.insert(series.to_owned(), value).is_none(), "{series} twice");
+        }
+    }
+    families
+}
+
+fn is_name(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+async fn scrape(till: &TestTill) -> BTreeMap<String, Family> {
+    let answer = Request::get("/metrics").send(till.operator_address).await;
+    let content_type = answer.header("content-type").map(str::to_owned);
+    assert_eq!(
+        (answer.status, content_type.as_deref()),
+        (200, Some("text/plain; version=0.0.4; charset=utf-8"))
+    );
+    parse(&answer.body)
+}
+
+/// Every sample of counters and histograms that has changed, with by how much. Sums of seconds are
+/// nobody's to foretell.
+fn moved(before: &BTreeMap<String, Family>, after: &BTreeMap<String, Family>) -> BTreeMap<String, f64> {
+    let mut moved = BTreeMap::new();
+    for (name, family) in
+        after.iter().filter(|(name, family)| family.kind != "gauge" && !name.starts_with("process_"))
+    {
+        for (series, value) in &family.samples {
+            // The first refusal for a reason makes its series.
+            let earlier =
+                before.get(name).and_then(|family| family.samples.get(series)).copied().unwrap_or(0.0);
+            let is_foretold = !series.contains("seconds_bucket") && !series.contains("seconds_sum");
+            if is_foretold && (value - earlier).abs() > f64::EPSILON {
+                moved.insert(series.clone(), value - earlier);
+            }
+        }
+    }
+    moved
+}
+
+fn changes(expected: &[(&str, f64)]) -> BTreeMap<String, f64> {
+    expected.iter().map(|(series, change)| ((*series).to_owned(), *change)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_move_by_exactly_what_was_sent() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let before = scrape(&till).await;
+    let game = Game::new(&app, "o1", "b1", 60);
+    for code in [1, 1] {
+        assert_eq!(game.send(&till).await.code(), code);
+    }
+    assert_eq!(Game::new(&app, "o1", "b2", 60).send(&till).await.code(), 10_000_601);
+    assert_eq!(game.clone().with("amount", 59).send(&till).await.code(), 10_000_602);
+    assert_eq!(game.keyed("another").send(&till).await.code(), 100_200_114);
+    assert_eq!(till.send(Request::get("/nowhere")).await.status, 404);
+    assert_eq!(till.send(Request::get("/api/kpay/minigame/pay")).await.status, 405);
+    let upload =
+        format!("/openapi/mp/developer/file/img/uploadWithFile?app_id=a1&access_token={}", app.token);
+    let file = "content-disposition: form-data; name=\"file\"; filename=\"a.png\"";
+    assert_eq!(till.send(Request::post(&upload).multipart(&[(file, PICTURE)])).await.code(), 1);
+    assert_eq!(till.send(Request::post(&upload).multipart(&[(file, b"text")])).await.code(), 10_000_200);
+    let by_url = format!(
+        "/openapi/mp/developer/file/img/uploadWithUrl?app_id=a1&access_token={}&url=http://127.0.0.1/",
+        app.token
+    );
+    assert_eq!(till.send(Request::post(&by_url)).await.code(), 10_000_419);
+    let moved = moved(&before, &scrape(&till).await);
+    let requests = |endpoint: &str, code: u32| {
+        format!("minitill_http_requests_total{{code=\"{code}\",endpoint=\"{endpoint}\"}}")
+    };
+    let duration =
+        |endpoint: &str| format!("minitill_http_request_duration_seconds_count{{endpoint=\"{endpoint}\"}}");
+    let batch = |end: &str| format!("minitill_exchange_batch_size_bucket{{le=\"{end}\"}}");
+    let mut expected = changes(&[
+        ("minitill_http_responses_total{status=\"200\"}", 8.0),
+        ("minitill_http_responses_total{status=\"404\"}", 1.0),
+        ("minitill_http_responses_total{status=\"405\"}", 1.0),
+        ("minitill_exchange_outcomes_total{outcome=\"done\"}", 1.0),
+        ("minitill_exchange_outcomes_total{outcome=\"replayed\"}", 1.0),
+        ("minitill_exchange_outcomes_total{outcome=\"insufficient_balance\"}", 1.0),
+        ("minitill_exchange_outcomes_total{outcome=\"biz_no_conflict\"}", 1.0),
+        ("minitill_exchange_batch_size_count", 4.0),
+        ("minitill_exchange_batch_size_sum", 4.0),
+        ("minitill_exchange_batch_duration_seconds_count", 4.0),
+        ("minitill_image_judge_duration_seconds_count", 2.0),
+        ("minitill_image_refusals_total{reason=\"unknown_format\"}", 1.0),
+        ("minitill_fetch_refusals_total{reason=\"address_not_public\"}", 1.0),
+    ]);
+    for (endpoint, code, count) in [
+        ("exchange", 1, 2.0),
+        ("exchange", 10_000_601, 1.0),
+        ("exchange", 10_000_602, 1.0),
+        ("exchange", 100_200_114, 1.0),
+        ("exchange", 10_000_200, 1.0),
+        ("unknown", 10_000_200, 1.0),
+        ("upload_with_file", 1, 1.0),
+        ("upload_with_file", 10_000_200, 1.0),
+        ("upload_with_url", 10_000_419, 1.0),
+    ] {
+        expected.insert(requests(endpoint, code), count);
+    }
+    for (endpoint, count) in
+        [("exchange", 6.0), ("unknown", 1.0), ("upload_with_file", 2.0), ("upload_with_url", 1.0)]
+    {
+        expected.insert(duration(endpoint), count);
+    }
+    for end in ["1", "2", "4", "8", "16", "32", "64", "128", "256", "512", "+Inf"] {
+        expected.insert(batch(end), 4.0);
+    }
+    assert_eq!(moved, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gauges_tell_how_things_stand() {
+    let till = TestTill::start_with(|config| config.exchange.queue_max = 7).await;
+    let idle = tokio::net::TcpStream::connect(till.address).await.unwrap();
+    let answer = till.send(Request::get("/nowhere")).await;
+    assert_eq!(answer.status, 404);
+    let families = scrape(&till).await;
+    let value = |series: &str| {
+        let name = series.split('{').next().unwrap();
+        families[name].samples[series]
+    };
+    assert!(value("minitill_connections_open") >= 1.0);
+    for (series, expected) in [
+        ("minitill_exchange_queue_length", 0.0),
+        ("minitill_exchange_queue_length_max", 7.0),
+        ("minitill_database_pool_connections_max", 4.0),
+        ("minitill_database_up", 1.0),
+        ("minitill_fetches_under_way", 0.0),
+        ("minitill_upload_memory_bytes", 0.0),
+        ("minitill_upload_memory_bytes_max", 201_326_592.0),
+        ("process_start_time_seconds", 1_800_000_000.0),
+    ] {
+        assert!((value(series) - expected).abs() < f64::EPSILON, "{series} is {}", value(series));
+    }
+    let pool = |state: &str| value(&format!("minitill_database_pool_connections{{state=\"{state}\"}}"));
+    assert!((pool("idle") + pool("used") - 4.0).abs() < f64::EPSILON);
+    assert!(value("process_cpu_seconds_total") > 0.0 && value("minitill_uptime_seconds") > 0.0);
+    if cfg!(target_os = "linux") {
+        assert!(value("process_resident_memory_bytes") > 1e6 && value("process_open_fds") > 3.0);
+    }
+    drop(idle);
+    till.store.close().await;
+    let away = scrape(&till).await;
+    assert!(away["minitill_database_up"].samples["minitill_database_up"].abs() < f64::EPSILON);
+}
+
+/// Rule: buckets add up, and the last one is the count.
+#[tokio::test(flavor = "multi_thread")]
+async fn histograms_are_cumulative() {
+    let till = TestTill::start().await;
+    till.send(Request::get("/oauth2/access_token")).await;
+    for (name, family) in scrape(&till).await.iter().filter(|(_, family)| family.kind == "histogram") {
+        let mut series: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+        for (sample, value) in family.samples.iter().filter(|(sample, _)| sample.contains("_bucket{")) {
+            let (before, end) = sample.split_once("le=\"").unwrap();
+            let end = end.trim_end_matches("\"}");
+            let end = if end == "+Inf" { f64::INFINITY } else { end.parse().unwrap() };
+            series.entry(before.to_owned()).or_default().push((end, *value));
+        }
+        assert!(!series.is_empty(), "{name}");
+        for (labels, mut buckets) in series {
+            buckets.sort_by(|one, two| one.0.total_cmp(&two.0));
+            assert!(buckets.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{labels}");
+            let (last, count) = *buckets.last().unwrap();
+            assert!(last.is_infinite());
+            let labels = labels.replace("_bucket", "_count").trim_end_matches(',').to_owned();
+            let counted = labels.strip_suffix('{').map_or_else(|| format!("{labels}}}"), str::to_owned);
+            assert!((family.samples[&counted] - count).abs() < f64::EPSILON, "{counted}");
+        }
+    }
+}
+
+/// Rule: docs/metrics.md has a row for every metric that is served, and for no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_table_of_metrics_is_what_is_served() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    // Series of refusals appear with their first refusal.
+    let upload =
+        format!("/openapi/mp/developer/file/img/uploadWithFile?app_id=a1&access_token={}", app.token);
+    let file = "content-disposition: form-data; name=\"file\"";
+    till.send(Request::post(&upload).multipart(&[(file, b"text")])).await;
+    let by_url = upload.replace("uploadWithFile", "uploadWithUrl") + "&url=ftp://a.example/";
+    till.send(Request::post(&by_url)).await;
+    let families = scrape(&till).await;
+    let served: BTreeSet<(&str, &str)> =
+        families.iter().map(|(name, family)| (name.as_str(), family.kind.as_str())).collect();
+    let table = committed("docs/metrics.md");
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.map(|row| row.split('|').map(str::trim).collect::<Vec<_>>());
+    let documented: BTreeSet<(&str, &str)> =
+        cells.map(|cells| (cells[1].trim_matches('`').split('{').next().unwrap(), cells[2])).collect();
+    assert_eq!(documented, served);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_public_listener_serves_no_metrics() {
+    let till = TestTill::start().await;
+    assert_eq!(till.send(Request::get("/metrics")).await.status, 404);
+}
+
+/// The counters of a request are found by these numbers.
+#[test]
+fn tables_are_in_the_order_of_their_enums() {
+    assert!(Endpoint::ALL.iter().enumerate().all(|(index, endpoint)| *endpoint as usize == index));
+    assert!(Code::ALL.iter().enumerate().all(|(index, code)| *code as usize == index));
+}
+
+/// Rule: an alert or a panel on a metric that nobody serves would be silent for ever, and each alert has
+/// its section in the runbook.
+#[test]
+fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
+    let (table, runbook) = (committed("docs/metrics.md"), committed("docs/runbook.md"));
+    let (alerts, dashboard) = (committed("deploy/alerts.yml"), committed("deploy/grafana-dashboard.json"));
+    let audit = committed("deploy/audit-to-textfile");
+    let is_of_name = |character: char| character.is_ascii_lowercase() || character == '_';
+    for word in alerts.split(|c| !is_of_name(c)).chain(dashboard.split(|c| !is_of_name(c))) {
+        if word.starts_with("minitill_") || word.starts_with("process_") {
+            let name = ["_bucket", "_sum", "_count"]
+                .iter()
+                .fold(word, |name, suffix| name.strip_suffix(suffix).unwrap_or(name));
+            let is_served = table.contains(&format!("| `{name}")) || audit.contains(&format!("TYPE {name} "));
+            assert!(is_served, "{word}");
+        }
+    }
+    let names = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    for name in names {
+        assert!(runbook.contains(&format!("\n## {name}\n")), "{name}");
+        assert!(alerts.contains(&format!("docs/runbook.md#{}\n", name.to_lowercase())), "{name}");
+    }
+}
