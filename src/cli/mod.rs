@@ -6,6 +6,8 @@ mod database;
 mod demo;
 mod image;
 mod migrate;
+mod operator;
+mod operator_log;
 mod output;
 mod serve;
 mod sign;
@@ -22,6 +24,7 @@ use clap::{Parser, Subcommand};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LogFormat};
+use crate::domain::operator::Operator;
 use crate::server;
 use output::Output;
 
@@ -35,6 +38,10 @@ struct Arguments {
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     json: bool,
+    /// Who you are, for the operator's log [default: `MINITILL_OPERATOR`, else the system's user];
+    /// with `operator-log` whose lines to show
+    #[arg(long, global = true, value_name = "NAME", value_parser = operator::parse)]
+    operator: Option<Operator>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -62,6 +69,8 @@ enum Command {
     Sign(sign::SignArguments),
     /// Check every wallet against its ledger; exit 1 when anything differs
     Audit,
+    /// Show what operators did: who, what, when, before and after
+    OperatorLog(operator_log::OperatorLogArguments),
     /// Bring the database to the schema of this program
     Migrate,
     /// Make a sandbox app and print curl commands for all four endpoints
@@ -100,6 +109,10 @@ struct Context {
     config: Config,
     clock: Arc<dyn Clock>,
     output: Output,
+    /// Who works here.
+    operator: Operator,
+    /// The same, where `--operator` said so.
+    operator_given: Option<Operator>,
 }
 
 /// Parses the arguments, runs the command and gives the exit code: 0, 1 for a failure, 2 for wrong
@@ -120,8 +133,13 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let variables = std::env::vars_os().filter_map(readable);
     let config =
         Config::load(arguments.config.as_deref(), variables).map_err(|error| Failure(error.to_string()))?;
-    let context =
-        Context { config, clock: Arc::new(SystemClock::new()), output: Output::new(arguments.json) };
+    let context = Context {
+        config,
+        clock: Arc::new(SystemClock::new()),
+        output: Output::new(arguments.json),
+        operator: operator::of_command(arguments.operator.as_ref())?,
+        operator_given: arguments.operator,
+    };
     let runtime = server::runtime()?;
     let outcome = runtime.block_on(dispatch(&context, arguments.command.unwrap_or(Command::Serve)));
     // A look-up that hangs in the system's resolver must not hold up the end.
@@ -161,6 +179,10 @@ async fn with_store(
         Command::Wallet(command) => wallet::run(context, store, command).await,
         Command::Image(command) => image::run(context, store, command).await,
         Command::Audit => return audit::run(context, store).await,
+        Command::OperatorLog(arguments) => {
+            let operator = context.operator_given.as_ref().map(Operator::name);
+            operator_log::run(context, store, arguments, operator).await
+        }
         Command::Migrate => migrate::run(context, store).await,
         Command::Demo => demo::run(context, opened).await,
     }

@@ -24,7 +24,7 @@ pub(super) enum TokenCommand {
 
 pub(super) async fn run(context: &Context, store: &Store, command: TokenCommand) -> Result<(), Failure> {
     let TokenCommand::Issue { app_id, ttl } = command;
-    let issued = store.issue_token(&app_id, ttl).await?;
+    let issued = store.hand_out_token(&context.operator, &app_id, ttl).await?;
     let (access_token, expires_at) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
     let expires_at = moment(expires_at);
     context.output.print(&json!({ "access_token": access_token, "expires_at": expires_at }), || {

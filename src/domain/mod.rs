@@ -6,6 +6,7 @@ pub mod fields;
 pub mod gcra;
 pub mod ids;
 pub mod image;
+pub mod operator;
 pub mod order;
 pub mod product_info;
 pub mod signature;

@@ -13,6 +13,7 @@ mod exchange;
 mod image;
 mod master_key;
 mod migrate;
+mod operator_log;
 mod order;
 mod token;
 mod wallet;
@@ -35,8 +36,9 @@ pub use error::StoreError;
 pub use exchange::{ExchangeOutcome, Receipt};
 pub use image::{Block, BlockOutcome, ContentHash, KeepOutcome, StoredImage};
 pub use master_key::MasterKeyRefused;
+pub use operator_log::{OperatorLogFilter, OperatorLogLine};
 pub use order::ReportOutcome;
-pub use wallet::{Credit, CreditOutcome, LedgerLine, Wallet};
+pub use wallet::{Credit, CreditOutcome, ImportSummary, LedgerLine, Wallet};
 
 /// How often a transaction is repeated before the caller is told that the database is too busy.
 const ATTEMPTS_MAX: u32 = 12;

@@ -17,6 +17,7 @@ mod hostile_urls;
 mod image;
 mod image_upload;
 mod operator;
+mod operator_log;
 mod order_report;
 mod order_report_races;
 mod private_postgres;
