@@ -5,6 +5,7 @@ mod audit;
 mod database;
 mod demo;
 mod image;
+mod master_key;
 mod migrate;
 mod operator;
 mod operator_log;
@@ -53,7 +54,7 @@ enum Command {
     /// Create apps, hand out their keys, publish their pages
     #[command(subcommand)]
     App(app::AppCommand),
-    /// Issue access tokens
+    /// Issue and revoke access tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Make players known
@@ -69,6 +70,9 @@ enum Command {
     Sign(sign::SignArguments),
     /// Check every wallet against its ledger; exit 1 when anything differs
     Audit,
+    /// Replace the key that encrypts pay keys and app secrets
+    #[command(subcommand)]
+    MasterKey(master_key::MasterKeyCommand),
     /// Show what operators did: who, what, when, before and after
     OperatorLog(operator_log::OperatorLogArguments),
     /// Bring the database to the schema of this program
@@ -179,6 +183,7 @@ async fn with_store(
         Command::Wallet(command) => wallet::run(context, store, command).await,
         Command::Image(command) => image::run(context, store, command).await,
         Command::Audit => return audit::run(context, store).await,
+        Command::MasterKey(command) => master_key::run(context, store, command).await,
         Command::OperatorLog(arguments) => {
             let operator = context.operator_given.as_ref().map(Operator::name);
             operator_log::run(context, store, arguments, operator).await

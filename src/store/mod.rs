@@ -35,7 +35,7 @@ pub use directory::{App, TokenState};
 pub use error::StoreError;
 pub use exchange::{ExchangeOutcome, Receipt};
 pub use image::{Block, BlockOutcome, ContentHash, KeepOutcome, StoredImage};
-pub use master_key::MasterKeyRefused;
+pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{OperatorLogFilter, OperatorLogLine};
 pub use order::ReportOutcome;
 pub use wallet::{Credit, CreditOutcome, ImportSummary, LedgerLine, Wallet};

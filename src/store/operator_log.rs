@@ -24,6 +24,7 @@ pub(super) enum Action {
     AppAddPois,
     AppAddPreorders,
     TokenIssue,
+    TokenRevoke,
     UserAdd,
     WalletCredit,
     /// One credit out of a file; the file has a line of its own.
@@ -31,6 +32,10 @@ pub(super) enum Action {
     WalletImport,
     ImageBlock,
     ImageUnblock,
+    /// Another key encrypts from here on.
+    MasterKeyRotate,
+    /// Nothing is under the former key any more.
+    MasterKeyRotated,
 }
 
 impl Action {
@@ -47,12 +52,15 @@ impl Action {
             Self::AppAddPois => "app.poi.add",
             Self::AppAddPreorders => "app.preorder.add",
             Self::TokenIssue => "token.issue",
+            Self::TokenRevoke => "token.revoke",
             Self::UserAdd => "user.add",
             Self::WalletCredit => "wallet.credit",
             Self::WalletImportCredit => "wallet.import.credit",
             Self::WalletImport => "wallet.import",
             Self::ImageBlock => "image.block",
             Self::ImageUnblock => "image.unblock",
+            Self::MasterKeyRotate => "master_key.rotate",
+            Self::MasterKeyRotated => "master_key.rotated",
         }
     }
 }

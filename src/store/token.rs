@@ -70,6 +70,48 @@ impl Store {
         Ok(issued?.then_some((token, expires_at)))
     }
 
+    /// Ends a token of an app, given by its hash, or all of them; other instances know within the
+    /// two seconds that look-ups are remembered. Gives how many there were.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn revoke_tokens(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        only: Option<[u8; 32]>,
+    ) -> Result<u64, StoreError> {
+        let change = Arc::new((operator.clone(), app_id.clone(), only));
+        self.transaction(move |connection| {
+            let change = Arc::clone(&change);
+            Box::pin(async move {
+                let (operator, app_id, only) = &*change;
+                let gone = sqlx::query!(
+                    "DELETE FROM access_tokens WHERE app_id = $1 AND ($2::bytea IS NULL OR token_hash = $2)",
+                    app_id.as_str(),
+                    only.as_ref().map(<[u8; 32]>::as_slice)
+                )
+                .execute(&mut *connection)
+                .await?
+                .rows_affected();
+                if gone > 0 {
+                    let line = Line {
+                        operator,
+                        action: Action::TokenRevoke,
+                        app_id: Some(app_id),
+                        subject: &only.as_ref().map_or_else(|| app_id.to_string(), fingerprint),
+                        before: None,
+                        after: Some(json!({ "revoked": gone })),
+                        note: "",
+                    };
+                    record(connection, line).await?;
+                }
+                Ok(gone)
+            })
+        })
+        .await
+    }
+
     fn fresh_token(&self, lifetime: Duration) -> (String, i64) {
         let lifetime_millis = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
         (random_token(), self.clock.unix_millis().saturating_add(lifetime_millis))

@@ -16,6 +16,7 @@ mod exchange_races;
 mod hostile_urls;
 mod image;
 mod image_upload;
+mod master_key;
 mod operator;
 mod operator_log;
 mod order_report;

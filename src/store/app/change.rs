@@ -49,25 +49,24 @@ impl Store {
         operator: &Operator,
         app: NewApp,
     ) -> Result<Option<NewAppSecrets>, StoreError> {
-        let keyring = self.directory.keyring()?;
         let secrets = NewAppSecrets {
             app_id: app.id.to_string(),
             app_secret: random_key_text(),
             pay_key: random_key_text(),
         };
-        let sealed_secret = keyring.seal(&app.id, &secrets.app_secret);
-        let sealed_key = keyring.seal(&app.id, &secrets.pay_key);
         let app_id = app.id.clone();
-        let change = Change::new(operator, &app_id, (app, sealed_secret, sealed_key));
+        let change = Change::new(operator, &app_id, (app, secrets.clone()));
+        let store = self.clone();
         let made: Result<bool, StoreError> = self
             .transaction(move |connection| {
-                let change = Arc::clone(&change);
+                let (store, change) = (store.clone(), Arc::clone(&change));
                 Box::pin(async move {
-                    let (app, sealed_secret, sealed_key) = &change.to;
-                    if !insert_app(connection, app, sealed_secret).await? {
+                    let (app, secrets) = &change.to;
+                    let key = store.encrypting_key(connection).await?;
+                    if !insert_app(connection, app, &key.seal(&app.id, &secrets.app_secret)).await? {
                         return Ok(false);
                     }
-                    insert_pay_key(connection, &app.id, sealed_key).await?;
+                    insert_pay_key(connection, &app.id, &key.seal(&app.id, &secrets.pay_key)).await?;
                     let after = json!({
                         "name": app.name, "category": app.category, "scopes": app.scopes,
                         "sandbox": app.sandbox, "preorder_check": app.preorder_check,
@@ -155,16 +154,19 @@ impl Store {
         app_id: &AppId,
     ) -> Result<Option<String>, StoreError> {
         let pay_key = random_key_text();
-        let change = Change::new(operator, app_id, self.directory.keyring()?.seal(app_id, &pay_key));
+        let change = Change::new(operator, app_id, pay_key.clone());
+        let store = self.clone();
         let made: Result<bool, StoreError> = self
             .transaction(move |connection| {
-                let change = Arc::clone(&change);
+                let (store, change) = (store.clone(), Arc::clone(&change));
                 Box::pin(async move {
                     // The app's row is locked, so that two rotations at once make two generations.
                     if lock_app(connection, &change.app_id).await?.is_none() {
                         return Ok(false);
                     }
-                    let generation = insert_pay_key(connection, &change.app_id, &change.to).await?;
+                    let key = store.encrypting_key(connection).await?;
+                    let sealed = key.seal(&change.app_id, &change.to);
+                    let generation = insert_pay_key(connection, &change.app_id, &sealed).await?;
                     let line = Line {
                         before: Some(json!({ "generation": generation - 1 })),
                         after: Some(json!({ "generation": generation })),
@@ -188,21 +190,23 @@ impl Store {
         app_id: &AppId,
     ) -> Result<Option<String>, StoreError> {
         let app_secret = random_key_text();
-        let change = Change::new(operator, app_id, self.directory.keyring()?.seal(app_id, &app_secret));
+        let change = Change::new(operator, app_id, app_secret.clone());
+        let store = self.clone();
         let made: Result<bool, StoreError> = self
             .transaction(move |connection| {
-                let change = Arc::clone(&change);
+                let (store, change) = (store.clone(), Arc::clone(&change));
                 Box::pin(async move {
-                    let done = sqlx::query!(
+                    if lock_app(connection, &change.app_id).await?.is_none() {
+                        return Ok(false);
+                    }
+                    let key = store.encrypting_key(connection).await?;
+                    sqlx::query!(
                         "UPDATE apps SET app_secret = $2 WHERE app_id = $1",
                         change.app_id.as_str(),
-                        change.to
+                        key.seal(&change.app_id, &change.to)
                     )
                     .execute(&mut *connection)
                     .await?;
-                    if done.rows_affected() == 0 {
-                        return Ok(false);
-                    }
                     record(connection, change.line(Action::AppRotateSecret)).await?;
                     Ok(true)
                 })
