@@ -9,7 +9,7 @@ use serde_json::json;
 use super::output::{lines, yes_no};
 use super::{Context, Failure};
 use crate::secrets::{Keyring, MasterKeyError, keep_only, put_in_front, random_master_key};
-use crate::store::{MasterKeyRefused, Store};
+use crate::store::Store;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MasterKeyCommand {
@@ -62,7 +62,7 @@ async fn rotate(
 ) -> Result<(), Failure> {
     let state = store.master_key_state().await?;
     let keyring = with_new_key(keyring, new_key_file, &state.encrypts, state.unfinished)?;
-    store.unlock(&keyring).await.map_err(refused)?;
+    store.unlock(&keyring).await.map_err(|refused| Failure(refused.to_string()))?;
     let secrets = store.rotate_master_key(&context.operator).await?;
     let key = keyring.first().id();
     context.output.print(&json!({ "encrypts": key, "secrets": secrets }), || {
@@ -140,8 +140,4 @@ async fn forget(context: &Context, store: &Store, keyring: &Keyring) -> Result<(
     context.output.print(&json!({ "encrypts": state.encrypts, "forgotten": forgotten }), || {
         format!("{} holds the key {} alone; {forgotten} forgotten", file.display(), state.encrypts)
     })
-}
-
-fn refused(refused: MasterKeyRefused) -> Failure {
-    Failure(refused.to_string())
 }

@@ -1,6 +1,7 @@
 //! Apps, their keys, packages, points of interest and pre-orders: what the operator keeps.
 
 mod change;
+mod offer;
 
 use serde::Serialize;
 use time::OffsetDateTime;

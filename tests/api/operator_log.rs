@@ -222,13 +222,13 @@ async fn a_server_role_without_update_and_delete_serves_and_cannot_rewrite_the_b
         ))
         .await;
     let user = url.split("//").nth(1).unwrap().split('@').next().unwrap().to_owned();
-    let served = url.replacen(&user, &role, 1);
-    let program = Program::on(&served);
+    let restricted = url.replacen(&user, &role, 1);
+    let program = Program::on(&restricted);
     let server = program.serve(None).await;
     program.json(&["app", "create", "a1"]);
     program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1"]);
     assert_eq!(lines(&program, &[]).len(), 2);
-    let pool = sqlx::PgPool::connect(&served).await.unwrap();
+    let pool = sqlx::PgPool::connect(&restricted).await.unwrap();
     for statement in [
         "UPDATE operator_log SET operator = 'x'",
         "DELETE FROM operator_log",
@@ -241,7 +241,7 @@ async fn a_server_role_without_update_and_delete_serves_and_cannot_rewrite_the_b
     pool.close().await;
     server.terminate();
     // The server's exchanges work with these rights as well.
-    let till = TestTill::start_on(served, |_| {}).await;
+    let till = TestTill::start_on(restricted, |_| {}).await;
     let app = till.app("a2").await;
     till.player(&app, "o1", 50, 50).await;
     let answer = crate::game::Game::new(&app, "o1", "b1", 10).send(&till).await;
