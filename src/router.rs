@@ -1,11 +1,14 @@
 //! The route table of the public listener, every route once, and the layers around it.
 
+mod client_address;
+
+use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -15,6 +18,7 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
+use self::client_address::client_address;
 use crate::error::{Code, Envelope, Refusal};
 use crate::handlers::exchange::exchange;
 use crate::handlers::image::image;
@@ -133,7 +137,7 @@ pub fn with_routes(till: Till, table: &[Route]) -> Router {
     let routes = routes
         .fallback(async || Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint"))
         .layer(middleware::from_fn_with_state(not_found, render))
-        .layer(middleware::from_fn(observe))
+        .layer(middleware::from_fn_with_state(till.clone(), observe))
         .with_state(till);
     // The path is rewritten before routing, which a layer of the router itself would be too late for.
     Router::new().fallback_service(tower::util::MapRequest::new(routes, collapse_slashes))
@@ -210,15 +214,22 @@ fn collapse_slashes(mut request: Request<Body>) -> Request<Body> {
 
 /// Gives the request its id and the log its line: `info` for a refusal, `error` for a fault of
 /// ours, `debug` for a success. Never the path with its query, a header or a body (contract 2.8).
-async fn observe(request: Request, next: Next) -> Response {
+/// The client's address stands in it where clients are servers, not where players look at pictures.
+async fn observe(State(till): State<Till>, request: Request, next: Next) -> Response {
     let request_id = request_id(&request);
     let method = request.method().clone();
-    let endpoint = endpoint(request.uri().path());
+    let route = route_of(request.uri().path());
+    let endpoint = route.map_or("unknown", |route| route.path);
+    let may_be_player = route.is_some_and(|route| route.authentication == Authentication::Path);
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().filter(|_| !may_be_player);
+    let client =
+        peer.map(|peer| client_address(peer.0, request.headers(), &till.config.public.trusted_proxies));
     let trace_id = trace_id(&request);
     let span = tracing::info_span!(
         "request",
         request_id = request_id.to_str().unwrap_or_default(),
         trace_id,
+        client = client.map(tracing::field::display),
         app_id = tracing::field::Empty
     );
     let started = tokio::time::Instant::now();
@@ -244,7 +255,7 @@ fn log(method: &Method, endpoint: &'static str, response: &Response, elapsed: st
 }
 
 /// The route of a path, for the log: paths that strangers make up stay out of it.
-fn endpoint(path: &str) -> &'static str {
+fn route_of(path: &str) -> Option<&'static Route> {
     let matches = |pattern: &str| {
         let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
         loop {
@@ -255,7 +266,7 @@ fn endpoint(path: &str) -> &'static str {
             }
         }
     };
-    ROUTES.iter().find(|route| matches(route.path)).map_or("unknown", |route| route.path)
+    ROUTES.iter().find(|route| matches(route.path))
 }
 
 fn request_id(request: &Request) -> HeaderValue {

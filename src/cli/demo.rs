@@ -86,7 +86,7 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
     let (access_token, _) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
     let app = store.find_app(&app_id).await?.ok_or_else(|| Failure::unknown_app(&app_id))?;
     Ok(Scene {
-        base: format!("http://{}", context.config.public.reachable()),
+        base: context.config.public.base_url(),
         app,
         access_token,
         balances,

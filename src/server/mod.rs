@@ -2,13 +2,16 @@
 //!
 //! hyper speaks HTTP/1.1. Beside it, this module holds every connection to its limits, knows which
 //! requests have begun when the server is told to stop, and answers exactly those. The walk of a
-//! connection: [`serve`] accepts it, `connection` runs hyper on it, `socket` sees its bytes pass,
-//! `framing` tells from them where requests begin and end, and `progress` says how long it may take.
+//! connection: [`serve`] accepts it, `tls` makes TLS of it where that is set, `connection` runs hyper
+//! on it, `socket` sees its bytes pass (and `wire` those beneath TLS), `framing` tells from them where
+//! requests begin and end, and `progress` says how long it may take.
 
 mod connection;
 mod framing;
 mod progress;
 mod socket;
+mod tls;
+mod wire;
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,6 +39,8 @@ const DRAIN_ACCEPTS_MAX: usize = 4096;
 
 /// How long connections that were cut may take to let go.
 const CUT_GRACE: Duration = Duration::from_millis(100);
+
+pub use tls::{Tls, TlsError};
 
 /// What a connection may take (contract 2.7). The defaults are the contract's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +79,7 @@ pub struct Drained {
     pub connections_cut: usize,
 }
 
-/// Serves `router` on `listener` until `shutdown` holds `true` or its sender is gone; then drains.
+/// Serves `router` on `listener`, with TLS where `tls` is given, until `shutdown` holds `true` or its sender is gone; then drains.
 ///
 /// Every request finds its peer's address as `ConnectInfo<SocketAddr>` among its extensions.
 ///
@@ -89,11 +94,12 @@ pub struct Drained {
 /// drained all the same. Before the drain, a failure to accept is logged and survived.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<Tls>,
     router: Router,
     limits: Limits,
     shutdown: watch::Receiver<bool>,
 ) -> io::Result<Drained> {
-    let mut server = Server { router, limits, shutdown, connections: JoinSet::new() };
+    let mut server = Server { tls, router, limits, shutdown, connections: JoinSet::new() };
     server.accept_until_stopped(&listener).await;
     let deadline = Instant::now() + limits.drain_timeout;
     let accepted = server.accept_backlog(listener, deadline).await;
@@ -134,6 +140,7 @@ async fn stopped(mut shutdown: watch::Receiver<bool>) {
 }
 
 struct Server {
+    tls: Option<Tls>,
     router: Router,
     limits: Limits,
     shutdown: watch::Receiver<bool>,
@@ -186,8 +193,8 @@ impl Server {
     fn start(&mut self, stream: TcpStream, peer: SocketAddr) {
         // It fails only on a connection that is gone already, which the first read will tell.
         let _ = stream.set_nodelay(true);
-        let (router, shutdown) = (self.router.clone(), self.shutdown.clone());
-        self.connections.spawn(connection::run(stream, peer, router, self.limits, shutdown));
+        let (tls, router, shutdown) = (self.tls.clone(), self.router.clone(), self.shutdown.clone());
+        self.connections.spawn(connection::run(stream, peer, tls, router, self.limits, shutdown));
     }
 
     async fn drain(mut self, deadline: Instant) -> Drained {

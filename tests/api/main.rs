@@ -13,6 +13,7 @@ mod database_away;
 mod exchange;
 mod exchange_batches;
 mod exchange_races;
+mod front;
 mod hostile_urls;
 mod image;
 mod image_upload;

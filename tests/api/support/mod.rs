@@ -165,13 +165,14 @@ impl TestTill {
         let routes = with_panicking_route();
         tokio::spawn(server::serve(
             listener,
+            None,
             router::with_routes(till.clone(), &routes),
             limits,
             stopped.clone(),
         ));
         let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let operator_address = operator.local_addr().unwrap();
-        tokio::spawn(server::serve(operator, ops::operator(till.clone()), limits, stopped));
+        tokio::spawn(server::serve(operator, None, ops::operator(till.clone()), limits, stopped));
         Self { till, address, operator_address, store, clock, sql, database_url, _stop: stop }
     }
 
