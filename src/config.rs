@@ -33,8 +33,8 @@ const VARIABLE_PREFIX: &str = "MINITILL_";
     reason = "each setting is documented where its default stands, in config/default.toml"
 )]
 pub struct Config {
-    pub public: Listener,
-    pub ops: Listener,
+    pub public: Public,
+    pub ops: Operators,
     pub http: Http,
     pub database: Database,
     pub secrets: Secrets,
@@ -48,28 +48,67 @@ pub struct Config {
     pub log: Log,
 }
 
-/// Where a listener listens.
+/// `[public]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(
     missing_docs,
     reason = "each setting is documented where its default stands, in config/default.toml"
 )]
-pub struct Listener {
+pub struct Public {
     pub listen: SocketAddr,
+    pub tls_certificate: PathBuf,
+    pub tls_key: PathBuf,
+    pub trusted_proxies: Vec<IpNet>,
 }
 
-impl Listener {
+/// `[ops]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Operators {
+    pub listen: SocketAddr,
+    pub tls_certificate: PathBuf,
+    pub tls_key: PathBuf,
+}
+
+impl Public {
     /// The listener as this machine reaches it.
     #[must_use]
-    pub fn reachable(&self) -> SocketAddr {
-        let ip = match self.listen.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            ip => ip,
-        };
-        SocketAddr::new(ip, self.listen.port())
+    pub fn base_url(&self) -> String {
+        base_url(self.listen, &self.tls_certificate)
     }
+}
+
+impl Operators {
+    /// The listener's address as this machine reaches it.
+    #[must_use]
+    pub fn reachable(&self) -> SocketAddr {
+        reachable(self.listen)
+    }
+
+    /// The listener as this machine reaches it.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        base_url(self.listen, &self.tls_certificate)
+    }
+}
+
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+fn base_url(listen: SocketAddr, tls_certificate: &Path) -> String {
+    let scheme = if tls_certificate.as_os_str().is_empty() { "http" } else { "https" };
+    format!("{scheme}://{}", reachable(listen))
 }
 
 /// `[http]`.
@@ -323,6 +362,16 @@ impl Config {
                 Err(ConfigError::Setting(format!("{name}: expected {least} or more, got {value}")))
             }
         };
+        let pair = |section: &str, certificate: &Path, key: &Path| {
+            if certificate.as_os_str().is_empty() == key.as_os_str().is_empty() {
+                Ok(())
+            } else {
+                let names = format!("{section}.tls_certificate and {section}.tls_key");
+                Err(ConfigError::Setting(format!("{names}: expected both or none")))
+            }
+        };
+        pair("public", &self.public.tls_certificate, &self.public.tls_key)?;
+        pair("ops", &self.ops.tls_certificate, &self.ops.tls_key)?;
         at_least("http.header_bytes_max", self.http.header_bytes_max, 8192)?;
         at_least("http.body_bytes_max", self.http.body_bytes_max, 1024)?;
         at_least("http.connections_max", self.http.connections_max, 1)?;

@@ -1,11 +1,14 @@
 //! The route table of the public listener, every route once, and the layers around it.
 
+mod client_address;
+
+use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -15,6 +18,7 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
+use self::client_address::client_address;
 use crate::error::{Code, Envelope, Refusal};
 use crate::handlers::exchange::exchange;
 use crate::handlers::image::image;
@@ -260,15 +264,21 @@ fn collapse_slashes(mut request: Request<Body>) -> Request<Body> {
 
 /// Gives the request its id, the metrics their numbers and the log its line: `info` for a refusal, `error` for a fault of
 /// ours, `debug` for a success. Never the path with its query, a header or a body (contract 2.8).
+/// The client's address stands in it where clients are servers, not where players look at pictures.
 async fn observe(State(till): State<Till>, request: Request, next: Next) -> Response {
     let request_id = request_id(&request);
     let method = request.method().clone();
     let route = route_of(request.uri().path());
+    let may_be_player = route.is_some_and(|route| route.authentication == Authentication::Path);
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().filter(|_| !may_be_player);
+    let client =
+        peer.map(|peer| client_address(peer.0, request.headers(), &till.config.public.trusted_proxies));
     let trace_id = trace_id(&request);
     let span = tracing::info_span!(
         "request",
         request_id = request_id.to_str().unwrap_or_default(),
         trace_id,
+        client = client.map(tracing::field::display),
         app_id = tracing::field::Empty
     );
     let started = tokio::time::Instant::now();

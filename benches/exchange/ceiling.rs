@@ -55,7 +55,7 @@ async fn serve(config: Config) -> Fallible<()> {
     server::raise_open_files_limit()?;
     let till = Till::new(config, clock, store.answering_at_once());
     let (stop, stopped) = watch::channel(false);
-    let serving = tokio::spawn(server::serve(listener, router::public(till), limits, stopped));
+    let serving = tokio::spawn(server::serve(listener, None, router::public(till), limits, stopped));
     eprintln!("{READY}{address}");
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

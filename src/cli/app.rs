@@ -159,14 +159,14 @@ pub(super) async fn run(context: &Context, store: &Store, command: AppCommand) -
         AppCommand::Suspend { app_id } => suspend(context, store, &app_id, true).await,
         AppCommand::Resume { app_id } => suspend(context, store, &app_id, false).await,
         AppCommand::RotatePayKey { app_id } => {
-            let pay_key = store.rotate_pay_key(&app_id).await?;
+            let pay_key = store.rotate_pay_key(&context.operator, &app_id).await?;
             let pay_key = pay_key.ok_or_else(|| Failure::unknown_app(&app_id))?;
             output.print(&json!({ "app_id": app_id.as_str(), "pay_key": pay_key }), || {
                 once(&[("app_id", app_id.to_string()), ("pay_key", pay_key.clone())])
             })
         }
         AppCommand::RotateSecret { app_id } => {
-            let app_secret = store.rotate_secret(&app_id).await?;
+            let app_secret = store.rotate_secret(&context.operator, &app_id).await?;
             let app_secret = app_secret.ok_or_else(|| Failure::unknown_app(&app_id))?;
             output.print(&json!({ "app_id": app_id.as_str(), "app_secret": app_secret }), || {
                 once(&[("app_id", app_id.to_string()), ("app_secret", app_secret.clone())])
@@ -175,14 +175,14 @@ pub(super) async fn run(context: &Context, store: &Store, command: AppCommand) -
         AppCommand::Publish(arguments) => publish(context, store, arguments).await,
         AppCommand::Limit(arguments) => limit(context, store, &arguments).await,
         AppCommand::Poi(PoiCommand::Add { app_id, poi_ids }) => {
-            known(store.add_pois(&app_id, &poi_ids).await?, &app_id)?;
+            known(store.add_pois(&context.operator, &app_id, &poi_ids).await?, &app_id)?;
             let count = poi_ids.len();
             output.print(&json!({ "app_id": app_id.as_str(), "poi_ids": texts(&poi_ids) }), || {
                 format!("{app_id}: {count} points of interest are registered")
             })
         }
         AppCommand::Preorder(PreorderCommand::Add { app_id, out_order_nos }) => {
-            known(store.add_preorders(&app_id, &out_order_nos).await?, &app_id)?;
+            known(store.add_preorders(&context.operator, &app_id, &out_order_nos).await?, &app_id)?;
             let count = out_order_nos.len();
             output
                 .print(&json!({ "app_id": app_id.as_str(), "out_order_nos": texts(&out_order_nos) }), || {
@@ -221,7 +221,7 @@ async fn create(context: &Context, store: &Store, arguments: CreateArguments) ->
         sandbox: arguments.sandbox,
         preorder_check: arguments.preorder_check,
     };
-    let made = store.create_app(app).await?;
+    let made = store.create_app(&context.operator, app).await?;
     let secrets = made.ok_or_else(|| Failure(format!("there is an app {app_id} already")))?;
     context.output.print(&secrets, || {
         once(&[
@@ -233,7 +233,7 @@ async fn create(context: &Context, store: &Store, arguments: CreateArguments) ->
 }
 
 async fn suspend(context: &Context, store: &Store, app_id: &AppId, suspended: bool) -> Result<(), Failure> {
-    known(store.set_suspended(app_id, suspended).await?, app_id)?;
+    known(store.set_suspended(&context.operator, app_id, suspended).await?, app_id)?;
     let word = if suspended { "suspended" } else { "not suspended" };
     context.output.print(&json!({ "app_id": app_id.as_str(), "suspended": suspended }), || {
         format!("{app_id} is {word}; every server knows within five seconds")
@@ -242,7 +242,7 @@ async fn suspend(context: &Context, store: &Store, app_id: &AppId, suspended: bo
 
 async fn publish(context: &Context, store: &Store, arguments: PublishArguments) -> Result<(), Failure> {
     let PublishArguments { app_id, version, paths } = arguments;
-    known(store.publish(&app_id, &version, &paths).await?, &app_id)?;
+    known(store.publish(&context.operator, &app_id, &version, &paths).await?, &app_id)?;
     let pages: Vec<&str> = paths.iter().map(PagePath::as_str).collect();
     context
         .output
@@ -258,7 +258,7 @@ async fn limit(context: &Context, store: &Store, arguments: &LimitArguments) -> 
         uploads_per_second: arguments.uploads_per_second,
         tokens_per_second: arguments.tokens_per_second,
     };
-    known(store.set_limits(&arguments.app_id, limits).await?, &arguments.app_id)?;
+    known(store.set_limits(&context.operator, &arguments.app_id, limits).await?, &arguments.app_id)?;
     context.output.print(&json!({ "app_id": arguments.app_id.as_str(), "limits": limits }), || {
         format!("{}: {}", arguments.app_id, describe_limits(&limits))
     })

@@ -146,12 +146,10 @@ async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<(), Fai
         config.secrets.master_key_file.clone()
     };
     let fault = |error: crate::secrets::MasterKeyError| Failure(error.to_string());
-    let (keyring, origin) = match config.secrets.master_key.get() {
-        Some(text) => {
-            (Keyring::parse(text, "secrets.master_key").map_err(fault)?, "secrets.master_key".to_owned())
-        }
+    let keyring = match config.secrets.master_key.get() {
+        Some(text) => Keyring::parse(text, "secrets.master_key").map_err(fault)?,
         None => match Keyring::read(&file).map_err(fault)? {
-            Some(keyring) => (keyring, file.display().to_string()),
+            Some(keyring) => keyring,
             None if store.has_apps().await? => {
                 return Err(Failure(format!(
                     "there is no master key at {}, and the database holds apps that were encrypted with one; \
@@ -159,11 +157,15 @@ async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<(), Fai
                     file.display()
                 )));
             }
-            None => (Keyring::create(&file).map_err(fault)?, file.display().to_string()),
+            None => Keyring::create(&file).map_err(fault)?,
         },
     };
+    let origin =
+        keyring.file().map_or_else(|| "secrets.master_key".to_owned(), |file| file.display().to_string());
     store.unlock(&keyring).await.map_err(|refused| match refused {
-        MasterKeyRefused::DoesNotFit => Failure(format!("{refused} (key from {origin})")),
+        MasterKeyRefused::DoesNotFit | MasterKeyRefused::FormerKeyMissing => {
+            Failure(format!("{refused} (key from {origin})"))
+        }
         MasterKeyRefused::Store(error) => error.into(),
     })
 }

@@ -72,21 +72,21 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
     let store = &opened.store;
     let now_millis = context.clock.unix_millis();
     let app_id = constant(AppId::parse(APP_ID))?;
-    make_app(store, &app_id).await?;
-    let balances = credit(store, &app_id, now_millis).await?;
+    make_app(context, store, &app_id).await?;
+    let balances = credit(context, store, &app_id, now_millis).await?;
     let page = constant(PagePath::parse(PAGE))?;
-    store.publish(&app_id, &constant(PackageVersion::parse("1.0.0"))?, &[page]).await?;
+    store.publish(&context.operator, &app_id, &constant(PackageVersion::parse("1.0.0"))?, &[page]).await?;
     let verdict =
         image::inspect(ops::DEMO_PICTURE).and_then(|picture| image::keep(ops::DEMO_PICTURE, &picture));
     let kept = verdict.map_err(|reason| Failure(format!("the demo's own picture: {reason}")))?;
     let KeepOutcome::Kept(img_id) = store.keep_image(&app_id, kept).await? else {
         return Err(Failure::new("the demo's own picture is blocked; `minitill image list` shows it"));
     };
-    let issued = store.issue_token(&app_id, TOKEN_LIFETIME).await?;
+    let issued = store.hand_out_token(&context.operator, &app_id, TOKEN_LIFETIME).await?;
     let (access_token, _) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
     let app = store.find_app(&app_id).await?.ok_or_else(|| Failure::unknown_app(&app_id))?;
     Ok(Scene {
-        base: format!("http://{}", context.config.public.reachable()),
+        base: context.config.public.base_url(),
         app,
         access_token,
         balances,
@@ -98,7 +98,7 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
 }
 
 /// Makes the app unless an earlier demo did. An app of somebody else's is left alone.
-async fn make_app(store: &Store, app_id: &AppId) -> Result<(), Failure> {
+async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<(), Failure> {
     let app = NewApp {
         id: app_id.clone(),
         name: "Demonstration".to_owned(),
@@ -107,7 +107,7 @@ async fn make_app(store: &Store, app_id: &AppId) -> Result<(), Failure> {
         sandbox: true,
         preorder_check: false,
     };
-    store.create_app(app).await?;
+    store.create_app(&context.operator, app).await?;
     let summary = store.list_apps(Some(app_id)).await?.pop();
     match summary {
         Some(summary) if summary.sandbox && !summary.suspended => Ok(()),
@@ -115,7 +115,12 @@ async fn make_app(store: &Store, app_id: &AppId) -> Result<(), Failure> {
     }
 }
 
-async fn credit(store: &Store, app_id: &AppId, now_millis: i64) -> Result<Balances, Failure> {
+async fn credit(
+    context: &Context,
+    store: &Store,
+    app_id: &AppId,
+    now_millis: i64,
+) -> Result<Balances, Failure> {
     let credit = Credit {
         open_id: constant(OpenId::parse(OPEN_ID))?,
         free: 40,
@@ -123,7 +128,7 @@ async fn credit(store: &Store, app_id: &AppId, now_millis: i64) -> Result<Balanc
         reference: constant(CreditRef::parse(&format!("demo-{now_millis}")))?,
         note: "minitill demo".to_owned(),
     };
-    match store.credit(app_id, credit).await? {
+    match store.credit(&context.operator, app_id, credit).await? {
         CreditOutcome::Done { balances, .. } => Ok(balances),
         CreditOutcome::RefConflict | CreditOutcome::OutOfRange | CreditOutcome::UnknownApp => {
             Err(Failure::new("the demo's player could not be credited"))

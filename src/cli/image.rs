@@ -82,7 +82,7 @@ pub(super) async fn run(
 
 async fn block(context: &Context, store: &Store, arguments: &BlockArguments) -> Result<(), Failure> {
     let (contents, looks) = picture(store, &arguments.picture).await?;
-    let outcome = store.block_picture(contents, &looks, &arguments.reason).await?;
+    let outcome = store.block_picture(&context.operator, contents, &looks, &arguments.reason).await?;
     let value = json!({
         "picture": contents.to_string(), "reason": arguments.reason, "was_blocked": outcome.was_blocked,
         "images": outcome.images, "finds_near_copies": !looks.is_empty(),
@@ -105,7 +105,7 @@ async fn unblock(context: &Context, store: &Store, picture_name: &str) -> Result
     let not_blocked =
         || Failure::new(format!("{picture_name} is not blocked; `minitill image list` shows what is"));
     let contents = under.ok_or_else(not_blocked)?;
-    if !store.unblock_picture(contents).await? {
+    if !store.unblock_picture(&context.operator, contents).await? {
         return Err(not_blocked());
     }
     context.output.print(&json!({ "picture": contents.to_string() }), || "unblocked".to_owned())

@@ -6,8 +6,11 @@ mod database;
 mod demo;
 mod image;
 mod image_stores;
+mod master_key;
 mod migrate;
 mod openapi;
+mod operator;
+mod operator_log;
 mod output;
 mod serve;
 mod sign;
@@ -24,6 +27,7 @@ use clap::{Parser, Subcommand};
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LogFormat};
+use crate::domain::operator::Operator;
 use crate::server;
 use output::Output;
 
@@ -37,6 +41,10 @@ struct Arguments {
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     json: bool,
+    /// Who you are, for the operator's log [default: `MINITILL_OPERATOR`, else the system's user];
+    /// with `operator-log` whose lines to show
+    #[arg(long, global = true, value_name = "NAME", value_parser = operator::parse)]
+    operator: Option<Operator>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -48,7 +56,7 @@ enum Command {
     /// Create apps, hand out their keys, publish their pages
     #[command(subcommand)]
     App(app::AppCommand),
-    /// Issue access tokens
+    /// Issue and revoke access tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Make players known
@@ -64,6 +72,11 @@ enum Command {
     Sign(sign::SignArguments),
     /// Check every wallet against its ledger; exit 1 when anything differs
     Audit(audit::AuditArguments),
+    /// Replace the key that encrypts pay keys and app secrets
+    #[command(subcommand)]
+    MasterKey(master_key::MasterKeyCommand),
+    /// Show what operators did: who, what, when, before and after
+    OperatorLog(operator_log::OperatorLogArguments),
     /// Bring the database to the schema of this program
     Migrate,
     /// Print the OpenAPI document of the public API
@@ -104,6 +117,10 @@ struct Context {
     config: Config,
     clock: Arc<dyn Clock>,
     output: Output,
+    /// Who works here.
+    operator: Operator,
+    /// The same, where `--operator` said so.
+    operator_given: Option<Operator>,
 }
 
 /// Parses the arguments, runs the command and gives the exit code: 0, 1 for a failure, 2 for wrong
@@ -124,8 +141,13 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let variables = std::env::vars_os().filter_map(readable);
     let config =
         Config::load(arguments.config.as_deref(), variables).map_err(|error| Failure(error.to_string()))?;
-    let context =
-        Context { config, clock: Arc::new(SystemClock::new()), output: Output::new(arguments.json) };
+    let context = Context {
+        config,
+        clock: Arc::new(SystemClock::new()),
+        output: Output::new(arguments.json),
+        operator: operator::of_command(arguments.operator.as_ref())?,
+        operator_given: arguments.operator,
+    };
     let runtime = server::runtime()?;
     let outcome = runtime.block_on(dispatch(&context, arguments.command.unwrap_or(Command::Serve)));
     // A look-up that hangs in the system's resolver must not hold up the end.
@@ -166,6 +188,11 @@ async fn with_store(
         Command::Wallet(command) => wallet::run(context, store, command).await,
         Command::Image(command) => return image::run(context, store, command).await,
         Command::Audit(arguments) => return audit::run(context, store, arguments).await,
+        Command::MasterKey(command) => master_key::run(context, store, command).await,
+        Command::OperatorLog(arguments) => {
+            let operator = context.operator_given.as_ref().map(Operator::name);
+            operator_log::run(context, store, arguments, operator).await
+        }
         Command::Migrate => migrate::run(context, store).await,
         Command::Demo => demo::run(context, opened).await,
     }

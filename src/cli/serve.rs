@@ -1,6 +1,7 @@
 //! `minitill serve`: both listeners, until a signal asks to stop.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -9,6 +10,7 @@ use tokio::sync::watch;
 
 use super::{Context, Failure, database};
 use crate::domain::image::Outside;
+use crate::server::Tls;
 use crate::store::{Store, StoreError};
 use crate::till::Till;
 use crate::{ops, router, server};
@@ -27,6 +29,8 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     // Taken before the database is started: an address in use is told at once.
     let public = listen("public", config.public.listen).await?;
     let operator = listen("ops", config.ops.listen).await?;
+    let public_tls = tls("public", &config.public.tls_certificate, &config.public.tls_key)?;
+    let operator_tls = tls("ops", &config.ops.tls_certificate, &config.ops.tls_key)?;
     let opened = tokio::select! {
         opened = database::open_for_server(context) => opened?,
         () = stop.asked() => return Ok(()),
@@ -40,12 +44,12 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let operator_address = operator.local_addr()?;
     let (routes, connections) = (router::public(till.clone()), till.connections.clone());
     let mut serving =
-        tokio::spawn(server::serve_counted(public, routes, limits, connections, public_stopped));
-    let watching = tokio::spawn(server::serve(operator, ops::operator(till), limits, operator_stopped));
+        tokio::spawn(server::serve_counted(public, public_tls, routes, limits, connections, public_stopped));
+    let operator_routes = ops::operator(till);
+    let watching =
+        tokio::spawn(server::serve(operator, operator_tls, operator_routes, limits, operator_stopped));
     let housekeeping = tokio::spawn(keep_house(opened.store.clone()));
-    tracing::info!(
-        "ready: public http://{public_address}, operator http://{operator_address}; try `minitill demo`"
-    );
+    tracing::info!("ready: public {public_address}, operator {operator_address}; try `minitill demo`");
     let ended_early = tokio::select! {
         ended = &mut serving => Some(ended),
         () = stop.asked() => None,
@@ -92,6 +96,18 @@ async fn listen(name: &str, address: SocketAddr) -> Result<TcpListener, Failure>
     TcpListener::bind(address)
         .await
         .map_err(|error| Failure(format!("{name}.listen: cannot listen on {address}: {error}")))
+}
+
+/// The TLS of a listener, where its certificate is set. It is kept fresh until the runtime ends.
+fn tls(name: &str, certificate: &Path, key: &Path) -> Result<Option<Tls>, Failure> {
+    if certificate.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let loaded = Tls::load(certificate, key);
+    let tls =
+        loaded.map_err(|error| Failure(format!("{name}.tls_certificate and {name}.tls_key: {error}")))?;
+    tokio::spawn(tls.clone().keep_fresh());
+    Ok(Some(tls))
 }
 
 async fn keep_house(store: Store) {

@@ -1,4 +1,4 @@
-//! `minitill token issue`.
+//! `minitill token ...`.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use serde_json::json;
 use super::output::{lines, moment};
 use super::{Context, Failure};
 use crate::domain::ids::AppId;
+use crate::secrets::token_hash;
 use crate::store::Store;
 
 #[derive(Debug, Subcommand)]
@@ -20,14 +21,58 @@ pub(super) enum TokenCommand {
         #[arg(long, default_value = "48h", value_parser = humantime::parse_duration)]
         ttl: Duration,
     },
+    /// End access tokens of an app, on every server within five seconds
+    #[command(group = clap::ArgGroup::new("which").required(true))]
+    Revoke {
+        /// The app
+        app_id: AppId,
+        /// The token; `-` reads it from standard input, where no list of processes shows it
+        #[arg(long, value_name = "T", group = "which")]
+        token: Option<String>,
+        /// Every token of the app
+        #[arg(long, group = "which")]
+        all: bool,
+    },
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: TokenCommand) -> Result<(), Failure> {
-    let TokenCommand::Issue { app_id, ttl } = command;
-    let issued = store.issue_token(&app_id, ttl).await?;
-    let (access_token, expires_at) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
+    match command {
+        TokenCommand::Issue { app_id, ttl } => issue(context, store, &app_id, ttl).await,
+        TokenCommand::Revoke { app_id, token, all: _ } => {
+            revoke(context, store, &app_id, token.as_deref()).await
+        }
+    }
+}
+
+async fn issue(context: &Context, store: &Store, app_id: &AppId, ttl: Duration) -> Result<(), Failure> {
+    let issued = store.hand_out_token(&context.operator, app_id, ttl).await?;
+    let (access_token, expires_at) = issued.ok_or_else(|| Failure::unknown_app(app_id))?;
     let expires_at = moment(expires_at);
     context.output.print(&json!({ "access_token": access_token, "expires_at": expires_at }), || {
         lines(&[("access_token", access_token.clone()), ("expires_at", expires_at.clone())])
+    })
+}
+
+/// Revokes one token, or all where none is given.
+async fn revoke(
+    context: &Context,
+    store: &Store,
+    app_id: &AppId,
+    token: Option<&str>,
+) -> Result<(), Failure> {
+    if store.find_app(app_id).await?.is_none() {
+        return Err(Failure::unknown_app(app_id));
+    }
+    let typed = match token {
+        Some("-") => Some(std::io::read_to_string(std::io::stdin())?),
+        Some(_) | None => None,
+    };
+    let only = typed.as_deref().or(token).map(|token| token_hash(token.trim()));
+    let revoked = store.revoke_tokens(&context.operator, app_id, only).await?;
+    if only.is_some() && revoked == 0 {
+        return Err(Failure(format!("the app {app_id} has no such token")));
+    }
+    context.output.print(&json!({ "app_id": app_id.as_str(), "revoked": revoked }), || {
+        format!("{app_id}: {revoked} tokens are revoked; every server knows within five seconds")
     })
 }

@@ -22,7 +22,7 @@ pub(super) enum UserCommand {
 
 pub(super) async fn run(context: &Context, store: &Store, command: UserCommand) -> Result<(), Failure> {
     let UserCommand::Add { app_id, open_ids } = command;
-    known(store.add_users(&app_id, &open_ids).await?, &app_id)?;
+    known(store.add_users(&context.operator, &app_id, &open_ids).await?, &app_id)?;
     context.output.print(&json!({ "app_id": app_id.as_str(), "open_ids": texts(&open_ids) }), || {
         format!("{app_id}: {} players are known", open_ids.len())
     })

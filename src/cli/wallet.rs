@@ -1,22 +1,18 @@
 //! `minitill wallet ...`.
 
-use std::fs::File;
+mod import;
+
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use futures_util::{StreamExt as _, TryStreamExt as _};
-use indicatif::{ProgressBar, ProgressStyle};
-use serde::Deserialize;
+use futures_util::TryStreamExt as _;
 use serde_json::json;
 
 use super::output::{ignore_gone_reader, lines, rfc3339};
 use super::{Context, Failure};
 use crate::domain::ids::{AppId, CreditRef, OpenId};
 use crate::store::{Credit, CreditOutcome, LedgerLine, Store};
-
-/// Credits of an import that are under way at once.
-const IMPORT_CONCURRENCY: usize = 4;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WalletCommand {
@@ -81,7 +77,7 @@ pub(super) enum StatementFormat {
 pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand) -> Result<(), Failure> {
     match command {
         WalletCommand::Credit(arguments) => credit(context, store, arguments).await,
-        WalletCommand::Import { app_id, file } => import(context, store, &app_id, &file).await,
+        WalletCommand::Import { app_id, file } => import::run(context, store, &app_id, &file).await,
         WalletCommand::Show { app_id, open_id } => {
             let wallet = store.wallet(&app_id, &open_id).await?;
             let wallet = wallet.ok_or_else(|| unknown_wallet(&app_id, &open_id))?;
@@ -116,7 +112,8 @@ fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> Failure {
 async fn credit(context: &Context, store: &Store, arguments: CreditArguments) -> Result<(), Failure> {
     let CreditArguments { app_id, open_id, free, charge, reference, note } = arguments;
     let reference_text = reference.to_string();
-    let outcome = store.credit(&app_id, Credit { open_id, free, charge, reference, note }).await?;
+    let outcome =
+        store.credit(&context.operator, &app_id, Credit { open_id, free, charge, reference, note }).await?;
     let (balances, replayed) = done(&outcome, &app_id, &reference_text)?;
     context.output.print(
         &json!({
@@ -152,74 +149,6 @@ fn done(
         }
         CreditOutcome::UnknownApp => Err(Failure::unknown_app(app_id)),
     }
-}
-
-/// A line of an import.
-#[derive(Debug, Deserialize)]
-struct ImportRow {
-    open_id: String,
-    free: i64,
-    charge: i64,
-    #[serde(rename = "ref")]
-    reference: String,
-}
-
-/// Reads the whole file before the first credit, so that a line at fault leaves nothing half done.
-async fn import(context: &Context, store: &Store, app_id: &AppId, file: &Path) -> Result<(), Failure> {
-    let mut rows = 0_u64;
-    for row in read_rows(file)? {
-        row?;
-        rows += 1;
-    }
-    let bar = ProgressBar::new(rows);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} credits, {eta} left") {
-        bar.set_style(style);
-    }
-    let mut credits = futures_util::stream::iter(read_rows(file)?)
-        .map(|row| async move {
-            let (line, credit) = row?;
-            let reference = credit.reference.to_string();
-            let outcome = store.credit(app_id, credit).await?;
-            done(&outcome, app_id, &reference)
-                .map(|(_, replayed)| replayed)
-                .map_err(|failure| Failure(format!("line {line}: {failure}")))
-        })
-        .buffer_unordered(IMPORT_CONCURRENCY);
-    let mut replayed = 0_u64;
-    while let Some(was_replayed) = credits.try_next().await? {
-        replayed += u64::from(was_replayed);
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
-    let credited = rows - replayed;
-    context.output.print(
-        &json!({ "app_id": app_id.as_str(), "rows": rows, "credited": credited, "replayed": replayed }),
-        || format!("{app_id}: {rows} lines, {credited} credited now, {replayed} credited before"),
-    )
-}
-
-type NumberedCredit = Result<(u64, Credit), Failure>;
-
-fn read_rows(file: &Path) -> Result<impl Iterator<Item = NumberedCredit>, Failure> {
-    let opened = File::open(file).map_err(|error| Failure(format!("{}: {error}", file.display())))?;
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(opened);
-    let heading = reader.headers().map_err(|error| Failure(error.to_string()))?;
-    if heading.iter().collect::<Vec<_>>() != ["open_id", "free", "charge", "ref"] {
-        return Err(Failure(format!("{}: expected the heading open_id,free,charge,ref", file.display())));
-    }
-    Ok(reader.into_deserialize::<ImportRow>().zip(2_u64..).map(|(row, line)| {
-        let fault = |text: String| Failure(format!("line {line}: {text}"));
-        let row = row.map_err(|error| fault(error.to_string()))?;
-        let open_id = OpenId::parse(&row.open_id)
-            .map_err(|expected| fault(format!("open_id: expected {}", expected.0)))?;
-        let reference = CreditRef::parse(&row.reference)
-            .map_err(|expected| fault(format!("ref: expected {}", expected.0)))?;
-        if row.free < 0 || row.charge < 0 {
-            return Err(fault("free and charge: expected 0 or more".to_owned()));
-        }
-        let credit = Credit { open_id, free: row.free, charge: row.charge, reference, note: String::new() };
-        Ok((line, credit))
-    }))
 }
 
 async fn statement(

@@ -8,6 +8,7 @@ pub mod gcra;
 pub mod ids;
 pub mod image;
 pub mod ledger;
+pub mod operator;
 pub mod order;
 pub mod product_info;
 pub mod record_set;

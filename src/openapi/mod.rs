@@ -82,7 +82,7 @@ pub fn document(config: &Config) -> Json {
             "version": env!("CARGO_PKG_VERSION"),
         },
         "servers": vec![object! {
-            "url": format!("http://{}", config.public.reachable()),
+            "url": config.public.base_url(),
             "description": "The public listener (the setting public.listen)",
         }],
         "paths": Json::Object(paths),

@@ -16,7 +16,7 @@ pub const STYLE: &str = include_str!("page.css");
 #[must_use]
 pub fn page(config: &Config) -> String {
     let calls = calls(config);
-    let base = format!("http://{}", config.public.reachable());
+    let base = config.public.base_url();
     let links = calls.iter().map(|call| {
         let (id, method) = (call.operation.id, call.method);
         let (path, summary) = (escaped(call.route.path), escaped(call.operation.summary));

@@ -145,4 +145,5 @@ fn the_page_shows_every_call_and_needs_nothing_from_elsewhere() {
     }
     // What came from examples is escaped.
     assert!(page.contains("product_info=[{&quot;product_id&quot;:1001"));
+    assert!(page.contains("&lt;zone&gt;_&lt;role&gt;") && !page.contains("<zone>"));
 }

@@ -52,7 +52,7 @@ pub fn operator(till: Till) -> Router {
 /// Where the demonstration's picture is fetched from.
 #[must_use]
 pub fn demo_picture_url(config: &Config) -> String {
-    format!("http://{}{DEMO_PICTURE_PATH}", config.ops.reachable())
+    format!("{}{DEMO_PICTURE_PATH}", config.ops.base_url())
 }
 
 /// 200 while the process lives.

@@ -22,33 +22,41 @@ use tower::Service;
 
 use super::progress::{Phase, SharedProgress};
 use super::socket::Socket;
+use super::tls::Tls;
+use super::wire::Wire;
 use super::{Limits, stopped};
 
 /// What hyper may hold of one connection, in each direction. A head fits in as well.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves the requests of one connection until it ends, runs into a limit, or `shutdown` fires and
-/// the requests that have begun are answered.
+/// the requests that have begun are answered. A handshake of TLS comes before, within the time that
+/// a first byte may take.
 pub(super) async fn run(
     stream: TcpStream,
     peer: SocketAddr,
+    tls: Option<Tls>,
     router: Router,
     limits: Limits,
     shutdown: watch::Receiver<bool>,
 ) {
     let progress = SharedProgress::new(Instant::now());
-    let socket = Socket::new(stream, progress.clone());
+    let mut stop = pin!(stopped(shutdown));
+    let socket = match tls {
+        None => Socket::plain(Wire::new(stream, progress.clone()), progress.clone()),
+        Some(tls) => {
+            let wire = Wire::beneath_tls(stream, progress.clone());
+            let handshake = heeding(stop.as_mut(), &progress, tls.acceptor().accept(wire));
+            match in_time(handshake, &progress, &limits).await {
+                Ok(Ok(stream)) => Socket::tls(stream, progress.clone()),
+                Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
+                Err(_) => return tracing::debug!("a TLS handshake ran out of time"),
+            }
+        }
+    };
     let service = ConnectionService { router, peer, progress: progress.clone() };
     let mut connection = protocol(&limits).serve_connection(TokioIo::new(socket), service);
-    let mut stop = pin!(stopped(shutdown));
-    let conversation = poll_fn(|context| {
-        // Before hyper is polled, so that an answer made in this very poll says that it is the last.
-        if !progress.lock().is_draining() && stop.as_mut().poll(context).is_ready() {
-            progress.lock().drain(Instant::now());
-        }
-        Pin::new(&mut connection).poll(context)
-    });
-    match in_time(conversation, &progress, &limits).await {
+    match in_time(heeding(stop, &progress, &mut connection), &progress, &limits).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
         Err(phase) => {
@@ -61,6 +69,23 @@ pub(super) async fn run(
     if !socket.is_write_closed() && in_time(socket.shutdown(), &progress, &limits).await.is_err() {
         tracing::debug!("a connection ran out of time while it closed");
     }
+}
+
+/// `work`, and `progress` told when `stop` ends.
+async fn heeding<Work: Future>(
+    mut stop: Pin<&mut impl Future<Output = ()>>,
+    progress: &SharedProgress,
+    work: Work,
+) -> Work::Output {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        // Before hyper is polled, so that an answer made in this very poll says that it is the last.
+        if !progress.lock().is_draining() && stop.as_mut().poll(context).is_ready() {
+            progress.lock().drain(Instant::now());
+        }
+        work.as_mut().poll(context)
+    })
+    .await
 }
 
 /// The output of `work`, or the phase in which the connection ran out of time.

@@ -2,13 +2,16 @@
 //!
 //! hyper speaks HTTP/1.1. Beside it, this module holds every connection to its limits, knows which
 //! requests have begun when the server is told to stop, and answers exactly those. The walk of a
-//! connection: [`serve`] accepts it, `connection` runs hyper on it, `socket` sees its bytes pass,
-//! `framing` tells from them where requests begin and end, and `progress` says how long it may take.
+//! connection: [`serve`] accepts it, `tls` makes TLS of it where that is set, `connection` runs hyper
+//! on it, `socket` sees its bytes pass (and `wire` those beneath TLS), `framing` tells from them where
+//! requests begin and end, and `progress` says how long it may take.
 
 mod connection;
 mod framing;
 mod progress;
 mod socket;
+mod tls;
+mod wire;
 
 use std::io;
 use std::net::SocketAddr;
@@ -38,6 +41,8 @@ const DRAIN_ACCEPTS_MAX: usize = 4096;
 
 /// How long connections that were cut may take to let go.
 const CUT_GRACE: Duration = Duration::from_millis(100);
+
+pub use tls::{Tls, TlsError};
 
 /// What a connection may take (contract 2.7). The defaults are the contract's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +109,7 @@ pub struct Drained {
     pub connections_cut: usize,
 }
 
-/// Serves `router` on `listener` until `shutdown` holds `true` or its sender is gone; then drains.
+/// Serves `router` on `listener`, with TLS where `tls` is given, until `shutdown` holds `true` or its sender is gone; then drains.
 ///
 /// Every request finds its peer's address as `ConnectInfo<SocketAddr>` among its extensions.
 ///
@@ -119,11 +124,12 @@ pub struct Drained {
 /// drained all the same. Before the drain, a failure to accept is logged and survived.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<Tls>,
     router: Router,
     limits: Limits,
     shutdown: watch::Receiver<bool>,
 ) -> io::Result<Drained> {
-    serve_counted(listener, router, limits, OpenConnections::default(), shutdown).await
+    serve_counted(listener, tls, router, limits, OpenConnections::default(), shutdown).await
 }
 
 /// [`serve`], and `open` tells at any time how many connections are open.
@@ -133,12 +139,13 @@ pub async fn serve(
 /// As [`serve`].
 pub async fn serve_counted(
     listener: TcpListener,
+    tls: Option<Tls>,
     router: Router,
     limits: Limits,
     open: OpenConnections,
     shutdown: watch::Receiver<bool>,
 ) -> io::Result<Drained> {
-    let mut server = Server { router, limits, shutdown, open, connections: JoinSet::new() };
+    let mut server = Server { tls, router, limits, shutdown, open, connections: JoinSet::new() };
     server.accept_until_stopped(&listener).await;
     let deadline = Instant::now() + limits.drain_timeout;
     let accepted = server.accept_backlog(listener, deadline).await;
@@ -179,6 +186,7 @@ async fn stopped(mut shutdown: watch::Receiver<bool>) {
 }
 
 struct Server {
+    tls: Option<Tls>,
     router: Router,
     limits: Limits,
     open: OpenConnections,
@@ -232,10 +240,10 @@ impl Server {
     fn start(&mut self, stream: TcpStream, peer: SocketAddr) {
         // It fails only on a connection that is gone already, which the first read will tell.
         let _ = stream.set_nodelay(true);
-        let (router, shutdown) = (self.router.clone(), self.shutdown.clone());
+        let (tls, router, shutdown) = (self.tls.clone(), self.router.clone(), self.shutdown.clone());
         let (limits, counted) = (self.limits, Counted::new(&self.open));
         self.connections.spawn(async move {
-            connection::run(stream, peer, router, limits, shutdown).await;
+            connection::run(stream, peer, tls, router, limits, shutdown).await;
             drop(counted);
         });
     }

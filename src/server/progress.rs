@@ -46,7 +46,7 @@ pub(super) struct Progress {
     write_blocked_since: Option<Instant>,
     last_discarded: Instant,
     draining_since: Option<Instant>,
-    bytes_in_kernel: u64,
+    unread_bytes: u64,
 }
 
 impl Progress {
@@ -59,7 +59,7 @@ impl Progress {
             write_blocked_since: None,
             last_discarded: now,
             draining_since: None,
-            bytes_in_kernel: 0,
+            unread_bytes: 0,
         }
     }
 
@@ -153,20 +153,20 @@ impl Progress {
         self.draining_since.is_some()
     }
 
-    /// How many bytes wait in the kernel; kept up to date while the connection drains.
-    pub(super) fn note_bytes_in_kernel(&mut self, bytes: u64) {
-        self.bytes_in_kernel = bytes;
+    /// How many bytes have come and wait to be read; kept up to date while the connection drains.
+    pub(super) fn note_unread_bytes(&mut self, bytes: u64) {
+        self.unread_bytes = bytes;
     }
 
     /// Whether the connection has had its requests, all that it sent is read, and the server stops.
     pub(super) fn is_over(&self) -> bool {
-        self.is_draining() && self.phase == Phase::Idle && self.bytes_in_kernel == 0
+        self.is_draining() && self.phase == Phase::Idle && self.unread_bytes == 0
     }
 
     /// Whether the answer that is being made is the connection's last: the rest of its request is
     /// not going to be read, or the server stops and no other request has begun.
     pub(super) fn answers_last(&self) -> bool {
-        let next_has_begun = self.bytes_in_kernel > 0 || self.framing.has_begun_next();
+        let next_has_begun = self.unread_bytes > 0 || self.framing.has_begun_next();
         !self.framing.is_request_complete() || (self.is_draining() && !next_has_begun)
     }
 
@@ -319,14 +319,14 @@ mod tests {
         progress.flushed(start);
         progress.received(&GET[3..], start);
         progress.request_begins(Some(0), start);
-        progress.note_bytes_in_kernel(1);
+        progress.note_unread_bytes(1);
         assert!(!progress.answers_last(), "a byte of another head waits in the kernel");
-        progress.note_bytes_in_kernel(0);
+        progress.note_unread_bytes(0);
         assert!(progress.answers_last());
         progress.answer_ends(start);
         progress.flushed(start);
         assert!(progress.is_over());
-        progress.note_bytes_in_kernel(1);
+        progress.note_unread_bytes(1);
         assert!(!progress.is_over(), "a byte waits in the kernel");
     }
 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::progress::SharedProgress;
 use super::socket::Socket;
+use super::wire::Wire;
 use super::{Drained, Limits, raise_open_files_limit, serve};
 
 /// No single step of a test takes longer.
@@ -54,7 +55,7 @@ impl Till {
         let (stop, shutdown) = watch::channel(false);
         let (gate, opened) = watch::channel(false);
         let (enter, entered) = watch::channel(0);
-        let served = tokio::spawn(serve(listener, router(opened, enter), limits, shutdown));
+        let served = tokio::spawn(serve(listener, None, router(opened, enter), limits, shutdown));
         Self { address, stop, gate, entered, served }
     }
 
@@ -263,7 +264,7 @@ async fn eleven_megabytes_of_a_request_are_read_and_no_more() {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let progress = SharedProgress::new(Instant::now());
-        let mut socket = Socket::new(stream, progress.clone());
+        let mut socket = Socket::plain(Wire::new(stream, progress.clone()), progress.clone());
         let sending = tokio::spawn(async move { client.write_all(&vec![b'a'; 40_000_000]).await.is_ok() });
         within(socket.read_exact(&mut vec![0; read_before])).await.unwrap();
         let closing = timeout(Duration::from_millis(600), socket.shutdown()).await;

@@ -2,7 +2,7 @@
 //! look-up seldom costs a round trip and what an operator changes still acts within five
 //! seconds on every instance (contract 9).
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::app::{AppLimits, Category};
@@ -10,7 +10,7 @@ use super::remembered::Remembered;
 use super::{Store, StoreError};
 use crate::domain::ids::AppId;
 use crate::domain::signature::PayKey;
-use crate::secrets::Keyring;
+use crate::secrets::{Keyring, WrongKey};
 
 /// How much longer a look-up is waited for than a connection for it.
 const STATEMENT_MARGIN: Duration = Duration::from_millis(500);
@@ -97,7 +97,7 @@ pub enum TokenState {
 /// What was looked up lately.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
-    keyring: OnceLock<Keyring>,
+    keyring: RwLock<Option<Arc<Keyring>>>,
     apps: Remembered<AppId, Arc<App>>,
     /// By whose it is and its hash: when it ends.
     tokens: Remembered<(AppId, [u8; 32]), i64>,
@@ -105,12 +105,12 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) fn set_keyring(&self, keyring: Keyring) {
-        // A second call comes with the same key: a process has one.
-        let _ = self.keyring.set(keyring);
+        *self.keyring.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keyring));
     }
 
-    pub(super) fn keyring(&self) -> Result<&Keyring, StoreError> {
-        self.keyring.get().ok_or_else(|| StoreError::Internal("the master key was not loaded".to_owned()))
+    pub(super) fn keyring(&self) -> Result<Arc<Keyring>, StoreError> {
+        let keyring = self.keyring.read().unwrap_or_else(PoisonError::into_inner).clone();
+        keyring.ok_or_else(|| StoreError::Internal("the master key was not loaded".to_owned()))
     }
 }
 
@@ -173,12 +173,8 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
-        let keyring = self.directory.keyring()?;
-        let open = |sealed: &[u8]| {
-            keyring.open(app_id, sealed).map_err(|error| StoreError::Internal(error.to_string()))
-        };
-        let mut live_pay_keys =
-            row.pay_keys.iter().map(|sealed| open(sealed).map(PayKey::new)).collect::<Result<Vec<_>, _>>()?;
+        let (app_secret, mut live_pay_keys) =
+            self.open_secrets(app_id, &row.app_secret, &row.pay_keys).await?;
         let retired_pay_keys = live_pay_keys.split_off(LIVE_PAY_KEYS.min(live_pay_keys.len()));
         Ok(Some(App {
             id: app_id.clone(),
@@ -195,8 +191,29 @@ impl Store {
             )?,
             live_pay_keys,
             retired_pay_keys,
-            app_secret: AppSecret(open(&row.app_secret)?),
+            app_secret,
             pages: row.pages.unwrap_or_default(),
         }))
+    }
+
+    /// Decrypts what is kept of an app. Where a key is missing, a rotation elsewhere may have just
+    /// put it into the key file.
+    async fn open_secrets(
+        &self,
+        app_id: &AppId,
+        app_secret: &[u8],
+        pay_keys: &[Vec<u8>],
+    ) -> Result<(AppSecret, Vec<PayKey>), StoreError> {
+        let open = |keyring: &Keyring| -> Result<_, WrongKey> {
+            let app_secret = AppSecret(keyring.open(app_id, app_secret)?);
+            let pay_keys = pay_keys.iter().map(|sealed| keyring.open(app_id, sealed).map(PayKey::new));
+            Ok((app_secret, pay_keys.collect::<Result<Vec<_>, _>>()?))
+        };
+        let keyring = self.directory.keyring()?;
+        if let Ok(opened) = open(&keyring) {
+            return Ok(opened);
+        }
+        let newer = self.reread_keyring(&keyring).await?;
+        open(&newer).map_err(|wrong| StoreError::Internal(wrong.to_string()))
     }
 }

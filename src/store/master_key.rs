@@ -1,7 +1,17 @@
-//! Tells whether the master key at hand is the one this database was encrypted with.
+//! The master keys and the database: which one encrypts, whether those at hand fit, and rotation.
+//!
+//! `master_key_check` says which keys the database uses. Row 1 is the key that encrypts: whoever
+//! encrypts reads it in the same transaction. Rows above 1 are former keys that some secrets may
+//! still be under while a rotation is under way. A process that lacks one of them does not start.
+
+mod rotation;
+
+use std::sync::Arc;
+
+use sqlx::PgConnection;
 
 use super::{Store, StoreError};
-use crate::secrets::Keyring;
+use crate::secrets::{Keyring, MasterKey};
 
 /// The master key does not fit, in words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -9,9 +19,24 @@ pub enum MasterKeyRefused {
     /// Another key encrypted what is in the database.
     #[error("the master key does not fit this database: its apps were encrypted with another one")]
     DoesNotFit,
+    /// Some secrets are still under a key that is not at hand.
+    #[error(
+        "a rotation of the master key is not finished: the former key is needed beside the new one \
+         until `minitill master-key rotate` has ended"
+    )]
+    FormerKeyMissing,
     /// The store could not be asked.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Which keys a database uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MasterKeyState {
+    /// Id of the key that encrypts.
+    pub encrypts: String,
+    /// Whether a rotation was begun and has not ended.
+    pub unfinished: bool,
 }
 
 impl Store {
@@ -25,31 +50,105 @@ impl Store {
             .await?)
     }
 
-    /// Takes the key into use: checks it against the database, or leaves its mark where no app
-    /// exists yet (contract 9).
+    /// Takes the keys into use: checks them against the database, or leaves the mark of the first
+    /// one where no app exists yet (contract 9).
     ///
     /// # Errors
-    /// The key does not fit, or the database is away.
+    /// The keys do not fit, or the database is away.
     pub async fn unlock(&self, keyring: &Keyring) -> Result<(), MasterKeyRefused> {
-        let value = keyring.check_value();
+        let value = keyring.first().check_value();
         sqlx::query!("INSERT INTO master_key_check (id, value) VALUES (1, $1) ON CONFLICT DO NOTHING", value)
             .execute(&self.pool)
             .await
             .map_err(StoreError::from)?;
-        let stored = sqlx::query_scalar!("SELECT value FROM master_key_check WHERE id = 1")
-            .fetch_one(&self.pool)
+        let stored = sqlx::query_scalar!("SELECT value FROM master_key_check ORDER BY id")
+            .fetch_all(&self.pool)
             .await
             .map_err(StoreError::from)?;
-        if !keyring.fits(&stored) {
+        let fits = |value: &Vec<u8>| keyring.fitting(value).is_some();
+        if !stored.iter().all(fits) {
             if self.has_apps().await? {
-                return Err(MasterKeyRefused::DoesNotFit);
+                let current_fits = stored.first().is_some_and(fits);
+                return Err(if current_fits {
+                    MasterKeyRefused::FormerKeyMissing
+                } else {
+                    MasterKeyRefused::DoesNotFit
+                });
             }
-            sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", value)
-                .execute(&self.pool)
-                .await
-                .map_err(StoreError::from)?;
+            self.replace_checks(value).await?;
         }
         self.directory.set_keyring(keyring.clone());
         Ok(())
+    }
+
+    async fn replace_checks(&self, value: Vec<u8>) -> Result<(), StoreError> {
+        self.transaction(move |connection| {
+            let value = value.clone();
+            Box::pin(async move {
+                sqlx::query!("DELETE FROM master_key_check WHERE id > 1").execute(&mut *connection).await?;
+                sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", value)
+                    .execute(connection)
+                    .await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// The master keys at hand.
+    ///
+    /// # Errors
+    /// The store was not unlocked.
+    pub fn keyring(&self) -> Result<Arc<Keyring>, StoreError> {
+        self.directory.keyring()
+    }
+
+    /// The key that encrypts. It stays that until the end of the transaction: a rotation waits.
+    pub(super) async fn encrypting_key(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<MasterKey, StoreError> {
+        let value = sqlx::query_scalar!("SELECT value FROM master_key_check WHERE id = 1 FOR SHARE")
+            .fetch_one(connection)
+            .await?;
+        let keyring = self.directory.keyring()?;
+        if let Some(key) = keyring.fitting(&value) {
+            return Ok(key.clone());
+        }
+        let newer = self.reread_keyring(&keyring).await?;
+        newer.fitting(&value).cloned().ok_or_else(|| {
+            StoreError::Internal("the master key was rotated, and the new one is not at hand here".to_owned())
+        })
+    }
+
+    /// The keys as the file holds them now: a rotation elsewhere may have added one.
+    pub(super) async fn reread_keyring(&self, known: &Keyring) -> Result<Arc<Keyring>, StoreError> {
+        let Some(path) = known.file().map(std::path::Path::to_owned) else {
+            return self.directory.keyring();
+        };
+        let read = tokio::task::spawn_blocking(move || Keyring::read(&path)).await;
+        match read {
+            Ok(Ok(Some(keyring))) => {
+                self.directory.set_keyring(keyring);
+                self.directory.keyring()
+            }
+            Ok(Ok(None)) => Err(StoreError::Internal("the master key file is gone".to_owned())),
+            Ok(Err(error)) => Err(StoreError::Internal(error.to_string())),
+            Err(fault) => Err(StoreError::Internal(format!("reading the master key file: {fault}"))),
+        }
+    }
+
+    /// Which keys the database uses.
+    ///
+    /// # Errors
+    /// The database is away, or the key that encrypts is not at hand.
+    pub async fn master_key_state(&self) -> Result<MasterKeyState, StoreError> {
+        let stored = sqlx::query_scalar!("SELECT value FROM master_key_check ORDER BY id")
+            .fetch_all(&self.pool)
+            .await?;
+        let keyring = self.directory.keyring()?;
+        let current = stored.first().and_then(|value| keyring.fitting(value));
+        let current = current.ok_or_else(|| StoreError::damaged("master_key_check"))?;
+        Ok(MasterKeyState { encrypts: current.id().to_owned(), unfinished: stored.len() > 1 })
     }
 }

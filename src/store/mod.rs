@@ -13,6 +13,7 @@ mod exchange;
 mod image;
 mod master_key;
 mod migrate;
+mod operator_log;
 mod order;
 mod remembered;
 mod token;
@@ -41,9 +42,10 @@ pub use image::{
     Block, BlockOutcome, ContentCheck, ContentHash, ContentsPlace, KeepOutcome, MoveOutcome, StoredImage,
     Swept,
 };
-pub use master_key::MasterKeyRefused;
+pub use master_key::{MasterKeyRefused, MasterKeyState};
+pub use operator_log::{OperatorLogFilter, OperatorLogLine};
 pub use order::ReportOutcome;
-pub use wallet::{Credit, CreditOutcome, LedgerLine, Wallet};
+pub use wallet::{Credit, CreditOutcome, ImportSummary, LedgerLine, Wallet};
 
 /// How often a transaction is repeated before the caller is told that the database is too busy.
 const ATTEMPTS_MAX: u32 = 12;

@@ -1,16 +1,18 @@
 //! Wallets and their ledgers: credits by the operator, and what there is to see.
 
-use std::sync::Arc;
+mod credit;
 
 use futures_util::{Stream, TryStreamExt as _};
 use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::{AsStoreError, Store, StoreError};
-use crate::domain::exchange::{BalanceOutOfRange, Balances, Change};
+use super::{Store, StoreError};
+use crate::domain::exchange::Balances;
 use crate::domain::ids::{AppId, CreditRef, OpenId};
 use crate::domain::ledger::{CREDIT, ChainHash, LedgerEntry, micros};
+
+pub use credit::ImportSummary;
 
 /// A wallet as it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -96,24 +98,6 @@ struct LockedWallet {
 }
 
 impl Store {
-    /// Makes each player known, with an empty wallet; known ones are fine. `false` when there is
-    /// no such app.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn add_users(&self, app_id: &AppId, open_ids: &[OpenId]) -> Result<bool, StoreError> {
-        let open_ids: Vec<String> = open_ids.iter().map(ToString::to_string).collect();
-        sqlx::query!(
-            "INSERT INTO wallets (app_id, open_id) SELECT app_id, unnest($2::text[]) FROM apps WHERE app_id = $1
-             ON CONFLICT DO NOTHING",
-            app_id.as_str(),
-            &open_ids
-        )
-        .execute(&self.pool)
-        .await?;
-        self.app_exists(app_id).await
-    }
-
     /// The wallet of a player, `None` when the app has none for this open id.
     ///
     /// # Errors
@@ -166,142 +150,6 @@ impl Store {
             }
         })
         .map_err(StoreError::from)
-    }
-
-    /// Credits a wallet, once for each ref (contract 8).
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn credit(&self, app_id: &AppId, credit: Credit) -> Result<CreditOutcome, StoreError> {
-        if !self.app_exists(app_id).await? {
-            return Ok(CreditOutcome::UnknownApp);
-        }
-        let (app_id, credit) = (app_id.clone(), Arc::new(credit));
-        let outcome = self
-            .transaction(move |connection| {
-                let (app_id, credit) = (app_id.clone(), Arc::clone(&credit));
-                Box::pin(async move { write_credit(connection, &app_id, &credit).await })
-            })
-            .await;
-        match outcome {
-            Ok(outcome) => Ok(outcome),
-            Err(CreditError::OutOfRange) => Ok(CreditOutcome::OutOfRange),
-            Err(CreditError::Store(error)) => Err(error),
-        }
-    }
-}
-
-/// Why a credit's transaction is rolled back.
-enum CreditError {
-    OutOfRange,
-    Store(StoreError),
-}
-
-impl From<StoreError> for CreditError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<sqlx::Error> for CreditError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Store(error.into())
-    }
-}
-
-impl From<BalanceOutOfRange> for CreditError {
-    fn from(BalanceOutOfRange: BalanceOutOfRange) -> Self {
-        Self::OutOfRange
-    }
-}
-
-impl AsStoreError for CreditError {
-    fn is_again(&self) -> bool {
-        matches!(self, Self::Store(StoreError::Again))
-    }
-}
-
-async fn write_credit(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-    credit: &Credit,
-) -> Result<CreditOutcome, CreditError> {
-    sqlx::query!(
-        "INSERT INTO wallets (app_id, open_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-        app_id.as_str(),
-        credit.open_id.as_str()
-    )
-    .execute(&mut *connection)
-    .await?;
-    let wallet = lock_wallet(connection, app_id, &credit.open_id)
-        .await?
-        .ok_or(CreditError::Store(StoreError::Again))?;
-    if let Some(outcome) = earlier_credit(connection, app_id, credit).await? {
-        return Ok(outcome);
-    }
-    let change = wallet.balances.credit(credit.free, credit.charge)?;
-    let seq = wallet.entry_count + 1;
-    let recorded = sqlx::query!(
-        "INSERT INTO credits (app_id, ref, open_id, seq, note, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT DO NOTHING",
-        app_id.as_str(),
-        credit.reference.as_str(),
-        credit.open_id.as_str(),
-        seq,
-        credit.note,
-        wallet.at
-    )
-    .execute(&mut *connection)
-    .await?;
-    if recorded.rows_affected() == 0 {
-        // Another transaction has just used the ref for another wallet: look again.
-        return Err(CreditError::Store(StoreError::Again));
-    }
-    write_entry(connection, &wallet, &credit_entry(app_id, credit, seq, change, wallet.at)).await?;
-    Ok(CreditOutcome::Done { balances: change.after, replayed: false })
-}
-
-async fn earlier_credit(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-    credit: &Credit,
-) -> Result<Option<CreditOutcome>, CreditError> {
-    let earlier = sqlx::query!(
-        "SELECT c.open_id, e.free_change, e.charge_change, e.free_balance, e.charge_balance
-         FROM credits c JOIN ledger_entries e USING (app_id, open_id, seq) WHERE c.app_id = $1 AND c.ref = $2",
-        app_id.as_str(),
-        credit.reference.as_str()
-    )
-    .fetch_optional(connection)
-    .await?;
-    let Some(row) = earlier else { return Ok(None) };
-    let same = row.open_id == credit.open_id.as_str()
-        && (row.free_change, row.charge_change) == (credit.free, credit.charge);
-    if !same {
-        return Ok(Some(CreditOutcome::RefConflict));
-    }
-    let balances = Balances::new(row.free_balance, row.charge_balance)?;
-    Ok(Some(CreditOutcome::Done { balances, replayed: true }))
-}
-
-fn credit_entry<'a>(
-    app_id: &'a AppId,
-    credit: &'a Credit,
-    seq: i64,
-    change: Change,
-    at: OffsetDateTime,
-) -> LedgerEntry<'a> {
-    LedgerEntry {
-        app_id: app_id.as_str(),
-        open_id: credit.open_id.as_str(),
-        seq,
-        kind: CREDIT,
-        reference: credit.reference.as_str(),
-        free_change: change.free_change,
-        charge_change: change.charge_change,
-        free_balance: change.after.free(),
-        charge_balance: change.after.charge(),
-        at: micros(at),
     }
 }
 

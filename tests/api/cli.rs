@@ -78,6 +78,7 @@ async fn an_app_is_created_once_listed_shown_suspended_and_resumed() {
         &["app", "poi", "add", "a9", "p1"],
         &["app", "preorder", "add", "a9", "order1"],
         &["token", "issue", "a9"],
+        &["token", "revoke", "a9", "--all"],
         &["user", "add", "a9", "o1"],
         &["wallet", "credit", "a9", "o1", "--ref", "r1"],
     ] {
@@ -119,6 +120,46 @@ async fn a_token_lives_as_long_as_was_asked_for() {
     let till = TestTill::start_on(url, |_| {}).await;
     let minutes = "SELECT round(extract(epoch FROM expires_at - issued_at) / 60)::bigint FROM access_tokens";
     assert_eq!(till.number(minutes).await, 90);
+}
+
+/// Contract 9: what an operator changes acts on every running instance within 5 seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_token_ends_on_a_running_server_within_five_seconds() {
+    let (program, _) = program().await;
+    program.json(&["app", "create", "a1"]);
+    let issue = || program.json(&["token", "issue", "a1"])["access_token"].as_str().unwrap().to_owned();
+    let tokens = [issue(), issue(), issue()];
+    let server = program.serve(None).await;
+    let said = async |token: &str| {
+        let path = format!("/openapi/mp/developer/order/v1/report?app_id=a1&access_token={token}");
+        Request::post(&path).send(server.address).await.message()
+    };
+    let (known, revoked) =
+        ("app_id: the app lacks the scope epay", "access_token: expected a token of this app");
+    for token in &tokens {
+        assert_eq!(said(token).await, known);
+    }
+    assert_eq!(program.json(&["token", "revoke", "a1", "--token", &tokens[0]])["revoked"], 1);
+    let mut piped = program.command(&["token", "revoke", "a1", "--token", "-"]);
+    let mut piped =
+        piped.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null()).spawn().unwrap();
+    std::io::Write::write_all(&mut piped.stdin.take().unwrap(), format!("{}\n", tokens[1]).as_bytes())
+        .unwrap();
+    assert!(piped.wait().unwrap().success());
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!((said(&tokens[0]).await, said(&tokens[1]).await), (revoked.to_owned(), revoked.to_owned()));
+    assert_eq!(said(&tokens[2]).await, known, "the others live on");
+    let again = program.complaint(&["token", "revoke", "a1", "--token", &tokens[0]]);
+    assert_eq!(again, "minitill: the app a1 has no such token\n");
+    assert_eq!(program.json(&["token", "revoke", "a1", "--all"])["revoked"], 1);
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert_eq!(said(&tokens[2]).await, revoked);
+    let log = program.json(&["operator-log", "--limit", "1"]);
+    assert_eq!(
+        (&log["lines"][0]["action"], &log["lines"][0]["after"]),
+        (&json!("token.revoke"), &json!({"revoked": 1}))
+    );
+    server.terminate();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -271,6 +312,8 @@ async fn wrong_usage_is_2_and_what_is_wrong_is_said() {
         &["wallet", "credit", "a1", "o1", "--free", "1"],
         &["app", "publish", "a1", "--version", "1"],
         &["token", "issue", "a1", "--ttl", "soon"],
+        &["token", "revoke", "a1"],
+        &["token", "revoke", "a1", "--all", "--token", "t"],
         &["sign", "--key", "k"],
     ] {
         assert_eq!(program.run(arguments).status.code(), Some(2), "{arguments:?}");

@@ -6,7 +6,7 @@ use md5::{Digest as _, Md5};
 use minitill::domain::signature::PayKey;
 
 use crate::game::{Game, ITEMS, PATH};
-use crate::support::{AppKind, NOW, Request, TestTill, form};
+use crate::support::{AppKind, NOW, Request, TestTill, form, operator};
 
 /// A refused exchange records nothing: purses, ledger and numbers are as they were.
 async fn assert_untouched(till: &TestTill) {
@@ -346,12 +346,12 @@ async fn the_access_token_is_checked_before_the_signature_and_the_signature_befo
     till.clock.advance(Duration::from_secs(10));
     let expired = Game::new(&app, "o1", "b1", 10).with("access_token", short);
     expired.send(&till).await.assert_refused(100_200_102, "access_token: expired, request a new one");
-    till.store.set_suspended(&app.id, true).await.unwrap();
+    till.store.set_suspended(&operator(), &app.id, true).await.unwrap();
     till.clock.advance(Duration::from_secs(3));
     let game = Game::new(&app, "o1", "b1", 10);
     game.send(&till).await.assert_refused(100_200_102, "app_id: the app is suspended");
     assert_untouched(&till).await;
-    till.store.set_suspended(&app.id, false).await.unwrap();
+    till.store.set_suspended(&operator(), &app.id, false).await.unwrap();
     till.clock.advance(Duration::from_secs(3));
     assert_eq!(game.send(&till).await.code(), 1);
 }
@@ -361,12 +361,12 @@ async fn two_pay_keys_are_live_and_a_third_rotation_retires_the_first() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
-    let second = till.store.rotate_pay_key(&app.id).await.unwrap().unwrap();
+    let second = till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
     till.clock.advance(Duration::from_secs(3));
     for (number, key) in [("b1", &app.pay_key), ("b2", &second)] {
         assert_eq!(Game::new(&app, "o1", number, 1).keyed(key).send(&till).await.code(), 1);
     }
-    let third = till.store.rotate_pay_key(&app.id).await.unwrap().unwrap();
+    let third = till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
     till.clock.advance(Duration::from_secs(3));
     for (number, key) in [("b3", &second), ("b4", &third)] {
         assert_eq!(Game::new(&app, "o1", number, 1).keyed(key).send(&till).await.code(), 1);
@@ -381,9 +381,9 @@ async fn a_sandbox_app_is_told_the_string_and_the_mistake() {
     let till = TestTill::start().await;
     let app = till.app_like("a1", AppKind { sandbox: true, ..AppKind::default() }).await;
     for _ in 0..2 {
-        till.store.rotate_pay_key(&app.id).await.unwrap();
+        till.store.rotate_pay_key(&operator(), &app.id).await.unwrap();
     }
-    let live = till.store.rotate_pay_key(&app.id).await.unwrap().unwrap();
+    let live = till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
     till.player(&app, "o1", 0, 100).await;
     let game = Game::new(&app, "o1", "b1", 10)
         .with("extension", "")

@@ -7,7 +7,7 @@ use minitill::store::ContentHash;
 use serde_json::json;
 
 use crate::support::program::Program;
-use crate::support::{Answer, PAGE, PICTURE, Request, TestApp, TestTill};
+use crate::support::{Answer, PAGE, PICTURE, Request, TestApp, TestTill, operator};
 
 /// A PNG of so many pixels across and down, each made of its place.
 pub(crate) fn png(side: u32, mut pixel: impl FnMut(u32, u32) -> [u8; 3]) -> Vec<u8> {
@@ -397,7 +397,7 @@ async fn no_upload_slips_past_a_block_that_is_made_at_the_same_time() {
                    WHERE d.datname = current_database() AND NOT l.granted";
     until(async || till.number(waiting).await == 1).await;
     let (store, contents) = (till.store.clone(), ContentHash::of(PICTURE));
-    let blocking = tokio::spawn(async move { store.block_picture(contents, &[], "r").await });
+    let blocking = tokio::spawn(async move { store.block_picture(&operator(), contents, &[], "r").await });
     until(async || blocking.is_finished() || till.number(waiting).await == 2).await;
     holding.rollback().await.unwrap();
     assert_eq!(uploading.await.unwrap().code(), 1);

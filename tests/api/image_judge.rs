@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{Answer, NOW, PICTURE, Request, TestApp, TestTill, encoded};
+use crate::support::{Answer, NOW, PICTURE, Request, TestApp, TestTill, encoded, operator};
 use judge::{Judge, Reply};
 
 const SECRET: &str = "the tests' key of the judge";
@@ -140,7 +140,7 @@ async fn what_is_settled_needs_no_judge() {
     let till = TestTill::start_with(asking(&judge.url("/"), "block")).await;
     let app = till.app("a1").await;
     let contents = minitill::store::ContentHash::of(PICTURE);
-    till.store.block_picture(contents, &[], "listed").await.unwrap();
+    till.store.block_picture(&operator(), contents, &[], "listed").await.unwrap();
     till.send(by_file(&app, PICTURE)).await.assert_refused(10_000_303, BLOCKED);
     assert_eq!(till.send(by_file(&app, b"GIF89a")).await.code(), 10_000_200);
     assert_eq!(judge.questions().len(), 0);

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use minitill::domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
 use minitill::store::Category;
 
-use crate::support::{Answer, AppKind, NOW, PAGE, Request, TestApp, TestTill};
+use crate::support::{Answer, AppKind, NOW, PAGE, Request, TestApp, TestTill, operator};
 
 const SUCCESS: &str = r#"{"result":1,"error_msg":"success"}"#;
 const CREATED: i64 = 1_700_000_000_000;
@@ -360,7 +360,7 @@ async fn the_caller_needs_a_token_of_its_own_and_the_scope_before_anything_is_re
     let length =
         tokio::time::timeout(Duration::from_secs(5), stream.read(&mut received)).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&received[..length]).contains("100200102"));
-    scene.till.store.set_suspended(&scene.app.id, true).await.unwrap();
+    scene.till.store.set_suspended(&operator(), &scene.app.id, true).await.unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     scene.send(&scene.report()).await.assert_refused(100_200_102, "app_id: the app is suspended");
     scene.till.clock.advance(Duration::from_hours(48));
@@ -387,7 +387,7 @@ async fn the_path_must_be_a_page_of_the_latest_published_package() {
     let both = scene.send_with(&[("order_path", json!("pages/x")), ("open_id", json!("nobody"))]).await;
     both.assert_refused(10_000_423, "open_id: expected a player of this app");
     let (version, page) = (PackageVersion::parse("2").unwrap(), PagePath::parse("pages/new").unwrap());
-    scene.till.store.publish(&scene.app.id, &version, &[page]).await.unwrap();
+    scene.till.store.publish(&operator(), &scene.app.id, &version, &[page]).await.unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     path("pages/new").await.assert_body(SUCCESS);
     assert_eq!(path(PAGE).await.code(), 10_001_007);
@@ -405,7 +405,7 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
     let other = scene.till.app("a2").await;
     scene.till.player(&other, "theirs", 0, 0).await;
     let their_image = scene.till.image(&other).await.to_string();
-    scene.till.store.add_pois(&other.id, &[PoiId::parse("their-poi").unwrap()]).await.unwrap();
+    scene.till.store.add_pois(&operator(), &other.id, &[PoiId::parse("their-poi").unwrap()]).await.unwrap();
     scene
         .send_with(&[("open_id", json!("theirs"))])
         .await
@@ -414,7 +414,7 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
     image.assert_refused(10_000_417, "product_cover_img_id: expected an image of this app");
     let poi = scene.send_with(&[("poi_id", json!("their-poi"))]).await;
     poi.assert_refused(10_002_003, "poi_id: expected one registered for this app");
-    scene.till.store.add_pois(&scene.app.id, &[PoiId::parse("our-poi").unwrap()]).await.unwrap();
+    scene.till.store.add_pois(&operator(), &scene.app.id, &[PoiId::parse("our-poi").unwrap()]).await.unwrap();
     scene.send_with(&[("poi_id", json!("our-poi"))]).await.assert_body(SUCCESS);
     // The same numbers in another app are another order.
     let mut report = scene.report();
@@ -448,7 +448,12 @@ async fn with_preorder_check_the_payment_must_be_a_registered_preorder() {
     let message = "out_order_no: expected a payment pre-order of this app";
     scene.send(&scene.report()).await.assert_refused(10_002_018, message);
     assert_eq!(scene.rows().await, (0, 0, 0));
-    scene.till.store.add_preorders(&scene.app.id, &[OrderNo::parse("payment_01").unwrap()]).await.unwrap();
+    scene
+        .till
+        .store
+        .add_preorders(&operator(), &scene.app.id, &[OrderNo::parse("payment_01").unwrap()])
+        .await
+        .unwrap();
     scene.send(&scene.report()).await.assert_body(SUCCESS);
     scene.send_with(&[("out_order_no", json!("payment_02"))]).await.assert_refused(10_002_018, message);
     assert_eq!(scene.rows().await, (1, 1, 1));
@@ -739,7 +744,7 @@ async fn an_image_id_is_taken_exactly_as_it_was_given() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_optional_field_that_is_left_out_null_or_empty_keeps_its_value() {
     let scene = Scene::new().await;
-    scene.till.store.add_pois(&scene.app.id, &[PoiId::parse("poi 1").unwrap()]).await.unwrap();
+    scene.till.store.add_pois(&operator(), &scene.app.id, &[PoiId::parse("poi 1").unwrap()]).await.unwrap();
     let given = [
         ("order_backup_url", json!("https://a.example/1")),
         ("poi_id", json!("poi 1")),
@@ -820,7 +825,7 @@ async fn a_refused_report_changes_nothing_of_an_order_that_is_there() {
         assert_eq!((answer.status, answer.code()), (200, code), "{name} {value}: {}", answer.body);
         assert_eq!(scene.books().await, books, "{name} {value}");
     }
-    scene.till.store.publish(&scene.app.id, &version, &[page]).await.unwrap();
+    scene.till.store.publish(&operator(), &scene.app.id, &version, &[page]).await.unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     assert_eq!(scene.send_with(&[("order_status", json!(11))]).await.code(), 10_001_007);
     assert_eq!(scene.books().await, books);
@@ -950,7 +955,7 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
     let other = till.app("a2").await;
     let bare = till.app_like("a3", AppKind { scopes: &["Epay", "epay2"], ..AppKind::default() }).await;
     let suspended = till.app("a4").await;
-    till.store.set_suspended(&suspended.id, true).await.unwrap();
+    till.store.set_suspended(&operator(), &suspended.id, true).await.unwrap();
     let (short, _) = till.store.issue_token(&scene.app.id, Duration::from_secs(10)).await.unwrap().unwrap();
     till.clock.advance(Duration::from_secs(10));
     let of = |app_id: &str, token: &str| format!("app_id={app_id}&access_token={token}");
@@ -1012,7 +1017,7 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
     let pages: Vec<PagePath> = ["pages/index", "pages/order/list", "pages/order/detail", &longest]
         .map(|page| PagePath::parse(page).unwrap())
         .to_vec();
-    scene.till.store.publish(&scene.app.id, &version, &pages).await.unwrap();
+    scene.till.store.publish(&operator(), &scene.app.id, &version, &pages).await.unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     let path = async |path: &str| scene.send_with(&[("order_path", json!(path))]).await;
     for good in ["pages/index", "/pages/order/list#top", "/pages/index?next=pages/none?", &longest] {
@@ -1043,7 +1048,7 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
     assert_eq!(scene.books().await, books);
     // The page may have gone from the package; what was published last counts.
     let first = PackageVersion::parse("1").unwrap();
-    scene.till.store.publish(&scene.app.id, &first, &pages[..1]).await.unwrap();
+    scene.till.store.publish(&operator(), &scene.app.id, &first, &pages[..1]).await.unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     path("pages/index").await.assert_body(SUCCESS);
     assert_eq!(path("pages/order/list").await.code(), 10_001_007);
@@ -1081,7 +1086,12 @@ async fn a_preorder_of_another_app_is_none_and_without_the_check_nobody_asks() {
     let other = scene.till.app("a2").await;
     scene.till.player(&other, "o1", 0, 0).await;
     let their_image = scene.till.image(&other).await.to_string();
-    scene.till.store.add_preorders(&other.id, &[OrderNo::parse("payment_01").unwrap()]).await.unwrap();
+    scene
+        .till
+        .store
+        .add_preorders(&operator(), &other.id, &[OrderNo::parse("payment_01").unwrap()])
+        .await
+        .unwrap();
     let message = "out_order_no: expected a payment pre-order of this app";
     scene.send(&scene.report()).await.assert_refused(10_002_018, message);
     assert_eq!(scene.rows().await, (0, 0, 0));

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::game::Game;
-use crate::support::{Answer, Request, TestApp, TestTill};
+use crate::support::{Answer, Request, TestApp, TestTill, operator};
 
 const TEXT: &str = "too many requests, try again later";
 
@@ -101,7 +101,7 @@ async fn an_app_may_have_limits_of_its_own_and_0_is_none() {
     let till = till().await;
     let app = till.app("a1").await;
     let own = AppLimits { reports_per_second: Some(7), uploads_per_second: Some(0), ..AppLimits::default() };
-    till.store.set_limits(&app.id, own).await.unwrap();
+    till.store.set_limits(&operator(), &app.id, own).await.unwrap();
     assert_eq!(burst(&till, &report(&app)).await, 7);
     assert_eq!(burst(&till, &upload(&app, "uploadWithFile")).await, 20);
     assert_eq!(burst(&till, &token(&app, &app.secret)).await, 2);
@@ -166,7 +166,7 @@ async fn limits_of_an_app_change_while_the_server_runs_and_none_takes_the_settin
     };
     let steps = [(all, [6, 9, 2, 1]), (unlimited, [20; 4]), (AppLimits::default(), [4, 5, 3, 2])];
     for (limits, [exchanges, reports, uploads, tokens]) in steps {
-        till.store.set_limits(&app.id, limits).await.unwrap();
+        till.store.set_limits(&operator(), &app.id, limits).await.unwrap();
         till.clock.advance(Duration::from_secs(5));
         assert_eq!(burst(&till, &exchange).await, exchanges, "{limits:?}");
         assert_eq!(burst(&till, &report(&app)).await, reports, "{limits:?}");

@@ -23,7 +23,7 @@ use super::{AuditError, Snapshot};
 use crate::domain::audit::Standing;
 use crate::domain::ids::{AppId, OpenId};
 use crate::domain::ledger::ChainHash;
-use crate::secrets::CheckpointKey;
+use crate::secrets::{CheckpointKey, Keyring, MasterKey};
 use crate::store::wallet::chain_on;
 
 const FIRST_LINE: &str = "minitill checkpoint 1";
@@ -76,10 +76,14 @@ impl Checkpoint {
     ///
     /// # Errors
     /// No such file, another signature, another database.
-    pub(super) fn open(path: &Path, key: &CheckpointKey, database: &str) -> Result<Self, AuditError> {
+    pub(super) fn open(path: &Path, keyring: &Keyring, database: &str) -> Result<Self, AuditError> {
         let fault = |words: &str| AuditError::Checkpoint(format!("checkpoint {}: {words}", path.display()));
         let mut file = File::open(path).map_err(|error| fault(&error.to_string()))?;
-        let signed = signed_bytes(&mut file, key)
+        // While a master key is being replaced, the one before may have signed.
+        let mut keys = keyring.keys().iter().map(MasterKey::checkpoint_key);
+        let signed = keys.find_map(|key| signed_bytes(&mut file, key).transpose());
+        let signed = signed
+            .transpose()
             .map_err(|error| fault(&error.to_string()))?
             .ok_or_else(|| fault("it was changed, or not signed with this master key"))?;
         let mut lines = BufReader::with_capacity(READ_BYTES, file.take(signed)).lines();
@@ -90,7 +94,7 @@ impl Checkpoint {
             .filter(|_| first == FIRST_LINE)
             .ok_or_else(|| fault("it is of another version of this program"))?;
         if heading.database != database {
-            return Err(fault("it was made of another database"));
+            return Err(fault("it was made of another database, or before its master key was replaced"));
         }
         Ok(Self { at: heading.at, counts: heading.counts, lines })
     }
@@ -117,10 +121,10 @@ fn parse(line: &str) -> Option<Line> {
 
 /// How many bytes of a file are signed, `None` where the signature is not right. The file is then
 /// at its beginning.
-fn signed_bytes(file: &mut File, key: &CheckpointKey) -> io::Result<Option<u64>> {
+fn signed_bytes(file: &mut File, key: CheckpointKey) -> io::Result<Option<u64>> {
     let length = file.metadata()?.len();
     let Some(signed) = length.checked_sub(SIGNATURE_BYTES) else { return Ok(None) };
-    let mut mac = Signing { key: key.clone(), out: io::sink() };
+    let mut mac = Signing { key, out: io::sink() };
     io::copy(&mut BufReader::with_capacity(READ_BYTES, Read::by_ref(file).take(signed)), &mut mac)?;
     let mut last = String::new();
     let is_text = Read::by_ref(file).take(SIGNATURE_BYTES).read_to_string(&mut last).is_ok();

@@ -119,13 +119,13 @@ impl Store {
         progress: AuditProgress,
     ) -> Result<AuditReport, AuditError> {
         let connecting = (*self.pool.connect_options()).clone();
-        let signing = self.directory.keyring()?.checkpoint_key();
+        let keyring = self.directory.keyring()?;
         // In a task of its own, like every transaction; on sessions of its own, without the time
         // limit of requests.
         let task = tokio::spawn(async move {
             let mut snapshot = Snapshot::open(&connecting, progress).await?;
             let earlier = match &options.since {
-                Some(path) => Some(Checkpoint::open(path, &signing, &snapshot.database)?),
+                Some(path) => Some(Checkpoint::open(path, &keyring, &snapshot.database)?),
                 None => None,
             };
             let outcome = match earlier {
@@ -133,7 +133,8 @@ impl Store {
                 None => full::audit(&mut snapshot).await?,
             };
             if let (Some(path), 0) = (&options.checkpoint, outcome.findings.count()) {
-                checkpoint::write(&mut snapshot, path, &signing, outcome.counts).await?;
+                let key = keyring.first().checkpoint_key();
+                checkpoint::write(&mut snapshot, path, &key, outcome.counts).await?;
             }
             let report = outcome.report(snapshot.at);
             snapshot.close().await;

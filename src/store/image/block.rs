@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use sqlx::PgConnection;
 
 use super::contents::ContentHash;
 use super::{Store, StoreError};
 use crate::domain::ids::ImgId;
 use crate::domain::image::{NEAR_COPY_DISTANCE_MAX, PerceptualHash};
+use crate::domain::operator::Operator;
+use crate::store::operator_log::{Action, Line, record};
 
 /// A blocked picture.
 #[derive(Debug, Clone)]
@@ -59,6 +62,56 @@ pub(super) async fn is_blocked(
     Ok(is_blocked)
 }
 
+/// Waits for uploads under way, makes later ones wait, and gives the reason of the block that is there.
+async fn lock_block(
+    connection: &mut PgConnection,
+    contents: &ContentHash,
+) -> Result<Option<String>, StoreError> {
+    sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
+    let reason = sqlx::query_scalar!(
+        "SELECT reason FROM picture_blocks WHERE content_sha256 = $1",
+        contents.as_bytes()
+    );
+    Ok(reason.fetch_optional(connection).await?)
+}
+
+/// Writes a block and gives how many images fall under it.
+async fn write_block(
+    connection: &mut PgConnection,
+    contents: &ContentHash,
+    looks: &[i64],
+    reason: &str,
+) -> Result<u64, StoreError> {
+    sqlx::query!(
+        "INSERT INTO picture_blocks (content_sha256, perceptual_hashes, reason) VALUES ($1, $2, $3)
+         ON CONFLICT (content_sha256) DO UPDATE
+         SET perceptual_hashes = EXCLUDED.perceptual_hashes, reason = EXCLUDED.reason",
+        contents.as_bytes(),
+        looks,
+        reason
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "UPDATE images SET blocked_by = $1
+         WHERE blocked_by IS NULL AND (content_sha256 = $1 OR EXISTS (
+             SELECT 1 FROM unnest($2::bigint[]) AS h (bits)
+             WHERE bit_count((h.bits # perceptual_hash)::bit(64)) <= $3))",
+        contents.as_bytes(),
+        looks,
+        i64::from(NEAR_COPY_DISTANCE_MAX)
+    )
+    .execute(&mut *connection)
+    .await?;
+    let images = sqlx::query_scalar!(
+        "SELECT count(*) AS \"images!\" FROM images WHERE blocked_by = $1",
+        contents.as_bytes()
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(u64::try_from(images).unwrap_or_default())
+}
+
 impl Store {
     /// Blocks a picture: these contents, and whatever looks nearly like one of `looks`. From now on
     /// they are not served, not accepted, and no order may use them.
@@ -67,46 +120,30 @@ impl Store {
     /// The database is away.
     pub async fn block_picture(
         &self,
+        operator: &Operator,
         contents: ContentHash,
         looks: &[PerceptualHash],
         reason: &str,
     ) -> Result<BlockOutcome, StoreError> {
-        let looks: Arc<[i64]> = looks.iter().map(|looks| looks.to_i64()).collect();
-        let reason: Arc<str> = reason.into();
+        let looks: Vec<i64> = looks.iter().map(|looks| looks.to_i64()).collect();
+        let change = Arc::new((operator.clone(), looks, reason.to_owned()));
         self.transaction(move |connection| {
-            let (looks, reason) = (Arc::clone(&looks), Arc::clone(&reason));
+            let change = Arc::clone(&change);
             Box::pin(async move {
-                // Uploads under way are waited for, later ones see the block.
-                sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
-                let was_blocked = sqlx::query_scalar!(
-                    "INSERT INTO picture_blocks (content_sha256, perceptual_hashes, reason) VALUES ($1, $2, $3)
-                     ON CONFLICT (content_sha256) DO UPDATE
-                     SET perceptual_hashes = EXCLUDED.perceptual_hashes, reason = EXCLUDED.reason
-                     RETURNING xmax <> 0 AS \"was_blocked!\"",
-                    contents.as_bytes(),
-                    &looks[..],
-                    &*reason
-                )
-                .fetch_one(&mut *connection)
-                .await?;
-                sqlx::query!(
-                    "UPDATE images SET blocked_by = $1
-                     WHERE blocked_by IS NULL AND (content_sha256 = $1 OR EXISTS (
-                         SELECT 1 FROM unnest($2::bigint[]) AS h (bits)
-                         WHERE bit_count((h.bits # perceptual_hash)::bit(64)) <= $3))",
-                    contents.as_bytes(),
-                    &looks[..],
-                    i64::from(NEAR_COPY_DISTANCE_MAX)
-                )
-                .execute(&mut *connection)
-                .await?;
-                let images = sqlx::query_scalar!(
-                    "SELECT count(*) AS \"images!\" FROM images WHERE blocked_by = $1",
-                    contents.as_bytes()
-                )
-                .fetch_one(connection)
-                .await?;
-                Ok(BlockOutcome { was_blocked, images: u64::try_from(images).unwrap_or_default() })
+                let (operator, looks, reason) = &*change;
+                let former = lock_block(connection, &contents).await?;
+                let images = write_block(connection, &contents, looks, reason).await?;
+                let line = Line {
+                    operator,
+                    action: Action::ImageBlock,
+                    app_id: None,
+                    subject: &contents.to_string(),
+                    before: former.as_ref().map(|reason| json!({ "reason": reason })),
+                    after: Some(json!({ "reason": reason, "images": images })),
+                    note: reason,
+                };
+                record(connection, line).await?;
+                Ok(BlockOutcome { was_blocked: former.is_some(), images })
             })
         })
         .await
@@ -117,14 +154,19 @@ impl Store {
     ///
     /// # Errors
     /// The database is away.
-    pub async fn unblock_picture(&self, contents: ContentHash) -> Result<bool, StoreError> {
+    pub async fn unblock_picture(
+        &self,
+        operator: &Operator,
+        contents: ContentHash,
+    ) -> Result<bool, StoreError> {
+        let operator = Arc::new(operator.clone());
         self.transaction(move |connection| {
+            let operator = Arc::clone(&operator);
             Box::pin(async move {
-                sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
-                let ended =
-                    sqlx::query!("DELETE FROM picture_blocks WHERE content_sha256 = $1", contents.as_bytes())
-                        .execute(&mut *connection)
-                        .await?;
+                let Some(reason) = lock_block(connection, &contents).await? else { return Ok(false) };
+                sqlx::query!("DELETE FROM picture_blocks WHERE content_sha256 = $1", contents.as_bytes())
+                    .execute(&mut *connection)
+                    .await?;
                 // Another block may match them.
                 sqlx::query!(
                     "UPDATE images i SET blocked_by = (
@@ -137,9 +179,19 @@ impl Store {
                     contents.as_bytes(),
                     i64::from(NEAR_COPY_DISTANCE_MAX)
                 )
-                .execute(connection)
+                .execute(&mut *connection)
                 .await?;
-                Ok(ended.rows_affected() > 0)
+                let line = Line {
+                    operator: &operator,
+                    action: Action::ImageUnblock,
+                    app_id: None,
+                    subject: &contents.to_string(),
+                    before: Some(json!({ "reason": reason })),
+                    after: None,
+                    note: "",
+                };
+                record(connection, line).await?;
+                Ok(true)
             })
         })
         .await

@@ -13,7 +13,7 @@ use minitill::openapi::operation::Place;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{Answer, AppKind, PICTURE, Request, TestApp, TestTill, form};
+use crate::support::{Answer, AppKind, PICTURE, Request, TestApp, TestTill, form, operator};
 
 /// A till and a request to it.
 pub(super) struct Scenario {
@@ -146,7 +146,9 @@ impl Scenario {
             "access_token_expired" => {
                 self.till.execute("UPDATE access_tokens SET expires_at = now() - interval '1 second'").await;
             }
-            "app_suspended" => assert!(self.till.store.set_suspended(&self.app.id, true).await.unwrap()),
+            "app_suspended" => {
+                assert!(self.till.store.set_suspended(&operator(), &self.app.id, true).await.unwrap())
+            }
             "sign_missing" => {
                 self.pay_key = None;
                 self.leave_out("sign");
@@ -221,7 +223,7 @@ impl Scenario {
 
     async fn block(&self, image: &ImgId) {
         let contents = self.till.store.image(image).await.unwrap().unwrap().contents;
-        self.till.store.block_picture(contents, &[], "tests").await.unwrap();
+        self.till.store.block_picture(&operator(), contents, &[], "tests").await.unwrap();
     }
 
     /// Signs the fields in the order of the document, which is not that of the alphabet.

@@ -15,6 +15,7 @@ use minitill::clock::{Clock, SystemClock};
 use minitill::config::Config;
 use minitill::domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use minitill::domain::image;
+use minitill::domain::operator::{Operator, OperatorKind};
 use minitill::router::Route;
 use minitill::secrets::Keyring;
 use minitill::store::{AuditOptions, Category, Credit, DatabaseAddress, KeepOutcome, NewApp, Store};
@@ -166,6 +167,7 @@ impl TestTill {
         let routes = with_panicking_route();
         tokio::spawn(server::serve_counted(
             listener,
+            None,
             router::with_routes(till.clone(), &routes),
             limits,
             till.connections.clone(),
@@ -173,7 +175,7 @@ impl TestTill {
         ));
         let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let operator_address = operator.local_addr().unwrap();
-        tokio::spawn(server::serve(operator, ops::operator(till.clone()), limits, stopped));
+        tokio::spawn(server::serve(operator, None, ops::operator(till.clone()), limits, stopped));
         Self { till, address, operator_address, store, clock, sql, database_url, _stop: stop }
     }
 
@@ -192,9 +194,9 @@ impl TestTill {
             sandbox: kind.sandbox,
             preorder_check: kind.preorder_check,
         };
-        let secrets = self.store.create_app(new).await.unwrap().expect("the id is new");
+        let secrets = self.store.create_app(&operator(), new).await.unwrap().expect("the id is new");
         let version = PackageVersion::parse("1").unwrap();
-        self.store.publish(&id, &version, &[PagePath::parse(PAGE).unwrap()]).await.unwrap();
+        self.store.publish(&operator(), &id, &version, &[PagePath::parse(PAGE).unwrap()]).await.unwrap();
         let (token, _) = self.store.issue_token(&id, Duration::from_hours(48)).await.unwrap().unwrap();
         TestApp { id, secret: secrets.app_secret, pay_key: secrets.pay_key, token }
     }
@@ -204,7 +206,7 @@ impl TestTill {
         let open_id = OpenId::parse(open_id).unwrap();
         let reference = CreditRef::parse(&format!("start-{open_id}")).unwrap();
         let credit = Credit { open_id, free, charge, reference, note: String::new() };
-        self.store.credit(&app.id, credit).await.unwrap();
+        self.store.credit(&operator(), &app.id, credit).await.unwrap();
     }
 
     /// A picture of the app.
@@ -270,4 +272,9 @@ pub(crate) fn encoded(text: &str) -> String {
 /// The fields of a form, percent-encoded and joined.
 pub(crate) fn form(fields: &[(&str, &str)]) -> String {
     fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
+}
+
+/// Who changes things in tests.
+pub(crate) fn operator() -> Operator {
+    Operator::new(OperatorKind::CommandLine, "tests").unwrap()
 }

@@ -180,6 +180,6 @@ fn count(world: &mut World, outcome: &Outcome) {
         Ok(ExchangeOutcome::InsufficientBalance) => Kind::Insufficient,
         Err(StoreError::Unavailable(_) | StoreError::Overloaded) => Kind::Unavailable,
         Err(StoreError::Again) => Kind::Exhausted,
-        Err(StoreError::Internal(_)) => Kind::Faulty,
+        Err(StoreError::Internal(_) | StoreError::PicturesUnavailable(_)) => Kind::Faulty,
     });
 }

@@ -1,0 +1,143 @@
+//! `minitill master-key ...`: replacing the key that encrypts pay keys and app secrets.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Subcommand;
+use serde_json::json;
+
+use super::output::{lines, yes_no};
+use super::{Context, Failure};
+use crate::secrets::{Keyring, MasterKeyError, keep_only, put_in_front, random_master_key};
+use crate::store::Store;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MasterKeyCommand {
+    /// Show which key encrypts, which are at hand, and whether a rotation is unfinished; no key itself
+    Show,
+    /// Encrypt every pay key and app secret anew under a new key; may be repeated until it has ended
+    Rotate {
+        /// File with the new key, 64 hexadecimal digits; without it one is made in the key file
+        #[arg(long, value_name = "FILE")]
+        new_key_file: Option<PathBuf>,
+    },
+    /// Take former keys out of the key file, once nothing needs them
+    Forget,
+}
+
+pub(super) async fn run(context: &Context, store: &Store, command: MasterKeyCommand) -> Result<(), Failure> {
+    let keyring = store.keyring()?;
+    match command {
+        MasterKeyCommand::Show => show(context, store, &keyring).await,
+        MasterKeyCommand::Rotate { new_key_file } => {
+            rotate(context, store, &keyring, new_key_file.as_deref()).await
+        }
+        MasterKeyCommand::Forget => forget(context, store, &keyring).await,
+    }
+}
+
+async fn show(context: &Context, store: &Store, keyring: &Keyring) -> Result<(), Failure> {
+    let state = store.master_key_state().await?;
+    let at_hand: Vec<&str> = keyring.keys().iter().map(crate::secrets::MasterKey::id).collect();
+    let source =
+        keyring.file().map_or_else(|| "secrets.master_key".to_owned(), |file| file.display().to_string());
+    let value = json!({
+        "encrypts": state.encrypts, "at_hand": at_hand, "unfinished": state.unfinished, "source": source,
+    });
+    context.output.print(&value, || {
+        lines(&[
+            ("encrypts", state.encrypts.clone()),
+            ("at hand", at_hand.join(" ")),
+            ("unfinished", yes_no(state.unfinished)),
+            ("source", source.clone()),
+        ])
+    })
+}
+
+async fn rotate(
+    context: &Context,
+    store: &Store,
+    keyring: &Keyring,
+    new_key_file: Option<&Path>,
+) -> Result<(), Failure> {
+    let state = store.master_key_state().await?;
+    let keyring = with_new_key(keyring, new_key_file, &state.encrypts, state.unfinished)?;
+    store.unlock(&keyring).await.map_err(|refused| Failure(refused.to_string()))?;
+    let secrets = store.rotate_master_key(&context.operator).await?;
+    let key = keyring.first().id();
+    context.output.print(&json!({ "encrypts": key, "secrets": secrets }), || {
+        let next = if keyring.file().is_some() {
+            "Once every server holds it, `minitill master-key forget` takes the former key out of the file."
+        } else {
+            "Now take the former key out of MINITILL_SECRETS__MASTER_KEY everywhere, and restart the servers."
+        };
+        format!("The key {key} encrypts; {secrets} secrets were encrypted anew.\n{next}")
+    })
+}
+
+/// The keys at hand with the one in front that is to encrypt. It is in the key file before
+/// anything is encrypted with it.
+fn with_new_key(
+    keyring: &Keyring,
+    new_key_file: Option<&Path>,
+    encrypts: &str,
+    unfinished: bool,
+) -> Result<Keyring, Failure> {
+    let fault = |error: MasterKeyError| Failure(error.to_string());
+    let given = new_key_file.map(read_new_key).transpose()?;
+    let Some(file) = keyring.file() else {
+        // A setting holds the keys: the operator has put the new one in front of it.
+        let is_new =
+            |key: &String| Keyring::parse(key, "").is_ok_and(|new| new.first().id() == keyring.first().id());
+        let first_encrypts = keyring.first().id() == encrypts && !unfinished;
+        if given.as_ref().is_some_and(|key| !is_new(key)) || (given.is_none() && first_encrypts) {
+            return Err(Failure::new(
+                "secrets.master_key: put the new key in front of the one that encrypts, \
+                 as NEW,FORMER; first every server must hold both",
+            ));
+        }
+        return Ok(keyring.clone());
+    };
+    let is_done = keyring.first().id() == encrypts && !unfinished;
+    if given.is_none() && is_done && keyring.keys().len() > 1 {
+        // The next to encrypt, or the one before? On another machine it may be another's turn.
+        return Err(Failure(format!(
+            "{} holds keys that encrypt nothing: name the new one with --new-key-file, \
+             or take former ones out with `minitill master-key forget`",
+            file.display()
+        )));
+    }
+    // A key in front that does not encrypt yet, or not all: an earlier call was interrupted.
+    let in_front = given.or_else(|| is_done.then(random_master_key));
+    if let Some(key) = in_front {
+        put_in_front(file, &key).map_err(fault)?;
+    }
+    let keyring = Keyring::read(file).map_err(fault)?;
+    keyring.ok_or_else(|| Failure::new("the master key file is gone"))
+}
+
+fn read_new_key(file: &Path) -> Result<String, Failure> {
+    let text = fs::read_to_string(file).map_err(|error| Failure(format!("{}: {error}", file.display())))?;
+    let keyring =
+        Keyring::parse(&text, &file.display().to_string()).map_err(|error| Failure(error.to_string()))?;
+    if keyring.keys().len() == 1 {
+        Ok(text.trim().to_owned())
+    } else {
+        Err(Failure(format!("{}: expected one key", file.display())))
+    }
+}
+
+async fn forget(context: &Context, store: &Store, keyring: &Keyring) -> Result<(), Failure> {
+    let state = store.master_key_state().await?;
+    if state.unfinished {
+        return Err(Failure::new("a rotation is not finished: run `minitill master-key rotate` first"));
+    }
+    let Some(file) = keyring.file() else {
+        return Err(Failure::new("the keys come from secrets.master_key: take the former one out there"));
+    };
+    keep_only(file, &state.encrypts).map_err(|error| Failure(error.to_string()))?;
+    let forgotten = keyring.keys().len() - 1;
+    context.output.print(&json!({ "encrypts": state.encrypts, "forgotten": forgotten }), || {
+        format!("{} holds the key {} alone; {forgotten} forgotten", file.display(), state.encrypts)
+    })
+}

@@ -1,0 +1,163 @@
+//! `minitill operator-log`: what operators did.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Map, Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::output::{rfc3339, table};
+use super::{Context, Failure};
+use crate::domain::ids::AppId;
+use crate::store::{OperatorLogFilter, OperatorLogLine, Store};
+
+#[derive(Debug, Args)]
+pub(super) struct OperatorLogArguments {
+    /// At or after this moment: `2026-11-21`, `2026-11-21T08:00:00Z`, or `36h` for that long ago
+    #[arg(long, value_name = "T", value_parser = parse_moment)]
+    since: Option<Moment>,
+    /// Before this moment
+    #[arg(long, value_name = "T", value_parser = parse_moment)]
+    until: Option<Moment>,
+    /// Of this app alone
+    #[arg(long, value_name = "APP_ID")]
+    app: Option<AppId>,
+    /// What concerns this player, version, picture, ref, or other value
+    #[arg(long, value_name = "S")]
+    subject: Option<String>,
+    /// Each credit of an import too, not only the import's own line
+    #[arg(long)]
+    all: bool,
+    /// How many lines at most, the newest
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    limit: u32,
+}
+
+/// A moment as an operator gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    At(OffsetDateTime),
+    Ago(Duration),
+}
+
+impl Moment {
+    fn resolve(self, now_millis: i64) -> Option<OffsetDateTime> {
+        match self {
+            Self::At(moment) => Some(moment),
+            Self::Ago(duration) => {
+                let now =
+                    OffsetDateTime::from_unix_timestamp_nanos(i128::from(now_millis) * 1_000_000).ok()?;
+                now.checked_sub(duration.try_into().ok()?)
+            }
+        }
+    }
+}
+
+fn parse_moment(text: &str) -> Result<Moment, String> {
+    if let Ok(duration) = humantime::parse_duration(text) {
+        return Ok(Moment::Ago(duration));
+    }
+    let whole = [text.to_owned(), format!("{text}Z"), format!("{text}T00:00:00Z")];
+    let moment = whole.iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
+    moment.map(Moment::At).ok_or_else(|| "expected 2026-11-21, 2026-11-21T08:00:00Z or 36h".to_owned())
+}
+
+/// Prints the log. `operator` is what `--operator` says: here it selects.
+pub(super) async fn run(
+    context: &Context,
+    store: &Store,
+    arguments: OperatorLogArguments,
+    operator: Option<&str>,
+) -> Result<(), Failure> {
+    let now_millis = context.clock.unix_millis();
+    let moment = |given: Option<Moment>| given.and_then(|moment| moment.resolve(now_millis));
+    let filter = OperatorLogFilter {
+        since: moment(arguments.since),
+        until: moment(arguments.until),
+        app_id: arguments.app,
+        subject: arguments.subject,
+        operator: operator.map(str::to_owned),
+        with_imported_credits: arguments.all,
+    };
+    let lines = store.operator_log(&filter, arguments.limit).await?;
+    context.output.print(&json!({ "lines": lines }), || log_table(&lines))
+}
+
+fn log_table(lines: &[OperatorLogLine]) -> String {
+    if lines.is_empty() {
+        return "no operator did anything that fits".to_owned();
+    }
+    table(
+        &["at", "operator", "action", "app", "subject", "change", "note"],
+        lines.iter().map(|line| {
+            vec![
+                rfc3339(line.at),
+                line.operator.clone(),
+                line.action.clone(),
+                line.app_id.clone(),
+                line.subject.clone(),
+                describe_change(line.before.as_ref(), line.after.as_ref()),
+                line.note.clone(),
+            ]
+        }),
+    )
+}
+
+/// `name: before → after`, a line for each name; what stayed as it was is left out.
+fn describe_change(before: Option<&Value>, after: Option<&Value>) -> String {
+    let empty = Map::new();
+    let fields = |value: Option<&'_ Value>| value.and_then(Value::as_object).cloned();
+    let (before, after) = (fields(before).unwrap_or_else(|| empty.clone()), fields(after).unwrap_or(empty));
+    let mut names: Vec<&String> = after.keys().collect();
+    names.extend(before.keys().filter(|name| !after.contains_key(*name)));
+    let described = names.into_iter().filter_map(|name| match (before.get(name), after.get(name)) {
+        (Some(before), Some(after)) if before == after => None,
+        (Some(before), Some(after)) => Some(format!("{name}: {} → {}", words(before), words(after))),
+        (Some(before), None) => Some(format!("{name}: {} → gone", words(before))),
+        (None, Some(after)) => Some(format!("{name}: {}", words(after))),
+        (None, None) => None,
+    });
+    described.collect::<Vec<_>>().join("\n")
+}
+
+fn words(value: &Value) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(" "),
+        Value::Object(_) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_date_a_time_or_a_while_ago() {
+        let now_millis = 1_800_000_000_000;
+        let at = |text: &str| parse_moment(text).unwrap().resolve(now_millis).unwrap().unix_timestamp();
+        assert_eq!(at("2027-01-15"), 1_799_971_200);
+        assert_eq!(at("2027-01-15T08:00:00Z"), 1_800_000_000);
+        assert_eq!(at("2027-01-15T08:00:00"), 1_800_000_000);
+        assert_eq!(at("2027-01-15T10:00:00+02:00"), 1_800_000_000);
+        assert_eq!(at("1h"), 1_800_000_000 - 3600);
+        assert!(parse_moment("yesterday").is_err() && parse_moment("2027-13-01").is_err());
+    }
+
+    #[test]
+    fn a_change_shows_what_was_and_what_became() {
+        let change = |before: Value, after: Value| {
+            describe_change(Some(&before).filter(|v| !v.is_null()), Some(&after).filter(|v| !v.is_null()))
+        };
+        assert_eq!(change(json!({"suspended": false}), json!({"suspended": true})), "suspended: no → yes");
+        assert_eq!(change(json!({"a": 1, "b": null}), json!({"a": 1, "b": 2})), "b: none → 2");
+        assert_eq!(change(Value::Null, json!({"poi_ids": ["p1", "p2"]})), "poi_ids: p1 p2");
+        assert_eq!(change(json!({"reason": "r"}), Value::Null), "reason: r → gone");
+        assert_eq!(change(Value::Null, Value::Null), "");
+    }
+}

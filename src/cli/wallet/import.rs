@@ -1,0 +1,144 @@
+//! `minitill wallet import`: many credits out of a file.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Deserialize;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::super::{Context, Failure};
+use super::done;
+use crate::domain::ids::{AppId, CreditRef, OpenId};
+use crate::store::{Credit, ImportSummary, Store};
+
+/// Credits of an import that are under way at once.
+const CONCURRENCY: usize = 4;
+/// How much of the file is read at once for its digest.
+const DIGEST_CHUNK_BYTES: usize = 64 * 1024;
+
+/// A line of an import.
+#[derive(Debug, Deserialize)]
+struct ImportRow {
+    open_id: String,
+    free: i64,
+    charge: i64,
+    #[serde(rename = "ref")]
+    reference: String,
+}
+
+/// What has been credited so far.
+#[derive(Default)]
+struct Tally {
+    credited: u64,
+    replayed: u64,
+    free: i128,
+    charge: i128,
+}
+
+/// Reads the whole file before the first credit, so that a line at fault leaves nothing half done.
+/// Each credit has its line in the operator's log; the file has one more, with the sums, which is
+/// written for an import that fails half-way too.
+pub(super) async fn run(
+    context: &Context,
+    store: &Store,
+    app_id: &AppId,
+    file: &Path,
+) -> Result<(), Failure> {
+    let sha256 = digest(file)?;
+    let mut rows = 0_u64;
+    for row in read_rows(file)? {
+        row?;
+        rows += 1;
+    }
+    let mut tally = Tally::default();
+    let outcome = credit_all(context, store, app_id, file, rows, &mut tally).await;
+    let Tally { credited, replayed, free, charge } = tally;
+    if credited > 0 {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let (free, charge, complete) = (free.to_string(), charge.to_string(), outcome.is_ok());
+        let summary = ImportSummary { file: name, sha256, rows, credited, replayed, free, charge, complete };
+        store.log_import(&context.operator, app_id, summary).await?;
+    }
+    outcome?;
+    context.output.print(
+        &json!({ "app_id": app_id.as_str(), "rows": rows, "credited": credited, "replayed": replayed }),
+        || format!("{app_id}: {rows} lines, {credited} credited now, {replayed} credited before"),
+    )
+}
+
+async fn credit_all(
+    context: &Context,
+    store: &Store,
+    app_id: &AppId,
+    file: &Path,
+    rows: u64,
+    tally: &mut Tally,
+) -> Result<(), Failure> {
+    let bar = ProgressBar::new(rows);
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} credits, {eta} left") {
+        bar.set_style(style);
+    }
+    let mut credits = futures_util::stream::iter(read_rows(file)?)
+        .map(|row| async move {
+            let (line, credit) = row?;
+            let (reference, free, charge) = (credit.reference.to_string(), credit.free, credit.charge);
+            let outcome = store.import_credit(&context.operator, app_id, credit).await?;
+            done(&outcome, app_id, &reference)
+                .map(|(_, replayed)| (replayed, free, charge))
+                .map_err(|failure| Failure(format!("line {line}: {failure}")))
+        })
+        .buffer_unordered(CONCURRENCY);
+    while let Some((replayed, free, charge)) = credits.try_next().await? {
+        if replayed {
+            tally.replayed += 1;
+        } else {
+            tally.credited += 1;
+            tally.free += i128::from(free);
+            tally.charge += i128::from(charge);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// SHA-256 of the file's bytes, in hexadecimal.
+fn digest(file: &Path) -> Result<String, Failure> {
+    let fault = |error: io::Error| Failure(format!("{}: {error}", file.display()));
+    let mut opened = File::open(file).map_err(fault)?;
+    let (mut digest, mut chunk) = (Sha256::new(), vec![0; DIGEST_CHUNK_BYTES]);
+    loop {
+        match opened.read(&mut chunk).map_err(fault)? {
+            0 => return Ok(hex::encode(digest.finalize())),
+            length => digest.update(&chunk[..length]),
+        }
+    }
+}
+
+type NumberedCredit = Result<(u64, Credit), Failure>;
+
+fn read_rows(file: &Path) -> Result<impl Iterator<Item = NumberedCredit>, Failure> {
+    let opened = File::open(file).map_err(|error| Failure(format!("{}: {error}", file.display())))?;
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(opened);
+    let heading = reader.headers().map_err(|error| Failure(error.to_string()))?;
+    if heading.iter().collect::<Vec<_>>() != ["open_id", "free", "charge", "ref"] {
+        return Err(Failure(format!("{}: expected the heading open_id,free,charge,ref", file.display())));
+    }
+    Ok(reader.into_deserialize::<ImportRow>().zip(2_u64..).map(|(row, line)| {
+        let fault = |text: String| Failure(format!("line {line}: {text}"));
+        let row = row.map_err(|error| fault(error.to_string()))?;
+        let open_id = OpenId::parse(&row.open_id)
+            .map_err(|expected| fault(format!("open_id: expected {}", expected.0)))?;
+        let reference = CreditRef::parse(&row.reference)
+            .map_err(|expected| fault(format!("ref: expected {}", expected.0)))?;
+        if row.free < 0 || row.charge < 0 {
+            return Err(fault("free and charge: expected 0 or more".to_owned()));
+        }
+        let credit = Credit { open_id, free: row.free, charge: row.charge, reference, note: String::new() };
+        Ok((line, credit))
+    }))
+}

@@ -1,0 +1,178 @@
+//! The file that holds the master keys: one a line, the first of them the newest.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+use super::keyring::MasterKey;
+use super::random_bytes;
+
+/// Why there is no usable master key.
+#[derive(Debug, thiserror::Error)]
+pub enum MasterKeyError {
+    /// Not keys of 64 hexadecimal digits.
+    #[error("{0}: expected 64 hexadecimal digits")]
+    Malformed(String),
+    /// The file cannot be read or made.
+    #[error("the master key file {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl MasterKeyError {
+    pub(super) fn gone(path: &Path) -> Self {
+        Self::File { path: path.to_owned(), source: io::ErrorKind::NotFound.into() }
+    }
+}
+
+/// The keys in a text, as they stand there.
+pub(super) fn texts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| c == ',' || c.is_whitespace()).filter(|key| !key.is_empty())
+}
+
+/// A fresh key, as a file holds it.
+#[must_use]
+pub fn random_master_key() -> String {
+    hex::encode(random_bytes::<32>())
+}
+
+/// The text of the file; `None` when there is no such file.
+pub(super) fn read(path: &Path) -> Result<Option<String>, MasterKeyError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(MasterKeyError::File { path: path.to_owned(), source }),
+    }
+}
+
+/// Makes the file with a new key, unless there is one.
+pub(super) fn create(path: &Path) -> Result<(), MasterKeyError> {
+    let fault = |source| MasterKeyError::File { path: path.to_owned(), source };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(fault)?;
+    }
+    // Written beside and linked into place: nobody ever reads half a key.
+    let draft = write_draft(path, &format!("{}\n", random_master_key())).map_err(fault)?.0;
+    let linked = fs::hard_link(&draft, path);
+    let _ = fs::remove_file(&draft);
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(fault(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Puts a key in front of those that the file holds. Done when it stands there already.
+///
+/// # Errors
+/// The file cannot be read or written, or `key` is none.
+pub fn put_in_front(path: &Path, key: &str) -> Result<(), MasterKeyError> {
+    let new = MasterKey::parse(key).ok_or_else(|| MasterKeyError::Malformed("the new key".to_owned()))?;
+    rewrite(path, |former| {
+        let others = former.into_iter().filter(|text| !is_key(text, new.id()));
+        std::iter::once(key.to_owned()).chain(others).collect()
+    })
+}
+
+/// Takes every key out of the file but the one with this id, which must be there.
+///
+/// # Errors
+/// The file cannot be read or written, or does not hold the key.
+pub fn keep_only(path: &Path, id: &str) -> Result<(), MasterKeyError> {
+    rewrite(path, |former| former.into_iter().filter(|text| is_key(text, id)).collect())
+}
+
+fn is_key(text: &str, id: &str) -> bool {
+    MasterKey::parse(text).is_some_and(|key| key.id() == id)
+}
+
+/// Replaces the file in one step, so that whoever reads it meanwhile reads the old or the new one.
+/// It keeps its owner: the server that reads it need not be who runs this.
+fn rewrite(path: &Path, change: impl FnOnce(Vec<String>) -> Vec<String>) -> Result<(), MasterKeyError> {
+    let fault = |source| MasterKeyError::File { path: path.to_owned(), source };
+    // A symbolic link stays one.
+    let path = fs::canonicalize(path).map_err(fault)?;
+    let former: Vec<String> = texts(&fs::read_to_string(&path).map_err(fault)?).map(str::to_owned).collect();
+    let keys = change(former.clone());
+    if keys == former {
+        return Ok(());
+    }
+    if keys.is_empty() {
+        return Err(MasterKeyError::gone(&path));
+    }
+    let (draft, file) = write_draft(&path, &format!("{}\n", keys.join("\n"))).map_err(fault)?;
+    let replaced = keep_owner(&path, &file).and_then(|()| fs::rename(&draft, &path));
+    if replaced.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    replaced.map_err(fault)?;
+    // The name must be as durable as the bytes: what the new key encrypts needs it.
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(fault)
+}
+
+fn keep_owner(path: &Path, draft: &File) -> io::Result<()> {
+    let (was, is) = (fs::metadata(path)?, draft.metadata()?);
+    if (was.uid(), was.gid()) == (is.uid(), is.gid()) {
+        return Ok(());
+    }
+    fchown(draft, Some(was.uid()), Some(was.gid()))?;
+    // A group that may read the key has been given that right on purpose.
+    draft.set_permissions(was.permissions())
+}
+
+fn write_draft(path: &Path, text: &str) -> io::Result<(PathBuf, File)> {
+    let draft = path.with_extension(format!("new-{}", std::process::id()));
+    let _ = fs::remove_file(&draft);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
+    Ok((draft, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::keyring::Keyring;
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("minitill-key-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_key_file_is_made_once_and_private() {
+        let folder = folder("made");
+        let path = folder.join("master.key");
+        assert!(Keyring::read(&path).unwrap().is_none());
+        let first = Keyring::create(&path).unwrap();
+        assert_eq!(Keyring::create(&path).unwrap().first().id(), first.first().id());
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        fs::write(&path, "short").unwrap();
+        assert!(matches!(Keyring::read(&path), Err(MasterKeyError::Malformed(_))));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_new_key_goes_in_front_and_former_ones_are_taken_out() {
+        let folder = folder("rotated");
+        let path = folder.join("master.key");
+        let former = Keyring::create(&path).unwrap().first().id().to_owned();
+        let new = random_master_key();
+        for _ in 0..2 {
+            put_in_front(&path, &new).unwrap();
+            let ids: Vec<String> =
+                Keyring::read(&path).unwrap().unwrap().keys().iter().map(|key| key.id().to_owned()).collect();
+            assert_eq!(ids, [MasterKey::parse(&new).unwrap().id().to_owned(), former.clone()]);
+        }
+        assert!(keep_only(&path, "another").is_err(), "the last key is never taken out");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let id = MasterKey::parse(&new).unwrap().id().to_owned();
+        keep_only(&path, &id).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap().trim(), new);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no drafts are left");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

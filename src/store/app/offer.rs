@@ -1,0 +1,137 @@
+//! What an app offers: its pages, points of interest and payment pre-orders. Each change and its
+//! line in the operator's log are one transaction.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::change::{Change, lock_app};
+use crate::domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
+use crate::domain::operator::Operator;
+use crate::store::operator_log::{Action, Line, record};
+use crate::store::{Store, StoreError};
+
+impl Store {
+    /// Publishes a package; its pages are the legal order paths from now on. `false` when there
+    /// is no such app.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn publish(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        version: &PackageVersion,
+        pages: &[PagePath],
+    ) -> Result<bool, StoreError> {
+        let pages: Vec<String> = pages.iter().map(|page| page.as_str().to_owned()).collect();
+        let change = Change::new(operator, app_id, (version.clone(), pages));
+        self.transaction(move |connection| {
+            let change = Arc::clone(&change);
+            Box::pin(async move {
+                if lock_app(connection, &change.app_id).await?.is_none() {
+                    return Ok(false);
+                }
+                let (version, pages) = &change.to;
+                let latest = sqlx::query!(
+                    "SELECT version, pages FROM packages WHERE app_id = $1
+                     ORDER BY published_at DESC, version DESC LIMIT 1",
+                    change.app_id.as_str()
+                )
+                .fetch_optional(&mut *connection)
+                .await?;
+                sqlx::query!(
+                    "INSERT INTO packages (app_id, version, pages, published_at)
+                     VALUES ($1, $2, $3, clock_timestamp()) ON CONFLICT (app_id, version)
+                     DO UPDATE SET pages = excluded.pages, published_at = excluded.published_at",
+                    change.app_id.as_str(),
+                    version.as_str(),
+                    pages
+                )
+                .execute(&mut *connection)
+                .await?;
+                let line = Line {
+                    subject: version.as_str(),
+                    before: latest.map(|latest| json!({ "version": latest.version, "pages": latest.pages })),
+                    after: Some(json!({ "version": version.as_str(), "pages": pages })),
+                    ..change.line(Action::AppPublish)
+                };
+                record(connection, line).await?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    /// Registers points of interest; known ones are fine. `false` when there is no such app.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn add_pois(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        poi_ids: &[PoiId],
+    ) -> Result<bool, StoreError> {
+        let poi_ids: Vec<String> = poi_ids.iter().map(ToString::to_string).collect();
+        let change = Change::new(operator, app_id, poi_ids);
+        self.transaction(move |connection| {
+            let change = Arc::clone(&change);
+            Box::pin(async move {
+                if lock_app(connection, &change.app_id).await?.is_none() {
+                    return Ok(false);
+                }
+                let added = sqlx::query_scalar!(
+                    "INSERT INTO pois (app_id, poi_id) SELECT $1, unnest($2::text[])
+                     ON CONFLICT DO NOTHING RETURNING poi_id",
+                    change.app_id.as_str(),
+                    &change.to
+                )
+                .fetch_all(&mut *connection)
+                .await?;
+                if !added.is_empty() {
+                    let after = Some(json!({ "poi_ids": added }));
+                    record(connection, Line { after, ..change.line(Action::AppAddPois) }).await?;
+                }
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    /// Registers payment pre-orders; known ones are fine. `false` when there is no such app.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn add_preorders(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        numbers: &[OrderNo],
+    ) -> Result<bool, StoreError> {
+        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        let change = Change::new(operator, app_id, numbers);
+        self.transaction(move |connection| {
+            let change = Arc::clone(&change);
+            Box::pin(async move {
+                if lock_app(connection, &change.app_id).await?.is_none() {
+                    return Ok(false);
+                }
+                let added = sqlx::query_scalar!(
+                    "INSERT INTO preorders (app_id, out_order_no) SELECT $1, unnest($2::text[])
+                     ON CONFLICT DO NOTHING RETURNING out_order_no",
+                    change.app_id.as_str(),
+                    &change.to
+                )
+                .fetch_all(&mut *connection)
+                .await?;
+                if !added.is_empty() {
+                    let after = Some(json!({ "out_order_nos": added }));
+                    record(connection, Line { after, ..change.line(Action::AppAddPreorders) }).await?;
+                }
+                Ok(true)
+            })
+        })
+        .await
+    }
+}
