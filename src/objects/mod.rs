@@ -5,8 +5,10 @@
 //! folder were synchronised with the disk, or the S3 store has answered. Every call ends within
 //! [`Settings::timeout`], repeated tries included.
 
+mod fault;
 mod folder;
 mod https;
+mod name;
 mod s3;
 
 use std::fmt;
@@ -27,16 +29,17 @@ use object_store::{
 use sha2::{Digest as _, Sha256};
 
 use crate::domain::image::Outside;
-use crate::secrets::random_bytes;
 
+use fault::{fault_of, not_set};
+
+pub use fault::Fault;
+pub use name::{Found, ObjectName};
 pub use s3::S3Settings;
 
 /// The object that tells whose store it is.
 const MARKER: &str = "minitill-store";
 /// Most of what is read of it.
 const MARKER_BYTES_MAX: u64 = 256;
-/// Most of a store's complaint that is repeated.
-const COMPLAINT_CHARS_MAX: usize = 300;
 /// What is read of a file at once when it is hashed.
 const HASHED_BYTES: usize = 64 * 1024;
 
@@ -49,67 +52,6 @@ pub struct Settings {
     pub s3: Option<S3Settings>,
     /// How long one call may take.
     pub timeout: Duration,
-}
-
-/// Why an object was not written or read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// There is no such object.
-    #[error("it is missing")]
-    Missing,
-    /// It does not hold what it should.
-    #[error("{0}")]
-    Wrong(String),
-    /// The store does not answer, refuses, or has no room.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-/// The name of an object: random, so that it tells nothing, and never used twice.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ObjectName(String);
-
-impl ObjectName {
-    /// A fresh one.
-    #[must_use]
-    pub fn random() -> Self {
-        Self(hex::encode(random_bytes::<24>()))
-    }
-
-    /// Reads a name; `None` for what is none.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let fits = text.len() == 48 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        fits.then(|| Self(text.to_owned()))
-    }
-
-    /// 48 lower-case hexadecimal characters.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Its path in a store: 256 groups, because file systems and people like small folders.
-    fn path(&self) -> String {
-        format!("{}/{}", &self.0[..2], self.0)
-    }
-
-    /// The name that a path in a store stands for.
-    fn of_path(path: &str) -> Option<Self> {
-        let name = Self::parse(path.rsplit('/').next()?)?;
-        (name.path() == path).then_some(name)
-    }
-}
-
-/// What was found in a store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// An object.
-    Object(ObjectName),
-    /// A file of the folder that was to become this object when its writing was cut short.
-    Unfinished(ObjectName, PathBuf),
-    /// Nothing of ours.
-    Foreign,
 }
 
 /// The stores outside the database. Cheap to clone.
@@ -318,14 +260,6 @@ impl Objects {
     }
 }
 
-fn not_set(outside: Outside) -> Fault {
-    let setting = match outside {
-        Outside::Folder => "image.folder",
-        Outside::S3 => "s3.bucket",
-    };
-    Fault::Unavailable(format!("{setting} is not set"))
-}
-
 fn check_length(got: &GetResult, byte_length: u64) -> Result<(), Fault> {
     if got.meta.size == byte_length {
         Ok(())
@@ -343,31 +277,6 @@ fn hash_of_file(mut file: std::fs::File) -> std::io::Result<[u8; 32]> {
             read => hash.update(&buffer[..read]),
         }
     }
-}
-
-/// What became of a call, in words that hold nothing of what a store echoes (signatures, keys).
-fn fault_of(error: &object_store::Error) -> Fault {
-    if matches!(error, object_store::Error::NotFound { .. }) {
-        return Fault::Missing;
-    }
-    let mut text = String::new();
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        let words = error.to_string();
-        // An S3 store explains itself in XML: its code says enough.
-        let told = words.split('<').next().unwrap_or_default().trim_end_matches([' ', ':']);
-        if !told.is_empty() && !text.contains(told) {
-            text = if text.is_empty() { told.to_owned() } else { format!("{text}: {told}") };
-        }
-        if let Some((_, code)) = words.split_once("<Code>") {
-            let code = code.split('<').next().unwrap_or_default();
-            if !text.contains(code) {
-                text = format!("{text} ({code})");
-            }
-        }
-        cause = error.source();
-    }
-    Fault::Unavailable(text.chars().take(COMPLAINT_CHARS_MAX).collect())
 }
 
 #[cfg(test)]
