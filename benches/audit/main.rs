@@ -87,12 +87,21 @@ fn measure(options: &Options) -> Fallible<()> {
 
 fn table(audits: &[Audit]) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["", "entries", "seconds", "peak MiB"]);
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header([
+        "",
+        "entries",
+        "seconds",
+        "CPU s:\nprogram",
+        "\nPostgreSQL",
+        "peak MiB",
+    ]);
     for audit in audits {
         table.add_row([
             audit.name.to_owned(),
             audit.entries.to_string(),
             format!("{:.1}", audit.elapsed.as_secs_f64()),
+            format!("{:.1}", audit.program_seconds),
+            format!("{:.1}", audit.postgres_seconds),
             audit.peak_mebibytes.to_string(),
         ]);
     }

@@ -19,13 +19,17 @@ use crate::{Fallible, Options};
 const MASTER_KEY: &str = "33333333333333333333333333333333333333333333333333333333333333ff";
 /// How often a run's memory is looked at; its peak cannot be read once it has ended.
 const MEMORY_EVERY: Duration = Duration::from_millis(5);
+/// How long PostgreSQL may take to notice that the program has gone.
+const SESSIONS_END_WITHIN: Duration = Duration::from_millis(500);
+/// The unit of processor time in `/proc`.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A durable PostgreSQL with the schema, one session on it, and a folder. Dropped in this order.
 pub(crate) struct Stage {
     runtime: Runtime,
     connection: PgConnection,
     url: String,
-    _cluster: PrivateCluster,
+    cluster: PrivateCluster,
     folder: Folder,
 }
 
@@ -34,6 +38,9 @@ pub(crate) struct Audit {
     pub(crate) name: &'static str,
     pub(crate) entries: u64,
     pub(crate) elapsed: Duration,
+    /// Processor time of the program and of PostgreSQL's processes: much the same on a busy machine.
+    pub(crate) program_seconds: f64,
+    pub(crate) postgres_seconds: f64,
     pub(crate) peak_mebibytes: u64,
 }
 
@@ -47,7 +54,7 @@ impl Stage {
         let url = format!("postgres:///postgres?host={host}&user={}", postgres::USER);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let connection = runtime.block_on(PgConnection::connect(&url))?;
-        let stage = Self { runtime, connection, url, _cluster: cluster, folder };
+        let stage = Self { runtime, connection, url, cluster, folder };
         if !stage.command(&["migrate"]).status()?.success() {
             return Err("minitill migrate failed".into());
         }
@@ -90,6 +97,7 @@ impl Stage {
     /// Runs an audit, which must find nothing.
     pub(crate) fn audit(&self, name: &'static str, arguments: &[&str]) -> Fallible<Audit> {
         eprintln!("{name} ...");
+        let (ours, theirs) = (ended_children_seconds("self")?, ended_children_seconds(&self.postmaster()?)?);
         let started = Instant::now();
         let mut child = self.command(arguments).arg("--json").stdout(Stdio::piped()).spawn()?;
         let status = PathBuf::from(format!("/proc/{}/status", child.id()));
@@ -104,13 +112,33 @@ impl Stage {
             thread::sleep(MEMORY_EVERY);
         };
         let elapsed = started.elapsed();
+        // Its sessions end a moment after it.
+        thread::sleep(SESSIONS_END_WITHIN);
+        let program_seconds = ended_children_seconds("self")? - ours;
+        let postgres_seconds = ended_children_seconds(&self.postmaster()?)? - theirs;
         let report: Value = serde_json::from_reader(child.stdout.take().ok_or("no output")?)?;
         if !ended.success() || report["clean"] != true {
             return Err(format!("the audit is not clean: {report}").into());
         }
         let entries = report["entries"].as_u64().unwrap_or_default();
-        Ok(Audit { name, entries, elapsed, peak_mebibytes: peak_kibibytes / 1024 })
+        let peak_mebibytes = peak_kibibytes / 1024;
+        Ok(Audit { name, entries, elapsed, program_seconds, postgres_seconds, peak_mebibytes })
     }
+
+    /// The process id of PostgreSQL's first process.
+    fn postmaster(&self) -> Fallible<String> {
+        let text = fs::read_to_string(self.cluster.folder().join("pgdata/postmaster.pid"))?;
+        Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+    }
+}
+
+/// Processor time of all children of a process that have ended, with theirs.
+fn ended_children_seconds(process: &str) -> Fallible<f64> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // Behind the name, which may hold spaces: cutime and cstime are the 14th and 15th field.
+    let fields = text.rsplit_once(')').ok_or("a process without a name")?.1.split_whitespace();
+    let ticks = fields.skip(13).take(2).map(str::parse::<u32>).sum::<Result<u32, _>>()?;
+    Ok(f64::from(ticks) / TICKS_PER_SECOND)
 }
 
 /// The most memory that a process had, in KiB.

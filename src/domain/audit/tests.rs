@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::super::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
-use super::{Check, Findings, NAMED_MAX, Standing, StoredHash, Sums, WalletCheck, WalletRow};
+use super::findings::NAMED_MAX;
+use super::{Check, Findings, Standing, StoredHash, Sums, WalletCheck, WalletRow};
 
 /// A stored entry, its hash beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]

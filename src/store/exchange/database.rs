@@ -10,8 +10,9 @@ use time::OffsetDateTime;
 use tokio::time::Instant;
 
 use super::batch::{Batch, Record};
+use super::columns::Columns;
 use super::session::Fault;
-use super::statements::{Columns, FoundWallet, Known};
+use super::statements::{FoundWallet, Known};
 use crate::domain::ledger::ChainHash;
 
 /// A database that sessions can be opened with.

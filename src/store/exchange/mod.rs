@@ -5,6 +5,7 @@
 //! by a pure function ([`batch`]). Exchanges of one wallet always go to the same writer.
 
 mod batch;
+mod columns;
 mod database;
 mod postgres;
 mod session;

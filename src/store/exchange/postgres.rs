@@ -18,11 +18,11 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, NoTls, Row};
 
 use super::batch::{Batch, Record};
+use super::columns::Columns;
 use super::database::{Client, Database};
 use super::session::{Fault, LOCK_TIMEOUT, drive};
 use super::statements::{
-    Columns, FoundWallet, Known, REPLAY_HOURS, Statements, UNCHAINED_MAX, chain_on, locked_wallets, places,
-    records,
+    FoundWallet, Known, REPLAY_HOURS, Statements, UNCHAINED_MAX, chain_on, locked_wallets, places, records,
 };
 use super::tls;
 use crate::domain::ledger::ChainHash;

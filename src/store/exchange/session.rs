@@ -7,8 +7,9 @@ use futures_util::future::{join, join5};
 use tokio::time::Instant;
 
 use super::batch::{Batch, Decisions, WalletState};
+use super::columns::Columns;
 use super::database::{Client as _, Database};
-use super::statements::{Columns, Known};
+use super::statements::Known;
 use crate::store::StoreError;
 
 /// How long a batch waits for a wallet that another transaction holds, before it goes on without.

@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::{Credit, CreditOutcome, LockedWallet, lock_wallet, write_entry};
+use super::entry::{LockedWallet, lock_wallet, write_entry};
+use super::{Credit, CreditOutcome};
 use crate::domain::exchange::{BalanceOutOfRange, Balances};
 use crate::domain::ids::{AppId, OpenId};
 use crate::domain::ledger::{CREDIT, LedgerEntry, micros};

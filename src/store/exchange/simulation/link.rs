@@ -21,9 +21,10 @@ use crate::domain::exchange::Balances;
 use crate::domain::ledger::ChainHash;
 use crate::store::StoreError;
 use crate::store::exchange::batch::{Batch, Record, WalletState};
+use crate::store::exchange::columns::Columns;
 use crate::store::exchange::database::{Client, Database};
 use crate::store::exchange::session::Fault;
-use crate::store::exchange::statements::{Columns, FoundWallet, Known};
+use crate::store::exchange::statements::{FoundWallet, Known};
 
 /// The chain of hashes is not simulated.
 const NO_HASH: ChainHash = [0; 32];
