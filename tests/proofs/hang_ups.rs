@@ -3,8 +3,8 @@
 //! acknowledged, reports too, is in the tables. The database is 2 ms away, so that a hang-up meets every step.
 //!
 //! Seen to fail when a report runs BEGIN and COMMIT in the request's own future, which is dropped half-way, and the pool
-//! does not look at the sessions that it hands out: 4 of 17 were left inside a transaction. (Dropped by a time-out: a
-//! hang-up alone drops nothing, even with hyper's `half_close` off.)
+//! does not look at the sessions that it hands out: 4 of 17 were left inside a transaction. (Dropped by a time-out:
+//! hang-ups alone did not show it, even with hyper's `half_close` off.)
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
