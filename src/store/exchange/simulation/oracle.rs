@@ -190,6 +190,11 @@ impl Oracle {
     }
 
     /// Whether the wallet did not cover the amount at a moment when the number was not used yet.
+    ///
+    /// One answer that no moment gives is let pass. A batch takes from a wallet and refuses the next
+    /// exchange for want of the rest, while another transaction uses that one's number for another
+    /// wallet: the batch has read that it was free, and commits later. Nothing is deducted, and the
+    /// next try is told of the conflict.
     fn was_insufficient(&self, request: &Request) -> bool {
         let wallet = request.content.wallet;
         let stands = &self.stands[wallet];
@@ -201,7 +206,10 @@ impl Oracle {
                 Some(record) if record.commit == stand.commit => {
                     record.content.wallet != wallet || record.seq > stand.seq
                 }
-                Some(record) => record.commit > stand.commit,
+                Some(record) => {
+                    let is_beside = record.content.wallet != wallet && record.commit > request.commit;
+                    record.commit > stand.commit || is_beside
+                }
             };
             stand.total < request.content.amount && !is_over && is_unused
         })
