@@ -170,7 +170,7 @@ impl Known {
             let place = place.ok_or_else(|| damaged("wallets"))?;
             if row.try_get::<_, Option<i64>>(1).map_err(|_| damaged("wallets"))?.is_some() {
                 let wallet = found_wallet(row, batch.wallets.place_of[place]);
-                known.take_wallet(wallet.ok_or_else(|| damaged("wallets"))?)?;
+                known.take_wallet(&wallet.ok_or_else(|| damaged("wallets"))?)?;
             }
             if row.try_get::<_, Option<&str>>(6).map_err(|_| damaged("exchanges"))?.is_some() {
                 let record = record(row, 6).map_err(|_| damaged("exchanges"))?;
@@ -195,7 +195,7 @@ impl Known {
             *known.wallets.get_mut(place).ok_or_else(|| damaged("wallets"))? = WalletState::Held;
         }
         for wallet in locked {
-            known.take_wallet(wallet)?;
+            known.take_wallet(&wallet)?;
         }
         for (place, record) in recorded {
             *known.records.get_mut(place).ok_or_else(|| damaged("exchanges"))? = Some(record);
@@ -203,8 +203,8 @@ impl Known {
         Ok(known)
     }
 
-    fn take_wallet(&mut self, found: FoundWallet) -> Result<(), Fault> {
-        let FoundWallet { place, state, chain_length } = found;
+    fn take_wallet(&mut self, found: &FoundWallet) -> Result<(), Fault> {
+        let FoundWallet { place, state, chain_length } = *found;
         let known = self.wallets.get_mut(place).ok_or_else(|| damaged("wallets"))?;
         // Two exchanges of a batch may bring the same wallet.
         if let WalletState::Open { entry_count, .. } = state

@@ -147,7 +147,7 @@ impl Scenario {
                 self.till.execute("UPDATE access_tokens SET expires_at = now() - interval '1 second'").await;
             }
             "app_suspended" => {
-                assert!(self.till.store.set_suspended(&operator(), &self.app.id, true).await.unwrap())
+                assert!(self.till.store.set_suspended(&operator(), &self.app.id, true).await.unwrap());
             }
             "sign_missing" => {
                 self.pay_key = None;
