@@ -53,6 +53,13 @@ impl Store {
                 return Ok(Err(misfit(outside, "belongs to another Minitill's database")));
             }
             (Some(known), None) if !self.has_objects(outside).await? => known,
+            // Another upload or instance may have made it ours after the first look; whoever keeps an
+            // object there has marked it before.
+            (Some(known), None)
+                if self.objects.owner(outside).await.map_err(away)?.as_ref() == Some(&known) =>
+            {
+                known
+            }
             (Some(_), None) => return Ok(Err(misfit(outside, "does not hold this database's pictures"))),
             (None, None) => self.new_store_id(outside).await?,
         };
