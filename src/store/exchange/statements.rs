@@ -153,7 +153,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    fn nothing(batch: &Batch<'_>) -> Self {
+    pub(super) fn nothing(batch: &Batch<'_>) -> Self {
         Self {
             wallets: vec![WalletState::Unknown; batch.wallets.names.len()],
             records: vec![None; batch.numbers.names.len()],
@@ -203,7 +203,7 @@ impl Known {
         Ok(known)
     }
 
-    fn take_wallet(&mut self, found: &FoundWallet) -> Result<(), Fault> {
+    pub(super) fn take_wallet(&mut self, found: &FoundWallet) -> Result<(), Fault> {
         let FoundWallet { place, state, chain_length } = *found;
         let known = self.wallets.get_mut(place).ok_or_else(|| damaged("wallets"))?;
         // Two exchanges of a batch may bring the same wallet.

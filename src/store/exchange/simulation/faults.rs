@@ -1,9 +1,11 @@
 //! What goes wrong by chance, and what operators do meanwhile.
 
 use super::counts::Kind;
+use super::link::moment;
 use super::rows::{APPS, EntryRow, WALLETS};
 use super::statements::{Reply, Statement};
 use super::world::{Peer, World};
+use crate::domain::ledger::micros;
 
 impl World {
     /// The database finds out that nobody is at the other end of a session.
@@ -54,8 +56,17 @@ impl World {
             return;
         }
         let (free_change, charge_change) = (self.random.between(0, 20), self.random.between(0, 20));
-        let change =
-            EntryRow { wallet, seq: 0, number: None, free_change, charge_change, free: 0, charge: 0 };
+        let change = EntryRow {
+            wallet,
+            seq: 0,
+            number: None,
+            free_change,
+            charge_change,
+            free: 0,
+            charge: 0,
+            at: micros(moment(self.now)),
+            chain_hash: None,
+        };
         self.operate(vec![
             Statement::Begin,
             Statement::MakeWallet(wallet),

@@ -18,16 +18,13 @@ use super::statements::{Recorded, Reply, Statement};
 use super::world::{End, World};
 use super::write::Write;
 use crate::domain::exchange::Balances;
-use crate::domain::ledger::ChainHash;
+use crate::domain::ledger::{ChainHash, micros};
 use crate::store::StoreError;
 use crate::store::exchange::batch::{Batch, Record, WalletState};
 use crate::store::exchange::columns::Columns;
 use crate::store::exchange::database::{Client, Database};
 use crate::store::exchange::session::Fault;
 use crate::store::exchange::statements::{FoundWallet, Known};
-
-/// The chain of hashes is not simulated.
-const NO_HASH: ChainHash = [0; 32];
 
 /// A way to the simulated database.
 #[derive(Clone)]
@@ -140,9 +137,21 @@ fn wallet_ids(batch: &Batch<'_>) -> Vec<usize> {
     batch.wallets.app_ids.iter().zip(&batch.wallets.names).map(|(app, name)| wallet_id(app, name)).collect()
 }
 
+/// A moment of simulated time.
+pub(super) fn moment(millis: u64) -> OffsetDateTime {
+    OffsetDateTime::UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+fn found(place: usize, row: WalletRow) -> FoundWallet {
+    FoundWallet { place, state: state(row), chain_length: row.chain_length }
+}
+
 fn state(row: WalletRow) -> WalletState {
-    let balances = Balances::new(row.free, row.charge).unwrap();
-    WalletState::Open { balances, entry_count: row.entries, chain_hash: NO_HASH }
+    WalletState::Open {
+        balances: Balances::new(row.free, row.charge).unwrap(),
+        entry_count: row.entries,
+        chain_hash: row.chain_hash,
+    }
 }
 
 fn record(recorded: Recorded) -> Record {
@@ -173,16 +182,11 @@ impl Client for SimulatedClient {
             (wallet, number_id(app.as_str(), asked.biz_no.as_str()))
         };
         let reply = self.ask(Statement::Read(batch.exchanges.iter().map(key).collect())).await?;
-        let Reply::Read(rows) = reply else { return Err(unexpected(&reply)) };
-        let mut known = Known {
-            wallets: vec![WalletState::Unknown; batch.wallets.names.len()],
-            records: vec![None; batch.numbers.names.len()],
-            at: OffsetDateTime::UNIX_EPOCH,
-            unchained: Vec::new(),
-        };
+        let Reply::Read(now, rows) = reply else { return Err(unexpected(&reply)) };
+        let mut known = Known { at: moment(now), ..Known::nothing(batch) };
         for (place, (wallet, recorded)) in rows.into_iter().enumerate() {
             if let Some(row) = wallet {
-                known.wallets[batch.wallets.place_of[place]] = state(row);
+                known.take_wallet(&found(batch.wallets.place_of[place], row))?;
             }
             known.records[batch.numbers.place_of[place]] = recorded.map(record);
         }
@@ -192,26 +196,30 @@ impl Client for SimulatedClient {
     async fn lock(&self, batch: &Batch<'_>, skips_held: bool) -> Result<Vec<FoundWallet>, Fault> {
         let reply = self.ask(Statement::Lock { wallets: wallet_ids(batch), skips_held }).await?;
         let Reply::Locked(rows) = reply else { return Err(unexpected(&reply)) };
-        let found = |(place, row): (usize, WalletRow)| FoundWallet {
-            place,
-            state: state(row),
-            chain_length: row.entries,
-        };
-        Ok(rows.into_iter().map(found).collect())
+        Ok(rows.into_iter().map(|(place, row)| found(place, row)).collect())
     }
 
     async fn time(&self) -> Result<OffsetDateTime, Fault> {
-        Ok(OffsetDateTime::UNIX_EPOCH)
+        let reply = self.ask(Statement::Now).await?;
+        let Reply::Now(millis) = reply else { return Err(unexpected(&reply)) };
+        Ok(moment(millis))
     }
 
     async fn chain_on(
         &self,
-        _batch: &Batch<'_>,
-        _wallet: usize,
+        batch: &Batch<'_>,
+        wallet: usize,
         entries: Range<i64>,
-        _chain_hash: &mut ChainHash,
+        chain_hash: &mut ChainHash,
     ) -> Result<i64, Fault> {
-        Ok(entries.end)
+        let wallet = wallet_id(batch.wallets.app_ids[wallet], batch.wallets.names[wallet]);
+        let reply = self.ask(Statement::Unchained(wallet, entries.start, entries.end)).await?;
+        let Reply::Entries(rows) = reply else { return Err(unexpected(&reply)) };
+        for entry in &rows {
+            *chain_hash = entry.hash_after(chain_hash);
+            self.world.borrow_mut().counts.add(Kind::CaughtUp);
+        }
+        Ok(rows.last().map_or(entries.end, |entry| entry.seq))
     }
 
     async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, Fault> {
@@ -245,7 +253,7 @@ fn written(columns: &Columns<'_>) -> Write {
             variant: variant_of(columns.product_name[place]),
         },
         seq: columns.seq[place],
-        created_at: 0,
+        created_at: u64::try_from((columns.at - OffsetDateTime::UNIX_EPOCH).whole_milliseconds()).unwrap(),
     };
     let entry = |place: usize| EntryRow {
         wallet: wallet_id(columns.app_id[place], columns.open_id[place]),
@@ -255,12 +263,16 @@ fn written(columns: &Columns<'_>) -> Write {
         charge_change: columns.charge_change[place],
         free: columns.free_balance[place],
         charge: columns.charge_balance[place],
+        at: micros(columns.at),
+        chain_hash: Some(columns.chain_hash[place].try_into().unwrap()),
     };
     let wallet = |place: usize| {
         let row = WalletRow {
             free: columns.wallet_free_balance[place],
             charge: columns.wallet_charge_balance[place],
             entries: columns.entry_count[place],
+            chain_length: columns.entry_count[place],
+            chain_hash: columns.wallet_chain_hash[place].try_into().unwrap(),
         };
         let id = wallet_id(columns.wallet_app_id[place], columns.wallet_open_id[place]);
         (id, row, columns.entry_count_before[place])

@@ -5,6 +5,7 @@
 //! answer. Moments are counted in commits, and inside a commit in entries of a wallet.
 
 use super::rows::{APPS, Content, EntryRow, NUMBERS, UNLUCKY, WalletRow, Writes};
+use crate::domain::ledger::{CHAIN_START, ChainHash};
 use crate::store::StoreError;
 use crate::store::exchange::ExchangeOutcome;
 
@@ -43,6 +44,8 @@ pub(super) struct Request {
 pub(super) struct Oracle {
     wallets: Vec<Option<WalletRow>>,
     stands: Vec<Vec<Stand>>,
+    /// The hash that each wallet's chain has come to, whoever wrote its entries.
+    chains: Vec<ChainHash>,
     records: Vec<Option<Original>>,
     /// Contents that were sent with a fresh `ts`, by number.
     sent: Vec<Vec<Content>>,
@@ -57,6 +60,7 @@ impl Oracle {
         Self {
             wallets: wallets.to_vec(),
             stands: wallets.iter().map(first).collect(),
+            chains: vec![CHAIN_START; wallets.len()],
             records: vec![None; APPS * NUMBERS],
             sent: vec![Vec::new(); APPS * NUMBERS],
             replayed_for,
@@ -73,7 +77,7 @@ impl Oracle {
     pub(super) fn committed(&mut self, writes: &Writes, commit: u64) -> Result<(), String> {
         for wallet in &writes.made {
             if self.wallets[*wallet].is_none() {
-                self.wallets[*wallet] = Some(WalletRow { free: 0, charge: 0, entries: 0 });
+                self.wallets[*wallet] = Some(WalletRow::new(0, 0));
                 self.stands[*wallet].push(Stand { commit, seq: 0, total: 0 });
             }
         }
@@ -87,9 +91,17 @@ impl Oracle {
             self.replay(entry, writes, commit).map_err(|text| format!("{text}: {entry:?}"))?;
         }
         for (wallet, row) in &writes.wallets {
-            if self.wallets[*wallet] != Some(*row) {
-                return Err(format!("wallet {wallet} holds {row:?}, expected {:?}", self.wallets[*wallet]));
+            let before = self.wallets[*wallet].ok_or("a wallet of nobody's")?;
+            let is_behind = (row.chain_length, row.chain_hash) == (before.chain_length, before.chain_hash);
+            let is_chained = (row.chain_length, row.chain_hash) == (row.entries, self.chains[*wallet]);
+            let has_exchange = entries.iter().any(|entry| entry.wallet == *wallet && entry.number.is_some());
+            if !is_chained && (has_exchange || !is_behind) {
+                return Err(format!("wallet {wallet} has a broken chain: {row:?}"));
             }
+            if (row.free, row.charge, row.entries) != (before.free, before.charge, before.entries) {
+                return Err(format!("wallet {wallet} holds {row:?}, expected {before:?}"));
+            }
+            self.wallets[*wallet] = Some(*row);
         }
         let has_row = |entry: &EntryRow| writes.wallets.iter().any(|(wallet, _)| *wallet == entry.wallet);
         if entries.iter().all(has_row) { Ok(()) } else { Err("an entry without its wallet".to_owned()) }
@@ -127,7 +139,12 @@ impl Oracle {
         {
             return Err(format!("expected {free} and {charge} after it"));
         }
-        self.wallets[entry.wallet] = Some(WalletRow { free, charge, entries: entry.seq });
+        let hash = entry.hash_after(&self.chains[entry.wallet]);
+        if entry.chain_hash.map_or(entry.number.is_some(), |written| written != hash) {
+            return Err("a hash that breaks the chain".to_owned());
+        }
+        self.chains[entry.wallet] = hash;
+        self.wallets[entry.wallet] = Some(WalletRow { free, charge, entries: entry.seq, ..before });
         self.stands[entry.wallet].push(Stand { commit, seq: entry.seq, total: free + charge });
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The rows of the simulated tables, by small numbers in place of texts.
 
+use crate::domain::ledger::{self, CHAIN_START, ChainHash, LedgerEntry};
+
 /// Apps, wallets of each app and numbers of each app; the last wallet of an app is not there at
 /// first.
 pub(super) const APPS: usize = 2;
@@ -22,6 +24,16 @@ pub(super) struct WalletRow {
     pub(super) free: i64,
     pub(super) charge: i64,
     pub(super) entries: i64,
+    /// The entry that the chain reaches, and its hash.
+    pub(super) chain_length: i64,
+    pub(super) chain_hash: ChainHash,
+}
+
+impl WalletRow {
+    /// A wallet without entries.
+    pub(super) fn new(free: i64, charge: i64) -> Self {
+        Self { free, charge, entries: 0, chain_length: 0, chain_hash: CHAIN_START }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +54,30 @@ pub(super) struct EntryRow {
     pub(super) charge_change: i64,
     pub(super) free: i64,
     pub(super) charge: i64,
+    pub(super) at: i64,
+    /// `None` where a program wrote it that knew no hashes.
+    pub(super) chain_hash: Option<ChainHash>,
+}
+
+impl EntryRow {
+    /// The hash that it must have.
+    pub(super) fn hash_after(&self, previous: &ChainHash) -> ChainHash {
+        let (app, player) = (self.wallet / WALLETS, self.wallet % WALLETS);
+        let reference = self.number.map_or_else(|| "c".to_owned(), |number| format!("n{}", number % NUMBERS));
+        let entry = LedgerEntry {
+            app_id: &app_text(app),
+            open_id: &format!("o{player}"),
+            seq: self.seq,
+            kind: if self.number.is_some() { ledger::EXCHANGE } else { ledger::CREDIT },
+            reference: &reference,
+            free_change: self.free_change,
+            charge_change: self.charge_change,
+            free_balance: self.free,
+            charge_balance: self.charge,
+            at: self.at,
+        };
+        entry.chain_hash(previous)
+    }
 }
 
 /// What a transaction writes.

@@ -20,6 +20,10 @@ pub(super) enum Statement {
         skips_held: bool,
     },
     Present(Vec<usize>),
+    /// The database's time.
+    Now,
+    /// Entries of a wallet behind the first seq, up to the second.
+    Unchained(usize, i64, i64),
     Records(Vec<usize>),
     Write(Write),
     /// Makes a wallet where there is none.
@@ -62,7 +66,10 @@ pub(super) struct Recorded {
 pub(super) enum Reply {
     Done,
     Committed,
-    Read(Vec<(Option<WalletRow>, Option<Recorded>)>),
+    /// With the database's time.
+    Read(u64, Vec<(Option<WalletRow>, Option<Recorded>)>),
+    Now(u64),
+    Entries(Vec<EntryRow>),
     Locked(Vec<(usize, WalletRow)>),
     Places(Vec<usize>),
     Records(Vec<(usize, Recorded)>),
@@ -143,6 +150,13 @@ impl World {
                 let is_there = |place: &usize| self.tables.wallets[wallets[*place]].is_some();
                 Step::Ended(Ok(Reply::Places((0..wallets.len()).filter(is_there).collect())))
             }
+            Statement::Now => Step::Ended(Ok(Reply::Now(self.now))),
+            Statement::Unchained(wallet, after, last) => {
+                // A few at a time, so that it takes several statements.
+                let entries = self.tables.entries.range((*wallet, *after)..=(*wallet, *last));
+                let entries = entries.map(|(_, entry)| *entry).filter(|entry| entry.seq > *after);
+                Step::Ended(Ok(Reply::Entries(entries.take(2).collect())))
+            }
             Statement::Records(numbers) => Step::Ended(Ok(self.records(place, numbers))),
             Statement::Lock { wallets, skips_held } => self.lock(place, wallets, *skips_held, progress),
             Statement::Write(write) => self.write(place, write, progress),
@@ -169,10 +183,9 @@ impl World {
 
     fn begin(&mut self, place: usize, is_explicit: bool) {
         if self.backends[place].transaction.is_none() {
-            let (id, begun_at) = (self.next_id(), self.now);
+            let id = self.next_id();
             self.backends[place].transaction = Some(Transaction {
                 id,
-                begun_at,
                 is_explicit,
                 has_failed: false,
                 writes: super::rows::Writes::default(),
@@ -204,7 +217,7 @@ impl World {
         let row = |(wallet, number): &(usize, usize)| {
             (self.tables.wallets[*wallet], self.recorded(*number, self.commits))
         };
-        Reply::Read(keys.iter().map(row).collect())
+        Reply::Read(self.now, keys.iter().map(row).collect())
     }
 
     fn records(&self, place: usize, numbers: &[usize]) -> Reply {
@@ -257,18 +270,19 @@ impl World {
     }
 
     fn credit(&mut self, place: usize, change: EntryRow) -> Step {
-        let nothing = WalletRow { free: 0, charge: 0, entries: 0 };
-        let before = self.tables.wallets[change.wallet].unwrap_or(nothing);
-        let after = WalletRow {
-            free: before.free + change.free_change,
-            charge: before.charge + change.charge_change,
-            entries: before.entries + 1,
-        };
-        if let Err(holder) = self.take(place, Key::Entry(change.wallet, after.entries)) {
+        let before = self.tables.wallets[change.wallet].unwrap_or(WalletRow::new(0, 0));
+        let (free, seq) = (before.free + change.free_change, before.entries + 1);
+        let mut entry = EntryRow { seq, free, charge: before.charge + change.charge_change, ..change };
+        if let Err(holder) = self.take(place, Key::Entry(change.wallet, seq)) {
             return Step::Waits(holder, Progress::NotBegun);
         }
+        let mut after = WalletRow { free, charge: entry.charge, entries: seq, ..before };
+        // Now and then a program that knows no hashes writes; its entries are left to others.
+        if before.chain_length == before.entries && !self.random.chance(3_000) {
+            entry.chain_hash = Some(entry.hash_after(&before.chain_hash));
+            (after.chain_length, after.chain_hash) = (seq, entry.hash_after(&before.chain_hash));
+        }
         let writes = self.writes(place);
-        let entry = EntryRow { seq: after.entries, free: after.free, charge: after.charge, ..change };
         writes.entries.push(entry);
         writes.wallets.push((change.wallet, after));
         self.counts.add(Kind::Credit);

@@ -47,7 +47,6 @@ pub(super) struct Tables {
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) id: Tx,
-    pub(super) begun_at: u64,
     /// Whether `BEGIN` began it; if not it ends with its statement.
     pub(super) is_explicit: bool,
     pub(super) has_failed: bool,
@@ -124,7 +123,7 @@ impl World {
         let mut wallets = Vec::new();
         for place in 0..APPS * WALLETS {
             let (free, charge) = (random.between(0, 40), random.between(0, 40));
-            wallets.push((place % WALLETS != WALLETS - 1).then_some(WalletRow { free, charge, entries: 0 }));
+            wallets.push((place % WALLETS != WALLETS - 1).then_some(WalletRow::new(free, charge)));
         }
         let tables = Tables {
             wallets: wallets.clone(),

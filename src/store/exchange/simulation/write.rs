@@ -116,8 +116,7 @@ impl World {
             self.counts.add(Kind::RacedNumber);
             return Row::Refused(SqlError { code: "23505", constraint: Some("exchanges_pkey") });
         }
-        let created_at = self.backends[place].transaction.as_ref().unwrap().begun_at;
-        self.writes(place).records.push(RecordRow { created_at, ..row });
+        self.writes(place).records.push(row);
         Row::Written
     }
 
@@ -227,7 +226,7 @@ impl World {
         let judged = self.oracle.committed(&writes, self.commits);
         self.violated(judged);
         for wallet in &writes.made {
-            self.tables.wallets[*wallet].get_or_insert(WalletRow { free: 0, charge: 0, entries: 0 });
+            self.tables.wallets[*wallet].get_or_insert(WalletRow::new(0, 0));
         }
         for row in writes.records {
             self.tables.records[row.number] = Some((row, self.commits));
