@@ -124,10 +124,11 @@ impl<D: Database> Session<D> {
             )
             .await;
             begun?;
-            Ok((locked?, present?, recorded?, at?))
+            // In the order they were sent: behind the first that fails the others say only that it did.
+            Ok((locked?, at?, recorded?, present?))
         };
         let driven = drive(database, connection, work).await;
-        let known = driven.and_then(|(locked, present, recorded, at)| {
+        let known = driven.and_then(|(locked, at, recorded, present)| {
             Known::of_locked(batch, locked, present, recorded, at)
         });
         let caught_up = match known {
