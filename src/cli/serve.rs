@@ -40,8 +40,12 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
     let limits = config.server_limits();
-    let public_address = public.local_addr()?;
-    let operator_address = operator.local_addr()?;
+    let url = |listener: &TcpListener, tls: Option<&Tls>| {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        listener.local_addr().map(|address| format!("{scheme}://{address}"))
+    };
+    let public_url = url(&public, public_tls.as_ref())?;
+    let operator_url = url(&operator, operator_tls.as_ref())?;
     let (routes, connections) = (router::public(till.clone()), till.connections.clone());
     let mut serving =
         tokio::spawn(server::serve_counted(public, public_tls, routes, limits, connections, public_stopped));
@@ -49,7 +53,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let watching =
         tokio::spawn(server::serve(operator, operator_tls, operator_routes, limits, operator_stopped));
     let housekeeping = tokio::spawn(keep_house(opened.store.clone()));
-    tracing::info!("ready: public {public_address}, operator {operator_address}; try `minitill demo`");
+    tracing::info!("ready: public {public_url}, operator {operator_url}; try `minitill demo`");
     let ended_early = tokio::select! {
         ended = &mut serving => Some(ended),
         () = stop.asked() => None,
