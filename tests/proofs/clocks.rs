@@ -66,7 +66,7 @@ impl Server {
         let limits = config.server_limits();
         let (stop, stopped) = watch::channel(false);
         let router = router::public(Till::new(config, clock, store));
-        tokio::spawn(server::serve(listener, router, limits, stopped));
+        tokio::spawn(server::serve(listener, None, router, limits, stopped));
         Self { address, off_by, _stop: stop }
     }
 

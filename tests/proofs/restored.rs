@@ -25,7 +25,7 @@ use crate::calls::{exchange, now, picture, report, token, try_send, upload};
 use crate::digests::digests;
 use crate::private::{self, text};
 use crate::service::program::Program;
-use crate::service::{Answer, NOW, PICTURE, Request, TestApp, TestTill, empty_database};
+use crate::service::{Answer, NOW, PICTURE, Request, TestApp, TestTill, empty_database, operator};
 use crate::support::figures::Figures;
 use crate::support::full_or_short;
 
@@ -82,9 +82,12 @@ impl Proof {
         for player in 0..PLAYERS {
             till.player(&app, &format!("o{player}"), START, START).await;
         }
-        till.store.add_pois(&app.id, &[PoiId::parse("poi1").unwrap()]).await.unwrap();
-        till.store.add_preorders(&app.id, &[OrderNo::parse("preorder1").unwrap()]).await.unwrap();
-        till.store.rotate_pay_key(&app.id).await.unwrap().unwrap();
+        till.store.add_pois(&operator(), &app.id, &[PoiId::parse("poi1").unwrap()]).await.unwrap();
+        till.store
+            .add_preorders(&operator(), &app.id, &[OrderNo::parse("preorder1").unwrap()])
+            .await
+            .unwrap();
+        till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
         let mut proof = Self { till, app, exchanged: Vec::new(), images: Vec::new(), reports: Vec::new() };
         for number in 0..full_or_short(2000, 200) {
             let (biz_no, open_id) = (format!("b{number}"), format!("o{}", number % PLAYERS));

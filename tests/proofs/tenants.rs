@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::calls::{credentials, exchange, picture, report, token, try_send_bytes, upload};
 use crate::digests::digests;
-use crate::service::{AppKind, NOW, PAGE, Request, TestApp, TestTill, encoded};
+use crate::service::{AppKind, NOW, PAGE, Request, TestApp, TestTill, encoded, operator};
 use crate::support::figures::Figures;
 
 const EXCHANGE: &str = "/api/{payment_segment}/minigame/pay";
@@ -67,8 +67,8 @@ impl Proof {
         till.player(&victim, "theirs", 500, 500).await;
         let version = PackageVersion::parse("2").unwrap();
         let pages = [PAGE, "pages/victim/secret"].map(|page| PagePath::parse(page).unwrap());
-        till.store.publish(&victim.id, &version, &pages).await.unwrap();
-        till.store.add_pois(&victim.id, &[PoiId::parse("poi-theirs").unwrap()]).await.unwrap();
+        till.store.publish(&operator(), &victim.id, &version, &pages).await.unwrap();
+        till.store.add_pois(&operator(), &victim.id, &[PoiId::parse("poi-theirs").unwrap()]).await.unwrap();
         let uploaded = till.send(upload(&victim, &picture(1))).await;
         let victims_img_id = uploaded.json()["data"]["imgId"].as_str().unwrap().to_owned();
         let bought = till.send(exchange(&victim, "theirs", "number1", 10, NOW)).await;
@@ -211,7 +211,11 @@ impl Proof {
         let uploaded = self.till.send(upload(&thief, &picture(3))).await;
         let own = uploaded.json()["data"]["imgId"].as_str().unwrap().to_owned();
         assert_ne!(own, img_id, "the same bytes have another id in another app");
-        self.till.store.add_preorders(&other.id, &[OrderNo::parse("paid-theirs").unwrap()]).await.unwrap();
+        self.till
+            .store
+            .add_preorders(&operator(), &other.id, &[OrderNo::parse("paid-theirs").unwrap()])
+            .await
+            .unwrap();
         self.same(REPORT, 10_002_018, ("paid-theirs", "paid-nobody"), |number| {
             report(&thief, number, "own1", &own, 1)
         })
@@ -235,7 +239,7 @@ impl Proof {
 
     /// One app that is at its limit, or suspended, is so alone.
     async fn limits(&mut self) {
-        self.till.store.set_suspended(&self.thief.id, true).await.unwrap();
+        self.till.store.set_suspended(&operator(), &self.thief.id, true).await.unwrap();
         self.till.clock.advance(Duration::from_secs(5));
         let refused = self.till.send(exchange(&self.thief, "own1", "n5", 1, NOW)).await;
         assert_eq!(refused.code(), 100_200_102, "{}", refused.body);
