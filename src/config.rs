@@ -1,22 +1,18 @@
 //! Settings: the compiled-in defaults, then a file of the operator's, then environment variables
 //! (contract 9). Unknown settings are refused by name; secrets are not printed.
 
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use ipnet::IpNet;
-use serde::{Deserialize, Deserializer, de};
-
-use crate::domain::image::PictureStore;
-use crate::error::ErrorStatus;
-use crate::fetch::ServiceUrl;
-use crate::image_judge::WhenUnavailable;
-
 mod pictures;
+mod sections;
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
 
 pub use pictures::S3;
+pub use sections::{
+    Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Log, LogFormat, Operators, Order, Public,
+    Secret, Secrets,
+};
 
 /// The documented defaults, which are the defaults.
 const DEFAULTS: &str = include_str!("../config/default.toml");
@@ -46,263 +42,6 @@ pub struct Config {
     pub fetch: Fetch,
     pub limits: Limits,
     pub log: Log,
-}
-
-/// `[public]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Public {
-    pub listen: SocketAddr,
-    pub tls_certificate: PathBuf,
-    pub tls_key: PathBuf,
-    pub trusted_proxies: Vec<IpNet>,
-}
-
-/// `[ops]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Operators {
-    pub listen: SocketAddr,
-    pub tls_certificate: PathBuf,
-    pub tls_key: PathBuf,
-}
-
-impl Public {
-    /// The listener as this machine reaches it.
-    #[must_use]
-    pub fn base_url(&self) -> String {
-        base_url(self.listen, &self.tls_certificate)
-    }
-}
-
-impl Operators {
-    /// The listener's address as this machine reaches it.
-    #[must_use]
-    pub fn reachable(&self) -> SocketAddr {
-        reachable(self.listen)
-    }
-
-    /// The listener as this machine reaches it.
-    #[must_use]
-    pub fn base_url(&self) -> String {
-        base_url(self.listen, &self.tls_certificate)
-    }
-}
-
-fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
-}
-
-fn base_url(listen: SocketAddr, tls_certificate: &Path) -> String {
-    let scheme = if tls_certificate.as_os_str().is_empty() { "http" } else { "https" };
-    format!("{scheme}://{}", reachable(listen))
-}
-
-/// `[http]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Http {
-    pub error_status: ErrorStatus,
-    pub header_bytes_max: usize,
-    #[serde(deserialize_with = "duration")]
-    pub header_timeout: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub body_timeout: Duration,
-    pub body_bytes_max: usize,
-    #[serde(deserialize_with = "duration")]
-    pub keep_alive_timeout: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub write_timeout: Duration,
-    pub connections_max: usize,
-    #[serde(deserialize_with = "duration")]
-    pub drain_timeout: Duration,
-}
-
-/// `[database]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Database {
-    pub url: Secret,
-    pub data_dir: PathBuf,
-    pub connections: u32,
-    #[serde(deserialize_with = "duration")]
-    pub acquire_timeout: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub statement_timeout: Duration,
-}
-
-/// `[secrets]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Secrets {
-    pub master_key: Secret,
-    pub master_key_file: PathBuf,
-}
-
-/// `[exchange]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Exchange {
-    #[serde(deserialize_with = "pay_priority")]
-    pub pay_priority_default: crate::domain::exchange::PayPriority,
-    #[serde(deserialize_with = "duration")]
-    pub ts_ahead_max: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub ts_behind_max: Duration,
-    pub writers: usize,
-    pub queue_max: usize,
-    #[serde(deserialize_with = "duration")]
-    pub deadline: Duration,
-}
-
-/// `[order]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Order {
-    #[serde(deserialize_with = "duration")]
-    pub clock_skew_max: Duration,
-}
-
-/// `[image]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Image {
-    pub decodes_max: usize,
-    pub memory_bytes_max: u32,
-    pub memory_per_app_bytes_max: u32,
-    pub store: PictureStore,
-    pub folder: PathBuf,
-    #[serde(deserialize_with = "duration")]
-    pub store_timeout: Duration,
-}
-
-/// `[image_judge]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct ImageJudge {
-    #[serde(deserialize_with = "service_url")]
-    pub url: Option<ServiceUrl>,
-    pub secret: Secret,
-    #[serde(deserialize_with = "duration")]
-    pub timeout: Duration,
-    pub when_unavailable: WhenUnavailable,
-    pub concurrent_max: u32,
-    pub concurrent_per_app_max: u32,
-}
-
-/// `[fetch]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Fetch {
-    pub ports: Vec<u16>,
-    #[serde(deserialize_with = "duration")]
-    pub connect_timeout: Duration,
-    #[serde(deserialize_with = "duration")]
-    pub timeout: Duration,
-    pub redirects_max: usize,
-    pub concurrent_max: u32,
-    pub concurrent_per_app_max: u32,
-    pub allow_networks: Vec<IpNet>,
-}
-
-/// `[limits]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Limits {
-    pub exchanges_per_second: u32,
-    pub reports_per_second: u32,
-    pub uploads_per_second: u32,
-    pub tokens_per_second: u32,
-}
-
-/// `[log]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "each setting is documented where its default stands, in config/default.toml"
-)]
-pub struct Log {
-    pub format: LogFormat,
-    pub filter: String,
-}
-
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// For machines.
-    Json,
-}
-
-/// A setting that is never printed. Empty means not set.
-#[derive(Clone, Default, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// The text, or `None` when it is not set.
-    #[must_use]
-    pub fn get(&self) -> Option<&str> {
-        (!self.0.is_empty()).then_some(self.0.as_str())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "unset" } else { "set" })
-    }
 }
 
 /// A setting that cannot be used, in words that name it.
@@ -454,32 +193,6 @@ fn file_fault(path: &Path, text: &str, error: &toml::de::Error) -> String {
 fn setting_fault(error: &toml::de::Error) -> String {
     let text = error.to_string();
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
-}
-
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text).map_err(|_| {
-        de::Error::custom(format!("expected a duration such as \"5s\" or \"48h\", got {text:?}"))
-    })
-}
-
-/// Nothing of the text is repeated: it may hold a secret.
-fn service_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ServiceUrl>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    if text.is_empty() {
-        return Ok(None);
-    }
-    ServiceUrl::parse(&text).map(Some).map_err(|_| {
-        de::Error::custom("expected an absolute http or https URL with a host and without a user")
-    })
-}
-
-fn pay_priority<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<crate::domain::exchange::PayPriority, D::Error> {
-    let code = i64::deserialize(deserializer)?;
-    crate::domain::exchange::PayPriority::parse(&code.to_string())
-        .map_err(|_| de::Error::custom(format!("expected 0 or 1, got {code}")))
 }
 
 #[cfg(test)]
