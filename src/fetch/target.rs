@@ -73,6 +73,12 @@ impl Target {
             return Err(Refused::UrlTooLong);
         }
         let host = url.host().ok_or(Refused::Url)?.to_owned();
+        // No name has an empty part, and an address with dots behind it is none of the parser's.
+        if let Host::Domain(name) = &host
+            && name.strip_suffix('.').unwrap_or(name).split('.').any(str::is_empty)
+        {
+            return Err(Refused::Url);
+        }
         let port = url.port_or_known_default().ok_or(Refused::Url)?;
         Ok(Self { url, host, port })
     }
