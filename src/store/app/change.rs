@@ -11,7 +11,7 @@ use crate::domain::ids::AppId;
 use crate::domain::operator::Operator;
 use crate::secrets::random_key_text;
 use crate::store::operator_log::{Action, Line, record};
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Work};
 
 /// A change of an app that is under way.
 pub(super) struct Change<T> {
@@ -89,13 +89,10 @@ impl Store {
         app_id: &AppId,
         suspended: bool,
     ) -> Result<bool, StoreError> {
-        let change = Change::new(operator, app_id, suspended);
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
+        self.change_app(Change::new(operator, app_id, suspended), |connection, change, app| {
             Box::pin(async move {
-                let Some(app) = lock_app(connection, &change.app_id).await? else { return Ok(false) };
                 if app.suspended == change.to {
-                    return Ok(true);
+                    return Ok(());
                 }
                 sqlx::query!(
                     "UPDATE apps SET suspended_at = CASE WHEN $2 THEN now() END WHERE app_id = $1",
@@ -108,8 +105,7 @@ impl Store {
                 let (before, after) =
                     (json!({ "suspended": app.suspended }), json!({ "suspended": change.to }));
                 let line = Line { before: Some(before), after: Some(after), ..change.line(action) };
-                record(connection, line).await?;
-                Ok(true)
+                record(connection, line).await
             })
         })
         .await
@@ -125,19 +121,15 @@ impl Store {
         app_id: &AppId,
         limits: AppLimits,
     ) -> Result<bool, StoreError> {
-        let change = Change::new(operator, app_id, limits);
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
+        self.change_app(Change::new(operator, app_id, limits), |connection, change, app| {
             Box::pin(async move {
-                let Some(app) = lock_app(connection, &change.app_id).await? else { return Ok(false) };
                 if app.limits == change.to {
-                    return Ok(true);
+                    return Ok(());
                 }
                 update_limits(connection, &change.app_id, &change.to).await?;
                 let (before, after) = (json!(app.limits), json!(change.to));
                 let line = Line { before: Some(before), after: Some(after), ..change.line(Action::AppLimit) };
-                record(connection, line).await?;
-                Ok(true)
+                record(connection, line).await
             })
         })
         .await
@@ -154,30 +146,23 @@ impl Store {
         app_id: &AppId,
     ) -> Result<Option<String>, StoreError> {
         let pay_key = random_key_text();
-        let change = Change::new(operator, app_id, pay_key.clone());
-        let store = self.clone();
-        let made: Result<bool, StoreError> = self
-            .transaction(move |connection| {
-                let (store, change) = (store.clone(), Arc::clone(&change));
-                Box::pin(async move {
-                    // The app's row is locked, so that two rotations at once make two generations.
-                    if lock_app(connection, &change.app_id).await?.is_none() {
-                        return Ok(false);
-                    }
-                    let key = store.encrypting_key(connection).await?;
-                    let sealed = key.seal(&change.app_id, &change.to);
-                    let generation = insert_pay_key(connection, &change.app_id, &sealed).await?;
-                    let line = Line {
-                        before: Some(json!({ "generation": generation - 1 })),
-                        after: Some(json!({ "generation": generation })),
-                        ..change.line(Action::AppRotatePayKey)
-                    };
-                    record(connection, line).await?;
-                    Ok(true)
-                })
+        let change = Change::new(operator, app_id, (self.clone(), pay_key.clone()));
+        // The app's row is locked, so that two rotations at once make two generations.
+        let made = self.change_app(change, |connection, change, _| {
+            Box::pin(async move {
+                let (store, pay_key) = &change.to;
+                let key = store.encrypting_key(connection).await?;
+                let sealed = key.seal(&change.app_id, pay_key);
+                let generation = insert_pay_key(connection, &change.app_id, &sealed).await?;
+                let line = Line {
+                    before: Some(json!({ "generation": generation - 1 })),
+                    after: Some(json!({ "generation": generation })),
+                    ..change.line(Action::AppRotatePayKey)
+                };
+                record(connection, line).await
             })
-            .await;
-        Ok(made?.then_some(pay_key))
+        });
+        Ok(made.await?.then_some(pay_key))
     }
 
     /// Makes a new app secret; the old one ends at once. `None` when there is no such app.
@@ -190,29 +175,40 @@ impl Store {
         app_id: &AppId,
     ) -> Result<Option<String>, StoreError> {
         let app_secret = random_key_text();
-        let change = Change::new(operator, app_id, app_secret.clone());
-        let store = self.clone();
-        let made: Result<bool, StoreError> = self
-            .transaction(move |connection| {
-                let (store, change) = (store.clone(), Arc::clone(&change));
-                Box::pin(async move {
-                    if lock_app(connection, &change.app_id).await?.is_none() {
-                        return Ok(false);
-                    }
-                    let key = store.encrypting_key(connection).await?;
-                    sqlx::query!(
-                        "UPDATE apps SET app_secret = $2 WHERE app_id = $1",
-                        change.app_id.as_str(),
-                        key.seal(&change.app_id, &change.to)
-                    )
-                    .execute(&mut *connection)
-                    .await?;
-                    record(connection, change.line(Action::AppRotateSecret)).await?;
-                    Ok(true)
-                })
+        let change = Change::new(operator, app_id, (self.clone(), app_secret.clone()));
+        let made = self.change_app(change, |connection, change, _| {
+            Box::pin(async move {
+                let (store, app_secret) = &change.to;
+                let key = store.encrypting_key(connection).await?;
+                sqlx::query!(
+                    "UPDATE apps SET app_secret = $2 WHERE app_id = $1",
+                    change.app_id.as_str(),
+                    key.seal(&change.app_id, app_secret)
+                )
+                .execute(&mut *connection)
+                .await?;
+                record(connection, change.line(Action::AppRotateSecret)).await
             })
-            .await;
-        Ok(made?.then_some(app_secret))
+        });
+        Ok(made.await?.then_some(app_secret))
+    }
+
+    /// Runs a change of an app under the lock of its row, in one transaction; `false` when there is
+    /// no such app.
+    pub(super) async fn change_app<T: Send + Sync + 'static>(
+        &self,
+        change: Arc<Change<T>>,
+        write: for<'c> fn(&'c mut PgConnection, &'c Change<T>, LockedApp) -> Work<'c, (), StoreError>,
+    ) -> Result<bool, StoreError> {
+        self.transaction(move |connection| {
+            let change = Arc::clone(&change);
+            Box::pin(async move {
+                let Some(app) = lock_app(connection, &change.app_id).await? else { return Ok(false) };
+                write(connection, &change, app).await?;
+                Ok(true)
+            })
+        })
+        .await
     }
 }
 
@@ -222,10 +218,7 @@ pub(super) struct LockedApp {
     limits: AppLimits,
 }
 
-pub(super) async fn lock_app(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-) -> Result<Option<LockedApp>, StoreError> {
+async fn lock_app(connection: &mut PgConnection, app_id: &AppId) -> Result<Option<LockedApp>, StoreError> {
     let row = sqlx::query!(
         r#"SELECT suspended_at IS NOT NULL AS "suspended!", exchanges_per_second, reports_per_second,
                   uploads_per_second, tokens_per_second

@@ -1,11 +1,10 @@
 //! What an app offers: its pages, points of interest and payment pre-orders. Each change and its
 //! line in the operator's log are one transaction.
 
-use std::sync::Arc;
-
 use serde_json::json;
+use sqlx::PgConnection;
 
-use super::change::{Change, lock_app};
+use super::change::Change;
 use crate::domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
 use crate::domain::operator::Operator;
 use crate::store::operator_log::{Action, Line, record};
@@ -25,13 +24,8 @@ impl Store {
         pages: &[PagePath],
     ) -> Result<bool, StoreError> {
         let pages: Vec<String> = pages.iter().map(|page| page.as_str().to_owned()).collect();
-        let change = Change::new(operator, app_id, (version.clone(), pages));
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
+        self.change_app(Change::new(operator, app_id, (version.clone(), pages)), |connection, change, _| {
             Box::pin(async move {
-                if lock_app(connection, &change.app_id).await?.is_none() {
-                    return Ok(false);
-                }
                 let (version, pages) = &change.to;
                 let latest = sqlx::query!(
                     "SELECT version, pages FROM packages WHERE app_id = $1
@@ -56,8 +50,7 @@ impl Store {
                     after: Some(json!({ "version": version.as_str(), "pages": pages })),
                     ..change.line(Action::AppPublish)
                 };
-                record(connection, line).await?;
-                Ok(true)
+                record(connection, line).await
             })
         })
         .await
@@ -74,13 +67,8 @@ impl Store {
         poi_ids: &[PoiId],
     ) -> Result<bool, StoreError> {
         let poi_ids: Vec<String> = poi_ids.iter().map(ToString::to_string).collect();
-        let change = Change::new(operator, app_id, poi_ids);
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
+        self.change_app(Change::new(operator, app_id, poi_ids), |connection, change, _| {
             Box::pin(async move {
-                if lock_app(connection, &change.app_id).await?.is_none() {
-                    return Ok(false);
-                }
                 let added = sqlx::query_scalar!(
                     "INSERT INTO pois (app_id, poi_id) SELECT $1, unnest($2::text[])
                      ON CONFLICT DO NOTHING RETURNING poi_id",
@@ -89,11 +77,7 @@ impl Store {
                 )
                 .fetch_all(&mut *connection)
                 .await?;
-                if !added.is_empty() {
-                    let after = Some(json!({ "poi_ids": added }));
-                    record(connection, Line { after, ..change.line(Action::AppAddPois) }).await?;
-                }
-                Ok(true)
+                record_added(connection, change, Action::AppAddPois, "poi_ids", &added).await
             })
         })
         .await
@@ -110,13 +94,8 @@ impl Store {
         numbers: &[OrderNo],
     ) -> Result<bool, StoreError> {
         let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        let change = Change::new(operator, app_id, numbers);
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
+        self.change_app(Change::new(operator, app_id, numbers), |connection, change, _| {
             Box::pin(async move {
-                if lock_app(connection, &change.app_id).await?.is_none() {
-                    return Ok(false);
-                }
                 let added = sqlx::query_scalar!(
                     "INSERT INTO preorders (app_id, out_order_no) SELECT $1, unnest($2::text[])
                      ON CONFLICT DO NOTHING RETURNING out_order_no",
@@ -125,13 +104,24 @@ impl Store {
                 )
                 .fetch_all(&mut *connection)
                 .await?;
-                if !added.is_empty() {
-                    let after = Some(json!({ "out_order_nos": added }));
-                    record(connection, Line { after, ..change.line(Action::AppAddPreorders) }).await?;
-                }
-                Ok(true)
+                record_added(connection, change, Action::AppAddPreorders, "out_order_nos", &added).await
             })
         })
         .await
     }
+}
+
+/// The line for what was registered now, under this name; none when all of it was known.
+async fn record_added<T>(
+    connection: &mut PgConnection,
+    change: &Change<T>,
+    action: Action,
+    name: &str,
+    added: &[String],
+) -> Result<(), StoreError> {
+    if added.is_empty() {
+        return Ok(());
+    }
+    let after = Some(json!({ name: added }));
+    record(connection, Line { after, ..change.line(action) }).await
 }
