@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use minitill::domain::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 
 use crate::Fallible;
-use crate::stage::Stage;
+use crate::stage::Session;
 
 const APP_ID: &str = "bench";
 /// What each wallet is credited in both purses.
@@ -50,17 +50,17 @@ impl Filler {
     }
 
     /// So many entries for every wallet, the first of them a credit.
-    pub(crate) fn history(&mut self, stage: &mut Stage, per_wallet: u32) -> Fallible<()> {
-        stage.execute("SET synchronous_commit = off; SET maintenance_work_mem = '1GB'")?;
+    pub(crate) fn history(&mut self, session: &mut Session, per_wallet: u32) -> Fallible<()> {
+        session.execute("SET synchronous_commit = off; SET maintenance_work_mem = '1GB'")?;
         for (table, _, _) in TABLES {
-            stage.execute(&format!("ALTER TABLE {table} DROP CONSTRAINT {table}_pkey"))?;
+            session.execute(&format!("ALTER TABLE {table} DROP CONSTRAINT {table}_pkey"))?;
         }
         let count = self.chains.len();
         for turn in 0..per_wallet {
             eprintln!("filling: entry {} of {per_wallet} of each wallet", turn + 1);
-            self.turn(stage, count)?;
+            self.turn(session, count)?;
         }
-        copy(stage, 3, count, |wallet, row| {
+        copy(session, 3, count, |wallet, row| {
             let chain = hex::encode(self.chains[wallet]);
             let left = PURSE - i64::from(self.turns - 1) * AMOUNT;
             let turns = self.turns;
@@ -68,16 +68,17 @@ impl Filler {
         })?;
         for (table, _, key) in TABLES {
             eprintln!("the key of {table}");
-            stage.execute(&format!("ALTER TABLE {table} ADD CONSTRAINT {table}_pkey PRIMARY KEY ({key})"))?;
-            stage.execute(&format!("VACUUM ANALYZE {table}"))?;
+            session
+                .execute(&format!("ALTER TABLE {table} ADD CONSTRAINT {table}_pkey PRIMARY KEY ({key})"))?;
+            session.execute(&format!("VACUUM ANALYZE {table}"))?;
         }
-        stage.execute("CHECKPOINT")
+        session.execute("CHECKPOINT")
     }
 
     /// One exchange more for the first wallets.
-    pub(crate) fn more(&mut self, stage: &mut Stage, wallets: u32) -> Fallible<()> {
-        self.turn(stage, usize::try_from(wallets)?)?;
-        stage.execute(&format!(
+    pub(crate) fn more(&mut self, session: &mut Session, wallets: u32) -> Fallible<()> {
+        self.turn(session, usize::try_from(wallets)?)?;
+        session.execute(&format!(
             "UPDATE wallets w SET charge_balance = e.charge_balance, entry_count = seq, chain_length = seq,
                  chain_hash = e.chain_hash
              FROM ledger_entries e WHERE e.seq = {} AND w.app_id = e.app_id AND w.open_id = e.open_id",
@@ -86,14 +87,14 @@ impl Filler {
     }
 
     /// The next entry of the first wallets, with its record.
-    fn turn(&mut self, stage: &mut Stage, wallets: usize) -> Fallible<()> {
+    fn turn(&mut self, session: &mut Session, wallets: usize) -> Fallible<()> {
         let turn = self.turns;
         self.turns += 1;
         let number = |wallet: usize| format!("n{turn:04}{wallet:09}");
         let at_micros = FIRST_AT + i64::from(turn) * 1_000_000;
         // PostgreSQL reads it back to the very microsecond.
         let at = format!("2026-01-01 00:{:02}:{:02}+00", turn / 60 % 60, turn % 60);
-        copy(stage, 0, wallets, |wallet, row| {
+        copy(session, 0, wallets, |wallet, row| {
             let (open_id, reference) = (format!("o{wallet:09}"), number(wallet));
             let is_credit = turn == 0;
             let entry = LedgerEntry {
@@ -121,11 +122,11 @@ impl Filler {
         })?;
         let (seq, reference) = (turn + 1, number);
         if turn == 0 {
-            return copy(stage, 2, wallets, |wallet, row| {
+            return copy(session, 2, wallets, |wallet, row| {
                 writeln!(row, "{APP_ID}\t{}\to{wallet:09}\t{seq}\t{at}", reference(wallet))
             });
         }
-        copy(stage, 1, wallets, |wallet, row| {
+        copy(session, 1, wallets, |wallet, row| {
             writeln!(
                 row,
                 "{APP_ID}\t{}\to{wallet:09}\t{seq}\t{AMOUNT}\t0\ts1_r1\tandroid\t1767225600000\t203.0.113.9\tbundle\t\
@@ -138,7 +139,7 @@ impl Filler {
 
 /// Fills one of the tables with a row for each of so many wallets.
 fn copy(
-    stage: &mut Stage,
+    session: &mut Session,
     table: usize,
     wallets: usize,
     mut row: impl FnMut(usize, &mut String) -> std::fmt::Result,
@@ -151,5 +152,13 @@ fn copy(
         }
         rows
     });
-    stage.copy(&format!("{table} ({columns})"), portions)
+    session.runtime.block_on(async {
+        let copy = format!("COPY {table} ({columns}) FROM STDIN");
+        let mut copy = session.connection.copy_in_raw(&copy).await?;
+        for portion in portions {
+            copy.send(portion.into_bytes()).await?;
+        }
+        copy.finish().await?;
+        Ok(())
+    })
 }

@@ -3,7 +3,7 @@
 //!
 //! It starts a durable PostgreSQL of its own (`stage`), fills it with rows that are what the
 //! program itself would have written, in the order in which a busy service writes them (`fill`),
-//! and runs the program.
+//! and runs the program (`runs`).
 
 #![expect(
     clippy::print_stdout,
@@ -12,7 +12,18 @@
 )]
 
 mod fill;
+#[path = "../support/heading.rs"]
+mod heading;
+#[path = "../support/interrupt.rs"]
+mod interrupt;
+#[path = "../support/program.rs"]
+mod program;
+mod runs;
+#[path = "../support/stage.rs"]
+#[expect(dead_code, reason = "what pgbench needs is of no use here")]
 mod stage;
+#[path = "../support/usage.rs"]
+mod usage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,7 +32,10 @@ use clap::Parser;
 use comfy_table::{Table, presets};
 
 use fill::Filler;
-use stage::{Audit, Stage};
+use heading::grouped;
+use program::Program;
+use runs::{Audit, run};
+use stage::Stage;
 
 /// What can fail here ends the run, with a sentence for the person who started it.
 pub(crate) type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -62,26 +76,38 @@ fn main() -> ExitCode {
 }
 
 fn measure(options: &Options) -> Fallible<()> {
-    let mut stage = Stage::open(options)?;
+    interrupt::watch();
+    let mut stage = Stage::open(options.folder.as_ref())?;
+    let program = Program::on(&stage);
+    program.json(&["migrate"])?;
+    let postmaster = stage.postmaster()?;
     let wallets = options.entries / ENTRIES_PER_WALLET;
     let mut filler = Filler::new(wallets);
-    filler.history(&mut stage, ENTRIES_PER_WALLET)?;
+    filler.history(stage.session(), ENTRIES_PER_WALLET)?;
     let checkpoint = stage.folder().join("checkpoint").to_string_lossy().into_owned();
+    let since = ["audit", "--since", &checkpoint];
     let mut audits = Vec::new();
     for _ in 0..options.rounds {
-        audits.push(stage.audit("audit", &["audit"])?);
+        audits.push(run(&program, postmaster, "audit", &["audit"])?);
     }
-    audits.push(stage.audit("audit --checkpoint", &["audit", "--checkpoint", &checkpoint])?);
+    let with_checkpoint = ["audit", "--checkpoint", &checkpoint];
+    audits.push(run(&program, postmaster, "audit --checkpoint", &with_checkpoint)?);
     let size = std::fs::metadata(&checkpoint)?.len();
     for _ in 0..options.rounds {
-        audits.push(stage.audit("audit --since, nothing new", &["audit", "--since", &checkpoint])?);
+        audits.push(run(&program, postmaster, "audit --since, nothing new", &since)?);
     }
-    filler.more(&mut stage, wallets / GROWN_ONE_IN)?;
+    filler.more(stage.session(), wallets / GROWN_ONE_IN)?;
     for _ in 0..options.rounds {
-        audits.push(stage.audit("audit --since, 1 % of wallets", &["audit", "--since", &checkpoint])?);
+        audits.push(run(&program, postmaster, "audit --since, 1 % of wallets", &since)?);
     }
+    let measured = format!(
+        "{} ledger entries in {}",
+        grouped(&options.entries.to_string()),
+        grouped(&wallets.to_string())
+    );
+    println!("{}", heading::text("audit", &mut stage, &format!("{measured} wallets"))?);
     println!("{}", table(&audits));
-    println!("checkpoint: {} MB for {wallets} wallets", size / 1_000_000);
+    println!("checkpoint: {} MB for {} wallets", size / 1_000_000, grouped(&wallets.to_string()));
     Ok(())
 }
 
@@ -98,11 +124,11 @@ fn table(audits: &[Audit]) -> Table {
     for audit in audits {
         table.add_row([
             audit.name.to_owned(),
-            audit.entries.to_string(),
+            grouped(&audit.entries.to_string()),
             format!("{:.1}", audit.elapsed.as_secs_f64()),
-            format!("{:.1}", audit.program_seconds),
-            format!("{:.1}", audit.postgres_seconds),
-            audit.peak_mebibytes.to_string(),
+            format!("{:.1}", audit.used.load.as_secs_f64()),
+            format!("{:.1}", audit.used.postgres.as_secs_f64()),
+            format!("{:.0}", audit.peak_mib),
         ]);
     }
     table

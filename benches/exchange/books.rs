@@ -6,9 +6,9 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::Fallible;
+use crate::program::Program;
 use crate::requests::AMOUNT;
 use crate::seed::PURSE;
-use crate::servers::Program;
 use crate::stage::Session;
 
 /// What was done to the wallets, as the callers know it.

@@ -17,7 +17,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
 use crate::Fallible;
-use crate::servers::{Program, READY, Server};
+use crate::program::Program;
+use crate::servers::{READY, Server};
 
 /// The argument that asks for this server.
 const ARGUMENT: &str = "ceiling-server";

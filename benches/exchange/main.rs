@@ -23,6 +23,8 @@ mod load;
 mod options;
 #[path = "../support/pgbench.rs"]
 mod pgbench;
+#[path = "../support/program.rs"]
+mod program;
 mod reference;
 mod report;
 mod requests;

@@ -11,11 +11,12 @@ use serde_json::Value;
 use crate::books::{Books, Closing};
 use crate::load::{self, Answers, Drive};
 use crate::options::Options;
+use crate::program::Program;
 use crate::reference::{Reference, Script};
 use crate::requests::{APP_ID, Game, Numbers, Spread};
 use crate::rows::{Row, Shape, Target, Work};
 use crate::sample::Sample;
-use crate::servers::{Program, Server};
+use crate::servers::Server;
 use crate::stage::Stage;
 use crate::usage::{Usage, Watched};
 use crate::{Fallible, ceiling, interrupt, seed};
@@ -78,7 +79,7 @@ impl<'a> Bench<'a> {
         seed::wallets(stage.session(), options.wallets())?;
         let game = Game::new(text(&token, "access_token")?, text(&app, "pay_key")?, options.wallets());
         let mut bench = Self {
-            servers: [program.serve()?, program.serve()?],
+            servers: [Server::of(&program)?, Server::of(&program)?],
             ceiling: ceiling::start(&program)?,
             reference: Reference::on(&mut stage, options.wallets())?,
             postmaster: stage.postmaster()?,

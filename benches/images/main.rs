@@ -22,6 +22,8 @@ mod options;
 #[path = "../support/pgbench.rs"]
 mod pgbench;
 mod picture;
+#[path = "../support/program.rs"]
+mod program;
 mod report;
 mod rounds;
 #[path = "../support/sample.rs"]

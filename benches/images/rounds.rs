@@ -13,8 +13,9 @@ use crate::load::Uploader;
 use crate::options::Options;
 use crate::pgbench::{Pgbench, Transactions};
 use crate::picture::{Size, Template};
+use crate::program::Program;
 use crate::sample::{Sample, median};
-use crate::servers::{Program, Server};
+use crate::servers::Server;
 use crate::stage::Stage;
 use crate::usage::Watched;
 use crate::{Fallible, interrupt};
@@ -73,7 +74,7 @@ impl<'a> Bench<'a> {
         session.execute("CREATE SCHEMA reference")?;
         session.execute("CREATE TABLE reference.pictures (bytes bytea NOT NULL)")?;
         session.execute("ALTER TABLE reference.pictures ALTER COLUMN bytes SET STORAGE EXTERNAL")?;
-        let server = program.serve()?;
+        let server = Server::of(&program)?;
         let templates = Size::ALL.map(|size| Ok((size, Template::new(size)?)));
         Ok(Self {
             options,

@@ -73,8 +73,8 @@ fn url(socket_dir: &Path) -> String {
 
 /// A session for plain SQL, without async around it.
 pub(crate) struct Session {
-    runtime: Runtime,
-    connection: PgConnection,
+    pub(crate) runtime: Runtime,
+    pub(crate) connection: PgConnection,
 }
 
 impl Session {

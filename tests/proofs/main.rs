@@ -7,7 +7,8 @@
 //! cargo test --test proofs -- killed hang_up       # those with one of these in their names
 //! ```
 //!
-//! One runs at a time. Each has callers that write to a journal what they are about to ask, and afterwards what they
+//! One runs at a time, but for the soak: its half an hour leaves the machine room, and passes beside the others. Those
+//! that compare times run alone, after it. Each has callers that write to a journal what they are about to ask, and afterwards what they
 //! were told; they ask for a number again until they know. At the end the journal is held against the tables
 //! (`support/books.rs`). Each prints a line of figures, which is also appended to `target/proofs.md`.
 
@@ -52,7 +53,7 @@ mod tenants;
 /// A proof: its name, and what runs it.
 type Proof = (&'static str, fn() -> Pin<Box<dyn Future<Output = Figures> + Send>>);
 
-/// All of them, in the order in which they run.
+/// Those that run one after the other, while [`SOAK`] runs.
 const PROOFS: &[Proof] = &[
     ("01_servers_killed", || Box::pin(servers_killed::prove())),
     ("02_postgres_killed", || Box::pin(postgres_killed::prove())),
@@ -60,15 +61,21 @@ const PROOFS: &[Proof] = &[
     ("04_lost_replies", || Box::pin(lost_replies::prove())),
     ("05_one_number", || Box::pin(one_number::prove())),
     ("06_hot_wallet", || Box::pin(hot_wallet::prove())),
-    ("07_slow_database", || Box::pin(slow_database::prove())),
     ("08_disk_full", || Box::pin(disk_full::prove())),
     ("09_clocks", || Box::pin(clocks::prove())),
-    ("10_slow_connections", || Box::pin(slow_connections::prove())),
     ("11_rolling_restart", || Box::pin(rolling_restart::prove())),
     ("12_tenants", || Box::pin(tenants::prove())),
     ("13_planted_secrets", || Box::pin(planted_secrets::prove())),
     ("14_restored", || Box::pin(restored::prove())),
-    ("15_soak", || Box::pin(soak::prove())),
+];
+
+/// Takes long and asks little of the machine.
+const SOAK: Proof = ("15_soak", || Box::pin(soak::prove()));
+
+/// Those that judge how long answers take: nothing runs beside them.
+const ALONE: &[Proof] = &[
+    ("07_slow_database", || Box::pin(slow_database::prove())),
+    ("10_slow_connections", || Box::pin(slow_connections::prove())),
 ];
 
 /// A proof that takes longer hangs.
@@ -78,15 +85,18 @@ fn main() -> ExitCode {
     minitill::server::raise_open_files_limit().unwrap();
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    let mut failed = Vec::new();
-    for (name, prove) in PROOFS {
-        if wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())) {
-            println!("proof {name} ...");
-            if !run(name, prove()) {
-                failed.push(*name);
-            }
-        }
-    }
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));
+    let run_all = |proofs: &[Proof]| -> Vec<&'static str> {
+        let wanted = proofs.iter().filter(|(name, _)| is_wanted(name));
+        wanted.filter(|(name, prove)| !run(name, prove())).map(|(name, _)| *name).collect()
+    };
+    let mut failed = std::thread::scope(|scope| {
+        let soak = scope.spawn(|| run_all(&[SOAK]));
+        let mut failed = run_all(PROOFS);
+        failed.extend(soak.join().expect("what panics in a proof is caught"));
+        failed
+    });
+    failed.extend(run_all(ALONE));
     if failed.is_empty() {
         println!("every proof holds");
         ExitCode::SUCCESS
@@ -98,6 +108,7 @@ fn main() -> ExitCode {
 
 /// Runs a proof in a runtime of its own, so that it leaves nothing behind. Whether it holds.
 fn run(name: &str, proof: Pin<Box<dyn Future<Output = Figures> + Send>>) -> bool {
+    println!("proof {name} ...");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let started = Instant::now();
     let ended = runtime.block_on(async { tokio::spawn(tokio::time::timeout(TIME_MAX, proof)).await });
