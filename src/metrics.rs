@@ -5,6 +5,7 @@
 //! be read off when somebody asks (queue, pool, memory) is.
 
 mod read_off;
+mod samples;
 
 use std::time::Duration;
 
@@ -22,8 +23,10 @@ use crate::fetch;
 use crate::router::Endpoint;
 use crate::store::ExchangeOutcome;
 use read_off::ReadOff;
+use samples::Samples;
 
 pub use read_off::Reading;
+pub use samples::{Answers, SAMPLE_INTERVAL, Sample};
 
 /// A metric's name and what it means.
 type Named = (&'static str, &'static str);
@@ -187,6 +190,7 @@ pub struct Metrics {
     image_refusals: IntCounterVec,
     fetch_refusals: IntCounterVec,
     read_off: ReadOff,
+    samples: Samples,
 }
 
 impl Metrics {
@@ -216,6 +220,7 @@ impl Metrics {
             image_refusals: counters(IMAGE_REFUSALS, &["reason"]),
             fetch_refusals: counters(FETCH_REFUSALS, &["reason"]),
             read_off: ReadOff::new(&registry),
+            samples: Samples::default(),
             started: Instant::now(),
             registry,
         };
@@ -271,12 +276,18 @@ impl Metrics {
         self.fetch_refusals.with_label_values(&[reason.cause()]).inc();
     }
 
+    /// Time since the start.
+    #[must_use]
+    pub fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Everything in Prometheus' text format, version 0.0.4.
     ///
     /// # Errors
     /// None that is known: the encoder writes into memory.
     pub fn text(&self, reading: &Reading) -> Result<String, prometheus::Error> {
-        self.read_off.set(reading, self.started.elapsed());
+        self.read_off.set(reading, self.uptime());
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 }

@@ -3,6 +3,7 @@
 
 mod key_file;
 mod keyring;
+mod password;
 
 use sha2::{Digest, Sha256};
 
@@ -10,6 +11,7 @@ use crate::domain::ids::ImgId;
 
 pub use key_file::{MasterKeyError, keep_only, put_in_front, random_master_key};
 pub use keyring::{CheckpointKey, Keyring, MasterKey, WrongKey};
+pub use password::{PasswordHash, Unhashable};
 
 const KEY_TEXT_CHARS: usize = 32;
 

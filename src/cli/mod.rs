@@ -2,6 +2,7 @@
 
 mod app;
 mod audit;
+mod console_user;
 mod database;
 mod demo;
 mod image;
@@ -75,6 +76,9 @@ enum Command {
     /// Replace the key that encrypts pay keys and app secrets
     #[command(subcommand)]
     MasterKey(master_key::MasterKeyCommand),
+    /// Say who may use the console
+    #[command(subcommand)]
+    ConsoleUser(console_user::ConsoleUserCommand),
     /// Show what operators did: who, what, when, before and after
     OperatorLog(operator_log::OperatorLogArguments),
     /// Bring the database to the schema of this program
@@ -189,6 +193,7 @@ async fn with_store(
         Command::Image(command) => return image::run(context, store, command).await,
         Command::Audit(arguments) => return audit::run(context, store, arguments).await,
         Command::MasterKey(command) => master_key::run(context, store, command).await,
+        Command::ConsoleUser(command) => console_user::run(context, store, command).await,
         Command::OperatorLog(arguments) => {
             let operator = context.operator_given.as_ref().map(Operator::name);
             operator_log::run(context, store, arguments, operator).await

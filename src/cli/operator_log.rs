@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::output::{rfc3339, table};
 use super::{Context, Failure};
+use crate::domain::changes::changes;
 use crate::domain::ids::AppId;
+use crate::domain::moment;
 use crate::store::{OperatorLogFilter, OperatorLogLine, Store};
 
 #[derive(Debug, Args)]
@@ -58,9 +59,9 @@ fn parse_moment(text: &str) -> Result<Moment, String> {
     if let Ok(duration) = humantime::parse_duration(text) {
         return Ok(Moment::Ago(duration));
     }
-    let whole = [text.to_owned(), format!("{text}Z"), format!("{text}T00:00:00Z")];
-    let moment = whole.iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
-    moment.map(Moment::At).ok_or_else(|| "expected 2026-11-21, 2026-11-21T08:00:00Z or 36h".to_owned())
+    moment::parse(text)
+        .map(Moment::At)
+        .map_err(|_| "expected 2026-11-21, 2026-11-21T08:00:00Z or 36h".to_owned())
 }
 
 /// Prints the log. `operator` is what `--operator` says: here it selects.
@@ -71,10 +72,10 @@ pub(super) async fn run(
     operator: Option<&str>,
 ) -> Result<(), Failure> {
     let now_millis = context.clock.unix_millis();
-    let moment = |given: Option<Moment>| given.and_then(|moment| moment.resolve(now_millis));
+    let resolve = |given: Option<Moment>| given.and_then(|moment| moment.resolve(now_millis));
     let filter = OperatorLogFilter {
-        since: moment(arguments.since),
-        until: moment(arguments.until),
+        since: resolve(arguments.since),
+        until: resolve(arguments.until),
         app_id: arguments.app,
         subject: arguments.subject,
         operator: operator.map(str::to_owned),
@@ -106,31 +107,12 @@ fn log_table(lines: &[OperatorLogLine]) -> String {
 
 /// `name: before → after`, a line for each name; what stayed as it was is left out.
 fn describe_change(before: Option<&Value>, after: Option<&Value>) -> String {
-    let empty = Map::new();
-    let fields = |value: Option<&'_ Value>| value.and_then(Value::as_object).cloned();
-    let (before, after) = (fields(before).unwrap_or_else(|| empty.clone()), fields(after).unwrap_or(empty));
-    let mut names: Vec<&String> = after.keys().collect();
-    names.extend(before.keys().filter(|name| !after.contains_key(*name)));
-    let described = names.into_iter().filter_map(|name| match (before.get(name), after.get(name)) {
-        (Some(before), Some(after)) if before == after => None,
-        (Some(before), Some(after)) => Some(format!("{name}: {} → {}", words(before), words(after))),
-        (Some(before), None) => Some(format!("{name}: {} → gone", words(before))),
-        (None, Some(after)) => Some(format!("{name}: {}", words(after))),
-        (None, None) => None,
+    let described = changes(before, after).into_iter().map(|change| match (change.before, change.after) {
+        (Some(before), Some(after)) => format!("{}: {before} → {after}", change.field),
+        (Some(before), None) => format!("{}: {before} → gone", change.field),
+        (None, after) => format!("{}: {}", change.field, after.unwrap_or_default()),
     });
     described.collect::<Vec<_>>().join("\n")
-}
-
-fn words(value: &Value) -> String {
-    match value {
-        Value::Null => "none".to_owned(),
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        Value::Number(number) => number.to_string(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(" "),
-        Value::Object(_) => value.to_string(),
-    }
 }
 
 #[cfg(test)]

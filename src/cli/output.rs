@@ -15,6 +15,12 @@ pub(super) fn complain(text: &str) {
     eprintln!("minitill: {text}");
 }
 
+/// Asks for something, on standard error: standard output is for the result.
+pub(super) fn prompt(question: &str) -> Result<(), Failure> {
+    let mut out = io::stderr().lock();
+    out.write_all(question.as_bytes()).and_then(|()| out.flush()).map_err(Failure::from)
+}
+
 /// Where a command's result goes.
 pub(super) struct Output {
     json: bool,

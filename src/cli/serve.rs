@@ -49,7 +49,8 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let (routes, connections) = (router::public(till.clone()), till.connections.clone());
     let mut serving =
         tokio::spawn(server::serve_counted(public, public_tls, routes, limits, connections, public_stopped));
-    let operator_routes = ops::operator(till);
+    let operator_routes = ops::operator(till.clone());
+    let sampling = tokio::spawn(ops::keep_sampling(till));
     let watching =
         tokio::spawn(server::serve(operator, operator_tls, operator_routes, limits, operator_stopped));
     let housekeeping = tokio::spawn(keep_house(opened.store.clone()));
@@ -68,6 +69,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let _ = stop_operator.send(true);
     watching.abort();
     housekeeping.abort();
+    sampling.abort();
     opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
     match drained {
         Ok(Ok(drained)) => {
@@ -120,6 +122,9 @@ async fn keep_house(store: Store) {
         interval.tick().await;
         if let Err(error) = store.forget_expired_tokens().await {
             tracing::warn!(%error, "expired tokens could not be forgotten; trying again in an hour");
+        }
+        if let Err(error) = store.forget_ended_console_sessions().await {
+            tracing::warn!(%error, "ended sessions could not be forgotten; trying again in an hour");
         }
     }
 }

@@ -2,12 +2,15 @@
 //! Nothing here does input or output, reads a clock or knows the database or HTTP.
 
 pub mod audit;
+pub mod changes;
+pub mod console_user;
 pub mod exchange;
 pub mod fields;
 pub mod gcra;
 pub mod ids;
 pub mod image;
 pub mod ledger;
+pub mod moment;
 pub mod operator;
 pub mod order;
 pub mod product_info;

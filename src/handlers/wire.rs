@@ -80,7 +80,14 @@ impl FromRequest<Till> for JsonFields {
 /// # Errors
 /// 413, 408, or a body that ends early.
 pub async fn read_body(till: &Till, body: Body) -> Result<Bytes, Refusal> {
-    let limit = till.config.http.body_bytes_max;
+    read_body_of(till, body, till.config.http.body_bytes_max).await
+}
+
+/// Reads a body of at most `limit` bytes within `http.body_timeout`.
+///
+/// # Errors
+/// 413, 408, or a body that ends early.
+pub async fn read_body_of(till: &Till, body: Body, limit: usize) -> Result<Bytes, Refusal> {
     let reading = LimitedBody::new(body, limit).collect();
     match within(till.config.http.body_timeout, reading).await? {
         Ok(collected) => Ok(collected.to_bytes()),

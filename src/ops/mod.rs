@@ -1,6 +1,9 @@
 //! The operator listener: whether the server lives and can serve (contract 9). It also serves
 //! one picture of our own, so that the demonstration can upload by URL without a network, and the
-//! description of the public API, as a document and as a page.
+//! description of the public API, as a document and as a page. Its console is where operators look
+//! things up and change them.
+
+pub mod console;
 
 use std::time::Duration;
 
@@ -14,7 +17,7 @@ use serde_json::json;
 
 use crate::config::Config;
 use crate::error::{Refusal, json_response};
-use crate::metrics::Reading;
+use crate::metrics::{Reading, SAMPLE_INTERVAL};
 use crate::openapi;
 use crate::till::Till;
 
@@ -42,6 +45,7 @@ pub fn operator(till: Till) -> Router {
         .route("/openapi.json", get(openapi_document))
         .route("/docs", get(openapi_page))
         .route("/docs/style.css", get(openapi_style))
+        .merge(console::router(&till))
         .fallback(async |State(till): State<Till>| {
             let refusal = Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint");
             refusal.render(crate::error::Envelope::Open, till.config.http.error_status)
@@ -79,9 +83,20 @@ async fn demo_picture() -> Response {
 
 /// Everything that is counted and measured, for Prometheus.
 async fn metrics(State(till): State<Till>) -> Result<Response, Response> {
+    let text = till.metrics.text(&read_off(&till).await).map_err(|fault| {
+        let refusal = Refusal::internal(fault.to_string());
+        refusal.render(crate::error::Envelope::Open, till.config.http.error_status)
+    })?;
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
+    Ok(response)
+}
+
+/// How things stand now. Asks the database, for two seconds at most.
+async fn read_off(till: &Till) -> Reading {
     let asked = tokio::time::Instant::now();
     let readiness = tokio::time::timeout(READY_TIMEOUT, till.store.readiness()).await;
-    let reading = Reading {
+    Reading {
         connections: till.connections.now(),
         queue: till.store.exchange_queue(),
         pool: till.store.pool_state(),
@@ -89,14 +104,18 @@ async fn metrics(State(till): State<Till>) -> Result<Response, Response> {
         database_probe: asked.elapsed(),
         fetches: till.fetcher.under_way(),
         upload_memory: (till.upload_memory.taken() * 1024, till.upload_memory.whole() * 1024),
-    };
-    let text = till.metrics.text(&reading).map_err(|fault| {
-        let refusal = Refusal::internal(fault.to_string());
-        refusal.render(crate::error::Envelope::Open, till.config.http.error_status)
-    })?;
-    let mut response = Response::new(Body::from(text));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
-    Ok(response)
+    }
+}
+
+/// Takes a sample every ten seconds, for the console's overview. It never ends by itself.
+pub async fn keep_sampling(till: Till) {
+    let mut interval = tokio::time::interval(SAMPLE_INTERVAL);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let reading = read_off(&till).await;
+        till.metrics.keep(till.metrics.sample(till.clock.unix_millis(), reading));
+    }
 }
 
 /// The OpenAPI document, as this server's settings make it.

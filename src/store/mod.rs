@@ -7,6 +7,7 @@
 
 mod app;
 mod audit;
+mod console_user;
 mod directory;
 mod error;
 mod exchange;
@@ -35,6 +36,7 @@ use crate::objects::{self, Objects};
 
 pub use app::{AppLimits, AppSummary, Category, NewApp, NewAppSecrets};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
+pub use console_user::{ConsoleUser, SignInAttempt};
 pub use directory::{App, TokenState};
 pub use error::StoreError;
 pub use exchange::{ExchangeOutcome, Receipt};
@@ -43,7 +45,7 @@ pub use image::{
     Swept,
 };
 pub use master_key::{MasterKeyRefused, MasterKeyState};
-pub use operator_log::{OperatorLogFilter, OperatorLogLine};
+pub use operator_log::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 pub use order::ReportOutcome;
 pub use wallet::{Credit, CreditOutcome, ImportSummary, LedgerLine, Wallet};
 

@@ -1,12 +1,15 @@
 //! The operator's log: who changed what, when, from what to what. A line is written in the very
 //! transaction that makes the change. There is no statement here that changes or deletes one.
 
+use std::fmt;
+
 use serde::Serialize;
 use serde_json::Value;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::{Store, StoreError};
+use crate::domain::fields::Expected;
 use crate::domain::ids::AppId;
 use crate::domain::operator::Operator;
 use crate::secrets::random_bytes;
@@ -36,6 +39,11 @@ pub(super) enum Action {
     MasterKeyRotate,
     /// Nothing is under the former key any more.
     MasterKeyRotated,
+    ConsoleUserAdd,
+    ConsoleUserSetPassword,
+    ConsoleUserSetRole,
+    ConsoleUserUnlock,
+    ConsoleUserRemove,
 }
 
 impl Action {
@@ -61,6 +69,11 @@ impl Action {
             Self::ImageUnblock => "image.unblock",
             Self::MasterKeyRotate => "master_key.rotate",
             Self::MasterKeyRotated => "master_key.rotated",
+            Self::ConsoleUserAdd => "console_user.add",
+            Self::ConsoleUserSetPassword => "console_user.set_password",
+            Self::ConsoleUserSetRole => "console_user.set_role",
+            Self::ConsoleUserUnlock => "console_user.unlock",
+            Self::ConsoleUserRemove => "console_user.remove",
         }
     }
 }
@@ -137,6 +150,44 @@ pub struct OperatorLogLine {
     pub after: Option<Value>,
     /// The operator's reason; may be empty.
     pub note: String,
+    /// Tells lines of one moment apart; see [`OperatorLogLine::cursor`].
+    #[serde(skip)]
+    id: i64,
+}
+
+impl OperatorLogLine {
+    /// Where the lines before this one begin.
+    #[must_use]
+    pub fn cursor(&self) -> OperatorLogCursor {
+        OperatorLogCursor { at: self.at, id: self.id }
+    }
+}
+
+/// A place in the log: the lines after it are those that are older. As text it can stand in an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OperatorLogCursor {
+    at: OffsetDateTime,
+    id: i64,
+}
+
+impl OperatorLogCursor {
+    /// Reads what its `Display` wrote.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        let parts = text.split_once('.').and_then(|(micros, id)| {
+            let nanos = micros.parse::<i64>().ok().map(|micros| i128::from(micros) * 1000)?;
+            Some((OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?, id.parse().ok()?))
+        });
+        parts.map(|(at, id)| Self { at, id }).ok_or(Expected::new("a cursor that a page before gave"))
+    }
+}
+
+impl fmt::Display for OperatorLogCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.at.unix_timestamp_nanos() / 1000, self.id)
+    }
 }
 
 impl Store {
@@ -149,9 +200,26 @@ impl Store {
         filter: &OperatorLogFilter,
         limit: u32,
     ) -> Result<Vec<OperatorLogLine>, StoreError> {
-        let mut lines = sqlx::query_as!(
+        let mut lines = self.operator_log_page(filter, None, limit).await?;
+        lines.reverse();
+        Ok(lines)
+    }
+
+    /// The lines that `filter` lets through and that are older than `after`, `limit` at most, newest
+    /// first.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn operator_log_page(
+        &self,
+        filter: &OperatorLogFilter,
+        after: Option<OperatorLogCursor>,
+        limit: u32,
+    ) -> Result<Vec<OperatorLogLine>, StoreError> {
+        Ok(sqlx::query_as!(
             OperatorLogLine,
-            "SELECT at, operator_kind, operator, action, app_id, subject, before, after, note FROM operator_log
+            "SELECT at, operator_kind, operator, action, app_id, subject, before, after, note, id
+             FROM operator_log
              WHERE ($1::timestamptz IS NULL OR at >= $1) AND ($2::timestamptz IS NULL OR at < $2)
                AND ($3::text IS NULL OR app_id = $3)
                AND ($4::text IS NULL OR subject = $4
@@ -159,18 +227,19 @@ impl Store {
                     OR jsonb_path_exists(after, '$.** ? (@ == $s)', jsonb_build_object('s', $4::text)))
                AND ($5::text IS NULL OR strpos(operator, $5) > 0)
                AND ($6 OR $4 IS NOT NULL OR action <> 'wallet.import.credit')
-             ORDER BY at DESC, id DESC LIMIT $7",
+               AND ($7::timestamptz IS NULL OR (at, id) < ($7, $8))
+             ORDER BY at DESC, id DESC LIMIT $9",
             filter.since,
             filter.until,
             filter.app_id.as_ref().map(AppId::as_str),
             filter.subject,
             filter.operator,
             filter.with_imported_credits,
+            after.map(|after| after.at),
+            after.map(|after| after.id),
             i64::from(limit)
         )
         .fetch_all(&self.pool)
-        .await?;
-        lines.reverse();
-        Ok(lines)
+        .await?)
     }
 }

@@ -9,6 +9,7 @@
 
 mod audit;
 mod cli;
+mod console;
 mod crash;
 mod database_away;
 mod exchange;

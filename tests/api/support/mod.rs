@@ -1,6 +1,7 @@
 //! A till of its own for each test: its own database, its own clock, a real socket.
 
 pub(crate) mod cluster;
+pub(crate) mod console;
 pub(crate) mod game;
 mod http;
 pub(crate) mod program;

@@ -1,0 +1,166 @@
+//! `minitill console-user ...`: who may use the operator's console.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+
+use clap::Subcommand;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use serde_json::json;
+
+use super::output::{prompt, rfc3339, table};
+use super::{Context, Failure};
+use crate::domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, Role};
+use crate::secrets::PasswordHash;
+use crate::store::{ConsoleUser, Store};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ConsoleUserCommand {
+    /// Make a user; the password is asked for, or read as one line from standard input
+    Add {
+        /// The name to sign in with: a-z, 0-9, '.', '_', '@' and '-'
+        name: ConsoleUserName,
+        /// viewer (sees everything, changes nothing) or admin
+        #[arg(long)]
+        role: Role,
+    },
+    /// List the users
+    List,
+    /// Give a user another password, which ends the lock and all sessions
+    SetPassword {
+        /// The user
+        name: ConsoleUserName,
+    },
+    /// Give a user another role, which ends all sessions
+    SetRole {
+        /// The user
+        name: ConsoleUserName,
+        /// viewer or admin
+        role: Role,
+    },
+    /// Let a user try again who is locked after ten wrong passwords
+    Unlock {
+        /// The user
+        name: ConsoleUserName,
+    },
+    /// Remove a user, which ends all sessions
+    Remove {
+        /// The user
+        name: ConsoleUserName,
+    },
+}
+
+pub(super) async fn run(
+    context: &Context,
+    store: &Store,
+    command: ConsoleUserCommand,
+) -> Result<(), Failure> {
+    let operator = &context.operator;
+    match command {
+        ConsoleUserCommand::Add { name, role } => add(context, store, &name, role).await,
+        ConsoleUserCommand::List => list(context, store).await,
+        ConsoleUserCommand::SetPassword { name } => {
+            let password = hash(&new_password()?)?;
+            known(store.set_console_password(operator, &name, password).await?, &name)?;
+            say(context, &name, "has a new password; sessions have ended")
+        }
+        ConsoleUserCommand::SetRole { name, role } => {
+            known(store.set_console_role(operator, &name, role).await?, &name)?;
+            let text = format!("is {} now; sessions of another role have ended", role.as_str());
+            context.output.print(&json!({ "name": name, "role": role }), || format!("{name} {text}"))
+        }
+        ConsoleUserCommand::Unlock { name } => {
+            known(store.unlock_console_user(operator, &name).await?, &name)?;
+            say(context, &name, "may sign in")
+        }
+        ConsoleUserCommand::Remove { name } => {
+            known(store.remove_console_user(operator, &name).await?, &name)?;
+            say(context, &name, "is removed; sessions have ended")
+        }
+    }
+}
+
+async fn add(context: &Context, store: &Store, name: &ConsoleUserName, role: Role) -> Result<(), Failure> {
+    let taken = || Failure(format!("there is a user {name} already; set-password and set-role change one"));
+    if store.console_users().await?.iter().any(|user| user.name == name.as_str()) {
+        return Err(taken());
+    }
+    let password = hash(&new_password()?)?;
+    if !store.add_console_user(&context.operator, name, role, password).await? {
+        return Err(taken());
+    }
+    let url = format!("{}/console", context.config.ops.base_url());
+    context.output.print(&json!({ "name": name, "role": role, "console": url }), || {
+        format!("{name} may sign in as {} at {url}", role.as_str())
+    })
+}
+
+async fn list(context: &Context, store: &Store) -> Result<(), Failure> {
+    let users = store.console_users().await?;
+    context.output.print(&json!({ "users": users }), || {
+        if users.is_empty() {
+            return "there is no user; `minitill console-user add NAME --role admin` makes one".to_owned();
+        }
+        let heading = ["name", "role", "sessions", "failed attempts", "locked until", "made at"];
+        table(&heading, users.iter().map(row))
+    })
+}
+
+fn row(user: &ConsoleUser) -> Vec<String> {
+    vec![
+        user.name.clone(),
+        user.role.clone(),
+        user.sessions.to_string(),
+        user.failed_attempts.to_string(),
+        user.locked_until.map(rfc3339).unwrap_or_default(),
+        rfc3339(user.created_at),
+    ]
+}
+
+fn known(is_known: bool, name: &ConsoleUserName) -> Result<(), Failure> {
+    let unknown =
+        || Failure(format!("there is no user {name}; `minitill console-user list` shows those there are"));
+    is_known.then_some(()).ok_or_else(unknown)
+}
+
+fn say(context: &Context, name: &ConsoleUserName, text: &str) -> Result<(), Failure> {
+    context.output.print(&json!({ "name": name }), || format!("{name} {text}"))
+}
+
+fn hash(password: &NewPassword) -> Result<PasswordHash, Failure> {
+    PasswordHash::of(password).map_err(|fault| Failure(fault.to_string()))
+}
+
+/// A new password: asked for twice at a terminal, else one line of standard input.
+fn new_password() -> Result<NewPassword, Failure> {
+    let typed = if io::stdin().is_terminal() {
+        let typed = ask("Password (12 characters or more): ")?;
+        if ask("The same again: ")? != typed {
+            return Err(Failure::new("the two passwords differ; nothing was changed"));
+        }
+        typed
+    } else {
+        read_line()?
+    };
+    NewPassword::parse(&typed).map_err(|expected| Failure(format!("password: expected {}", expected.0)))
+}
+
+/// Asks at the terminal and shows nothing of what is typed.
+fn ask(question: &str) -> Result<String, Failure> {
+    prompt(question)?;
+    let terminal = io::stdin();
+    let shown = tcgetattr(&terminal).map_err(io::Error::from)?;
+    let mut hidden = shown.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    hidden.local_modes.insert(LocalModes::ECHONL);
+    tcsetattr(&terminal, OptionalActions::Flush, &hidden).map_err(io::Error::from)?;
+    let typed = read_line();
+    tcsetattr(&terminal, OptionalActions::Now, &shown).map_err(io::Error::from)?;
+    typed
+}
+
+/// One line without its end; of what is too long, enough to be refused.
+fn read_line() -> Result<String, Failure> {
+    let mut line = String::new();
+    let longest = u64::try_from(PASSWORD_BYTES_MAX + 2).unwrap_or(u64::MAX);
+    io::stdin().lock().take(longest).read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}

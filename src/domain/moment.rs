@@ -1,0 +1,31 @@
+//! Moments as people type them.
+
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::fields::Expected;
+
+/// Reads `2026-11-21`, `2026-11-21T08:00`, `2026-11-21T08:00:00` or RFC 3339; UTC where no offset stands.
+///
+/// # Errors
+/// Anything else.
+pub fn parse(text: &str) -> Result<OffsetDateTime, Expected> {
+    let whole = [text.to_owned(), format!("{text}Z"), format!("{text}:00Z"), format!("{text}T00:00:00Z")];
+    let moment = whole.iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
+    moment.ok_or(Expected::new("a date and time such as 2026-11-21 or 2026-11-21T08:00"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_date_with_or_without_a_time() {
+        let at = |text: &str| parse(text).unwrap().unix_timestamp();
+        assert_eq!(at("2027-01-15"), 1_799_971_200);
+        for same in ["2027-01-15T08:00", "2027-01-15T08:00:00", "2027-01-15T10:00:00+02:00"] {
+            assert_eq!(at(same), 1_800_000_000, "{same}");
+        }
+        assert!(parse("").is_err() && parse("yesterday").is_err() && parse("2027-13-01").is_err());
+    }
+}

@@ -1,0 +1,109 @@
+//! A line chart of the last hour as SVG: drawn by attributes, coloured by the style sheet.
+
+use crate::metrics::Sample;
+
+/// The drawing's own units.
+const WIDTH: f64 = 600.0;
+const HEIGHT: f64 = 60.0;
+/// An hour, in milliseconds.
+const SPAN_MILLIS: f64 = 3_600_000.0;
+/// Samples that make a point.
+const MINUTE_SAMPLES: usize = 6;
+
+/// A chart, ready to be drawn.
+pub(super) struct Chart {
+    pub(super) title: &'static str,
+    /// The highest value, which is where the upper edge is.
+    pub(super) highest: String,
+    /// What the chart shows, for whoever does not see it.
+    pub(super) words: String,
+    pub(super) lines: Vec<Line>,
+}
+
+/// One line of a chart.
+pub(super) struct Line {
+    pub(super) name: &'static str,
+    /// How the style sheet colours it.
+    pub(super) class: &'static str,
+    values: Vec<(f64, Option<f64>)>,
+    /// Where it is drawn, in parts: there is a gap where nothing was.
+    pub(super) parts: Vec<String>,
+    pub(super) latest: String,
+}
+
+impl Line {
+    pub(super) fn new(name: &'static str, class: &'static str, values: Vec<(f64, Option<f64>)>) -> Self {
+        Self { name, class, values, parts: Vec::new(), latest: String::new() }
+    }
+}
+
+/// A value for each minute of the last hour, with where it stands between left (0) and right (1).
+pub(super) fn minutes(
+    samples: &[Sample],
+    value: &dyn Fn(&Sample, &Sample) -> Option<f64>,
+) -> Vec<(f64, Option<f64>)> {
+    let Some(now) = samples.last() else { return Vec::new() };
+    // From the right, so that the latest minute is whole.
+    let mut ends: Vec<&Sample> = samples.iter().rev().step_by(MINUTE_SAMPLES).collect();
+    ends.reverse();
+    let points = ends.windows(2).map(|pair| {
+        let age = u32::try_from(now.at_millis.saturating_sub(pair[1].at_millis)).unwrap_or(u32::MAX);
+        (1.0 - f64::from(age) / SPAN_MILLIS, value(pair[0], pair[1]))
+    });
+    points.filter(|(place, _)| (0.0..=1.0).contains(place)).collect()
+}
+
+/// Draws lines under one scale. `unit` follows each number.
+pub(super) fn chart(title: &'static str, unit: &str, mut lines: Vec<Line>) -> Chart {
+    let values = lines.iter().flat_map(|line| line.values.iter().filter_map(|(_, value)| *value));
+    let highest = values.fold(0.0_f64, f64::max);
+    for line in &mut lines {
+        line.parts = parts(&line.values, highest.max(f64::MIN_POSITIVE));
+        let latest = line.values.last().and_then(|(_, value)| *value);
+        line.latest = latest.map_or_else(|| "none".to_owned(), |value| number(value, unit));
+    }
+    let latest: Vec<String> = lines.iter().map(|line| format!("{}: {}", line.name, line.latest)).collect();
+    let highest = number(highest, unit);
+    let words = format!("{title} in the last hour. Highest {highest}. Last minute: {}.", latest.join(", "));
+    Chart { title, highest, words, lines }
+}
+
+fn parts(values: &[(f64, Option<f64>)], highest: f64) -> Vec<String> {
+    let drawn = values.split(|(_, value)| value.is_none()).filter(|part| !part.is_empty());
+    drawn
+        .map(|part| {
+            let points = part.iter().map(|(place, value)| {
+                let height = HEIGHT * (1.0 - value.unwrap_or_default() / highest);
+                format!("{:.1},{height:.1}", place * WIDTH)
+            });
+            let points: Vec<String> = points.collect();
+            // A point alone would not be seen.
+            if let [only] = points.as_slice() { format!("{only} {only}") } else { points.join(" ") }
+        })
+        .collect()
+}
+
+fn number(value: f64, unit: &str) -> String {
+    if value == 0.0 || value >= 100.0 { format!("{value:.0}{unit}") } else { format!("{value:.1}{unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_drawn_in_parts_with_gaps_where_nothing_was() {
+        let values = vec![(0.0, Some(0.0)), (0.25, Some(10.0)), (0.5, None), (1.0, Some(5.0))];
+        let chart = chart("Queue", "", vec![Line::new("waiting", "", values)]);
+        assert_eq!(chart.lines[0].parts, ["0.0,60.0 150.0,0.0", "600.0,30.0 600.0,30.0"]);
+        assert_eq!((chart.highest.as_str(), chart.lines[0].latest.as_str()), ("10.0", "5.0"));
+        assert_eq!(chart.words, "Queue in the last hour. Highest 10.0. Last minute: waiting: 5.0.");
+    }
+
+    #[test]
+    fn nothing_is_drawn_of_nothing() {
+        let chart = chart("Queue", " ms", vec![Line::new("waiting", "", Vec::new())]);
+        assert!(chart.lines[0].parts.is_empty());
+        assert_eq!((chart.highest.as_str(), chart.lines[0].latest.as_str()), ("0 ms", "none"));
+    }
+}

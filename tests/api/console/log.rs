@@ -1,0 +1,117 @@
+//! The log of what operators did, as a page.
+
+use minitill::domain::console_user::Role;
+use minitill::domain::ids::AppId;
+use minitill::domain::operator::{Operator, OperatorKind};
+
+use crate::support::TestTill;
+
+/// Subjects of the page's lines, in order.
+fn subjects(body: &str) -> Vec<String> {
+    let cells = body.split("<td data-label=\"Subject\"><span>").skip(1);
+    cells.map(|rest| rest.split('<').next().unwrap().to_owned()).collect()
+}
+
+fn older(body: &str) -> Option<String> {
+    let (before, _) = body.split_once("\">Older</a>")?;
+    let (_, address) = before.rsplit_once("href=\"").unwrap();
+    Some(address.replace("&#38;", "&").replace("&amp;", "&"))
+}
+
+/// Rule: text of operators and developers shows as text.
+#[tokio::test(flavor = "multi_thread")]
+async fn html_in_names_and_reasons_shows_as_text() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    let hostile = "<script>alert(1)</script>\"'&";
+    let operator = Operator::new(OperatorKind::CommandLine, hostile).unwrap();
+    till.store.set_suspended(&operator, &AppId::parse("a1").unwrap(), true).await.unwrap();
+    till.execute(
+        "UPDATE operator_log SET note = '<img src=x onerror=alert(2)>', subject = '<b>bold</b>',
+                before = '{\"<i>field</i>\": \"<u>was</u>\"}', after = '{\"<i>field</i>\": \"<u>is</u>\"}'
+         WHERE action = 'app.suspend'",
+    )
+    .await;
+    let admin = till.browser(Role::Admin).await;
+    for path in ["/console/log", "/console/log?operator=%3Cscript%3E&subject=%3Cb%3Ebold%3C%2Fb%3E"] {
+        let page = admin.get(path).await;
+        assert_eq!(page.status, 200);
+        for shown in ["script", "img src=x", "b&#62;bold", "i&#62;field", "u&#62;was", "u&#62;is"] {
+            assert!(page.body.contains(&format!("&#60;{shown}")), "{shown} in {}", page.body);
+        }
+        for raw in ["<script", "<img", "<b>", "<i>", "<u>"] {
+            assert!(!page.body.contains(raw), "{raw} in {}", page.body);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_shows_what_was_and_what_became() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    let operator = Operator::new(OperatorKind::ApiKey, "robot").unwrap();
+    till.store.set_suspended(&operator, &AppId::parse("a1").unwrap(), true).await.unwrap();
+    let page = till.browser(Role::Viewer).await.get("/console/log?operator=robot").await;
+    assert!(page.body.contains("suspended: <del>no</del> → <ins>yes</ins>"), "{}", page.body);
+    assert!(page.body.contains("robot <small class=\"muted\">API key</small>"));
+}
+
+/// Rule: pages of a log that grows neither skip a line nor show one twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_neither_skip_nor_repeat_while_lines_are_added() {
+    let till = TestTill::start().await;
+    // Many lines of one moment, so that the moment alone does not tell them apart.
+    let add = async |first: u32, last: u32, at: &str| {
+        till.execute(&format!(
+            "INSERT INTO operator_log (app_id, at, id, operator_kind, operator, action, subject, note)
+             SELECT 'a1', {at}, hashint4(n), 'console', 'alice', 'test', 's' || n, '' FROM generate_series({first}, {last}) AS n"
+        ))
+        .await;
+    };
+    add(1, 120, "'2026-11-21T08:00:00Z'").await;
+    let viewer = till.browser(Role::Viewer).await;
+    let mut address = Some("/console/log?app_id=a1&from=2026-11-21".to_owned());
+    let (mut seen, mut pages) = (Vec::new(), 0);
+    while let Some(path) = address {
+        let page = viewer.get(&path).await;
+        assert_eq!(page.status, 200, "{path}");
+        seen.extend(subjects(&page.body));
+        pages += 1;
+        add(pages * 1000, pages * 1000 + 70, "now()").await;
+        address = older(&page.body);
+    }
+    assert_eq!((pages, seen.len()), (3, 120));
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 120);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_select_and_a_filter_that_cannot_be_read_is_named() {
+    let till = TestTill::start().await;
+    till.execute(
+        "INSERT INTO operator_log (app_id, at, id, operator_kind, operator, action, subject, note) VALUES
+         ('a1', '2020-11-21T08:00:00Z', 1, 'console', 'alice', 'test', 'one', ''),
+         ('a2', '2020-11-21T09:00:00Z', 2, 'console', 'bob', 'test', 'two', ''),
+         ('a2', '2020-11-22T00:00:00Z', 3, 'console', 'bob', 'wallet.import.credit', 'three', '')",
+    )
+    .await;
+    let viewer = till.browser(Role::Viewer).await;
+    let shown =
+        async |query: &str| subjects(&viewer.get(&format!("/console/log?to=2020-12-01&{query}")).await.body);
+    assert_eq!(shown("app_id=a1").await, ["one"]);
+    assert_eq!(shown("operator=bo").await, ["two"]);
+    assert_eq!(shown("operator=bo&imported=yes").await, ["three", "two"]);
+    assert_eq!(shown("from=2020-11-21T08%3A30&app_id=").await, ["two"]);
+    assert_eq!(shown("subject=three").await, ["three"]);
+    assert_eq!(shown("subject=none").await, Vec::<String>::new());
+    for (query, named) in [
+        ("from=yesterday", "from: expected"),
+        ("app_id=a%20b", "app id: expected"),
+        ("after=x", "after: expected"),
+    ] {
+        let page = viewer.get(&format!("/console/log?{query}")).await;
+        assert_eq!(page.status, 400, "{query}");
+        assert!(page.body.contains(named), "{}", page.body);
+    }
+}

@@ -1,0 +1,223 @@
+//! Signing in, lock-out, and how sessions end.
+
+use std::time::Duration;
+
+use minitill::domain::console_user::{ConsoleUserName, NewPassword, Role};
+use minitill::secrets::PasswordHash;
+
+use crate::support::console::ORIGIN;
+use crate::support::{Answer, Request, TestTill, form, operator};
+
+const PASSWORD: &str = "correct horse battery";
+
+async fn user(till: &TestTill, name: &str, role: Role) -> ConsoleUserName {
+    let name = ConsoleUserName::parse(name).unwrap();
+    let password = PasswordHash::of(&NewPassword::parse(PASSWORD).unwrap()).unwrap();
+    assert!(till.store.add_console_user(&operator(), &name, role, password).await.unwrap());
+    name
+}
+
+async fn sign_in(till: &TestTill, name: &str, password: &str) -> Answer {
+    let fields = form(&[("name", name), ("password", password), ("next", "/console/log?app_id=a1")]);
+    let request = Request::post("/console/sign-in").header("origin", ORIGIN).body(fields);
+    request.send(till.operator_address).await
+}
+
+/// The cookie as a browser sends it back.
+fn cookie(answer: &Answer) -> String {
+    answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
+}
+
+async fn overview(till: &TestTill, cookie: &str) -> Answer {
+    Request::get("/console").header("cookie", cookie).send(till.operator_address).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_signs_in_comes_back_to_where_they_were_going_and_signs_out() {
+    let till = TestTill::start().await;
+    user(&till, "alice", Role::Admin).await;
+    let page = Request::get("/console/sign-in?next=%2Fconsole%2Flog").send(till.operator_address).await;
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains(r#"name="next" value="/console/log""#), "{}", page.body);
+    // Phones begin names with a capital.
+    let answer = sign_in(&till, "Alice", PASSWORD).await;
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/console/log?app_id=a1")));
+    let set = answer.header("set-cookie").unwrap();
+    let (token, attributes) = set.strip_prefix("minitill_console=").unwrap().split_once("; ").unwrap();
+    assert_eq!((token.len(), attributes), (64, "Path=/console; HttpOnly; SameSite=Strict"));
+    let cookie = cookie(&answer);
+    let page = overview(&till, &cookie).await;
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("alice <span class=\"tag\">admin</span>"), "{}", page.body);
+    let (_, rest) = page.body.split_once("name=\"csrf\" value=\"").unwrap();
+    let fields = form(&[("csrf", rest.split('"').next().unwrap())]);
+    let request = Request::post("/console/sign-out").header("cookie", &cookie).header("origin", ORIGIN);
+    let out = request.body(fields).send(till.operator_address).await;
+    assert_eq!((out.status, out.header("location")), (303, Some("/console/sign-in")));
+    assert!(out.header("set-cookie").unwrap().ends_with("; Max-Age=0"));
+    assert_eq!(overview(&till, &cookie).await.status, 303);
+    assert_eq!(till.number("SELECT count(*) FROM console_sessions").await, 0);
+}
+
+/// Rule: a browser that came by https, to us or to a proxy, never sends the cookie in the clear.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cookie_of_https_is_secure() {
+    let till = TestTill::start().await;
+    user(&till, "alice", Role::Viewer).await;
+    let fields = form(&[("name", "alice"), ("password", PASSWORD), ("next", "https://evil.example/")]);
+    let request = Request::post("/console/sign-in").header("origin", "https://till").body(fields);
+    let answer = request.send(till.operator_address).await;
+    assert!(answer.header("set-cookie").unwrap().ends_with("; SameSite=Strict; Secure"));
+    assert_eq!(answer.header("location"), Some("/console"));
+}
+
+/// Rule: what is answered does not tell an unknown name from a wrong password or a locked name, and how
+/// long it takes does not either.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_name_is_answered_as_a_wrong_password() {
+    let till = TestTill::start().await;
+    user(&till, "alice", Role::Admin).await;
+    user(&till, "carol", Role::Admin).await;
+    till.execute("UPDATE console_users SET failed_attempts = 10, locked_until = now() + interval '1 minute' WHERE name = 'carol'").await;
+    let mut answers = Vec::new();
+    for name in ["alice", "nobby", "carol"] {
+        let started = std::time::Instant::now();
+        let mut answer = sign_in(&till, name, "wrong password").await;
+        let elapsed = started.elapsed();
+        assert_eq!((answer.status, answer.header("set-cookie")), (403, None));
+        answer.body = answer.body.replace(name, "NAME");
+        answers.push((answer.body, elapsed));
+    }
+    let (first, elapsed) = &answers[0];
+    assert!(first.contains("The name or the password is wrong, or the name is locked"));
+    assert!(first.contains("minitill console-user unlock"));
+    for (body, other) in &answers[1..] {
+        assert_eq!(body, first);
+        // Comparing a password takes most of the time; without it the answer comes in a tenth.
+        assert!(*other * 3 > *elapsed, "{other:?} and {elapsed:?}");
+    }
+}
+
+/// Rule: ten wrong passwords in a row lock the name for 15 minutes, the right one included.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_wrong_passwords_lock_the_name_out() {
+    let till = TestTill::start().await;
+    let alice = user(&till, "alice", Role::Admin).await;
+    let locked = "SELECT count(*) FROM console_users WHERE locked_until > now()";
+    for _ in 0..9 {
+        assert_eq!(sign_in(&till, "alice", "wrong password").await.status, 403);
+    }
+    // Nine in a row and then the right one: the row begins anew.
+    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 303);
+    for _ in 0..10 {
+        assert_eq!(till.number(locked).await, 0);
+        assert_eq!(sign_in(&till, "alice", "wrong password").await.status, 403);
+    }
+    assert_eq!(till.number(locked).await, 1);
+    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 403);
+    let soon = "SELECT count(*) FROM console_users WHERE locked_until BETWEEN now() + interval '14 minutes' AND now() + interval '15 minutes'";
+    assert_eq!(till.number(soon).await, 1, "an attempt during the lock makes it no longer");
+    till.execute("UPDATE console_users SET locked_until = now() - interval '1 second'").await;
+    assert_eq!(sign_in(&till, "alice", "wrong password").await.status, 403);
+    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 303);
+    till.execute("UPDATE console_users SET failed_attempts = 10, locked_until = now() + interval '1 hour'")
+        .await;
+    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 403);
+    assert!(till.store.unlock_console_user(&operator(), &alice).await.unwrap());
+    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 303);
+}
+
+/// Rule: lock-out holds for all instances and all attempts together, however many come at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_at_once_get_ten_and_no_more() {
+    let till = TestTill::start().await;
+    let other = TestTill::start_on(till.database_url.clone(), |_| {}).await;
+    let name = ConsoleUserName::parse("alice").unwrap();
+    let password = PasswordHash::kept("none fits".to_owned());
+    till.store.add_console_user(&operator(), &name, Role::Viewer, password).await.unwrap();
+    let attempts = (0..40).map(|index| {
+        let store = if index % 2 == 0 { till.store.clone() } else { other.store.clone() };
+        let name = name.clone();
+        tokio::spawn(async move { store.attempt_sign_in(&name).await.unwrap() })
+    });
+    let attempts: Vec<_> = attempts.collect();
+    let mut judged = Vec::new();
+    for attempt in attempts {
+        judged.extend(attempt.await.unwrap());
+    }
+    assert_eq!(judged.len(), 10);
+    assert_eq!(judged.iter().filter(|attempt| attempt.is_last).count(), 1);
+}
+
+/// Rule: a session ends 30 minutes after it was last used and 12 hours after it began.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_end_by_themselves() {
+    let till = TestTill::start().await;
+    let viewer = till.browser(Role::Viewer).await;
+    let age = async |column: &str, by: &str| {
+        till.execute(&format!("UPDATE console_sessions SET {column} = now() - interval '{by}'")).await;
+        viewer.get("/console").await.status
+    };
+    assert_eq!(age("used_at", "29 minutes").await, 200);
+    // That was a use: it counts from there.
+    assert_eq!(
+        till.number("SELECT count(*) FROM console_sessions WHERE used_at > now() - interval '1 minute'")
+            .await,
+        1
+    );
+    assert_eq!(age("created_at", "11 hours 59 minutes").await, 200);
+    assert_eq!(age("created_at", "12 hours 1 second").await, 303);
+    assert_eq!(age("created_at", "1 minute").await, 200);
+    assert_eq!(age("used_at", "30 minutes 1 second").await, 303);
+    assert_eq!(till.store.forget_ended_console_sessions().await.unwrap(), 1);
+    assert_eq!(till.number("SELECT count(*) FROM console_sessions").await, 0);
+}
+
+/// Rule: whoever gets another password or role, or is removed, has no session any more; the others do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_user_ends_their_sessions() {
+    let till = TestTill::start().await;
+    let witness = till.browser(Role::Viewer).await;
+    for change in ["password", "role", "removal"] {
+        let browser = till.browser(Role::Admin).await;
+        assert_eq!(browser.get("/console").await.status, 200);
+        let users = till.store.console_users().await.unwrap();
+        let admin = users.iter().find(|user| user.role == "admin" && user.sessions == 1).unwrap();
+        let name = ConsoleUserName::parse(&admin.name).unwrap();
+        let (store, operator) = (&till.store, operator());
+        let is_known = match change {
+            "password" => {
+                store.set_console_password(&operator, &name, PasswordHash::kept("other".to_owned())).await
+            }
+            "role" => store.set_console_role(&operator, &name, Role::Viewer).await,
+            _ => store.remove_console_user(&operator, &name).await,
+        };
+        assert!(is_known.unwrap());
+        assert_eq!(browser.get("/console").await.status, 303, "{change}");
+    }
+    assert_eq!(witness.get("/console").await.status, 200);
+}
+
+/// Rule: a password that was changed while it was being compared begins no session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_begins_only_with_the_password_of_now() {
+    let till = TestTill::start().await;
+    let name = ConsoleUserName::parse("alice").unwrap();
+    let (old, new) = (PasswordHash::kept("old".to_owned()), PasswordHash::kept("new".to_owned()));
+    till.store.add_console_user(&operator(), &name, Role::Admin, old.clone()).await.unwrap();
+    till.store.set_console_password(&operator(), &name, new).await.unwrap();
+    assert!(!till.store.begin_console_session(&name, &old, [0; 32]).await.unwrap());
+    assert_eq!(till.number("SELECT count(*) FROM console_sessions").await, 0);
+}
+
+/// Rule: a stranger's form is small, and one that is not is refused unread.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strangers_form_is_small() {
+    let till = TestTill::start().await;
+    let started = std::time::Instant::now();
+    let request = Request::post("/console/sign-in").header("origin", ORIGIN).body(vec![b'x'; 9000]);
+    let answer = request.send(till.operator_address).await;
+    assert_eq!(answer.status, 413);
+    assert!(answer.body.contains("expected at most 8192 bytes"), "{}", answer.body);
+    assert!(started.elapsed() < Duration::from_secs(20));
+}

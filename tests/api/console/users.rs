@@ -1,0 +1,131 @@
+//! Users of the console: `minitill console-user`, and the page that lists them.
+
+use std::io::Write as _;
+use std::process::{Output, Stdio};
+
+use serde_json::{Value, json};
+
+use minitill::domain::console_user::Role;
+
+use crate::support::program::Program;
+use crate::support::{TestTill, fresh_database};
+
+fn run(program: &Program, arguments: &[&str], typed: &str) -> Output {
+    let mut command = program.command(arguments);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A command that refuses before it reads closes its end.
+    let _ = child.stdin.take().unwrap().write_all(typed.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn complaint(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_are_made_listed_changed_and_removed() {
+    let program = Program::on(&fresh_database().await.url).with("MINITILL_OPERATOR", "root");
+    let add = ["console-user", "add", "alice", "--role", "admin", "--json"];
+    let made = run(&program, &add, "correct horse battery\n");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    assert_eq!(made, json!({"name": "alice", "role": "admin", "console": "http://127.0.0.1:8081/console"}));
+    let taken = "minitill: there is a user alice already; set-password and set-role change one\n";
+    assert_eq!(complaint(&run(&program, &add, "correct horse battery\n")), taken);
+    let list = program.json(&["console-user", "list"]);
+    let alice = &list["users"][0];
+    assert_eq!(
+        (&alice["name"], &alice["role"], &alice["sessions"]),
+        (&json!("alice"), &json!("admin"), &json!(0))
+    );
+    assert_eq!(alice["locked_until"], Value::Null);
+    assert!(!list.to_string().contains("argon2"));
+    let set = run(&program, &["console-user", "set-password", "alice"], "another long password");
+    assert!(set.status.success());
+    program.json(&["console-user", "set-role", "alice", "viewer"]);
+    program.json(&["console-user", "set-role", "alice", "viewer"]);
+    program.json(&["console-user", "unlock", "alice"]);
+    program.json(&["console-user", "remove", "alice"]);
+    let unknown = "minitill: there is no user alice; `minitill console-user list` shows those there are\n";
+    for arguments in [&["unlock", "alice"][..], &["remove", "alice"], &["set-role", "alice", "admin"]] {
+        assert_eq!(program.complaint(&[&["console-user"], arguments].concat()), unknown);
+    }
+    let unknown_too = run(&program, &["console-user", "set-password", "alice"], "another long password");
+    assert_eq!(complaint(&unknown_too), unknown);
+    let log = program.json(&["operator-log"]);
+    let lines = log["lines"].as_array().unwrap().iter();
+    let lines: Vec<_> =
+        lines.map(|line| (line["action"].clone(), line["before"].clone(), line["after"].clone())).collect();
+    assert_eq!(
+        lines,
+        [
+            (json!("console_user.add"), Value::Null, json!({"role": "admin"})),
+            (json!("console_user.set_password"), Value::Null, Value::Null),
+            (json!("console_user.set_role"), json!({"role": "admin"}), json!({"role": "viewer"})),
+            (json!("console_user.remove"), json!({"role": "viewer"}), Value::Null),
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_used_is_told_in_words() {
+    let program = Program::on(&fresh_database().await.url);
+    let add = ["console-user", "add", "alice", "--role", "viewer"];
+    for short in ["eleven char\n", "\n", ""] {
+        let told = complaint(&run(&program, &add, short));
+        assert!(
+            told.starts_with("minitill: password: expected a password of at least 12 characters"),
+            "{told}"
+        );
+    }
+    for (wrong, said) in [
+        (&["console-user", "add", "Alice", "--role", "viewer"][..], "expected a name of 1 to 64"),
+        (&["console-user", "add", "alice", "--role", "boss"], "expected viewer or admin"),
+        (&["console-user", "add", "alice"], "--role"),
+    ] {
+        let output = program.run(wrong);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{wrong:?}");
+    }
+    let none = program.run(&["console-user", "list"]);
+    assert!(String::from_utf8_lossy(&none.stdout).contains("console-user add NAME --role admin"));
+}
+
+/// Rule: an admin can unlock a name, once, and it is told who did.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admin_unlocks_a_name_on_the_page() {
+    let till = TestTill::start().await;
+    let (admin, viewer) = (till.browser(Role::Admin).await, till.browser(Role::Viewer).await);
+    till.execute(
+        "INSERT INTO console_users (name, role, password, failed_attempts, locked_until)
+         VALUES ('carol', 'viewer', 'none', 10, now() + interval '15 minutes')",
+    )
+    .await;
+    let locked = "SELECT count(*) FROM console_users WHERE failed_attempts > 0 OR locked_until IS NOT NULL";
+    let seen = viewer.get("/console/users").await;
+    assert!(
+        seen.body.contains("locked until") && !seen.body.contains("/console/users/unlock"),
+        "{}",
+        seen.body
+    );
+    let page = admin.get("/console/users").await;
+    assert!(page.body.contains("action=\"/console/users/unlock\""), "{}", page.body);
+    let unknown = admin.post("/console/users/unlock", &[("name", "nobody")]).await;
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.body.contains("There is no user nobody."));
+    assert_eq!(till.number(locked).await, 1);
+    let done = admin.post("/console/users/unlock", &[("name", "carol")]).await;
+    assert_eq!((done.status, done.header("location")), (303, Some("/console/users?unlocked=carol")));
+    assert_eq!(till.number(locked).await, 0);
+    let page = admin.get("/console/users?unlocked=carol").await;
+    assert!(
+        page.body.contains("<p class=\"notice\" role=\"status\">carol may sign in again.</p>"),
+        "{}",
+        page.body
+    );
+    let line = "SELECT count(*) FROM operator_log WHERE action = 'console_user.unlock' AND subject = 'carol'
+                AND operator_kind = 'console' AND operator LIKE 'admin-%'";
+    assert_eq!(till.number(line).await, 1);
+}

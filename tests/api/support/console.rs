@@ -1,0 +1,55 @@
+//! A browser that is signed in to the console.
+
+use minitill::domain::console_user::{ConsoleUserName, Role};
+use minitill::secrets::{PasswordHash, random_token, token_hash};
+
+use super::{Answer, Request, TestTill, form, operator};
+
+/// The origin of the console, as [`Request`] asks for it.
+pub(crate) const ORIGIN: &str = "http://till";
+
+/// A user's browser.
+pub(crate) struct Browser<'a> {
+    till: &'a TestTill,
+    /// The session's token.
+    pub(crate) token: String,
+}
+
+impl TestTill {
+    /// A browser of a fresh user with this role. It did not go through the sign-in, which takes long.
+    pub(crate) async fn browser(&self, role: Role) -> Browser<'_> {
+        let name = ConsoleUserName::parse(&format!("{}-{}", role.as_str(), &random_token()[..8])).unwrap();
+        let password = PasswordHash::kept("none fits".to_owned());
+        assert!(self.store.add_console_user(&operator(), &name, role, password.clone()).await.unwrap());
+        let token = random_token();
+        assert!(self.store.begin_console_session(&name, &password, token_hash(&token)).await.unwrap());
+        Browser { till: self, token }
+    }
+}
+
+impl Browser<'_> {
+    /// Asks for a page.
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Request::get(path)).await
+    }
+
+    /// Sends a form from a page of the console, with the session's token.
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let csrf = self.csrf_token().await;
+        let fields: Vec<_> = [("csrf", csrf.as_str())].into_iter().chain(fields.iter().copied()).collect();
+        self.send(Request::post(path).header("origin", ORIGIN).body(form(&fields))).await
+    }
+
+    /// Sends a request with the session's cookie.
+    pub(crate) async fn send(&self, request: Request) -> Answer {
+        let cookie = format!("theme=dark; minitill_console={}", self.token);
+        request.header("cookie", &cookie).send(self.till.operator_address).await
+    }
+
+    /// What the session's forms carry.
+    pub(crate) async fn csrf_token(&self) -> String {
+        let page = self.get("/console").await;
+        let (_, rest) = page.body.split_once("name=\"csrf\" value=\"").expect("a form");
+        rest.split('"').next().unwrap().to_owned()
+    }
+}
