@@ -33,8 +33,8 @@ pub struct Sample {
 pub struct Answers {
     /// Successes.
     pub succeeded: u64,
-    /// Refusals, in the order of [`Code::ALL`].
-    refused: Vec<u64>,
+    /// Refusals by the number of their code. Codes of one number are counted together.
+    refused: Vec<(u32, u64)>,
     /// Requests that took at most as long as each of the histogram's ends, and then all.
     within: Vec<u64>,
 }
@@ -43,25 +43,24 @@ impl Answers {
     /// What was answered since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let differences = |now: &[u64], then: &[u64]| -> Vec<u64> {
-            now.iter().zip(then).map(|(now, then)| now.saturating_sub(*then)).collect()
-        };
+        let refused = self.refused.iter().zip(&earlier.refused);
+        let within = self.within.iter().zip(&earlier.within);
         Self {
             succeeded: self.succeeded.saturating_sub(earlier.succeeded),
-            refused: differences(&self.refused, &earlier.refused),
-            within: differences(&self.within, &earlier.within),
+            refused: refused.map(|(now, then)| (now.0, now.1.saturating_sub(then.1))).collect(),
+            within: within.map(|(now, then)| now.saturating_sub(*then)).collect(),
         }
     }
 
     /// All refusals together.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.refused.iter().sum()
+        self.refused.iter().map(|(_, count)| count).sum()
     }
 
-    /// How often each code was the answer, those that never were left out.
-    pub fn by_code(&self) -> impl Iterator<Item = (Code, u64)> {
-        Code::ALL.into_iter().zip(self.refused.iter().copied()).filter(|(_, count)| *count > 0)
+    /// How often each number was the answer, those that never were left out.
+    pub fn by_number(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.refused.iter().copied().filter(|(_, count)| *count > 0)
     }
 
     /// The time that this share of the requests took at most, in seconds, estimated within the
@@ -96,8 +95,13 @@ impl Metrics {
     pub fn exchanges(&self) -> Answers {
         let endpoint = Endpoint::Exchange as usize;
         let counted: Vec<u64> = self.requests[endpoint].iter().map(prometheus::IntCounter::get).collect();
-        let (succeeded, refused) = counted.split_first().map_or((0, &[][..]), |(first, rest)| (*first, rest));
-        Answers { succeeded, refused: refused.to_vec(), within: within(&self.durations[endpoint]) }
+        // Success first, then a counter for each code, which codes of one number share.
+        let numbers = Code::ALL.into_iter().map(Code::number);
+        let mut refused: Vec<(u32, u64)> = numbers.zip(counted.iter().skip(1).copied()).collect();
+        refused.sort_unstable();
+        refused.dedup_by_key(|(number, _)| *number);
+        let succeeded = counted.first().copied().unwrap_or_default();
+        Answers { succeeded, refused, within: within(&self.durations[endpoint]) }
     }
 
     /// A sample of this moment.
@@ -153,10 +157,10 @@ mod tests {
 
     #[test]
     fn the_difference_of_two_samples_is_what_came_between() {
-        let earlier = Answers { succeeded: 5, refused: vec![1, 0], within: vec![3, 6] };
-        let now = Answers { succeeded: 9, refused: vec![1, 2], within: vec![4, 12] };
-        let between = Answers { succeeded: 4, refused: vec![0, 2], within: vec![1, 6] };
+        let earlier = Answers { succeeded: 5, refused: vec![(7, 1), (8, 0)], within: vec![3, 6] };
+        let now = Answers { succeeded: 9, refused: vec![(7, 1), (8, 2)], within: vec![4, 12] };
+        let between = Answers { succeeded: 4, refused: vec![(7, 0), (8, 2)], within: vec![1, 6] };
         assert_eq!(now.since(&earlier), between);
-        assert_eq!(between.by_code().collect::<Vec<_>>(), [(Code::ALL[1], 2)]);
+        assert_eq!(between.by_number().collect::<Vec<_>>(), [(8, 2)]);
     }
 }

@@ -65,6 +65,10 @@ impl OperatorLogLine {
         changes(self.before.as_ref(), self.after.as_ref())
     }
 
+    fn has_changes(&self) -> bool {
+        !self.changes().is_empty()
+    }
+
     /// By which way the operator came, in words.
     fn way(&self) -> &str {
         match self.operator_kind.as_str() {

@@ -14,6 +14,7 @@ use self::chart::{Chart, Line, chart};
 use super::page::{Page, Section, Shown as _, render};
 use super::session::SignedIn;
 use super::{Access, Route};
+use crate::error::Code;
 use crate::metrics::{Answers, Sample};
 use crate::ops::read_off;
 use crate::till::Till;
@@ -48,7 +49,7 @@ struct OverviewPage<'a> {
 /// How often a code was the answer.
 struct Refusals {
     number: u32,
-    meaning: &'static str,
+    meaning: String,
     count: u64,
 }
 
@@ -59,10 +60,9 @@ async fn page(State(till): State<Till>, signed_in: SignedIn) -> Response {
     samples.push(now.clone());
     let in_hour = answered(&samples, samples.len());
     let recent = answered(&samples, RECENT_SAMPLES);
-    let refusals = in_hour.by_code().map(|(code, count)| Refusals {
-        number: code.number(),
-        meaning: code.meaning(),
-        count,
+    let refusals = in_hour.by_number().map(|(number, count)| {
+        let meanings = Code::ALL.into_iter().filter(|code| code.number() == number).map(Code::meaning);
+        Refusals { number, meaning: meanings.collect::<Vec<_>>().join(", or "), count }
     });
     render(&OverviewPage {
         page: Page::new(&signed_in, Section::Overview, "Overview"),

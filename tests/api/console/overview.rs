@@ -45,3 +45,17 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
     assert!(page.contains("aria-label=\"Queue in the last hour. Highest 3.0."), "{page}");
     assert!(page.contains("<polyline class=\"\" points=\""));
 }
+
+/// Rule: a refusal is counted once, also where two codes have one number.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_counted_once() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    for _ in 0..3 {
+        till.send(Game::new(&app, "o1", "b1", 1).with("access_token", "wrong").request()).await;
+    }
+    let answers = till.till.metrics.exchanges();
+    assert_eq!((answers.succeeded, answers.refused()), (0, 3));
+    assert_eq!(answers.by_number().collect::<Vec<_>>(), [(100_200_102, 3)]);
+    assert!(answers.quantile(0.5).is_some());
+}
