@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::domain::fields::Fields;
 use crate::domain::ids::AppId;
-use crate::domain::signature::{DiagnosisKeys, PayKey, Sign, diagnose, exchange_string};
+use crate::domain::signature::{DiagnosisKeys, Mistake, PayKey, Sign, diagnose, exchange_string};
 use crate::error::{Code, Refusal};
 use crate::rate_limit::Limited;
 use crate::secrets::token_hash;
@@ -151,18 +151,64 @@ pub async fn authenticate_exchange(till: &Till, fields: Fields) -> Result<Authen
 fn bad_signature(app: &App, fields: &Fields, sign: &Sign, signed: &str) -> Refusal {
     let mut refusal = Refusal::new(Code::BadSignature, "sign: the signature does not match");
     if app.sandbox {
-        let keys = DiagnosisKeys {
-            live: &app.live_pay_keys,
-            retired: &app.retired_pay_keys,
-            app_secret: app.app_secret.expose(),
-        };
         let mut data = json!({ "string_to_sign": signed, "bytes": signed.len() });
-        if let Some(mistake) = diagnose(fields, &keys, sign) {
+        if let Some(mistake) = mistake(app, fields, sign) {
             data["mistake"] = mistake.text().into();
         }
         refusal.data = Some(data);
     }
     refusal
+}
+
+/// The mistake that explains a signature which no live key of the app verifies.
+fn mistake(app: &App, fields: &Fields, sign: &Sign) -> Option<Mistake> {
+    let keys = DiagnosisKeys {
+        live: &app.live_pay_keys,
+        retired: &app.retired_pay_keys,
+        app_secret: app.app_secret.expose(),
+    };
+    diagnose(fields, &keys, sign)
+}
+
+/// What an operator is told of a signature. It holds what came and what follows from it without a
+/// key; neither a key nor a signature that was computed has a place in it, whatever the app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignatureFinding {
+    /// The string that is signed, as the server joins it.
+    pub string_to_sign: String,
+    /// What is true of `sign`.
+    pub verdict: SignatureVerdict,
+}
+
+/// What is true of a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignatureVerdict {
+    /// No `sign` came.
+    Missing,
+    /// The current pay key made it.
+    Current,
+    /// The pay key before the current one made it, which still is valid.
+    Previous,
+    /// It does not match, and this mistake explains it, where one does.
+    Differs(Option<Mistake>),
+}
+
+/// Examines the signature of a request that somebody shows to an operator.
+#[must_use]
+pub fn examine_signature(app: &App, fields: &Fields) -> SignatureFinding {
+    let string_to_sign = exchange_string(fields);
+    let verdict = match fields.text("sign").map(Sign::new) {
+        None => SignatureVerdict::Missing,
+        Some(sign) => {
+            let made_by = app.live_pay_keys.iter().position(|key| key.verifies(&string_to_sign, &sign));
+            match made_by {
+                Some(0) => SignatureVerdict::Current,
+                Some(_) => SignatureVerdict::Previous,
+                None => SignatureVerdict::Differs(mistake(app, fields, &sign)),
+            }
+        }
+    };
+    SignatureFinding { string_to_sign, verdict }
 }
 
 /// Checks `app_id` and `app_secret` of a token request (contract 6).

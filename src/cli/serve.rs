@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 
 use super::{Context, Failure, database};
 use crate::domain::image::Outside;
@@ -17,8 +18,10 @@ use crate::{ops, router, server};
 
 /// From the signal to the exit, with a margin below the ten seconds of contract 9.
 const EXIT_WITHIN: Duration = Duration::from_millis(9500);
-/// How often expired tokens are forgotten.
+/// How often expired tokens and old counts of replays are forgotten.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
+/// How often replays that were counted are written.
+const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let config = &context.config;
@@ -70,6 +73,8 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     watching.abort();
     housekeeping.abort();
     sampling.abort();
+    // What the last second has counted.
+    let _ = tokio::time::timeout(REPLAYS_INTERVAL, opened.store.write_replays()).await;
     opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
     match drained {
         Ok(Ok(drained)) => {
@@ -117,15 +122,30 @@ fn tls(name: &str, certificate: &Path, key: &Path) -> Result<Option<Tls>, Failur
 }
 
 async fn keep_house(store: Store) {
-    let mut interval = tokio::time::interval(HOUSEKEEPING_INTERVAL);
+    let mut cleaning = tokio::time::interval(HOUSEKEEPING_INTERVAL);
+    let mut replays = tokio::time::interval(REPLAYS_INTERVAL);
+    replays.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        interval.tick().await;
-        if let Err(error) = store.forget_expired_tokens().await {
-            tracing::warn!(%error, "expired tokens could not be forgotten; trying again in an hour");
+        tokio::select! {
+            _ = cleaning.tick() => clean(&store).await,
+            _ = replays.tick() => {
+                if let Err(error) = store.write_replays().await {
+                    tracing::warn!(%error, "replays could not be written; their counts are lost");
+                }
+            }
         }
-        if let Err(error) = store.forget_ended_console_sessions().await {
-            tracing::warn!(%error, "ended sessions could not be forgotten; trying again in an hour");
-        }
+    }
+}
+
+async fn clean(store: &Store) {
+    if let Err(error) = store.forget_expired_tokens().await {
+        tracing::warn!(%error, "expired tokens could not be forgotten; trying again in an hour");
+    }
+    if let Err(error) = store.forget_ended_console_sessions().await {
+        tracing::warn!(%error, "ended sessions could not be forgotten; trying again in an hour");
+    }
+    if let Err(error) = store.forget_old_replays().await {
+        tracing::warn!(%error, "old counts of replays could not be forgotten; trying again in an hour");
     }
 }
 

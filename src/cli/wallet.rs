@@ -171,9 +171,7 @@ async fn statement(
             "charge_balance",
             "at"
         ),
-        StatementFormat::Csv => {
-            "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at\n".to_owned()
-        }
+        StatementFormat::Csv => LedgerLine::CSV_HEADING.to_owned(),
         StatementFormat::Jsonl => String::new(),
     };
     let mut written = out.write_all(heading.as_bytes());
@@ -185,36 +183,19 @@ async fn statement(
 }
 
 fn statement_line(entry: &LedgerLine, format: StatementFormat) -> Result<String, Failure> {
-    let reference = entry.biz_no.as_deref().or(entry.reference.as_deref()).unwrap_or_default();
-    let at = rfc3339(entry.at);
     Ok(match format {
         StatementFormat::Table => format!(
-            "{:>6}  {:<8}  {:<32}  {:>+15}  {:>+15}  {:>15}  {:>15}  {at}\n",
+            "{:>6}  {:<8}  {:<32}  {:>+15}  {:>+15}  {:>15}  {:>15}  {}\n",
             entry.seq,
             entry.kind,
-            reference,
+            entry.number(),
             entry.free_change,
             entry.charge_change,
             entry.free_balance,
-            entry.charge_balance
+            entry.charge_balance,
+            rfc3339(entry.at)
         ),
-        StatementFormat::Csv => {
-            let mut writer = csv::Writer::from_writer(Vec::new());
-            let record = [
-                entry.seq.to_string(),
-                entry.kind.clone(),
-                entry.biz_no.clone().unwrap_or_default(),
-                entry.reference.clone().unwrap_or_default(),
-                entry.free_change.to_string(),
-                entry.charge_change.to_string(),
-                entry.free_balance.to_string(),
-                entry.charge_balance.to_string(),
-                at,
-            ];
-            writer.write_record(&record).map_err(|error| Failure(error.to_string()))?;
-            let bytes = writer.into_inner().map_err(|error| Failure(error.to_string()))?;
-            String::from_utf8_lossy(&bytes).into_owned()
-        }
+        StatementFormat::Csv => entry.csv()?,
         StatementFormat::Jsonl => {
             format!("{}\n", serde_json::to_string(entry).map_err(|error| Failure(error.to_string()))?)
         }

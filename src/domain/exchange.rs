@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::fields::{Expected, FieldError, Fields, is_canonical_integer, parse_integer};
 use super::ids::{BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use super::product_info::ProductInfo;
@@ -247,6 +249,30 @@ pub struct BusinessContent {
     pub product_desc: ProductText,
     /// Developer-defined; empty when absent.
     pub extension: String,
+}
+
+/// What an exchange is answered whose order number has deducted before (contract 3, "Meaning").
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UsedNumber {
+    /// The answer of the first success, again.
+    Replayed,
+    /// 10000602: the number stands for something else.
+    Conflict,
+    /// 10000603, with the same content and with other.
+    Expired,
+}
+
+impl UsedNumber {
+    /// `is_expired`: the first success is too long ago. `is_same`: the business content is that of then.
+    #[must_use]
+    pub fn answer(is_expired: bool, is_same: bool) -> Self {
+        match (is_expired, is_same) {
+            (true, _) => Self::Expired,
+            (false, true) => Self::Replayed,
+            (false, false) => Self::Conflict,
+        }
+    }
 }
 
 /// Why the fields of an exchange were refused.

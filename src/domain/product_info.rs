@@ -1,5 +1,6 @@
 //! `product_info`: the items of an exchange, JSON text that is checked and kept as it came (spec 2.2).
 
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::fields::{Expected, FieldError, Fields, parse_integer};
@@ -21,21 +22,7 @@ impl ProductInfo {
     /// # Errors
     /// The first thing wrong with it, naming the item and its field.
     pub fn parse(text: &str) -> Result<Self, Expected> {
-        if text.len() > BYTES_MAX {
-            return Err(Expected::new("at most 16384 bytes"));
-        }
-        let items: Vec<&RawValue> = serde_json::from_str(text)
-            .map_err(|_| Expected::new("the JSON text of an array of 1 to 100 item objects"))?;
-        if !(1..=ITEMS_MAX).contains(&items.len()) {
-            return Err(Expected(
-                format!("an array of 1 to 100 item objects, not of {}", items.len()).into(),
-            ));
-        }
-        for (index, item) in items.iter().enumerate() {
-            check_item(item.get()).map_err(|fault| {
-                Expected(format!("item objects as the interface defines them ([{index}]: {fault})").into())
-            })?;
-        }
+        items(text)?;
         Ok(Self(text.to_owned()))
     }
 
@@ -46,24 +33,63 @@ impl ProductInfo {
     }
 }
 
-fn check_item(json: &str) -> Result<(), String> {
-    let item = Fields::from_json(json.as_bytes()).map_err(|error| error.to_string())?;
-    check_item_fields(&item).map_err(|error| error.to_string())
+/// One item (spec 2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Item {
+    /// Id of the item.
+    pub product_id: i64,
+    /// How many.
+    pub product_num: i64,
+    /// 0 one-time, 1 time-limited, 2 permanent.
+    pub product_type: i64,
+    /// From when it is valid, in Unix milliseconds.
+    pub product_start_time: Option<i64>,
+    /// Until when, likewise.
+    pub product_period: Option<i64>,
 }
 
-fn check_item_fields(item: &Fields) -> Result<(), FieldError> {
-    item.required("product_id", |text| parse_integer(text, 0, i64::MAX, "an integer, 0 or more"))?;
-    item.required("product_num", |text| parse_integer(text, 1, i64::MAX, "an integer, 1 or more"))?;
+/// The items in a text that a [`ProductInfo`] is made of, in their order.
+///
+/// # Errors
+/// Those of [`ProductInfo::parse`].
+pub fn items(text: &str) -> Result<Vec<Item>, Expected> {
+    if text.len() > BYTES_MAX {
+        return Err(Expected::new("at most 16384 bytes"));
+    }
+    let items: Vec<&RawValue> = serde_json::from_str(text)
+        .map_err(|_| Expected::new("the JSON text of an array of 1 to 100 item objects"))?;
+    if !(1..=ITEMS_MAX).contains(&items.len()) {
+        return Err(Expected(format!("an array of 1 to 100 item objects, not of {}", items.len()).into()));
+    }
+    let read = |(index, item): (usize, &&RawValue)| {
+        read_item(item.get()).map_err(|fault| {
+            Expected(format!("item objects as the interface defines them ([{index}]: {fault})").into())
+        })
+    };
+    items.iter().enumerate().map(read).collect()
+}
+
+fn read_item(json: &str) -> Result<Item, String> {
+    let item = Fields::from_json(json.as_bytes()).map_err(|error| error.to_string())?;
+    read_item_fields(&item).map_err(|error| error.to_string())
+}
+
+fn read_item_fields(item: &Fields) -> Result<Item, FieldError> {
+    let product_id =
+        item.required("product_id", |text| parse_integer(text, 0, i64::MAX, "an integer, 0 or more"))?;
+    let product_num =
+        item.required("product_num", |text| parse_integer(text, 1, i64::MAX, "an integer, 1 or more"))?;
     let product_type = item.required("product_type", |text| parse_integer(text, 0, 2, "0, 1 or 2"))?;
-    for name in ["product_start_time", "product_period"] {
+    let moment = |name: &str| {
         let parse = |text: &str| parse_integer(text, 0, i64::MAX, "an integer of milliseconds");
         if product_type == TIME_LIMITED {
-            item.required(name, parse)?;
+            item.required(name, parse).map(Some)
         } else {
-            item.optional(name, parse)?;
+            item.optional(name, parse)
         }
-    }
-    Ok(())
+    };
+    let (product_start_time, product_period) = (moment("product_start_time")?, moment("product_period")?);
+    Ok(Item { product_id, product_num, product_type, product_start_time, product_period })
 }
 
 #[cfg(test)]
@@ -84,6 +110,26 @@ mod tests {
         ] {
             assert_eq!(ProductInfo::parse(good).unwrap().as_str(), good);
         }
+    }
+
+    #[test]
+    fn items_are_read_as_they_were_sent() {
+        let text = r#"[{"product_id":"7","product_num":2,"product_type":1,"product_start_time":5,"product_period":6},{"product_id":8,"product_num":1,"product_type":2,"x":1}]"#;
+        let limited = Item {
+            product_id: 7,
+            product_num: 2,
+            product_type: 1,
+            product_start_time: Some(5),
+            product_period: Some(6),
+        };
+        let permanent = Item {
+            product_id: 8,
+            product_num: 1,
+            product_type: 2,
+            product_start_time: None,
+            product_period: None,
+        };
+        assert_eq!(items(text).unwrap(), [limited, permanent]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport}
 pub use console_user::{ConsoleUser, SignInAttempt};
 pub use directory::{App, TokenState};
 pub use error::StoreError;
-pub use exchange::{ExchangeOutcome, Receipt};
+pub use exchange::{ExchangeOutcome, ExchangeRecord, NumberMatch, Receipt, ReplayCount};
 pub use image::{
     Block, BlockOutcome, ContentCheck, ContentHash, ContentsPlace, KeepOutcome, MoveOutcome, StoredImage,
     Swept,
@@ -47,7 +47,10 @@ pub use image::{
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 pub use order::ReportOutcome;
-pub use wallet::{Credit, CreditOutcome, ImportSummary, LedgerLine, Wallet};
+pub use wallet::{
+    Credit, CreditOutcome, CreditRecord, EntryKind, ImportSummary, LedgerFilter, LedgerLine, LedgerPage,
+    LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletTotals,
+};
 
 /// How often a transaction is repeated before the caller is told that the database is too busy.
 const ATTEMPTS_MAX: u32 = 12;
@@ -115,6 +118,7 @@ pub struct Store {
     objects: Objects,
     own_stores: Arc<image::OwnStores>,
     exchange_metrics: ExchangeMetrics,
+    replays: exchange::Replays,
 }
 
 /// The pool of connections at one moment.
@@ -157,11 +161,13 @@ impl Store {
             statement_timeout: settings.statement_timeout,
         };
         let exchange_metrics = ExchangeMetrics::default();
+        let replays = exchange::Replays::default();
         let writers = exchange::Writers::start(
             settings.exchange_writers,
             settings.exchange_queue_max,
             &opening,
             &exchange_metrics,
+            &replays,
         )?;
         let pool = PgPoolOptions::new()
             // As many as there will ever be, from the start: connections opened under load come in storms.
@@ -192,6 +198,7 @@ impl Store {
             objects,
             own_stores: Arc::default(),
             exchange_metrics,
+            replays,
             settings: Arc::new(settings),
         })
     }

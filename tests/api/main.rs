@@ -22,6 +22,7 @@ mod image;
 mod image_judge;
 mod image_stores;
 mod image_upload;
+mod lookups;
 mod master_key;
 mod metrics;
 mod openapi;

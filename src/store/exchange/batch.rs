@@ -1,7 +1,7 @@
 //! What becomes of the exchanges of one batch: a pure function of what the database holds, the
 //! same as if they had come one at a time in their order.
 
-use crate::domain::exchange::{Balances, BusinessContent, Change, Exchange};
+use crate::domain::exchange::{Balances, BusinessContent, Change, Exchange, UsedNumber};
 use crate::domain::ids::AppId;
 use crate::domain::ledger::{self, ChainHash, LedgerEntry};
 
@@ -175,14 +175,14 @@ impl<'a> DistinctKeys<'a> {
 impl Record {
     /// What the record decides about an exchange under its number.
     fn answer(&self, exchange: &Exchange) -> ExchangeOutcome {
-        if self.is_expired {
-            ExchangeOutcome::BizNoExpired
-        } else if self.content.is_same(&exchange.content) {
-            let (free_balance, charge_balance) = (self.free_balance, self.charge_balance);
-            let biz_no = exchange.biz_no.to_string();
-            ExchangeOutcome::Replayed(Receipt { biz_no, free_balance, charge_balance })
-        } else {
-            ExchangeOutcome::BizNoConflict
+        match UsedNumber::answer(self.is_expired, self.content.is_same(&exchange.content)) {
+            UsedNumber::Replayed => {
+                let (free_balance, charge_balance) = (self.free_balance, self.charge_balance);
+                let biz_no = exchange.biz_no.to_string();
+                ExchangeOutcome::Replayed(Receipt { biz_no, free_balance, charge_balance })
+            }
+            UsedNumber::Conflict => ExchangeOutcome::BizNoConflict,
+            UsedNumber::Expired => ExchangeOutcome::BizNoExpired,
         }
     }
 }

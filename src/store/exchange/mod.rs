@@ -8,6 +8,8 @@ mod batch;
 mod columns;
 mod database;
 mod postgres;
+mod record;
+mod replays;
 mod session;
 mod statements;
 mod tls;
@@ -26,6 +28,8 @@ use crate::auth::Authenticated;
 use crate::domain::exchange::Exchange;
 
 pub(super) use postgres::Opening;
+pub use record::{ExchangeRecord, NumberMatch, ReplayCount};
+pub(super) use replays::Replays;
 pub(super) use writer::Writers;
 
 /// `data` of a successful exchange (spec 2.3): the balances right after it, for ever the same.

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::batch::{Batch, Verdict};
 use super::database::Database;
 use super::postgres::Opening;
+use super::replays::Replays;
 use super::session::{Fault, Session};
 use super::{ExchangeOutcome, Receipt};
 use crate::auth::Authenticated;
@@ -49,9 +50,11 @@ pub(super) struct Job {
 }
 
 impl Job {
-    fn answer(self, outcome: Outcome) {
+    /// Answers, and gives the exchange back.
+    fn answer(self, outcome: Outcome) -> Authenticated<Exchange> {
         // Nobody listens any more after a time-out or a hang-up; the work stands all the same.
         let _ = self.answer.send(outcome);
+        self.exchange
     }
 }
 
@@ -65,10 +68,11 @@ impl Writers {
         queue_max: usize,
         opening: &Opening,
         metrics: &ExchangeMetrics,
+        replays: &Replays,
     ) -> Result<Self, StoreError> {
         let (writers, queues) = Self::with_queues(count.max(1), queue_max);
         for jobs in queues {
-            run_in_thread(keep_writing(Writer::new(jobs, opening.clone(), metrics.clone())))
+            run_in_thread(keep_writing(Writer::new(jobs, opening.clone(), metrics.clone(), replays.clone())))
                 .map_err(|error| StoreError::Internal(format!("starting a writer: {error}")))?;
         }
         Ok(writers)
@@ -156,12 +160,18 @@ pub(super) struct Writer<D: Database> {
     /// one between reading and writing.
     locks_until: Instant,
     metrics: ExchangeMetrics,
+    replays: Replays,
 }
 
 impl<D: Database> Writer<D> {
-    pub(super) fn new(jobs: mpsc::UnboundedReceiver<Job>, database: D, metrics: ExchangeMetrics) -> Self {
+    pub(super) fn new(
+        jobs: mpsc::UnboundedReceiver<Job>,
+        database: D,
+        metrics: ExchangeMetrics,
+        replays: Replays,
+    ) -> Self {
         let locks_until = database.now();
-        Self { jobs, database, session: None, set_aside: Vec::new(), locks_until, metrics }
+        Self { jobs, database, session: None, set_aside: Vec::new(), locks_until, metrics, replays }
     }
 
     pub(super) async fn run(&mut self) {
@@ -276,15 +286,21 @@ impl<D: Database> Writer<D> {
     }
 
     fn answer(&mut self, jobs: Vec<Job>, verdicts: Vec<Verdict>) {
+        let mut replayed = Vec::new();
         for (job, verdict) in jobs.into_iter().zip(verdicts) {
             match verdict {
                 Verdict::Answer(outcome) => {
                     self.metrics.decided(&outcome);
-                    job.answer(Ok(outcome));
+                    let is_replay = matches!(outcome, ExchangeOutcome::Replayed(_));
+                    let exchange = job.answer(Ok(outcome));
+                    if is_replay {
+                        replayed.push((exchange.app_id().clone(), exchange.value().biz_no.clone()));
+                    }
                 }
                 Verdict::SetAside => self.set_aside.push(job),
             }
         }
+        self.replays.count(replayed);
     }
 }
 

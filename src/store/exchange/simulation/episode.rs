@@ -16,8 +16,8 @@ use super::random::Random;
 use super::settings::{Sabotage, Settings};
 use super::world::{Peer, World};
 use crate::metrics::ExchangeMetrics;
-use crate::store::exchange::Writers;
 use crate::store::exchange::writer::Writer;
+use crate::store::exchange::{Replays, Writers};
 
 /// Steps within which everything must be answered once the faults have stopped.
 const CALM_STEPS_MAX: u64 = 40_000;
@@ -251,7 +251,7 @@ impl Episode {
         let (writers, queues) = Writers::with_queues(writers, 1_000);
         let tasks = queues.into_iter().map(|jobs| {
             let database = Simulated { world: Rc::clone(&self.world), start: self.start };
-            let mut writer = Writer::new(jobs, database, ExchangeMetrics::default());
+            let mut writer = Writer::new(jobs, database, ExchangeMetrics::default(), Replays::default());
             let flag = Arc::new(Flag(AtomicBool::new(true)));
             let waker = Waker::from(Arc::clone(&flag));
             Task { writing: Box::pin(async move { writer.run().await }), flag, waker }
