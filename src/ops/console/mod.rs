@@ -6,10 +6,14 @@
 //! its handlers, and its templates, which extend `base.html`.
 
 mod asset;
+mod clinic;
+mod credit;
+mod exchange;
 mod form;
 mod operator_log;
 mod overview;
 mod page;
+mod player;
 mod session;
 mod sign_in;
 mod users;
@@ -47,8 +51,17 @@ pub struct Route {
 }
 
 /// The tables of all parts: a part whose table is not here has no pages.
-const PARTS: [&[Route]; 5] =
-    [asset::ROUTES, sign_in::ROUTES, overview::ROUTES, operator_log::ROUTES, users::ROUTES];
+const PARTS: [&[Route]; 9] = [
+    asset::ROUTES,
+    sign_in::ROUTES,
+    overview::ROUTES,
+    player::ROUTES,
+    credit::ROUTES,
+    exchange::ROUTES,
+    clinic::ROUTES,
+    operator_log::ROUTES,
+    users::ROUTES,
+];
 
 /// Every page of the console. Tests walk it: each refuses strangers, and a viewer can change nothing.
 pub fn routes() -> impl Iterator<Item = &'static Route> {

@@ -1,8 +1,11 @@
 //! The operator's console. This file walks the table of its pages, so that a page that is added is held
 //! to these rules without a word here.
 
+mod clinic;
+mod exchanges;
 mod log;
 mod overview;
+mod players;
 mod sign_in;
 mod users;
 

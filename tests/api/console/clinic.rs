@@ -1,0 +1,123 @@
+//! The signature clinic: it names the mistake, and hands out neither key nor signature.
+
+use minitill::domain::console_user::Role;
+use minitill::domain::signature::{Mistake, PayKey};
+
+use crate::game::Game;
+use crate::support::{AppKind, TestApp, TestTill, operator};
+
+const CLINIC: &str = "/console/clinic";
+
+/// What the clinic says of a request, pasted by a viewer.
+async fn examine(till: &TestTill, request: &str) -> String {
+    let viewer = till.browser(Role::Viewer).await;
+    let answer = viewer.post(CLINIC, &[("request", request)]).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    answer.body
+}
+
+/// A live app and a sandbox one, each with a player.
+async fn apps(till: &TestTill) -> [TestApp; 2] {
+    let sandbox = till.app_like("sandbox", AppKind { sandbox: true, ..AppKind::default() }).await;
+    let apps = [till.app("live").await, sandbox];
+    for app in &apps {
+        till.player(app, "o1", 0, 10).await;
+    }
+    apps
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_signature_is_told_with_the_key_that_made_it() {
+    let till = TestTill::start().await;
+    let [app, _] = apps(&till).await;
+    let game = Game::new(&app, "o1", "B1", 5);
+    let page = examine(&till, &game.body()).await;
+    for fact in ["made with the current pay key", "It is valid.", "Each is there and acceptable.", "enough."]
+    {
+        assert!(page.contains(fact), "{fact} in {page}");
+    }
+    assert_eq!(till.purses(&app, "o1").await, (0, 10, 1), "nothing is deducted");
+    till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
+    // The app is remembered for two seconds.
+    till.clock.advance(std::time::Duration::from_secs(3));
+    assert!(examine(&till, &game.body()).await.contains("made with the pay key before the current one"));
+    till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
+    till.clock.advance(std::time::Duration::from_secs(3));
+    assert!(examine(&till, &game.body()).await.contains(Mistake::RetiredPayKey.text()));
+}
+
+/// Rule: one implementation names the mistake, for live apps too; fields may come a line each.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_signature_is_told_with_its_mistake() {
+    let till = TestTill::start().await;
+    for app in apps(&till).await {
+        let game = Game::new(&app, "o1", "B1", 5);
+        let secret = game.clone().keyed(&app.secret);
+        assert!(examine(&till, &secret.body()).await.contains(Mistake::AppSecretAsKey.text()));
+        let unsorted = "open_id=o1&app_id=".to_owned() + app.id.as_str();
+        let sign = PayKey::new(app.pay_key.clone()).sign(&format!("{unsorted}&amount=5"));
+        let lines = format!("open_id=o1\r\napp_id={}\r\namount=5\r\nsign={sign}\r\n", app.id);
+        assert!(examine(&till, &lines).await.contains(Mistake::NotSorted.text()));
+        let page = examine(&till, &game.clone().with("sign", "0".repeat(64)).body()).await;
+        assert!(page.contains("no known mistake explains it") && page.contains("The string to sign"));
+        assert!(
+            examine(&till, &game.without("sign").with("sign", "").body())
+                .await
+                .contains("refused with 100200114")
+        );
+    }
+}
+
+/// Rule: whatever is pasted, no page holds the signature that would match, nor a key, nor what came
+/// as a secret.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clinic_hands_out_no_signature_and_no_key() {
+    let till = TestTill::start().await;
+    for app in apps(&till).await {
+        let game = Game::new(&app, "o1", "B1", 5);
+        let right = PayKey::new(app.pay_key.clone()).sign(&game.string_to_sign());
+        let nearly = format!("{}{}", &right[..63], if right.ends_with('0') { '1' } else { '0' });
+        for sign in ["", "x", &nearly, &right, &right.to_uppercase()] {
+            for request in [game.clone().with("sign", sign).body(), game.string_to_sign().replace('&', "\n")]
+            {
+                let page = examine(&till, &request).await.to_lowercase();
+                for secret in [&right, &nearly, &app.pay_key, &app.secret, &app.token] {
+                    assert!(!page.contains(&secret.to_lowercase()), "{sign}: {secret} in {page}");
+                }
+            }
+        }
+    }
+}
+
+/// The rest of what stands in the way of an exchange, and hostile text as text.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clinic_goes_on_to_fields_number_and_purses() {
+    let till = TestTill::start().await;
+    let [app, _] = apps(&till).await;
+    let game = Game::new(&app, "o1", "B1", 5);
+    for (request, fact) in [
+        (game.clone().with("amount", "0").body(), "amount: expected an integer from 1 to"),
+        (game.clone().with("open_id", "o9").body(), "knows no such player"),
+        (game.clone().with("amount", "11").body(), "not enough, refused with 10000601"),
+        (game.clone().with("ts", "1700000000").body(), "refused with 10000604"),
+        (game.clone().with("access_token", "t").body(), "none of this app&#39;s"),
+        (game.clone().with("app_id", "none").body(), "There is no such app"),
+        ("a=1&a=2".to_owned(), "a: expected once, given twice"),
+        (String::new(), "app_id"),
+    ] {
+        let page = examine(&till, &request).await;
+        assert!(page.contains(fact), "{fact} in {page}");
+    }
+    let hostile = examine(&till, "app_id=live&product_name=%3Cscript%3E&%3Cb%3E=%3Ci%3E").await;
+    for raw in ["<script", "<b>", "<i>"] {
+        assert!(!hostile.contains(raw), "{raw} in {hostile}");
+    }
+    assert!(hostile.contains("product_name=&#60;script&#62;"));
+    assert_eq!(game.send(&till).await.code(), 1);
+    assert!(examine(&till, &game.body()).await.contains("It deducted at "));
+    let viewer = till.browser(Role::Viewer).await;
+    let other = [("request", &*game.body()), ("app_id", "sandbox"), ("address", "GET /x")];
+    let page = viewer.post(CLINIC, &other).await.body;
+    assert!(page.contains("names another app than the one chosen here"), "{page}");
+    assert!(page.contains("An exchange goes to POST /api/&#60;payment_segment&#62;/minigame/pay"), "{page}");
+}
