@@ -10,6 +10,7 @@
 //! - [`objects`] holds the bytes of pictures that are not in the database, in a folder or in S3.
 //! - [`fetch`] gets pictures by URL and keeps strangers out of the network; [`image_judge`] asks the
 //!   operator's own judge about each.
+//! - [`pictures`] makes small copies of pictures that are kept.
 //! - [`postgres`] is the private PostgreSQL that `minitill serve` owns when no URL is given.
 //! - [`cli`] is the command line, one file a command; [`ops`] is the operator's listener.
 //! - [`openapi`] describes the public API, as a document and as a page, out of all these.
@@ -34,6 +35,7 @@ pub mod metrics;
 pub mod objects;
 pub mod openapi;
 pub mod ops;
+pub mod pictures;
 pub mod postgres;
 pub mod rate_limit;
 pub mod router;

@@ -1,161 +1,30 @@
 //! `minitill app ...`.
 
-use clap::{Args, Subcommand, ValueEnum};
+mod arguments;
+
 use serde_json::json;
+
+pub(super) use self::arguments::AppCommand;
+use self::arguments::{
+    ChangeArguments, CreateArguments, LimitArguments, PoiCommand, PreorderCommand, PublishArguments,
+    scope_names,
+};
 
 use super::output::{lines, rfc3339, table, yes_no};
 use super::{Context, Failure};
-use crate::domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
-use crate::store::{AppLimits, AppSummary, Category, NewApp, Store};
-
-#[derive(Debug, Subcommand)]
-pub(super) enum AppCommand {
-    /// Create an app; its secrets are shown once
-    Create(CreateArguments),
-    /// List all apps
-    List,
-    /// Show one app
-    Show {
-        /// The app
-        app_id: AppId,
-    },
-    /// Refuse every request of an app, within five seconds
-    Suspend {
-        /// The app
-        app_id: AppId,
-    },
-    /// Let a suspended app go on
-    Resume {
-        /// The app
-        app_id: AppId,
-    },
-    /// Make a new pay key, shown once; the one before it stays valid, the one before that is retired
-    RotatePayKey {
-        /// The app
-        app_id: AppId,
-    },
-    /// Make a new app secret, shown once; the old one ends at once
-    RotateSecret {
-        /// The app
-        app_id: AppId,
-    },
-    /// Publish a package: its pages are the legal order paths from now on
-    Publish(PublishArguments),
-    /// Give an app rate limits of its own; one left out takes the setting
-    Limit(LimitArguments),
-    /// Register points of interest
-    #[command(subcommand)]
-    Poi(PoiCommand),
-    /// Register payment pre-orders
-    #[command(subcommand)]
-    Preorder(PreorderCommand),
-}
-
-#[derive(Debug, Args)]
-pub(super) struct CreateArguments {
-    /// Id of the new app: 1 to 64 of 0-9A-Za-z_-
-    app_id: AppId,
-    /// Name, for people
-    #[arg(long, default_value = "", hide_default_value = true)]
-    name: String,
-    /// What the app sells
-    #[arg(long, value_enum, default_value = "general")]
-    category: CategoryArgument,
-    /// Permission scope; may be repeated
-    #[arg(long = "scope", value_name = "SCOPE", value_enum)]
-    scopes: Vec<Scope>,
-    /// Tell the app why its signature does not match
-    #[arg(long)]
-    sandbox: bool,
-    /// Refuse reports of payments that were not registered as pre-orders
-    #[arg(long)]
-    preorder_check: bool,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
-enum CategoryArgument {
-    General,
-    LocalLife,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Scope {
-    /// Guaranteed payment: may report orders
-    Epay,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct PublishArguments {
-    /// The app
-    app_id: AppId,
-    /// Version of the package
-    #[arg(long)]
-    version: PackageVersion,
-    /// Path of a page; repeat it for each page
-    #[arg(long = "path", required = true, value_parser = parse_page)]
-    paths: Vec<PagePath>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct LimitArguments {
-    /// The app
-    app_id: AppId,
-    /// Exchanges a second, 0 for no limit
-    #[arg(long, value_name = "N")]
-    exchanges_per_second: Option<u32>,
-    /// Order reports a second, 0 for no limit
-    #[arg(long, value_name = "N")]
-    reports_per_second: Option<u32>,
-    /// Image uploads a second, 0 for no limit
-    #[arg(long, value_name = "N")]
-    uploads_per_second: Option<u32>,
-    /// Token requests a second, 0 for no limit
-    #[arg(long, value_name = "N")]
-    tokens_per_second: Option<u32>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum PoiCommand {
-    /// Register points of interest; known ones are fine
-    Add {
-        /// The app
-        app_id: AppId,
-        /// Their ids
-        #[arg(required = true)]
-        poi_ids: Vec<PoiId>,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum PreorderCommand {
-    /// Register payment pre-orders; known ones are fine
-    Add {
-        /// The app
-        app_id: AppId,
-        /// Their numbers
-        #[arg(required = true)]
-        out_order_nos: Vec<OrderNo>,
-    },
-}
-
-fn parse_page(text: &str) -> Result<PagePath, String> {
-    PagePath::parse(text).map_err(|expected| format!("expected {}", expected.0))
-}
+use crate::domain::ids::{AppId, PagePath};
+use crate::store::{AppChange, AppLimits, AppSummary, Category, NewApp, Store};
 
 pub(super) async fn run(context: &Context, store: &Store, command: AppCommand) -> Result<(), Failure> {
     let output = &context.output;
     match command {
         AppCommand::Create(arguments) => create(context, store, arguments).await,
+        AppCommand::Change(arguments) => change(context, store, arguments).await,
         AppCommand::List => {
             let apps = store.list_apps(None).await?;
             output.print(&json!({ "apps": apps }), || app_table(&apps))
         }
-        AppCommand::Show { app_id } => {
-            let app = store.list_apps(Some(&app_id)).await?.pop();
-            let app = app.ok_or_else(|| Failure::unknown_app(&app_id))?;
-            output.print(&app, || describe(&app))
-        }
+        AppCommand::Show { app_id } => show(context, store, &app_id).await,
         AppCommand::Suspend { app_id } => suspend(context, store, &app_id, true).await,
         AppCommand::Resume { app_id } => suspend(context, store, &app_id, false).await,
         AppCommand::RotatePayKey { app_id } => {
@@ -206,18 +75,9 @@ async fn create(context: &Context, store: &Store, arguments: CreateArguments) ->
     let app_id = arguments.app_id.clone();
     let app = NewApp {
         id: arguments.app_id,
-        name: arguments.name,
-        category: match arguments.category {
-            CategoryArgument::General => Category::General,
-            CategoryArgument::LocalLife => Category::LocalLife,
-        },
-        scopes: arguments
-            .scopes
-            .iter()
-            .map(|scope| match scope {
-                Scope::Epay => "epay".to_owned(),
-            })
-            .collect(),
+        name: arguments.name.to_string(),
+        category: arguments.category.into(),
+        scopes: scope_names(&arguments.scopes),
         sandbox: arguments.sandbox,
         preorder_check: arguments.preorder_check,
     };
@@ -230,6 +90,25 @@ async fn create(context: &Context, store: &Store, arguments: CreateArguments) ->
             ("pay_key", secrets.pay_key.clone()),
         ])
     })
+}
+
+async fn change(context: &Context, store: &Store, arguments: ChangeArguments) -> Result<(), Failure> {
+    let gives_scopes = arguments.no_scopes || !arguments.scopes.is_empty();
+    let app_change = AppChange {
+        name: arguments.name,
+        category: arguments.category.map(Category::from),
+        scopes: gives_scopes.then(|| scope_names(&arguments.scopes)),
+        sandbox: arguments.sandbox,
+        preorder_check: arguments.preorder_check,
+    };
+    known(store.change_settings(&context.operator, &arguments.app_id, app_change).await?, &arguments.app_id)?;
+    show(context, store, &arguments.app_id).await
+}
+
+async fn show(context: &Context, store: &Store, app_id: &AppId) -> Result<(), Failure> {
+    let app = store.list_apps(Some(app_id)).await?.pop();
+    let app = app.ok_or_else(|| Failure::unknown_app(app_id))?;
+    context.output.print(&app, || describe(&app))
 }
 
 async fn suspend(context: &Context, store: &Store, app_id: &AppId, suspended: bool) -> Result<(), Failure> {

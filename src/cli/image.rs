@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::output::{lines, rfc3339, table, yes_no};
 use super::{Context, Failure, image_stores};
 use crate::domain::ids::ImgId;
-use crate::domain::image::{self, HASH_SIDE, PerceptualHash, PictureStore};
-use crate::store::{Block, ContentHash, Store, StoredImage};
+use crate::domain::image::{self, PerceptualHash, PictureStore};
+use crate::store::{ContentHash, Store};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
@@ -113,8 +113,7 @@ async fn unblock(context: &Context, store: &Store, picture_name: &str) -> Result
 
 async fn list_blocks(context: &Context, store: &Store) -> Result<(), Failure> {
     let blocks = store.blocks().await?;
-    let value = json!({ "blocks": blocks.iter().map(block_value).collect::<Vec<_>>() });
-    context.output.print(&value, || {
+    context.output.print(&json!({ "blocks": blocks }), || {
         if blocks.is_empty() {
             return "no picture is blocked".to_owned();
         }
@@ -132,8 +131,7 @@ async fn list_blocks(context: &Context, store: &Store) -> Result<(), Failure> {
 
 async fn list_images(context: &Context, store: &Store, limit: u32) -> Result<(), Failure> {
     let images = store.newest_images(limit).await?;
-    let value = json!({ "images": images.iter().map(image_value).collect::<Vec<_>>() });
-    context.output.print(&value, || {
+    context.output.print(&json!({ "images": images }), || {
         let rows = images.iter().map(|image| {
             vec![
                 image.img_id.to_string(),
@@ -152,8 +150,8 @@ async fn list_images(context: &Context, store: &Store, limit: u32) -> Result<(),
 async fn show(context: &Context, store: &Store, img_id: &ImgId) -> Result<(), Failure> {
     let image = store.image(img_id).await?.ok_or_else(|| unknown_image(img_id))?;
     let block = store.block_of(img_id).await?;
-    let mut value = image_value(&image);
-    value["blocked_by"] = block.as_ref().map_or(Value::Null, block_value);
+    let mut value = json!(image);
+    value["blocked_by"] = json!(block);
     context.output.print(&value, || {
         lines(&[
             ("imgId", image.img_id.to_string()),
@@ -168,21 +166,6 @@ async fn show(context: &Context, store: &Store, img_id: &ImgId) -> Result<(), Fa
                 block.as_ref().map_or_else(|| "no".to_owned(), |block| format!("yes: {}", block.reason)),
             ),
         ])
-    })
-}
-
-fn block_value(block: &Block) -> Value {
-    json!({
-        "picture": block.contents.to_string(), "reason": block.reason, "images": block.images,
-        "blocked_at": rfc3339(block.blocked_at),
-    })
-}
-
-fn image_value(image: &StoredImage) -> Value {
-    json!({
-        "img_id": image.img_id.as_str(), "app_id": image.app_id.as_str(), "format": image.format.as_str(),
-        "side": image.side, "bytes": image.byte_length, "blocked": image.is_blocked,
-        "picture": image.contents.to_string(), "uploaded_at": rfc3339(image.uploaded_at),
     })
 }
 
@@ -205,12 +188,9 @@ async fn picture(store: &Store, name: &str) -> Result<(ContentHash, Vec<Perceptu
         }
         Err(_) => read(Path::new(name))?,
     };
-    let found = image::inspect(&bytes).and_then(|picture| {
-        let looks = image::reduce(&bytes, &picture, HASH_SIDE)?;
-        let contents = ContentHash::of(&image::without_metadata(&bytes, &picture));
-        Ok((contents, image::hashes_of_near_copies(&looks)))
-    });
-    found.map_err(|reason| Failure::new(format!("{name}: {reason}")))
+    let (contents, looks) =
+        image::marks(&bytes).map_err(|reason| Failure::new(format!("{name}: {reason}")))?;
+    Ok((ContentHash::of(&contents), looks))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -40,6 +40,12 @@ macro_rules! text_type {
             }
         }
 
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
         impl std::str::FromStr for $name {
             type Err = String;
 
@@ -81,6 +87,11 @@ text_type!(
     /// An app: the tenant that everything belongs to (contract 2.9).
     AppId, "1 to 64 of 0-9A-Za-z_-" => "^[0-9A-Za-z_-]{1,64}$",
     |text| made_of(text, 1, 64, id_byte)
+);
+text_type!(
+    /// Name of an app, for people; may be empty.
+    AppName, "at most 128 characters, none of them a control character",
+    |text| text.chars().count() <= 128 && !text.contains(char::is_control)
 );
 text_type!(
     /// A player of an app.
@@ -144,6 +155,11 @@ text_type!(
     /// An operator's reference of a credit, unique within its app.
     CreditRef, "1 to 128 bytes without control characters",
     |text| free_text(text, 128) && !text.contains(char::is_control)
+);
+text_type!(
+    /// Why an operator changes something, for whoever reads the operator's log.
+    Reason, "a reason of 1 to 500 characters, none of them a control character",
+    |text| (1..=500).contains(&text.chars().count()) && !text.contains(char::is_control)
 );
 text_type!(
     /// Version of a published package.
@@ -224,6 +240,17 @@ mod tests {
         assert!(ImgId::parse(&"A".repeat(48)).is_err());
         assert!(ProductText::parse(&of(512)).is_ok() && ProductText::parse(&of(513)).is_err());
         assert!(ProductId::parse(&of(64)).is_ok() && ProductId::parse(&of(65)).is_err());
+    }
+
+    #[test]
+    fn a_reason_and_a_name_count_characters_and_have_no_control_characters() {
+        let of = |length: usize| "é".repeat(length);
+        assert!(Reason::parse("a <b> reason").is_ok() && Reason::parse(&of(500)).is_ok());
+        assert!(
+            Reason::parse("").is_err() && Reason::parse(&of(501)).is_err() && Reason::parse("a\nb").is_err()
+        );
+        assert!(AppName::parse("").is_ok() && AppName::parse(&of(128)).is_ok());
+        assert!(AppName::parse(&of(129)).is_err() && AppName::parse("a\tb").is_err());
     }
 
     #[test]

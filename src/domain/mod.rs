@@ -13,6 +13,7 @@ pub mod ledger;
 pub mod moment;
 pub mod operator;
 pub mod order;
+pub mod order_center;
 pub mod product_info;
 pub mod record_set;
 pub mod signature;

@@ -1,6 +1,7 @@
 //! Who changes something by hand, as the operator's log names them.
 
 use super::fields::Expected;
+use super::ids::Reason;
 
 /// Longest name of an operator, in characters.
 const NAME_CHARS_MAX: usize = 128;
@@ -34,6 +35,7 @@ impl OperatorKind {
 pub struct Operator {
     kind: OperatorKind,
     name: String,
+    reason: String,
 }
 
 impl Operator {
@@ -45,10 +47,16 @@ impl Operator {
         let fits =
             (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(char::is_control);
         if fits {
-            Ok(Self { kind, name: name.to_owned() })
+            Ok(Self { kind, name: name.to_owned(), reason: String::new() })
         } else {
             Err(Expected::new("a name of 1 to 128 characters, none of them a control character"))
         }
+    }
+
+    /// The same operator with a reason for what follows; it stands as the note of each line in the log.
+    #[must_use]
+    pub fn because(self, reason: &Reason) -> Self {
+        Self { reason: reason.to_string(), ..self }
     }
 
     /// By which way.
@@ -61,6 +69,12 @@ impl Operator {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Why; may be empty.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
     }
 }
 

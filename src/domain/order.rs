@@ -65,6 +65,12 @@ impl OrderStatus {
         i16::try_from(code).map(Self).map_err(|_| Expected::new(EXPECTED))
     }
 
+    /// Takes a code as the database has it; `None` for one without a meaning.
+    #[must_use]
+    pub fn from_code(code: i16) -> Option<Self> {
+        Self::CODES.contains(&i64::from(code)).then_some(Self(code))
+    }
+
     /// The number of the spec.
     #[must_use]
     pub fn code(self) -> i16 {

@@ -13,8 +13,9 @@ use futures_util::{StreamExt as _, stream};
 
 use crate::domain::fields::Fields;
 use crate::domain::ids::ImgId;
-use crate::domain::image::{self, Format, Picture, Thumbnail};
+use crate::domain::image::{Format, Thumbnail};
 use crate::error::{Code, Refusal};
+use crate::pictures;
 use crate::store::{ContentCheck, ContentHash, StoreError, StoredImage};
 use crate::till::Till;
 
@@ -51,7 +52,7 @@ pub async fn image(State(till): State<Till>, request: Request) -> Result<Respons
     match width {
         // A small copy is never larger than the picture.
         Some(width) if width < image.side => {
-            let Thumbnail { format, bytes } = small_copy(&till, &image, width).await?;
+            let Thumbnail { format, bytes } = pictures::small_copy(&till, &image, width).await?;
             let part = asked.part(bytes.len() as u64);
             let body = part.range.as_ref().map_or_else(Body::empty, |range| slice(bytes, range).into());
             Ok(partial(&asked, format, &part, body))
@@ -210,32 +211,4 @@ fn slice(bytes: Vec<u8>, range: &RangeInclusive<u64>) -> Bytes {
     let bytes = Bytes::from(bytes);
     let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(bytes.len());
     bytes.slice(at(*range.start())..at(*range.end() + 1))
-}
-
-/// The small copy of a picture, made now if nobody has asked for it before.
-async fn small_copy(till: &Till, image: &StoredImage, width: u32) -> Result<Thumbnail, Refusal> {
-    if let Some(known) = till.store.thumbnail(&image.contents, width).await? {
-        return Ok(known);
-    }
-    // A task of its own: a caller that goes away does not make room for more of this work.
-    let (till, image) = (till.clone(), image.clone());
-    let making = tokio::spawn(async move { make_small_copy(&till, &image, width).await });
-    making.await.map_err(|fault| Refusal::internal(format!("making a thumbnail: {fault}")))?
-}
-
-async fn make_small_copy(till: &Till, image: &StoredImage, width: u32) -> Result<Thumbnail, Refusal> {
-    // The permit bounds the memory too: the picture is read only when its turn has come.
-    let permit = till.decodes.acquire().await;
-    let permit = permit.map_err(|_| Refusal::internal("the places for pictures are closed"))?;
-    let bytes = till.store.contents(&image.contents, image.byte_length).await?;
-    // It was judged when it came.
-    let picture = Picture { format: image.format, side: image.side, length: bytes.len() };
-    let making = tokio::task::spawn_blocking(move || {
-        image::reduce(&bytes, &picture, width).map(|reduced| image::thumbnail(&reduced, width))
-    });
-    let made = making.await.map_err(|fault| Refusal::internal(format!("making a thumbnail: {fault}")))?;
-    drop(permit);
-    let thumbnail = made.map_err(|reason| Refusal::internal(format!("making a thumbnail: {reason}")))?;
-    till.store.keep_thumbnail(&image.contents, width, &thumbnail).await?;
-    Ok(thumbnail)
 }

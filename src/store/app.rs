@@ -1,7 +1,10 @@
 //! Apps, their keys, packages, points of interest and pre-orders: what the operator keeps.
 
 mod change;
+mod detail;
+mod keys;
 mod offer;
+mod settings;
 
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -9,6 +12,10 @@ use time::OffsetDateTime;
 use super::{Store, StoreError};
 use crate::domain::fields::Expected;
 use crate::domain::ids::AppId;
+
+pub use detail::{AppDetail, COUNTED_MAX, Package, PayKeyGeneration};
+pub use keys::Rotated;
+pub use settings::AppChange;
 
 /// What an app sells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

@@ -15,7 +15,7 @@ use crate::secrets::{Keyring, WrongKey};
 /// How much longer a look-up is waited for than a connection for it.
 const STATEMENT_MARGIN: Duration = Duration::from_millis(500);
 /// Pay keys of an app that can be live at once (contract 3).
-const LIVE_PAY_KEYS: usize = 2;
+pub(super) const LIVE_PAY_KEYS: usize = 2;
 /// Retired pay keys that a diagnosis still knows.
 const RETIRED_PAY_KEYS: i64 = 8;
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
@@ -17,12 +18,14 @@ mod contents;
 mod moving;
 mod outside;
 mod own_store;
+mod search;
 mod sweep;
 
 pub use block::{Block, BlockOutcome};
 pub use contents::{ContentCheck, ContentHash};
 pub use moving::{ContentsPlace, MoveOutcome};
 pub(super) use own_store::OwnStores;
+pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey, ImagePage};
 pub use sweep::Swept;
 
 /// How often an upload is begun again whose object was swept away under it.
@@ -38,7 +41,7 @@ pub enum KeepOutcome {
 }
 
 /// An image as it is served and shown.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct StoredImage {
     /// The app that uploaded it.
     pub app_id: AppId,
@@ -49,12 +52,16 @@ pub struct StoredImage {
     /// Width and height in pixels.
     pub side: u32,
     /// Bytes of its contents.
+    #[serde(rename = "bytes")]
     pub byte_length: u64,
     /// Its contents.
+    #[serde(rename = "picture")]
     pub contents: ContentHash,
     /// Whether the operator has blocked it.
+    #[serde(rename = "blocked")]
     pub is_blocked: bool,
     /// First upload, database time.
+    #[serde(with = "time::serde::rfc3339")]
     pub uploaded_at: OffsetDateTime,
 }
 

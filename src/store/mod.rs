@@ -34,19 +34,24 @@ use crate::domain::image::PictureStore;
 use crate::metrics::ExchangeMetrics;
 use crate::objects::{self, Objects};
 
-pub use app::{AppLimits, AppSummary, Category, NewApp, NewAppSecrets};
+pub use app::{
+    AppChange, AppDetail, AppLimits, AppSummary, COUNTED_MAX, Category, NewApp, NewAppSecrets, Package,
+    PayKeyGeneration, Rotated,
+};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
 pub use console_user::{ConsoleUser, SignInAttempt};
 pub use directory::{App, TokenState};
 pub use error::StoreError;
 pub use exchange::{ExchangeOutcome, ExchangeRecord, NumberMatch, Receipt, ReplayCount};
 pub use image::{
-    Block, BlockOutcome, ContentCheck, ContentHash, ContentsPlace, KeepOutcome, MoveOutcome, StoredImage,
-    Swept,
+    Block, BlockOutcome, ContentCheck, ContentHash, ContentsPlace, ImageCursor, ImageDetail, ImageFilter,
+    ImageKey, ImagePage, KeepOutcome, MoveOutcome, StoredImage, Swept,
 };
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
-pub use order::ReportOutcome;
+pub use order::{
+    OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPage, OrderPayment, ReportOutcome, StoredOrder,
+};
 pub use wallet::{
     Credit, CreditOutcome, CreditRecord, EntryKind, ImportSummary, LedgerFilter, LedgerLine, LedgerPage,
     LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletTotals,

@@ -18,6 +18,7 @@ use crate::secrets::random_bytes;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     AppCreate,
+    AppChange,
     AppSuspend,
     AppResume,
     AppRotatePayKey,
@@ -51,6 +52,7 @@ impl Action {
     fn as_str(self) -> &'static str {
         match self {
             Self::AppCreate => "app.create",
+            Self::AppChange => "app.change",
             Self::AppSuspend => "app.suspend",
             Self::AppResume => "app.resume",
             Self::AppRotatePayKey => "app.rotate_pay_key",
@@ -92,6 +94,8 @@ pub(super) struct Line<'a> {
 
 /// Writes a line. `connection` is the one whose transaction makes the change.
 pub(super) async fn record(connection: &mut PgConnection, line: Line<'_>) -> Result<(), StoreError> {
+    // A reason that the operator gave for whatever this does, where the change has none of its own.
+    let note = if line.note.is_empty() { line.operator.reason() } else { line.note };
     // The clock, not the transaction's begin: a change that waited for another's lock comes after it.
     sqlx::query!(
         "INSERT INTO operator_log (app_id, at, id, operator_kind, operator, action, subject, before, after, note)
@@ -104,7 +108,7 @@ pub(super) async fn record(connection: &mut PgConnection, line: Line<'_>) -> Res
         line.subject,
         line.before,
         line.after,
-        line.note
+        note
     )
     .execute(connection)
     .await?;

@@ -6,6 +6,8 @@
 //! claimed meanwhile (the primary keys); what a report names is never removed again. So when it
 //! takes effect, the decision still holds. If it does not, the report runs again with the order locked.
 
+mod history;
+mod search;
 mod statements;
 
 use std::sync::Arc;
@@ -17,6 +19,9 @@ use super::{Store, StoreError};
 use crate::auth::Authenticated;
 use crate::domain::ids::AppId;
 use crate::domain::order::{Order, OrderReport, ReportConflict};
+
+pub use history::{OrderChange, OrderEvent, OrderPayment};
+pub use search::{OrderCursor, OrderFilter, OrderPage, StoredOrder};
 
 /// What became of a report. Only `Done` has written anything.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod app_settings;
 mod audit;
 mod cli;
 mod console;
@@ -20,6 +21,7 @@ mod front;
 mod hostile_urls;
 mod image;
 mod image_judge;
+mod image_search;
 mod image_stores;
 mod image_upload;
 mod lookups;
@@ -30,6 +32,7 @@ mod operator;
 mod operator_log;
 mod order_report;
 mod order_report_races;
+mod order_search;
 mod private_postgres;
 mod rate_limit;
 mod routes;

@@ -34,6 +34,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
     let program = Program::on(&fresh_database().await.url).with("MINITILL_OPERATOR", "alice");
     let made = program.json(&["app", "create", "a1", "--name", "Game", "--scope", "epay"]);
     let mut secrets = vec![made["app_secret"].clone(), made["pay_key"].clone()];
+    program.json(&["app", "change", "a1", "--sandbox", "true"]);
     program.json(&["app", "suspend", "a1"]);
     program.json(&["app", "resume", "a1"]);
     secrets.push(program.json(&["app", "rotate-pay-key", "a1"])["pay_key"].clone());
@@ -54,6 +55,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
 
     let none = Value::Null;
     let limits = |uploads: Value| json!({"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": uploads, "tokens_per_second": null});
+    let like_app = |sandbox: bool| json!({"name": "Game", "category": "general", "scopes": ["epay"], "sandbox": sandbox, "preorder_check": false});
     let got = lines(&program, &[]);
     let expected = [
         (
@@ -61,6 +63,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
             none.clone(),
             json!({"name": "Game", "category": "general", "scopes": ["epay"], "sandbox": false, "preorder_check": false}),
         ),
+        ("app.change", like_app(false), like_app(true)),
         ("app.suspend", json!({"suspended": false}), json!({"suspended": true})),
         ("app.resume", json!({"suspended": true}), json!({"suspended": false})),
         ("app.rotate_pay_key", json!({"generation": 1}), json!({"generation": 2})),
@@ -89,7 +92,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
     for ((action, subject, before, after, _), expected) in got.iter().zip(&expected) {
         assert_eq!((action.as_str(), before, after), (expected.0, &expected.1, &expected.2), "{subject}");
     }
-    assert_eq!((got[13].1.as_str(), got[13].4.as_str()), ("o1", "a gift"));
+    assert_eq!((got[14].1.as_str(), got[14].4.as_str()), ("o1", "a gift"));
     let whole = program.json(&["operator-log", "--all"]).to_string();
     for secret in &secrets {
         assert!(!whole.contains(secret.as_str().unwrap()), "a secret stands in the log");

@@ -22,7 +22,7 @@ mod strip;
 mod tests;
 mod thumbnail;
 
-pub use self::kept::{Kept, keep};
+pub use self::kept::{Kept, keep, marks};
 pub use self::perceptual_hash::{HASH_SIDE, NEAR_COPY_DISTANCE_MAX, PerceptualHash, hashes_of_near_copies};
 pub use self::picture_store::{Outside, PictureStore};
 pub use self::reduced::{Reduced, reduce};
@@ -31,6 +31,7 @@ pub use self::thumbnail::{Thumbnail, thumbnail};
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
 use thiserror::Error;
 
 /// The longest file that is accepted, in bytes, both ends of the picture and whatever follows it
@@ -54,7 +55,8 @@ pub struct Picture {
 }
 
 /// The two formats that are accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Format {
     /// Portable Network Graphics; an animated one counts as its default image.
     Png,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::keys::insert_pay_key;
 use super::{AppLimits, NewApp, NewAppSecrets};
 use crate::domain::ids::AppId;
 use crate::domain::operator::Operator;
@@ -66,7 +67,7 @@ impl Store {
                     if !insert_app(connection, app, &key.seal(&app.id, &secrets.app_secret)).await? {
                         return Ok(false);
                     }
-                    insert_pay_key(connection, &app.id, &key.seal(&app.id, &secrets.pay_key)).await?;
+                    insert_pay_key(connection, &app.id, 1, &key.seal(&app.id, &secrets.pay_key)).await?;
                     let after = json!({
                         "name": app.name, "category": app.category, "scopes": app.scopes,
                         "sandbox": app.sandbox, "preorder_check": app.preorder_check,
@@ -135,64 +136,6 @@ impl Store {
         .await
     }
 
-    /// Makes a new pay key. The one before it stays valid, older ones are retired. `None` when
-    /// there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn rotate_pay_key(
-        &self,
-        operator: &Operator,
-        app_id: &AppId,
-    ) -> Result<Option<String>, StoreError> {
-        let pay_key = random_key_text();
-        let change = Change::new(operator, app_id, (self.clone(), pay_key.clone()));
-        // The app's row is locked, so that two rotations at once make two generations.
-        let made = self.change_app(change, |connection, change, _| {
-            Box::pin(async move {
-                let (store, pay_key) = &change.to;
-                let key = store.encrypting_key(connection).await?;
-                let sealed = key.seal(&change.app_id, pay_key);
-                let generation = insert_pay_key(connection, &change.app_id, &sealed).await?;
-                let line = Line {
-                    before: Some(json!({ "generation": generation - 1 })),
-                    after: Some(json!({ "generation": generation })),
-                    ..change.line(Action::AppRotatePayKey)
-                };
-                record(connection, line).await
-            })
-        });
-        Ok(made.await?.then_some(pay_key))
-    }
-
-    /// Makes a new app secret; the old one ends at once. `None` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn rotate_secret(
-        &self,
-        operator: &Operator,
-        app_id: &AppId,
-    ) -> Result<Option<String>, StoreError> {
-        let app_secret = random_key_text();
-        let change = Change::new(operator, app_id, (self.clone(), app_secret.clone()));
-        let made = self.change_app(change, |connection, change, _| {
-            Box::pin(async move {
-                let (store, app_secret) = &change.to;
-                let key = store.encrypting_key(connection).await?;
-                sqlx::query!(
-                    "UPDATE apps SET app_secret = $2 WHERE app_id = $1",
-                    change.app_id.as_str(),
-                    key.seal(&change.app_id, app_secret)
-                )
-                .execute(&mut *connection)
-                .await?;
-                record(connection, change.line(Action::AppRotateSecret)).await
-            })
-        });
-        Ok(made.await?.then_some(app_secret))
-    }
-
     /// Runs a change of an app under the lock of its row, in one transaction; `false` when there is
     /// no such app.
     pub(super) async fn change_app<T: Send + Sync + 'static>(
@@ -200,12 +143,20 @@ impl Store {
         change: Arc<Change<T>>,
         write: for<'c> fn(&'c mut PgConnection, &'c Change<T>, LockedApp) -> Work<'c, (), StoreError>,
     ) -> Result<bool, StoreError> {
+        Ok(self.change_app_to(change, write).await?.is_some())
+    }
+
+    /// The same, and gives what the change came to; `None` when there is no such app.
+    pub(super) async fn change_app_to<T: Send + Sync + 'static, R: Send + 'static>(
+        &self,
+        change: Arc<Change<T>>,
+        write: for<'c> fn(&'c mut PgConnection, &'c Change<T>, LockedApp) -> Work<'c, R, StoreError>,
+    ) -> Result<Option<R>, StoreError> {
         self.transaction(move |connection| {
             let change = Arc::clone(&change);
             Box::pin(async move {
-                let Some(app) = lock_app(connection, &change.app_id).await? else { return Ok(false) };
-                write(connection, &change, app).await?;
-                Ok(true)
+                let Some(app) = lock_app(connection, &change.app_id).await? else { return Ok(None) };
+                write(connection, &change, app).await.map(Some)
             })
         })
         .await
@@ -259,22 +210,6 @@ async fn insert_app(
     .execute(connection)
     .await?;
     Ok(made.rows_affected() == 1)
-}
-
-/// Writes the next pay key of an app, whose row must be locked, and gives its generation.
-async fn insert_pay_key(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-    sealed: &[u8],
-) -> Result<i32, StoreError> {
-    Ok(sqlx::query_scalar!(
-        "INSERT INTO pay_keys (app_id, generation, pay_key)
-         SELECT $1, coalesce(max(generation), 0) + 1, $2 FROM pay_keys WHERE app_id = $1 RETURNING generation",
-        app_id.as_str(),
-        sealed
-    )
-    .fetch_one(connection)
-    .await?)
 }
 
 async fn update_limits(

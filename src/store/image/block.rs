@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -14,13 +15,15 @@ use crate::domain::operator::Operator;
 use crate::store::operator_log::{Action, Line, record};
 
 /// A blocked picture.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Block {
     /// The blocked contents.
+    #[serde(rename = "picture")]
     pub contents: ContentHash,
     /// Why, for people.
     pub reason: String,
     /// Database time.
+    #[serde(with = "time::serde::rfc3339")]
     pub blocked_at: time::OffsetDateTime,
     /// Images that fall under it.
     pub images: u64,

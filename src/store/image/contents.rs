@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
+use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 
@@ -78,6 +79,12 @@ impl ContentCheck {
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl Serialize for ContentHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -1,0 +1,66 @@
+//! What is made of pictures that are kept: small copies, and what a block of one is made of. The work is
+//! done off the async threads, and the places for it bound its memory too.
+
+use crate::domain::image::{self, PerceptualHash, Picture, Thumbnail};
+use crate::store::{ContentHash, StoreError, StoredImage};
+use crate::till::Till;
+
+/// The small copy of a picture, made now if nobody has asked for it before.
+///
+/// # Errors
+/// The database is away, or the store of the picture; or it is not there.
+pub async fn small_copy(till: &Till, image: &StoredImage, width: u32) -> Result<Thumbnail, StoreError> {
+    if let Some(known) = till.store.thumbnail(&image.contents, width).await? {
+        return Ok(known);
+    }
+    let (till, image) = (till.clone(), image.clone());
+    // A task of its own: a caller that goes away does not make room for more of this work.
+    let making = tokio::spawn(async move {
+        // It was judged when it came.
+        let (format, side) = (image.format, image.side);
+        let made = with_bytes(&till, &image, move |bytes| {
+            let picture = Picture { format, side, length: bytes.len() };
+            image::reduce(bytes, &picture, width).map(|reduced| image::thumbnail(&reduced, width))
+        });
+        let thumbnail = made.await?;
+        till.store.keep_thumbnail(&image.contents, width, &thumbnail).await?;
+        Ok(thumbnail)
+    });
+    making.await.map_err(internal)?
+}
+
+/// What a block of an image is made of: its contents, and what its near copies look like.
+///
+/// # Errors
+/// As of [`small_copy`].
+pub async fn marks(
+    till: &Till,
+    image: &StoredImage,
+) -> Result<(ContentHash, Vec<PerceptualHash>), StoreError> {
+    let (till, image) = (till.clone(), image.clone());
+    let making = tokio::spawn(async move {
+        let made = with_bytes(&till, &image, |bytes| {
+            image::marks(bytes).map(|(contents, looks)| (ContentHash::of(&contents), looks))
+        });
+        made.await
+    });
+    making.await.map_err(internal)?
+}
+
+/// Runs `work` on the bytes of a picture when its turn has come. The permit bounds the memory too: they are
+/// read only then.
+async fn with_bytes<T: Send + 'static>(
+    till: &Till,
+    image: &StoredImage,
+    work: impl FnOnce(&[u8]) -> Result<T, image::Unacceptable> + Send + 'static,
+) -> Result<T, StoreError> {
+    let permit = till.decodes.acquire().await.map_err(internal)?;
+    let bytes = till.store.contents(&image.contents, image.byte_length).await?;
+    let made = tokio::task::spawn_blocking(move || work(&bytes)).await;
+    drop(permit);
+    made.map_err(internal)?.map_err(internal)
+}
+
+fn internal(fault: impl std::fmt::Display) -> StoreError {
+    StoreError::Internal(format!("a picture's work ended: {fault}"))
+}

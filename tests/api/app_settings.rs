@@ -1,0 +1,140 @@
+//! Apps after they were made: what changes them, what they look like then, and that one rotation of a key
+//! is one, however often it is asked for.
+
+use std::time::Duration;
+
+use minitill::domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
+use minitill::store::{AppChange, Category, OperatorLogFilter, OperatorLogLine, Rotated};
+use serde_json::json;
+
+use crate::support::program::Program;
+use crate::support::{TestTill, fresh_database, operator};
+
+async fn last_line(till: &TestTill) -> OperatorLogLine {
+    till.store.operator_log(&OperatorLogFilter::default(), 1).await.unwrap().pop().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let all = AppChange {
+        name: Some(AppName::parse("<b>Game</b>").unwrap()),
+        category: Some(Category::LocalLife),
+        scopes: Some(vec![]),
+        sandbox: Some(true),
+        preorder_check: Some(true),
+    };
+    let because = operator().because(&Reason::parse("asked for by mail").unwrap());
+    assert!(till.store.change_settings(&because, &app.id, all.clone()).await.unwrap());
+    let detail = till.store.app_detail(&app.id).await.unwrap().unwrap();
+    let summary = &detail.summary;
+    assert_eq!((summary.name.as_str(), summary.category.as_str()), ("<b>Game</b>", "local_life"));
+    assert!(summary.scopes.is_empty() && summary.sandbox && summary.preorder_check);
+    let line = last_line(&till).await;
+    assert_eq!((line.action.as_str(), line.note.as_str()), ("app.change", "asked for by mail"));
+    let before = json!({"name": "", "category": "general", "scopes": ["epay"], "sandbox": false, "preorder_check": false});
+    let after = json!({"name": "<b>Game</b>", "category": "local_life", "scopes": [], "sandbox": true, "preorder_check": true});
+    assert_eq!((line.before, line.after), (Some(before), Some(after)));
+
+    // The same again, and nothing at all, leave no line; an app that is not there is not made.
+    let lines = "SELECT count(*) FROM operator_log";
+    let count = till.number(lines).await;
+    assert!(till.store.change_settings(&operator(), &app.id, all).await.unwrap());
+    assert!(till.store.change_settings(&operator(), &app.id, AppChange::default()).await.unwrap());
+    let nobody = AppId::parse("a9").unwrap();
+    assert!(!till.store.change_settings(&operator(), &nobody, AppChange::default()).await.unwrap());
+    assert_eq!(till.number(lines).await, count);
+
+    let alone = AppChange { sandbox: Some(false), ..AppChange::default() };
+    till.store.change_settings(&operator(), &app.id, alone).await.unwrap();
+    let summary = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
+    assert!(!summary.sandbox && summary.preorder_check && summary.name == "<b>Game</b>");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_line_changes_an_app_and_shows_it() {
+    let program = Program::on(&fresh_database().await.url);
+    program.json(&["app", "create", "a1", "--scope", "epay"]);
+    let changed =
+        program.json(&["app", "change", "a1", "--name", "Game", "--no-scopes", "--sandbox", "true"]);
+    assert_eq!(
+        (&changed["name"], &changed["scopes"], &changed["sandbox"], &changed["preorder_check"]),
+        (&json!("Game"), &json!([]), &json!(true), &json!(false))
+    );
+    let changed = program.json(&["app", "change", "a1", "--scope", "epay", "--category", "local_life"]);
+    assert_eq!(
+        (&changed["name"], &changed["scopes"], &changed["category"]),
+        (&json!("Game"), &json!(["epay"]), &json!("local_life"))
+    );
+    assert!(program.complaint(&["app", "change", "a9", "--sandbox", "true"]).contains("a9"));
+    assert_eq!(
+        program.run(&["app", "change", "a1", "--scope", "epay", "--no-scopes"]).status.code(),
+        Some(2)
+    );
+    assert_eq!(program.run(&["app", "change", "a1", "--name", "a\nb"]).status.code(), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_shows_what_belongs_to_it_and_no_secret() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let other = till.app("a2").await;
+    for poi_id in ["p2", "p1"] {
+        till.store.add_pois(&operator(), &app.id, &[PoiId::parse(poi_id).unwrap()]).await.unwrap();
+    }
+    till.store.add_preorders(&operator(), &app.id, &[OrderNo::parse("order_1").unwrap()]).await.unwrap();
+    let version = PackageVersion::parse("2").unwrap();
+    till.store
+        .publish(&operator(), &app.id, &version, &[PagePath::parse("pages/new").unwrap()])
+        .await
+        .unwrap();
+    till.store.rotate_pay_key(&operator(), &app.id).await.unwrap();
+    till.store.rotate_pay_key(&operator(), &app.id).await.unwrap();
+    till.store.issue_token(&app.id, Duration::from_mins(1)).await.unwrap();
+    till.clock.advance(Duration::from_secs(61));
+
+    let detail = till.store.app_detail(&app.id).await.unwrap().unwrap();
+    assert_eq!((detail.pois, detail.preorders, detail.valid_tokens), (2, 1, 1));
+    assert_eq!(detail.poi_ids, ["p1", "p2"]);
+    let keys: Vec<(i32, bool)> = detail.pay_keys.iter().map(|key| (key.generation, key.is_live)).collect();
+    assert_eq!(keys, [(3, true), (2, true), (1, false)]);
+    let packages: Vec<&str> = detail.packages.iter().map(|package| package.version.as_str()).collect();
+    assert_eq!(packages, ["2", "1"]);
+    let shown = serde_json::to_string(&detail).unwrap();
+    for secret in [&app.secret, &app.pay_key, &app.token] {
+        assert!(!shown.contains(secret.as_str()));
+    }
+    let other = till.store.app_detail(&other.id).await.unwrap().unwrap();
+    assert_eq!((other.pois, other.preorders, other.valid_tokens, other.packages.len()), (0, 0, 1, 1));
+    assert!(till.store.app_detail(&AppId::parse("a9").unwrap()).await.unwrap().is_none());
+}
+
+/// Whoever asks again with what they saw before the first rotation retires no key that is in use.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_that_is_asked_for_twice_is_made_once() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let seen = till.store.app_detail(&app.id).await.unwrap().unwrap();
+    let generation = seen.pay_keys[0].generation;
+    let operator = operator();
+    let rotate = || till.store.rotate_pay_key_after(&operator, &app.id, Some(generation));
+    let both = tokio::join!(rotate(), rotate());
+    let made =
+        [both.0.unwrap(), both.1.unwrap()].iter().filter(|made| matches!(made, Rotated::To(_))).count();
+    assert_eq!(made, 1);
+    assert_eq!(rotate().await.unwrap(), Rotated::Already);
+    assert_eq!(till.number("SELECT count(*) FROM pay_keys WHERE app_id = 'a1'").await, 2);
+
+    let mark = Some(seen.secret_mark.as_str());
+    let rotated = till.store.rotate_secret_after(&operator, &app.id, mark).await.unwrap();
+    assert!(matches!(rotated, Rotated::To(_)));
+    assert_eq!(till.store.rotate_secret_after(&operator, &app.id, mark).await.unwrap(), Rotated::Already);
+    assert_ne!(till.store.app_detail(&app.id).await.unwrap().unwrap().secret_mark, seen.secret_mark);
+    let nobody = AppId::parse("a9").unwrap();
+    assert_eq!(
+        till.store.rotate_pay_key_after(&operator, &nobody, Some(1)).await.unwrap(),
+        Rotated::UnknownApp
+    );
+    assert_eq!(till.store.rotate_secret_after(&operator, &nobody, mark).await.unwrap(), Rotated::UnknownApp);
+}
