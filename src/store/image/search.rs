@@ -124,23 +124,20 @@ pub struct ImageDetail {
     pub near_copies: Vec<StoredImage>,
 }
 
-/// Images out of the index that `$found_by` goes through.
-macro_rules! images {
+/// The ids of images, out of the index that `$found_by` goes through.
+macro_rules! image_ids {
     ($found_by:tt, $filter:expr, $key:expr, $limit:expr) => {{
         let (filter, after) = ($filter, $filter.after.as_ref());
-        sqlx::query_as!(
-            ImageRow,
-            r#"SELECT i.app_id, i.img_id, i.format, i.side, i.byte_length, i.content_sha256,
-                      i.blocked_by IS NOT NULL AS "is_blocked!", i.uploaded_at
-               FROM images i WHERE "#
+        sqlx::query_scalar!(
+            "SELECT i.img_id FROM images i WHERE "
                 + $found_by
-                + r#" AND ($2::text IS NULL OR i.app_id = $2)
-                      AND ($4::boolean IS NULL OR (i.blocked_by IS NOT NULL) = $4)
-                      AND i.uploaded_at >= coalesce($5::timestamptz, '-infinity')
-                      AND i.uploaded_at < coalesce($6::timestamptz, 'infinity')
-                      AND i.uploaded_at <= coalesce($7::timestamptz, 'infinity')
-                      AND ($7 IS NULL OR (i.uploaded_at, i.img_id) < ($7, $8))
-               ORDER BY i.uploaded_at DESC, i.img_id DESC LIMIT $3"#,
+                + " AND ($2::text IS NULL OR i.app_id = $2)
+                    AND ($4::boolean IS NULL OR (i.blocked_by IS NOT NULL) = $4)
+                    AND ($5::timestamptz IS NULL OR i.uploaded_at >= $5)
+                    AND ($6::timestamptz IS NULL OR i.uploaded_at < $6)
+                    AND ($7::timestamptz IS NULL
+                         OR i.uploaded_at <= $7 AND (i.uploaded_at, i.img_id) < ($7, $8))
+                ORDER BY i.uploaded_at DESC, i.img_id DESC LIMIT $3",
             $key,
             filter.app_id.as_ref().map(AppId::as_str),
             $limit,
@@ -150,6 +147,8 @@ macro_rules! images {
             after.map(|after| after.uploaded_at),
             after.map(|after| after.img_id.as_str()),
         )
+        // What is the best way depends on which filters there are: it is planned each time, for these.
+        .persistent(false)
     }};
 }
 
@@ -161,12 +160,12 @@ impl Store {
     pub async fn images(&self, filter: &ImageFilter, limit: u32) -> Result<ImagePage, StoreError> {
         // One more tells whether there is another page.
         let wanted = i64::from(limit) + 1;
-        let rows = match (&filter.key, &filter.app_id) {
+        let ids = match (&filter.key, &filter.app_id) {
             (Some(ImageKey::ImgId(img_id)), _) => {
-                images!("i.img_id = $1", filter, img_id.as_str(), wanted).fetch_all(&self.pool).await?
+                image_ids!("i.img_id = $1", filter, img_id.as_str(), wanted).fetch_all(&self.pool).await?
             }
             (Some(ImageKey::Sha256(sha256)), _) => {
-                images!(
+                image_ids!(
                     "i.img_id = ANY (ARRAY(
                          SELECT kept.img_id FROM images kept WHERE kept.content_sha256 = $1
                          UNION SELECT sent.img_id FROM apps a
@@ -179,13 +178,13 @@ impl Store {
                 .await?
             }
             (None, Some(app_id)) => {
-                images!("i.app_id = $1", filter, app_id.as_str(), wanted).fetch_all(&self.pool).await?
+                image_ids!("i.app_id = $1", filter, app_id.as_str(), wanted).fetch_all(&self.pool).await?
             }
             (None, None) => {
-                images!("$1::text IS NULL", filter, None::<&str>, wanted).fetch_all(&self.pool).await?
+                image_ids!("$1::text IS NULL", filter, None::<&str>, wanted).fetch_all(&self.pool).await?
             }
         };
-        let mut images = rows.into_iter().map(ImageRow::read).collect::<Result<Vec<_>, _>>()?;
+        let mut images = self.images_by_id(&ids).await?;
         let has_more = images.len() > limit as usize;
         images.truncate(limit as usize);
         let next = images.last().filter(|_| has_more).map(ImageCursor::of);
@@ -230,33 +229,39 @@ impl Store {
     }
 
     async fn copies(&self, image: &StoredImage) -> Result<Vec<StoredImage>, StoreError> {
-        let rows = sqlx::query_as!(
-            ImageRow,
-            r#"SELECT app_id, img_id, format, side, byte_length, content_sha256,
-                      blocked_by IS NOT NULL AS "is_blocked!", uploaded_at
-               FROM images WHERE content_sha256 = $1 AND img_id <> $2
-               ORDER BY uploaded_at DESC, img_id DESC LIMIT $3"#,
+        let ids = sqlx::query_scalar!(
+            "SELECT img_id FROM images WHERE content_sha256 = $1 AND img_id <> $2
+             ORDER BY uploaded_at DESC, img_id DESC LIMIT $3",
             image.contents.as_bytes(),
             image.img_id.as_str(),
             OTHERS_MAX
         );
-        rows.fetch_all(&self.pool).await?.into_iter().map(ImageRow::read).collect()
+        self.images_by_id(&ids.fetch_all(&self.pool).await?).await
     }
 
     /// Those whose looks differ as little as a block would bear. A block also knows crops of a picture, so it
     /// may find more.
     async fn near_copies(&self, image: &StoredImage) -> Result<Vec<StoredImage>, StoreError> {
-        let rows = sqlx::query_as!(
-            ImageRow,
-            r#"SELECT i.app_id, i.img_id, i.format, i.side, i.byte_length, i.content_sha256,
-                      i.blocked_by IS NOT NULL AS "is_blocked!", i.uploaded_at
-               FROM images this JOIN images i
-                   ON bit_count((i.perceptual_hash # this.perceptual_hash)::bit(64)) <= $2
-               WHERE this.img_id = $1 AND i.content_sha256 <> this.content_sha256
-               ORDER BY i.uploaded_at DESC, i.img_id DESC LIMIT $3"#,
+        let ids = sqlx::query_scalar!(
+            "SELECT i.img_id FROM images this JOIN images i
+                 ON bit_count((i.perceptual_hash # this.perceptual_hash)::bit(64)) <= $2
+             WHERE this.img_id = $1 AND i.content_sha256 <> this.content_sha256
+             ORDER BY i.uploaded_at DESC, i.img_id DESC LIMIT $3",
             image.img_id.as_str(),
             i64::from(NEAR_COPY_DISTANCE_MAX),
             OTHERS_MAX
+        );
+        self.images_by_id(&ids.fetch_all(&self.pool).await?).await
+    }
+
+    /// The images of these ids, newest first.
+    async fn images_by_id(&self, ids: &[String]) -> Result<Vec<StoredImage>, StoreError> {
+        let rows = sqlx::query_as!(
+            ImageRow,
+            r#"SELECT app_id, img_id, format, side, byte_length, content_sha256,
+                      blocked_by IS NOT NULL AS "is_blocked!", uploaded_at
+               FROM images WHERE img_id = ANY ($1) ORDER BY uploaded_at DESC, img_id DESC"#,
+            ids
         );
         rows.fetch_all(&self.pool).await?.into_iter().map(ImageRow::read).collect()
     }

@@ -69,17 +69,8 @@ impl Store {
         app_id: &AppId,
         out_biz_order_no: &OrderNo,
     ) -> Result<Option<StoredOrder>, StoreError> {
-        Ok(sqlx::query_as!(
-            StoredOrder,
-            "SELECT app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status, goods_kind,
-                    order_path, product_cover_img_id, order_backup_url, poi_id, product_id, product_catalog_code,
-                    product_city, event_count, created_at, updated_at
-             FROM orders WHERE app_id = $1 AND out_biz_order_no = $2",
-            app_id.as_str(),
-            out_biz_order_no.as_str()
-        )
-        .fetch_optional(&self.pool)
-        .await?)
+        let key = vec![app_id.to_string(), out_biz_order_no.to_string()];
+        Ok(self.orders_by_key(&[key]).await?.pop())
     }
 
     /// The payment attempts of an order, oldest first, 100 at most.

@@ -126,25 +126,17 @@ pub struct OrderPage {
     pub next: Option<OrderCursor>,
 }
 
-/// Orders out of the index that `$found_by` goes through. Each app is looked at by itself, so that all
-/// indexes begin with the app and no report has to keep one without it; of each come at most as many
-/// orders as a page has.
-macro_rules! orders {
+/// The keys of orders, out of the index that `$found_by` goes through. Each app is looked at by itself, so that
+/// all indexes begin with the app and no report has to keep one without it; of each come at most as many as a
+/// page has.
+macro_rules! order_keys {
     ($found_by:tt, $filter:expr, $key:expr, $limit:expr) => {{
         let (filter, place) = ($filter, Place::of($filter));
-        sqlx::query_as!(
-            StoredOrder,
-            r#"SELECT f.app_id AS "app_id!", f.out_biz_order_no AS "out_biz_order_no!",
-                      f.out_order_no AS "out_order_no!", f.open_id AS "open_id!",
-                      f.order_create_time AS "order_create_time!", f.order_status AS "order_status!",
-                      f.goods_kind AS "goods_kind?", f.order_path AS "order_path!",
-                      f.product_cover_img_id AS "product_cover_img_id!",
-                      f.order_backup_url AS "order_backup_url?", f.poi_id AS "poi_id?",
-                      f.product_id AS "product_id?", f.product_catalog_code AS "product_catalog_code?",
-                      f.product_city AS "product_city?", f.event_count AS "event_count!",
-                      f.created_at AS "created_at!", f.updated_at AS "updated_at!"
+        sqlx::query_scalar!(
+            r#"SELECT ARRAY[f.app_id, f.out_biz_order_no] AS "key!"
                FROM apps a CROSS JOIN LATERAL (
-                   SELECT o.* FROM orders o WHERE o.app_id = a.app_id AND "#
+                   SELECT o.app_id, o.out_biz_order_no, o.order_create_time
+                   FROM orders o WHERE o.app_id = a.app_id AND "#
                 + $found_by
                 + r#" AND o.order_create_time BETWEEN $4 AND $5
                       AND ($6::text IS NULL OR o.open_id = $6)
@@ -167,6 +159,8 @@ macro_rules! orders {
             filter.after.as_ref().map(|after| after.order_create_time),
             filter.after.as_ref().map(|after| after.out_biz_order_no.as_str()),
         )
+        // What is the best way depends on which filters there are: it is planned each time, for these.
+        .persistent(false)
     }};
 }
 
@@ -194,8 +188,8 @@ impl Store {
     pub async fn orders(&self, filter: &OrderFilter, limit: u32) -> Result<OrderPage, StoreError> {
         // One more tells whether there is another page.
         let wanted = i64::from(limit) + 1;
-        let mut orders = if let Some(number) = &filter.number {
-            orders!(
+        let keys: Vec<Vec<String>> = if let Some(number) = &filter.number {
+            order_keys!(
                 "o.out_biz_order_no = ANY (ARRAY(
                      SELECT $2::text UNION ALL SELECT p.out_biz_order_no FROM order_payments p
                      WHERE p.app_id = a.app_id AND p.out_order_no = $2))",
@@ -206,14 +200,33 @@ impl Store {
             .fetch_all(&self.pool)
             .await?
         } else if let Some(open_id) = &filter.open_id {
-            orders!("o.open_id = $2", filter, open_id.as_str(), wanted).fetch_all(&self.pool).await?
+            order_keys!("o.open_id = $2", filter, open_id.as_str(), wanted).fetch_all(&self.pool).await?
         } else {
-            orders!("$2::text IS NULL", filter, None::<&str>, wanted).fetch_all(&self.pool).await?
+            order_keys!("$2::text IS NULL", filter, None::<&str>, wanted).fetch_all(&self.pool).await?
         };
+        let mut orders = self.orders_by_key(&keys).await?;
         let has_more = orders.len() > limit as usize;
         orders.truncate(limit as usize);
         let next = orders.last().filter(|_| has_more).map(OrderCursor::of).transpose()?;
         Ok(OrderPage { orders, next })
+    }
+
+    /// The orders of these apps and numbers, newest first.
+    pub(super) async fn orders_by_key(&self, keys: &[Vec<String>]) -> Result<Vec<StoredOrder>, StoreError> {
+        let part = |place: usize| keys.iter().filter_map(|key| key.get(place).cloned()).collect::<Vec<_>>();
+        Ok(sqlx::query_as!(
+            StoredOrder,
+            "SELECT o.app_id, o.out_biz_order_no, o.out_order_no, o.open_id, o.order_create_time, o.order_status,
+                    o.goods_kind, o.order_path, o.product_cover_img_id, o.order_backup_url, o.poi_id, o.product_id,
+                    o.product_catalog_code, o.product_city, o.event_count, o.created_at, o.updated_at
+             FROM unnest($1::text[], $2::text[]) AS k (app_id, out_biz_order_no)
+             JOIN orders o ON o.app_id = k.app_id AND o.out_biz_order_no = k.out_biz_order_no
+             ORDER BY o.order_create_time DESC, o.app_id DESC, o.out_biz_order_no DESC",
+            &part(0),
+            &part(1)
+        )
+        .fetch_all(&self.pool)
+        .await?)
     }
 }
 
