@@ -1,10 +1,12 @@
 # Builds Minitill without a database (the SQL checks are in .sqlx) and puts the one program into
 # a small image that runs as an ordinary user.
 
-FROM rust:1-slim-bookworm AS build
+# The compiler's version is fixed, as Cargo.lock fixes that of every crate: the same source gives the same
+# program. What comes from Debian does not stand still, on purpose: it brings security updates.
+FROM rust:1.95.0-slim-bookworm AS build
 WORKDIR /src
 # Only what the compiler sees: a change of the documents or the tests builds nothing anew.
-COPY Cargo.toml Cargo.lock ./
+COPY Cargo.lock *.toml ./
 COPY .cargo .cargo
 COPY .sqlx .sqlx
 COPY config config
@@ -24,6 +26,7 @@ RUN apt-get update \
     && useradd --system --user-group --uid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin minitill \
     && install --directory --owner=minitill --group=minitill --mode=0700 /data
 COPY --from=build /src/target/release/minitill /usr/local/bin/minitill
+COPY deploy/backup deploy/restore /usr/local/lib/minitill/
 
 USER minitill
 WORKDIR /data

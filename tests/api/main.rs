@@ -9,6 +9,7 @@
 
 mod app_settings;
 mod audit;
+mod backup;
 mod cli;
 mod console;
 mod crash;
