@@ -69,6 +69,16 @@ const FETCHES: Named = ("minitill_fetches_under_way", "Places for fetches that a
 const UPLOAD_MEMORY: Named = ("minitill_upload_memory_bytes", "Memory that uploads by file hold.");
 const UPLOAD_MEMORY_MAX: Named =
     ("minitill_upload_memory_bytes_max", "Memory that uploads by file may hold; more wait.");
+const LAST_CLEAN_AUDIT: Named = (
+    "minitill_last_clean_audit_timestamp_seconds",
+    "When the last audit that found nothing saw the books, in Unix time, by what it read.",
+);
+const LAST_AUDIT_DIFFERENCES: Named =
+    ("minitill_last_audit_differences", "What the last audit found, by what it read; 0 is clean.");
+const TRACES: Named = (
+    "minitill_traces_total",
+    "Requests whose spans were for the collector of traces, by whether it took them.",
+);
 const BUILD: Named = ("minitill_build_info", "1, with the version of the program.");
 const UPTIME: Named = ("minitill_uptime_seconds", "Time since the server started.");
 const START_TIME: Named = ("process_start_time_seconds", "When the server started, in Unix time.");
@@ -176,6 +186,34 @@ impl ExchangeMetrics {
     }
 }
 
+/// What the exporter of traces counts. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct TraceMetrics {
+    outcomes: IntCounterVec,
+    sent: IntCounter,
+    dropped: IntCounter,
+}
+
+impl Default for TraceMetrics {
+    fn default() -> Self {
+        let outcomes = counters(TRACES, &["outcome"]);
+        let counter = |outcome| outcomes.with_label_values(&[outcome]);
+        Self { sent: counter("sent"), dropped: counter("dropped"), outcomes }
+    }
+}
+
+impl TraceMetrics {
+    /// The collector took the spans of so many requests.
+    pub fn sent(&self, requests: usize) {
+        self.sent.inc_by(requests as u64);
+    }
+
+    /// The spans of so many requests are lost.
+    pub fn dropped(&self, requests: usize) {
+        self.dropped.inc_by(requests as u64);
+    }
+}
+
 /// Everything that one server counts and measures.
 #[derive(Debug)]
 pub struct Metrics {
@@ -189,6 +227,7 @@ pub struct Metrics {
     judge_duration: Histogram,
     image_refusals: IntCounterVec,
     fetch_refusals: IntCounterVec,
+    traces: TraceMetrics,
     read_off: ReadOff,
     samples: Samples,
 }
@@ -219,6 +258,7 @@ impl Metrics {
             judge_duration: histogram(JUDGE_DURATION, &SECONDS),
             image_refusals: counters(IMAGE_REFUSALS, &["reason"]),
             fetch_refusals: counters(FETCH_REFUSALS, &["reason"]),
+            traces: TraceMetrics::default(),
             read_off: ReadOff::new(&registry),
             samples: Samples::default(),
             started: Instant::now(),
@@ -228,13 +268,14 @@ impl Metrics {
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let start = Gauge::new(START_TIME.0, START_TIME.1).expect(CONSTANT);
         start.set(seconds(now_millis));
-        let collectors: [Box<dyn Collector>; 12] = [
+        let collectors: [Box<dyn Collector>; 13] = [
             Box::new(requests),
             Box::new(durations),
             Box::new(responses),
             Box::new(metrics.judge_duration.clone()),
             Box::new(metrics.image_refusals.clone()),
             Box::new(metrics.fetch_refusals.clone()),
+            Box::new(metrics.traces.outcomes.clone()),
             Box::new(build),
             Box::new(start),
             Box::new(exchanges.outcomes.clone()),
@@ -261,6 +302,12 @@ impl Metrics {
         self.durations[endpoint].observe(elapsed.as_secs_f64());
         let status = STATUSES.iter().position(|known| *known == status.as_u16());
         self.responses[status.unwrap_or(STATUSES.len())].inc();
+    }
+
+    /// What the exporter of traces counts.
+    #[must_use]
+    pub fn traces(&self) -> &TraceMetrics {
+        &self.traces
     }
 
     /// A picture was judged.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::output::{rfc3339, table};
+use super::output::{complain, rfc3339, table};
 use super::{Context, Failure};
 use crate::store::{AppTotals, AuditOptions, AuditReport, Store};
 
@@ -40,6 +40,9 @@ pub(super) async fn run(
     bar.finish_and_clear();
     let report = audited.map_err(|error| Failure::new(error.to_string()))?;
     context.output.print(&report, || describe(&report))?;
+    if let Some(reason) = &report.not_noted {
+        complain(&format!("this audit was not noted down, so monitoring does not know of it: {reason}"));
+    }
     Ok(if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

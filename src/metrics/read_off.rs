@@ -1,15 +1,17 @@
 //! What is not counted but read off when somebody asks: how things stand, and the process itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{Counter, Gauge, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::{
-    CONNECTIONS, CONSTANT, CPU, DATABASE_PROBE, DATABASE_UP, FETCHES, OPEN_FILES, OPEN_FILES_MAX, POOL,
-    POOL_MAX, QUEUE, QUEUE_MAX, RESIDENT, UPLOAD_MEMORY, UPLOAD_MEMORY_MAX, UPTIME, gauge,
+    CONNECTIONS, CONSTANT, CPU, DATABASE_PROBE, DATABASE_UP, FETCHES, LAST_AUDIT_DIFFERENCES,
+    LAST_CLEAN_AUDIT, Named, OPEN_FILES, OPEN_FILES_MAX, POOL, POOL_MAX, QUEUE, QUEUE_MAX, RESIDENT,
+    UPLOAD_MEMORY, UPLOAD_MEMORY_MAX, UPTIME, gauge,
 };
-use crate::store::PoolState;
+use crate::store::{LastAudit, PoolState};
 
 /// What is read off when somebody asks.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(super) struct ReadOff {
     fetches: IntGauge,
     upload_memory: IntGauge,
     upload_memory_max: IntGauge,
+    last_clean_audit: IntGaugeVec,
+    last_audit_differences: IntGaugeVec,
     uptime: Gauge,
     cpu: Counter,
     resident: IntGauge,
@@ -32,7 +36,7 @@ pub(super) struct ReadOff {
 }
 
 /// What a scrape finds beside what was counted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Reading {
     /// Open connections of the public listener.
     pub connections: usize,
@@ -48,6 +52,8 @@ pub struct Reading {
     pub fetches: u64,
     /// Bytes that uploads hold, and may hold.
     pub upload_memory: (u64, u64),
+    /// The last audits; none where there were none, or where the database did not tell.
+    pub audits: Arc<[LastAudit]>,
 }
 
 impl ReadOff {
@@ -63,13 +69,15 @@ impl ReadOff {
             fetches: gauge(FETCHES),
             upload_memory: gauge(UPLOAD_MEMORY),
             upload_memory_max: gauge(UPLOAD_MEMORY_MAX),
+            last_clean_audit: by_scope(LAST_CLEAN_AUDIT),
+            last_audit_differences: by_scope(LAST_AUDIT_DIFFERENCES),
             uptime: Gauge::new(UPTIME.0, UPTIME.1).expect(CONSTANT),
             cpu: Counter::new(CPU.0, CPU.1).expect(CONSTANT),
             resident: gauge(RESIDENT),
             open_files: gauge(OPEN_FILES),
             open_files_max: gauge(OPEN_FILES_MAX),
         };
-        let collectors: [Box<dyn Collector>; 15] = [
+        let collectors: [Box<dyn Collector>; 17] = [
             Box::new(read_off.connections.clone()),
             Box::new(read_off.queue.clone()),
             Box::new(read_off.queue_max.clone()),
@@ -80,6 +88,8 @@ impl ReadOff {
             Box::new(read_off.fetches.clone()),
             Box::new(read_off.upload_memory.clone()),
             Box::new(read_off.upload_memory_max.clone()),
+            Box::new(read_off.last_clean_audit.clone()),
+            Box::new(read_off.last_audit_differences.clone()),
             Box::new(read_off.uptime.clone()),
             Box::new(read_off.cpu.clone()),
             Box::new(read_off.resident.clone()),
@@ -107,6 +117,13 @@ impl ReadOff {
         set(&self.fetches, reading.fetches);
         set(&self.upload_memory, reading.upload_memory.0);
         set(&self.upload_memory_max, reading.upload_memory.1);
+        for audit in &*reading.audits {
+            let scope = [audit.scope.as_str()];
+            self.last_audit_differences.with_label_values(&scope).set(audit.differences);
+            if let Some(at) = audit.last_clean_at {
+                self.last_clean_audit.with_label_values(&scope).set(at.unix_timestamp());
+            }
+        }
         self.uptime.set(uptime.as_secs_f64());
         // A counter can only be added to; two scrapes at once may read it in the other order.
         self.cpu.inc_by((cpu_seconds() - self.cpu.get()).max(0.0));
@@ -115,6 +132,10 @@ impl ReadOff {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         set(&self.open_files_max, limit.unwrap_or(u64::MAX));
     }
+}
+
+fn by_scope((name, help): Named) -> IntGaugeVec {
+    IntGaugeVec::new(Opts::new(name, help), &["scope"]).expect(CONSTANT)
 }
 
 fn set(gauge: &IntGauge, value: u64) {

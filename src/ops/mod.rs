@@ -96,14 +96,21 @@ async fn metrics(State(till): State<Till>) -> Result<Response, Response> {
 async fn read_off(till: &Till) -> Reading {
     let asked = tokio::time::Instant::now();
     let readiness = tokio::time::timeout(READY_TIMEOUT, till.store.readiness()).await;
+    let (database_up, database_probe) = (matches!(readiness, Ok(Ok(None))), asked.elapsed());
+    let audits = if database_up {
+        tokio::time::timeout(READY_TIMEOUT, till.store.last_audits()).await.ok().and_then(Result::ok)
+    } else {
+        None
+    };
     Reading {
         connections: till.connections.now(),
         queue: till.store.exchange_queue(),
         pool: till.store.pool_state(),
-        database_up: matches!(readiness, Ok(Ok(None))),
-        database_probe: asked.elapsed(),
+        database_up,
+        database_probe,
         fetches: till.fetcher.under_way(),
         upload_memory: (till.upload_memory.taken() * 1024, till.upload_memory.whole() * 1024),
+        audits: audits.unwrap_or_default(),
     }
 }
 

@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// A table that is locked must not hold up whoever asks until the statement's own limit.
-    fn look_up_within(&self) -> Duration {
+    pub(super) fn look_up_within(&self) -> Duration {
         self.settings.acquire_timeout + STATEMENT_MARGIN
     }
 

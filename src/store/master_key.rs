@@ -57,14 +57,18 @@ impl Store {
     /// The keys do not fit, or the database is away.
     pub async fn unlock(&self, keyring: &Keyring) -> Result<(), MasterKeyRefused> {
         let value = keyring.first().check_value();
-        sqlx::query!("INSERT INTO master_key_check (id, value) VALUES (1, $1) ON CONFLICT DO NOTHING", value)
+        let mut stored = self.stored_checks().await?;
+        // Only then: a role that may only read can still audit.
+        if stored.is_empty() {
+            sqlx::query!(
+                "INSERT INTO master_key_check (id, value) VALUES (1, $1) ON CONFLICT DO NOTHING",
+                value
+            )
             .execute(&self.pool)
             .await
             .map_err(StoreError::from)?;
-        let stored = sqlx::query_scalar!("SELECT value FROM master_key_check ORDER BY id")
-            .fetch_all(&self.pool)
-            .await
-            .map_err(StoreError::from)?;
+            stored = self.stored_checks().await?;
+        }
         let fits = |value: &Vec<u8>| keyring.fitting(value).is_some();
         if !stored.iter().all(fits) {
             if self.has_apps().await? {
@@ -79,6 +83,11 @@ impl Store {
         }
         self.directory.set_keyring(keyring.clone());
         Ok(())
+    }
+
+    async fn stored_checks(&self) -> Result<Vec<Vec<u8>>, StoreError> {
+        let stored = sqlx::query_scalar!("SELECT value FROM master_key_check ORDER BY id");
+        Ok(stored.fetch_all(&self.pool).await?)
     }
 
     async fn replace_checks(&self, value: Vec<u8>) -> Result<(), StoreError> {

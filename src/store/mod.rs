@@ -38,7 +38,7 @@ pub use app::{
     AppChange, AppDetail, AppLimits, AppSummary, COUNTED_MAX, Category, NewApp, NewAppSecrets, Package,
     PayKeyGeneration, Rotated,
 };
-pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport};
+pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use console_user::{ConsoleUser, SignInAttempt};
 pub use directory::{App, TokenState};
 pub use error::StoreError;
@@ -124,6 +124,7 @@ pub struct Store {
     own_stores: Arc<image::OwnStores>,
     exchange_metrics: ExchangeMetrics,
     replays: exchange::Replays,
+    last_audits: Arc<audit::LastAudits>,
 }
 
 /// The pool of connections at one moment.
@@ -204,6 +205,7 @@ impl Store {
             own_stores: Arc::default(),
             exchange_metrics,
             replays,
+            last_audits: Arc::default(),
             settings: Arc::new(settings),
         })
     }

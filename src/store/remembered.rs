@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::StoreError;
 
-/// How long a look-up is remembered.
+/// How long a look-up is remembered, where nothing else is said.
 const REMEMBERED_FOR: Duration = Duration::from_secs(2);
 /// How many look-ups are remembered; over that, all are forgotten, which costs only time.
 const REMEMBERED_MAX: usize = 100_000;
@@ -24,6 +24,8 @@ pub(super) struct Remembered<K, V>(Arc<Mutex<State<K, V>>>);
 
 #[derive(Debug)]
 struct State<K, V> {
+    /// How long a look-up is remembered.
+    lasts: Duration,
     /// Each with the time until which it counts.
     known: HashMap<K, (Duration, V)>,
     /// Look-ups under way.
@@ -32,7 +34,14 @@ struct State<K, V> {
 
 impl<K, V> Default for Remembered<K, V> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(State { known: HashMap::new(), sought: HashMap::new() })))
+        Self::lasting(REMEMBERED_FOR)
+    }
+}
+
+impl<K, V> Remembered<K, V> {
+    /// Remembers each look-up for this long.
+    pub(super) fn lasting(lasts: Duration) -> Self {
+        Self(Arc::new(Mutex::new(State { lasts, known: HashMap::new(), sought: HashMap::new() })))
     }
 }
 
@@ -89,7 +98,8 @@ where
             if state.known.len() >= REMEMBERED_MAX {
                 state.known.clear();
             }
-            state.known.insert(key, (now + REMEMBERED_FOR, value.clone()));
+            let until = now + state.lasts;
+            state.known.insert(key, (until, value.clone()));
         }
     }
 

@@ -252,6 +252,7 @@ async fn a_clean_audit_counts_and_adds_up_everything() {
     let expected = json!({
         "clean": true, "since": null, "wallets": 3, "entries": 5, "exchanges": 3, "credits": 2,
         "entries_without_hash": 0, "differences": 0, "kinds": {}, "all": app, "apps": {"a1": app}, "findings": [],
+        "not_noted": null,
     });
     assert_eq!(report, expected);
     let text = String::from_utf8(program.run(&["audit"]).stdout).unwrap();
@@ -288,6 +289,49 @@ async fn a_thousand_differences_are_counted_and_the_first_are_named() {
     );
     let text = String::from_utf8(program.run(&["audit"]).stdout).unwrap();
     assert!(text.contains("1001 differences in 1003 wallets"), "{text}");
+}
+
+/// Rule: each audit leaves its line, so that monitoring knows of it; a role that may only read audits all the same, and
+/// says that nobody will know.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_is_noted_down_where_the_role_may_write() {
+    let (till, _, program) = till().await;
+    let path = file("noted.checkpoint");
+    let checkpoint = path.to_str().unwrap();
+    program.json(&["audit", "--checkpoint", checkpoint]);
+    program.json(&["audit", "--since", checkpoint]);
+    till.execute("UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'").await;
+    assert_eq!(program.run(&["audit"]).status.code(), Some(1));
+    let noted = "SELECT json_agg(json_build_array(scope, entries, differences, program_version, \
+                 finished_at >= started_at) ORDER BY started_at) FROM audits";
+    let noted: Value = sqlx::query_scalar(noted).fetch_one(&till.sql).await.unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    // The wallet, and the sums of its app.
+    let expected =
+        json!([["full", 5, 0, version, true], ["since", 0, 0, version, true], ["full", 5, 2, version, true]]);
+    assert_eq!(noted, expected);
+    till.execute("UPDATE wallets SET free_balance = free_balance - 1 WHERE open_id = 'o1'").await;
+    let role = format!("till_reader_{}", std::process::id());
+    till.execute(&format!(
+        "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') THEN CREATE ROLE {role} LOGIN; END IF; END $$; \
+         GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}"
+    ))
+    .await;
+    let user = till.database_url.split("//").nth(1).unwrap().split('@').next().unwrap().to_owned();
+    let reader = Program::on(&till.database_url.replacen(&user, &role, 1));
+    let output = reader.run(&["audit", "--json"]);
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{complaint}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let reason = report["not_noted"].as_str().unwrap();
+    assert!(report["clean"] == true && reason.contains("permission denied for table audits"), "{reason}");
+    assert_eq!(
+        complaint,
+        format!("minitill: this audit was not noted down, so monitoring does not know of it: {reason}\n")
+    );
+    assert_eq!(till.number("SELECT count(*) FROM audits").await, 3);
+    till.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    std::fs::remove_file(path).unwrap();
 }
 
 /// A checkpoint tells what no hash can: that a whole past was written anew.

@@ -2,9 +2,11 @@
 //! what was sent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use minitill::error::Code;
 use minitill::router::Endpoint;
+use minitill::store::AuditOptions;
 
 use crate::game::Game;
 use crate::support::{PICTURE, Request, TestTill, committed};
@@ -203,6 +205,35 @@ async fn gauges_tell_how_things_stand() {
     assert!(away["minitill_database_up"].samples["minitill_database_up"].abs() < f64::EPSILON);
 }
 
+/// Rule: monitoring knows when the books were last right; the database is asked for it every 30 seconds at most.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_audits_are_told_once_there_were_any() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 5, 100).await;
+    let told = async || {
+        let families = scrape(&till).await;
+        let value =
+            |name: &str| Some(*families.get(name)?.samples.get(&format!("{name}{{scope=\"full\"}}"))?);
+        (value("minitill_last_clean_audit_timestamp_seconds"), value("minitill_last_audit_differences"))
+    };
+    assert_eq!(told().await, (None, None));
+    till.assert_audit_clean().await;
+    assert_eq!(told().await, (None, None), "remembered");
+    till.clock.advance(Duration::from_secs(30));
+    let (Some(clean), Some(0.0)) = told().await else { panic!("a clean audit is told") };
+    let started = till.number("SELECT extract(epoch FROM started_at)::bigint FROM audits").await;
+    assert!((clean - f64::from(u32::try_from(started).unwrap())).abs() <= 1.0);
+    till.execute("UPDATE wallets SET free_balance = 6").await;
+    let audit = till.store.audit(AuditOptions::default(), Box::new(|_, _| {})).await.unwrap();
+    assert!(!audit.clean && audit.not_noted.is_none());
+    till.clock.advance(Duration::from_secs(30));
+    assert_eq!(told().await, (Some(clean), Some(f64::from(u32::try_from(audit.differences).unwrap()))));
+    till.store.close().await;
+    till.clock.advance(Duration::from_secs(30));
+    assert_eq!(told().await.0, Some(clean), "it stays true while the database is away");
+}
+
 /// Rule: buckets add up, and the last one is the count.
 #[tokio::test(flavor = "multi_thread")]
 async fn histograms_are_cumulative() {
@@ -241,6 +272,8 @@ async fn the_table_of_metrics_is_what_is_served() {
     till.send(Request::post(&upload).multipart(&[(file, b"text")])).await;
     let by_url = upload.replace("uploadWithFile", "uploadWithUrl") + "&url=ftp://a.example/";
     till.send(Request::post(&by_url)).await;
+    // So do those of audits, with the first one.
+    till.assert_audit_clean().await;
     let families = scrape(&till).await;
     let served: BTreeSet<(&str, &str)> =
         families.iter().map(|(name, family)| (name.as_str(), family.kind.as_str())).collect();
@@ -271,15 +304,13 @@ fn tables_are_in_the_order_of_their_enums() {
 fn alerts_and_dashboard_ask_for_metrics_that_there_are() {
     let (table, runbook) = (committed("docs/metrics.md"), committed("docs/runbook.md"));
     let (alerts, dashboard) = (committed("deploy/alerts.yml"), committed("deploy/grafana-dashboard.json"));
-    let audit = committed("deploy/audit-to-textfile");
     let is_of_name = |character: char| character.is_ascii_lowercase() || character == '_';
     for word in alerts.split(|c| !is_of_name(c)).chain(dashboard.split(|c| !is_of_name(c))) {
         if word.starts_with("minitill_") || word.starts_with("process_") {
             let name = ["_bucket", "_sum", "_count"]
                 .iter()
                 .fold(word, |name, suffix| name.strip_suffix(suffix).unwrap_or(name));
-            let is_served = table.contains(&format!("| `{name}")) || audit.contains(&format!("TYPE {name} "));
-            assert!(is_served, "{word}");
+            assert!(table.contains(&format!("| `{name}")), "{word}");
         }
     }
     let names = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));

@@ -220,7 +220,7 @@ async fn a_server_role_without_update_and_delete_serves_and_cannot_rewrite_the_b
         .execute(&format!(
             "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{role}') THEN CREATE ROLE {role} LOGIN; END IF; END $$; \
              GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}; \
-             REVOKE UPDATE, DELETE ON operator_log, ledger_entries, exchanges, credits, order_events FROM {role}; \
+             REVOKE UPDATE, DELETE ON operator_log, ledger_entries, exchanges, credits, order_events, audits FROM {role}; \
              REVOKE INSERT, UPDATE, DELETE ON _sqlx_migrations FROM {role}"
         ))
         .await;

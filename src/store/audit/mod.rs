@@ -5,6 +5,7 @@ mod checkpoint;
 mod copied;
 mod full;
 mod naming;
+mod noted;
 mod since;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,9 @@ use time::OffsetDateTime;
 use self::checkpoint::{Checkpoint, Counts};
 use super::{Store, StoreError};
 use crate::domain::audit::{Check, Finding, Findings, Sums};
+
+pub(super) use noted::LastAudits;
+pub use noted::{AuditScope, LastAudit};
 
 /// What is asked of an audit.
 #[derive(Debug, Clone, Default)]
@@ -64,6 +68,8 @@ pub struct AuditReport {
     pub apps: BTreeMap<String, AppTotals>,
     /// The first differences of each kind.
     pub findings: Vec<Finding>,
+    /// Why this audit is not among those that the database knows of; `None` where it is.
+    pub not_noted: Option<String>,
 }
 
 /// What the wallets hold, and what went through the entries that were checked.
@@ -108,7 +114,8 @@ impl From<sqlx::Error> for AuditError {
 
 impl Store {
     /// Checks every wallet against its ledger and every ledger entry against its record; or, with
-    /// `since`, what came after a checkpoint (docs/audit.md tells what each of them proves).
+    /// `since`, what came after a checkpoint (docs/audit.md tells what each of them proves). What it
+    /// came to is noted down in the database, where that may be written to.
     ///
     /// # Errors
     /// The database is away; the checkpoint is not one of ours or not of this database; a new one
@@ -140,7 +147,11 @@ impl Store {
             snapshot.close().await;
             Ok(report)
         });
-        task.await.unwrap_or_else(|fault| Err(StoreError::Internal(format!("audit: {fault}")).into()))
+        let audited: Result<AuditReport, AuditError> =
+            task.await.unwrap_or_else(|fault| Err(StoreError::Internal(format!("audit: {fault}")).into()));
+        let mut report = audited?;
+        report.not_noted = self.note_audit(&report).await.err().map(|error| error.to_string());
+        Ok(report)
     }
 }
 
@@ -252,6 +263,7 @@ impl Outcome {
             all,
             apps: self.apps,
             findings: self.findings.named(),
+            not_noted: None,
         }
     }
 }
