@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub use pictures::S3;
 pub use sections::{
     Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Log, LogFormat, Operators, Order, Public,
-    Secret, Secrets,
+    Secret, Secrets, Tracing,
 };
 
 /// The documented defaults, which are the defaults.
@@ -41,6 +41,7 @@ pub struct Config {
     pub s3: S3,
     pub fetch: Fetch,
     pub limits: Limits,
+    pub tracing: Tracing,
     pub log: Log,
 }
 

@@ -15,6 +15,7 @@
 //! - [`cli`] is the command line, one file a command; [`ops`] is the operator's listener.
 //! - [`openapi`] describes the public API, as a document and as a page, out of all these.
 //! - [`metrics`] is what the server counts and measures, for Prometheus.
+//! - [`traces`] follows requests, for an OpenTelemetry collector.
 //! - [`config`], [`clock`], [`secrets`], [`error`], [`rate_limit`] and [`shares`] are what these
 //!   share, and [`till`] is where they meet.
 
@@ -44,3 +45,4 @@ pub mod server;
 pub mod shares;
 pub mod store;
 pub mod till;
+pub mod traces;

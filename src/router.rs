@@ -27,6 +27,7 @@ use crate::handlers::order_report::report;
 use crate::handlers::token::access_token;
 use crate::secrets::random_bytes;
 use crate::till::Till;
+use crate::traces::{Answered, Trace, TraceParent};
 
 /// How a route knows its caller. A test asks each of these for a case of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -273,7 +274,12 @@ async fn observe(State(till): State<Till>, request: Request, next: Next) -> Resp
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().filter(|_| !may_be_player);
     let client =
         peer.map(|peer| client_address(peer.0, request.headers(), &till.config.public.trusted_proxies));
-    let trace_id = trace_id(&request);
+    let started = tokio::time::Instant::now();
+    let caller = trace_parent(&request);
+    let tracer = till.tracer.as_ref();
+    let trace = tracer.and_then(|tracer| tracer.begin(caller, started, till.clock.unix_millis()));
+    let trace_id =
+        trace.as_ref().map(Trace::id).or_else(|| caller.map(|caller| hex::encode(caller.trace_id)));
     let span = tracing::info_span!(
         "request",
         request_id = request_id.to_str().unwrap_or_default(),
@@ -281,13 +287,19 @@ async fn observe(State(till): State<Till>, request: Request, next: Next) -> Resp
         client = client.map(tracing::field::display),
         app_id = tracing::field::Empty
     );
-    let started = tokio::time::Instant::now();
-    let mut response = next.run(request).instrument(span.clone()).await;
+    let answering = next.run(request).instrument(span.clone());
+    let mut response = match &trace {
+        Some(trace) => trace.scope(answering).await,
+        None => answering.await,
+    };
     let elapsed = started.elapsed();
     let code = response.extensions().get::<Refused>().map(|refused| refused.code);
     till.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
     let endpoint = route.map_or("unknown", |route| route.path);
     span.in_scope(|| log(&method, endpoint, &response, elapsed));
+    if let (Some(tracer), Some(trace)) = (tracer, &trace) {
+        tracer.end(trace, answered(&method, route, &response, code, &request_id));
+    }
     response.headers_mut().insert(REQUEST_ID.clone(), request_id);
     response
 }
@@ -340,20 +352,28 @@ fn next_request_id() -> HeaderValue {
     HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("none"))
 }
 
-/// The trace id of a W3C `traceparent`, where one came that is well-formed.
-fn trace_id(request: &Request) -> Option<String> {
-    let text = request.headers().get(&TRACEPARENT)?.to_str().ok()?;
-    let mut parts = text.split('-');
-    let (version, trace, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let is_hex = |text: &str, length: usize| {
-        text.len() == length
-            && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-    };
-    let well_formed = is_hex(version, 2)
-        && version != "ff"
-        && is_hex(trace, 32)
-        && trace.bytes().any(|byte| byte != b'0')
-        && is_hex(parent, 16)
-        && is_hex(flags, 2);
-    well_formed.then(|| trace.to_owned())
+/// What a W3C `traceparent` says, where one came that is well-formed.
+fn trace_parent(request: &Request) -> Option<TraceParent> {
+    TraceParent::parse(request.headers().get(&TRACEPARENT)?.to_str().ok()?)
+}
+
+/// What a trace is told of a request.
+fn answered<'a>(
+    method: &Method,
+    route: Option<&'static Route>,
+    response: &Response,
+    code: Option<Code>,
+    request_id: &'a HeaderValue,
+) -> Answered<'a> {
+    // Methods that strangers make up stay out of it.
+    let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+    let method = known.into_iter().find(|known| *known == method.as_str());
+    Answered {
+        method: method.unwrap_or("_OTHER"),
+        route: route.map(|route| route.path),
+        endpoint: route.map_or("unknown", |route| route.endpoint.name()),
+        status: response.status().as_u16(),
+        code: code.map_or(1, Code::number),
+        request_id: request_id.to_str().unwrap_or_default(),
+    }
 }

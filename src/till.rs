@@ -17,6 +17,7 @@ use crate::rate_limit::RateLimits;
 use crate::server::{self, OpenConnections};
 use crate::shares::Shares;
 use crate::store::{Store, StoreSettings};
+use crate::traces::Tracer;
 
 /// The unit of [`Shared::upload_memory`].
 pub const KIB: u32 = 1024;
@@ -47,6 +48,8 @@ pub struct Shared {
     pub connections: OpenConnections,
     /// What is counted and measured.
     pub metrics: Metrics,
+    /// Where traces of requests go, where the settings name a collector.
+    pub tracer: Option<Tracer>,
 }
 
 impl std::ops::Deref for Till {
@@ -58,7 +61,7 @@ impl std::ops::Deref for Till {
 }
 
 impl Till {
-    /// A till on this store.
+    /// A till on this store. To be called within a runtime, where the settings name a collector of traces.
     #[must_use]
     pub fn new(config: Config, clock: Arc<dyn Clock>, store: Store) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -74,6 +77,8 @@ impl Till {
             concurrent_per_app_max: config.fetch.concurrent_per_app_max,
             allow_networks: config.fetch.allow_networks.clone(),
         });
+        let metrics = Metrics::new(store.exchange_metrics(), clock.unix_millis());
+        let collector = config.tracing.otlp_endpoint.clone();
         Self(Arc::new(Shared {
             rate_limits: RateLimits::new(config.limits.clone()),
             upload_memory: Shares::new(
@@ -83,7 +88,8 @@ impl Till {
             decodes: Semaphore::new(decodes),
             image_judge: ImageJudge::new(&config.image_judge),
             connections: OpenConnections::default(),
-            metrics: Metrics::new(store.exchange_metrics(), clock.unix_millis()),
+            tracer: collector.map(|collector| Tracer::start(collector, metrics.traces().clone())),
+            metrics,
             fetcher,
             config,
             clock,

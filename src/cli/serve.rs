@@ -69,6 +69,9 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         Some(ended) => ended,
         None => serving.await,
     };
+    if let Some(tracer) = &till.tracer {
+        tracer.flush().await;
+    }
     let _ = stop_operator.send(true);
     watching.abort();
     housekeeping.abort();

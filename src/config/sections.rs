@@ -191,6 +191,14 @@ pub struct Limits {
     pub tokens_per_second: u32,
 }
 
+/// `[tracing]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tracing {
+    #[serde(deserialize_with = "service_url")]
+    pub otlp_endpoint: Option<ServiceUrl>,
+}
+
 /// `[log]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

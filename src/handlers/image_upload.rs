@@ -17,11 +17,12 @@ use crate::auth::{Caller, authenticate};
 use crate::domain::fields::{Expected, Fields};
 use crate::domain::image::{self, Unacceptable};
 use crate::error::{Code, Refusal};
-use crate::fetch::OwnPicture;
+use crate::fetch::{OwnPicture, Refused};
 use crate::ops;
 use crate::rate_limit::Limited;
 use crate::shares::Place;
 use crate::till::{KIB, Till};
+use crate::traces::{self, Kind};
 
 mod acceptance;
 use acceptance::accept;
@@ -96,12 +97,27 @@ pub async fn upload_with_url(State(till): State<Till>, request: Request) -> Resu
         None => body.required("url", parse_text)?,
     };
     let own = caller.app().sandbox.then(|| own_picture(&till));
+    let started = Instant::now();
     let fetched = till.fetcher.get(caller.app().id.as_str(), &url, own.as_ref()).await;
+    trace_fetch(started, fetched.as_ref().err().copied());
     let fetched = fetched.map_err(|refused| {
         till.metrics.fetch_refused(refused);
         illegal_url(refused.cause().to_owned())
     })?;
     accept(till, caller, fetched.bytes, fetched.place).await
+}
+
+/// A span for a fetch: what came of it, never where it went.
+fn trace_fetch(started: Instant, refused: Option<Refused>) {
+    if let Some(trace) = traces::current() {
+        let outcome = refused.map_or("fetched", Refused::cause);
+        trace.add(
+            "fetch",
+            Kind::Client,
+            (started, Instant::now()),
+            vec![("minitill.fetch.outcome", outcome.into())],
+        );
+    }
 }
 
 /// One text for every cause: it must not tell what is inside the network.

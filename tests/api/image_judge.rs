@@ -1,6 +1,6 @@
 //! The operator's judge of pictures (docs/images.md, "A judge outside"; 10000303 of contract 7).
 
-mod judge;
+pub(crate) mod judge;
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -40,6 +40,7 @@ mod routes;
 mod snippets;
 mod support;
 mod token;
+mod traces;
 mod upload_floods;
 mod wire;
 

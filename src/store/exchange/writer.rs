@@ -21,6 +21,7 @@ use crate::auth::Authenticated;
 use crate::domain::exchange::Exchange;
 use crate::metrics::{ExchangeMetrics, Repeat};
 use crate::store::{ATTEMPTS_MAX, StoreError};
+use crate::traces::{self, Kind, Trace};
 
 /// Most exchanges of one transaction.
 const BATCH_MAX: usize = 512;
@@ -45,6 +46,8 @@ pub(super) struct Job {
     exchange: Authenticated<Exchange>,
     deadline: Instant,
     answer: oneshot::Sender<Outcome>,
+    /// The trace of its request and when it was queued, where a collector wants to know.
+    trace: Option<(Trace, Instant)>,
     /// Its place in the bounded queue, until it is answered.
     _place: OwnedSemaphorePermit,
 }
@@ -55,6 +58,16 @@ impl Job {
         // Nobody listens any more after a time-out or a hang-up; the work stands all the same.
         let _ = self.answer.send(outcome);
         self.exchange
+    }
+
+    /// Spans for its wait and for the database work of its batch.
+    fn trace_batch(&self, exchanges: usize, began: Instant, ended: Instant) {
+        if let Some((trace, queued)) = &self.trace {
+            trace.add("exchange queue", Kind::Internal, (*queued, began), Vec::new());
+            let attributes =
+                vec![("db.system.name", "postgresql".into()), ("minitill.batch.exchanges", exchanges.into())];
+            trace.add("exchange batch", Kind::Client, (began, ended), attributes);
+        }
     }
 }
 
@@ -113,8 +126,9 @@ impl Writers {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| StoreError::Overloaded)?;
         let queue = &self.queues[self.writer_of(&exchange)];
         let (answer, receiver) = oneshot::channel();
+        let trace = traces::current().map(|trace| (trace, Instant::now()));
         queue
-            .send(Job { exchange, deadline, answer, _place: place })
+            .send(Job { exchange, deadline, answer, trace, _place: place })
             .map_err(|_| StoreError::Internal("a writer has ended".to_owned()))?;
         Ok(receiver)
     }
@@ -217,7 +231,7 @@ impl<D: Database> Writer<D> {
 
     /// Writes a batch and answers it. Gives back several of which one may have caused a fault.
     async fn carry_out(&mut self, mut jobs: Vec<Job>, mut skips_held: bool) -> Result<(), Vec<Job>> {
-        let mut attempts = 0;
+        let (mut attempts, began) = (0, self.database.now());
         loop {
             jobs = without_late_ones(jobs, self.database.now());
             if jobs.is_empty() {
@@ -226,7 +240,7 @@ impl<D: Database> Writer<D> {
             attempts += 1;
             match self.attempt(&jobs, skips_held).await {
                 Ok(verdicts) => {
-                    self.answer(jobs, verdicts);
+                    self.answer(jobs, verdicts, began);
                     return Ok(());
                 }
                 Err(Fault::Again) if attempts < ATTEMPTS_MAX => {
@@ -285,12 +299,14 @@ impl<D: Database> Writer<D> {
         Ok(decisions.verdicts)
     }
 
-    fn answer(&mut self, jobs: Vec<Job>, verdicts: Vec<Verdict>) {
+    fn answer(&mut self, jobs: Vec<Job>, verdicts: Vec<Verdict>, began: Instant) {
+        let (exchanges, ended) = (jobs.len(), self.database.now());
         let mut replayed = Vec::new();
         for (job, verdict) in jobs.into_iter().zip(verdicts) {
             match verdict {
                 Verdict::Answer(outcome) => {
                     self.metrics.decided(&outcome);
+                    job.trace_batch(exchanges, began, ended);
                     let is_replay = matches!(outcome, ExchangeOutcome::Replayed(_));
                     let exchange = job.answer(Ok(outcome));
                     if is_replay {
