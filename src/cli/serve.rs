@@ -53,7 +53,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let mut serving =
         tokio::spawn(server::serve_counted(public, public_tls, routes, limits, connections, public_stopped));
     let operator_routes = ops::operator(till.clone());
-    let sampling = tokio::spawn(ops::keep_sampling(till));
+    let sampling = tokio::spawn(ops::keep_sampling(till.clone()));
     let watching =
         tokio::spawn(server::serve(operator, operator_tls, operator_routes, limits, operator_stopped));
     let housekeeping = tokio::spawn(keep_house(opened.store.clone()));
