@@ -17,6 +17,7 @@ use super::{Access, Route};
 use crate::error::Code;
 use crate::metrics::{Answers, Sample};
 use crate::ops::read_off;
+use crate::store::{AuditScope, LastAudit};
 use crate::till::Till;
 
 pub(super) const ROUTES: &[Route] =
@@ -43,7 +44,7 @@ struct OverviewPage<'a> {
     since: String,
     charts: Vec<Chart>,
     uptime: String,
-    last_clean_audit: Option<OffsetDateTime>,
+    last_audit: Option<LastAudit>,
 }
 
 /// How often a code was the answer.
@@ -75,8 +76,7 @@ async fn page(State(till): State<Till>, signed_in: SignedIn) -> Response {
         since: samples.first().map(|first| moment(first.at_millis)).unwrap_or_default(),
         charts: charts(&samples),
         uptime: uptime(till.metrics.uptime()),
-        // Shown as soon as the store keeps it.
-        last_clean_audit: None,
+        last_audit: now.reading.audits.iter().find(|audit| audit.scope == AuditScope::Full).copied(),
         now,
     })
 }
