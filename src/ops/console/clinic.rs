@@ -92,6 +92,7 @@ impl Step {
 /// A field as it was read.
 struct FieldRow {
     name: String,
+    is_known: bool,
     value: String,
     bytes: usize,
     part: &'static str,
@@ -286,7 +287,13 @@ fn field_rows(fields: &Fields) -> Vec<FieldRow> {
             (false, _, _) => "unknown: ignored",
         };
         let shown = if HIDDEN_FIELDS.contains(&name) { "hidden" } else { value };
-        FieldRow { name: name.to_owned(), value: shown.to_owned(), bytes: value.len(), part }
+        FieldRow {
+            name: name.to_owned(),
+            is_known: is_signed || HIDDEN_FIELDS.contains(&name),
+            value: shown.to_owned(),
+            bytes: value.len(),
+            part,
+        }
     });
     rows.collect()
 }

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown, render};
-use super::player::{app_ids, link};
+use super::player::{app_ids, counted, link};
 use super::session::SignedIn;
 use super::{Access, Route};
 use crate::domain::exchange::UsedNumber;
@@ -139,11 +139,11 @@ fn validity(item: &Item) -> String {
     }
 }
 
-/// What a retry is answered, in words.
+/// What a retry is answered, as a class of the style sheet and in words.
 fn retry_in_words(answer: UsedNumber) -> (&'static str, &'static str) {
     match answer {
         UsedNumber::Replayed => ("good", "is answered as the first time, and nothing is deducted"),
-        UsedNumber::Conflict => ("bad", "is refused with 10000602: the number stands for something else"),
+        UsedNumber::Conflict => ("", "is refused with 10000602: the number stands for something else"),
         UsedNumber::Expired => ("bad", "is refused with 10000603: the number has expired"),
     }
 }

@@ -229,6 +229,11 @@ fn signed(change: i64) -> String {
     if change > 0 { format!("+{}", change.shown()) } else { change.shown() }
 }
 
+/// How many of something there are.
+pub(super) fn counted(number: i64, one: &str) -> String {
+    format!("{} {one}{}", number.shown(), if number == 1 { "" } else { "s" })
+}
+
 /// A sum that may be too large for a number.
 fn sum_shown(text: &str) -> String {
     text.parse::<i64>().map_or_else(|_| text.to_owned(), |number| number.shown())
