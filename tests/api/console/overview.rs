@@ -15,7 +15,11 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
     assert_eq!(first.status, 200);
     assert!(first.body.contains("<span class=\"tag good\">up</span>"), "{}", first.body);
     assert!(first.body.contains(concat!("<dt>Version</dt><dd>", env!("CARGO_PKG_VERSION"))));
-    assert!(first.body.contains("Last clean audit"));
+    assert!(
+        first.body.contains("<dt>Last audit</dt><dd>none yet; run <code>minitill audit</code>"),
+        "{}",
+        first.body
+    );
     let reading = minitill::metrics::Reading {
         connections: 0,
         queue: (3, 10),
@@ -24,11 +28,12 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
         database_probe: std::time::Duration::from_millis(2),
         fetches: 0,
         upload_memory: (0, 0),
+        audits: std::sync::Arc::default(),
     };
     let now = minitill::clock::Clock::unix_millis(&*till.clock);
     // Two minutes and a half of samples.
     for sample in (1..=15).rev() {
-        till.till.metrics.keep(till.till.metrics.sample(now - sample * 10_000, reading));
+        till.till.metrics.keep(till.till.metrics.sample(now - sample * 10_000, reading.clone()));
     }
     for (number, amount) in [("b1", 60), ("b2", 30), ("b3", 500)] {
         assert_eq!(till.send(Game::new(&app, "o1", number, amount).request()).await.status, 200);
@@ -44,6 +49,10 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
     assert!(page.contains("<td data-label=\"Code\">10000601</td>"), "{page}");
     assert!(page.contains("aria-label=\"Queue in the last hour. Highest 3.0."), "{page}");
     assert!(page.contains("<polyline class=\"\" points=\""));
+    till.assert_audit_clean().await;
+    till.clock.advance(std::time::Duration::from_secs(30));
+    let page = viewer.get("/console").await.body;
+    assert!(page.contains("<dt>Last audit</dt><dd><span class=\"tag good\">clean</span>"), "{page}");
 }
 
 /// Rule: a refusal is counted once, also where two codes have one number.
