@@ -1,6 +1,6 @@
 //! Spans as OpenTelemetry's protocol has them (OTLP 1, `opentelemetry/proto/trace/v1/trace.proto`), in
 //! protobuf's encoding. It is written by hand: seven small messages that never change, where the usual
-//! crates are over thirty.
+//! crates are twenty-one more.
 
 use super::{Attribute, Kind, Span, Value};
 
