@@ -40,6 +40,8 @@ const REQUEST_DURATION: Named = (
     "minitill_http_request_duration_seconds",
     "Time from a request's head to its answer's head, by endpoint.",
 );
+const ADMIN_REQUESTS: Named =
+    ("minitill_admin_requests_total", "Requests to the admin API, by operation and HTTP status.");
 const CONNECTIONS: Named = ("minitill_connections_open", "Open connections of the public listener.");
 const QUEUE: Named = ("minitill_exchange_queue_length", "Exchanges that wait or are being written.");
 const QUEUE_MAX: Named =
@@ -224,6 +226,7 @@ pub struct Metrics {
     durations: Vec<Histogram>,
     /// As [`STATUSES`], and any other last.
     responses: Vec<IntCounter>,
+    admin_requests: IntCounterVec,
     judge_duration: Histogram,
     image_refusals: IntCounterVec,
     fetch_refusals: IntCounterVec,
@@ -255,6 +258,7 @@ impl Metrics {
             requests: endpoints().map(of_endpoint).collect(),
             durations: endpoints().map(|endpoint| durations.with_label_values(&[endpoint])).collect(),
             responses: statuses.map(|status| responses.with_label_values(&[status])).collect(),
+            admin_requests: counters(ADMIN_REQUESTS, &["endpoint", "status"]),
             judge_duration: histogram(JUDGE_DURATION, &SECONDS),
             image_refusals: counters(IMAGE_REFUSALS, &["reason"]),
             fetch_refusals: counters(FETCH_REFUSALS, &["reason"]),
@@ -272,6 +276,7 @@ impl Metrics {
             Box::new(requests),
             Box::new(durations),
             Box::new(responses),
+            Box::new(metrics.admin_requests.clone()),
             Box::new(metrics.judge_duration.clone()),
             Box::new(metrics.image_refusals.clone()),
             Box::new(metrics.fetch_refusals.clone()),
@@ -308,6 +313,11 @@ impl Metrics {
     #[must_use]
     pub fn traces(&self) -> &TraceMetrics {
         &self.traces
+    }
+
+    /// A request to the admin API was answered. A series appears with its first request.
+    pub fn admin_answered(&self, endpoint: &str, status: StatusCode) {
+        self.admin_requests.with_label_values(&[endpoint, status.as_str()]).inc();
     }
 
     /// A picture was judged.

@@ -155,7 +155,8 @@ pub const ROUTES: [Route; 6] = [
     },
 ];
 
-static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The header that carries a request's id.
+pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Longest request id that is echoed.
 const REQUEST_ID_BYTES_MAX: usize = 128;
@@ -334,7 +335,8 @@ fn route_of(path: &str) -> Option<&'static Route> {
     ROUTES.iter().find(|route| matches(route.path))
 }
 
-fn request_id(request: &Request) -> HeaderValue {
+/// The id that came, or a fresh one.
+pub(crate) fn request_id(request: &Request) -> HeaderValue {
     let sent = request.headers().get(&REQUEST_ID).filter(|value| {
         (1..=REQUEST_ID_BYTES_MAX).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
     });

@@ -1,19 +1,24 @@
 //! Secrets: random tokens and keys, and the master keys that encrypt what must be read back
 //! (contract 9).
 
+mod cipher;
 mod key_file;
 mod keyring;
 mod password;
 
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest, Sha256};
 
 use crate::domain::ids::ImgId;
 
+pub use cipher::Cipher;
 pub use key_file::{MasterKeyError, keep_only, put_in_front, random_master_key};
 pub use keyring::{CheckpointKey, Keyring, MasterKey, WrongKey};
 pub use password::{PasswordHash, Unhashable};
 
 const KEY_TEXT_CHARS: usize = 32;
+/// What every key of the admin API begins with, so that people and scanners know one when they see it.
+const API_KEY_PREFIX: &str = "mtk_";
 
 /// Random bytes from the operating system.
 ///
@@ -60,6 +65,32 @@ pub fn token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
+/// A fresh key of the admin API: 256 random bits in hexadecimal behind `mtk_`.
+#[must_use]
+pub fn random_api_key() -> String {
+    format!("{API_KEY_PREFIX}{}", random_token())
+}
+
+/// Whether a text can be a key of the admin API at all.
+#[must_use]
+pub fn is_api_key(text: &str) -> bool {
+    text.strip_prefix(API_KEY_PREFIX).is_some_and(|digits| {
+        digits.len() == 64
+            && digits.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+    })
+}
+
+/// What the answers to a caller of the admin API are encrypted with while they are kept. It follows
+/// from the caller's key, which is stored nowhere: the database and the master key together open none.
+///
+/// # Panics
+/// Never: HMAC takes keys of every length.
+#[must_use]
+pub fn answer_key(api_key: &str) -> [u8; 32] {
+    let keyed = Hmac::<Sha256>::new_from_slice(api_key.as_bytes()).expect("HMAC takes keys of every length");
+    keyed.chain_update(b"minitill answer 1").finalize().into_bytes().into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +101,25 @@ mod tests {
         assert!(key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_alphanumeric()));
         assert_eq!(random_token().len(), 64);
         assert_ne!(random_token(), random_token());
+    }
+
+    #[test]
+    fn a_key_of_the_admin_api_is_known_when_it_is_seen() {
+        assert!(is_api_key(&random_api_key()));
+        let digits = "0a".repeat(32);
+        assert!(is_api_key(&format!("mtk_{digits}")));
+        for other in
+            [digits.clone(), format!("mtk_{digits}0"), format!("mtk_{}", "0A".repeat(32)), String::new()]
+        {
+            assert!(!is_api_key(&other), "{other}");
+        }
+    }
+
+    #[test]
+    fn an_answer_opens_with_its_callers_key_and_in_its_context_only() {
+        let (key, other) = (Cipher::new(&answer_key("a")), Cipher::new(&answer_key("b")));
+        let sealed = key.seal("request 1", "secret");
+        assert_eq!(key.open("request 1", &sealed).as_deref(), Some("secret"));
+        assert_eq!((key.open("request 2", &sealed), other.open("request 1", &sealed)), (None, None));
     }
 }

@@ -1,5 +1,6 @@
 //! The command line (contract 8), one file a command.
 
+mod api_key;
 mod app;
 mod audit;
 mod console_user;
@@ -79,12 +80,15 @@ enum Command {
     /// Say who may use the console
     #[command(subcommand)]
     ConsoleUser(console_user::ConsoleUserCommand),
+    /// Make and revoke keys of the admin API
+    #[command(subcommand)]
+    ApiKey(api_key::ApiKeyCommand),
     /// Show what operators did: who, what, when, before and after
     OperatorLog(operator_log::OperatorLogArguments),
     /// Bring the database to the schema of this program
     Migrate,
-    /// Print the OpenAPI document of the public API
-    Openapi,
+    /// Print the OpenAPI document of the public API, or of the admin API
+    Openapi(openapi::OpenapiArguments),
     /// Make a sandbox app and print curl commands for all four endpoints
     Demo,
 }
@@ -166,7 +170,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
             serve::run(context).await.map(|()| ExitCode::SUCCESS)
         }
         Command::Sign(arguments) => sign::run(context, &arguments).map(|()| ExitCode::SUCCESS),
-        Command::Openapi => openapi::run(context).map(|()| ExitCode::SUCCESS),
+        Command::Openapi(arguments) => openapi::run(context, &arguments).map(|()| ExitCode::SUCCESS),
         other => {
             start_log("warn", LogFormat::Text)?;
             let opened = database::open_for_command(context, matches!(other, Command::Migrate)).await?;
@@ -185,7 +189,7 @@ async fn with_store(
     let store = &opened.store;
     match command {
         // These were taken before a database was opened.
-        Command::Serve | Command::Sign(_) | Command::Openapi => Ok(()),
+        Command::Serve | Command::Sign(_) | Command::Openapi(_) => Ok(()),
         Command::App(command) => app::run(context, store, command).await,
         Command::Token(command) => token::run(context, store, command).await,
         Command::User(command) => user::run(context, store, command).await,
@@ -194,6 +198,7 @@ async fn with_store(
         Command::Audit(arguments) => return audit::run(context, store, arguments).await,
         Command::MasterKey(command) => master_key::run(context, store, command).await,
         Command::ConsoleUser(command) => console_user::run(context, store, command).await,
+        Command::ApiKey(command) => api_key::run(context, store, command).await,
         Command::OperatorLog(arguments) => {
             let operator = context.operator_given.as_ref().map(Operator::name);
             operator_log::run(context, store, arguments, operator).await

@@ -4,10 +4,9 @@ use std::io::{self, Write};
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::Failure;
+pub(super) use crate::domain::moment::{rfc3339, rfc3339_of_millis};
 
 /// Prints one complaint to standard error.
 #[expect(clippy::print_stderr, reason = "a command line complains there")]
@@ -75,17 +74,6 @@ pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
 pub(super) fn lines(pairs: &[(&str, String)]) -> String {
     let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     pairs.iter().map(|(name, value)| format!("{name:<width$}  {value}")).collect::<Vec<_>>().join("\n")
-}
-
-/// A moment as people and scripts read it: RFC 3339 in UTC.
-pub(super) fn moment(unix_millis: i64) -> String {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_millis) * 1_000_000)
-        .map_or_else(|_| unix_millis.to_string(), rfc3339)
-}
-
-/// The same of a moment in the database.
-pub(super) fn rfc3339(moment: OffsetDateTime) -> String {
-    moment.format(&Rfc3339).unwrap_or_else(|_| moment.to_string())
 }
 
 /// `yes` or `no`.

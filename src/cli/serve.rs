@@ -137,6 +137,9 @@ async fn keep_house(store: Store) {
                 }
             }
         }
+        if let Err(error) = store.forget_old_requests().await {
+            tracing::warn!(%error, "answers of the admin API could not be forgotten; trying again in an hour");
+        }
     }
 }
 

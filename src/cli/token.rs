@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::output::{lines, moment};
+use super::output::{lines, rfc3339_of_millis};
 use super::{Context, Failure};
 use crate::domain::ids::AppId;
 use crate::secrets::token_hash;
@@ -47,7 +47,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: TokenCommand)
 async fn issue(context: &Context, store: &Store, app_id: &AppId, ttl: Duration) -> Result<(), Failure> {
     let issued = store.hand_out_token(&context.operator, app_id, ttl).await?;
     let (access_token, expires_at) = issued.ok_or_else(|| Failure::unknown_app(app_id))?;
-    let expires_at = moment(expires_at);
+    let expires_at = rfc3339_of_millis(expires_at);
     context.output.print(&json!({ "access_token": access_token, "expires_at": expires_at }), || {
         lines(&[("access_token", access_token.clone()), ("expires_at", expires_at.clone())])
     })

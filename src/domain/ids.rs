@@ -78,6 +78,16 @@ pub const POI_ID_BYTES_MAX: usize = 64;
 pub const PRODUCT_ID_BYTES_MAX: usize = 64;
 /// Longest name of a city, in characters.
 pub const PRODUCT_CITY_CHARS_MAX: usize = 15;
+/// Longest name of an app, in characters.
+pub const APP_NAME_CHARS_MAX: usize = 128;
+/// Longest reason of an operator, in characters.
+pub const REASON_CHARS_MAX: usize = 500;
+/// Longest version of a package, in bytes.
+pub const PACKAGE_VERSION_BYTES_MAX: usize = 64;
+/// Longest path of a page, in bytes.
+pub const PAGE_PATH_BYTES_MAX: usize = 1024;
+/// Longest reference of a credit, in bytes.
+pub const CREDIT_REF_BYTES_MAX: usize = 128;
 /// Longest web link, in bytes.
 pub const WEB_URL_BYTES_MAX: usize = 2048;
 /// Longest text that names a page, its query string included, in bytes.
@@ -91,7 +101,7 @@ text_type!(
 text_type!(
     /// Name of an app, for people; may be empty.
     AppName, "at most 128 characters, none of them a control character",
-    |text| text.chars().count() <= 128 && !text.contains(char::is_control)
+    |text| text.chars().count() <= APP_NAME_CHARS_MAX && !text.contains(char::is_control)
 );
 text_type!(
     /// A player of an app.
@@ -154,17 +164,27 @@ text_type!(
 text_type!(
     /// An operator's reference of a credit, unique within its app.
     CreditRef, "1 to 128 bytes without control characters",
-    |text| free_text(text, 128) && !text.contains(char::is_control)
+    |text| free_text(text, CREDIT_REF_BYTES_MAX) && !text.contains(char::is_control)
+);
+text_type!(
+    /// Name of a key of the admin API, as the operator's log has it.
+    ApiKeyName, "1 to 64 of 0-9A-Za-z._@-" => "^[0-9A-Za-z._@-]{1,64}$",
+    |text| made_of(text, 1, 64, |byte| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte))
+);
+text_type!(
+    /// What a caller of the admin API names a write, so that it takes effect once.
+    IdempotencyKey, "1 to 128 visible ASCII characters" => "^[!-~]{1,128}$",
+    |text| made_of(text, 1, 128, |byte| byte.is_ascii_graphic())
 );
 text_type!(
     /// Why an operator changes something, for whoever reads the operator's log.
     Reason, "a reason of 1 to 500 characters, none of them a control character",
-    |text| (1..=500).contains(&text.chars().count()) && !text.contains(char::is_control)
+    |text| (1..=REASON_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
 );
 text_type!(
     /// Version of a published package.
     PackageVersion, "1 to 64 bytes without control characters",
-    |text| free_text(text, 64) && !text.contains(char::is_control)
+    |text| free_text(text, PACKAGE_VERSION_BYTES_MAX) && !text.contains(char::is_control)
 );
 text_type!(
     /// An absolute http or https URL with a host, as sent (spec 2.4).
@@ -198,7 +218,10 @@ impl PagePath {
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let path = text.split(['?', '#']).next().unwrap_or_default();
         let path = path.strip_prefix('/').unwrap_or(path);
-        if free_text(path, 1024) && text.len() <= ORDER_PATH_BYTES_MAX && !text.contains(char::is_control) {
+        if free_text(path, PAGE_PATH_BYTES_MAX)
+            && text.len() <= ORDER_PATH_BYTES_MAX
+            && !text.contains(char::is_control)
+        {
             Ok(Self(path.to_owned()))
         } else {
             Err(Expected::new("an in-app path of 1 to 1024 bytes"))

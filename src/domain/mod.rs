@@ -11,6 +11,7 @@ pub mod ids;
 pub mod image;
 pub mod ledger;
 pub mod moment;
+pub mod once;
 pub mod operator;
 pub mod order;
 pub mod order_center;

@@ -15,6 +15,19 @@ pub fn parse(text: &str) -> Result<OffsetDateTime, Expected> {
     moment.ok_or(Expected::new("a date and time such as 2026-11-21 or 2026-11-21T08:00"))
 }
 
+/// A moment as people and scripts read it: RFC 3339 in UTC.
+#[must_use]
+pub fn rfc3339(moment: OffsetDateTime) -> String {
+    moment.format(&Rfc3339).unwrap_or_else(|_| moment.to_string())
+}
+
+/// The same of a moment in Unix milliseconds.
+#[must_use]
+pub fn rfc3339_of_millis(unix_millis: i64) -> String {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_millis) * 1_000_000)
+        .map_or_else(|_| unix_millis.to_string(), rfc3339)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,10 @@
 //! Who changes something by hand, as the operator's log names them.
 
+use std::sync::Arc;
+
 use super::fields::Expected;
 use super::ids::Reason;
+use super::once::OnceRequest;
 
 /// Longest name of an operator, in characters.
 const NAME_CHARS_MAX: usize = 128;
@@ -36,6 +39,7 @@ pub struct Operator {
     kind: OperatorKind,
     name: String,
     reason: String,
+    request: Option<Arc<OnceRequest>>,
 }
 
 impl Operator {
@@ -47,7 +51,7 @@ impl Operator {
         let fits =
             (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(char::is_control);
         if fits {
-            Ok(Self { kind, name: name.to_owned(), reason: String::new() })
+            Ok(Self { kind, name: name.to_owned(), request: None, reason: String::new() })
         } else {
             Err(Expected::new("a name of 1 to 128 characters, none of them a control character"))
         }
@@ -57,6 +61,19 @@ impl Operator {
     #[must_use]
     pub fn because(self, reason: &Reason) -> Self {
         Self { reason: reason.to_string(), ..self }
+    }
+
+    /// The operator as the sender of a request that takes effect once: what the change is answered is
+    /// kept in the very transaction that makes it.
+    #[must_use]
+    pub fn once(self, request: Arc<OnceRequest>) -> Self {
+        Self { request: Some(request), ..self }
+    }
+
+    /// The request that takes effect once, where there is one.
+    #[must_use]
+    pub fn request(&self) -> Option<&OnceRequest> {
+        self.request.as_deref()
     }
 
     /// By which way.

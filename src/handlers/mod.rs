@@ -18,7 +18,7 @@ impl From<StoreError> for Refusal {
                 Self::unavailable("the service is not available now, try again", cause)
             }
             StoreError::Overloaded => Self::unavailable("the service is overloaded, try again", cause),
-            StoreError::Internal(_) => Self::internal(cause),
+            StoreError::Repeated | StoreError::Internal(_) => Self::internal(cause),
         }
     }
 }

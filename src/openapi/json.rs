@@ -5,6 +5,8 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
+    /// `null`.
+    Null,
     /// `true` or `false`.
     Bool(bool),
     /// An integer; the API has no other numbers.
@@ -55,7 +57,7 @@ impl Json {
     #[must_use]
     pub fn from_value(value: &serde_json::Value) -> Self {
         match value {
-            serde_json::Value::Null => Self::Text(String::new()),
+            serde_json::Value::Null => Self::Null,
             serde_json::Value::Bool(value) => Self::Bool(*value),
             serde_json::Value::Number(number) => {
                 number.as_i64().map_or_else(|| Self::Text(number.to_string()), Self::Integer)
@@ -73,7 +75,7 @@ impl Json {
     pub fn plain(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Bool(_) | Self::Integer(_) | Self::List(_) | Self::Object(_) => self.compact(),
+            Self::Null | Self::Bool(_) | Self::Integer(_) | Self::List(_) | Self::Object(_) => self.compact(),
         }
     }
 
@@ -99,6 +101,7 @@ impl Json {
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
+            Self::Null => serializer.serialize_unit(),
             Self::Bool(value) => serializer.serialize_bool(*value),
             Self::Integer(value) => serializer.serialize_i64(*value),
             Self::Text(text) => serializer.serialize_str(text),

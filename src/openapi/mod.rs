@@ -1,10 +1,12 @@
 //! The description of the public API: as OpenAPI 3.1 ([`document`]) and as a page for people ([`page`]).
+//! That of the admin API ([`admin`]) is made of the same parts.
 //!
 //! It is made of the code: routes from [`ROUTES`], codes, statuses and texts from `error.rs` and
 //! the handlers, limits and patterns from `domain`, and what the operator has set from the settings.
 //! What is said of a call stands in one file each ([`operation`] has the types). Tests send every
 //! example to a server and compare the answers.
 
+pub mod admin;
 mod exchange;
 mod images;
 pub mod json;

@@ -18,7 +18,7 @@ pub(super) const ACCESS_TOKEN: &str = "440db387e44d0ba1c4b1f4e2b2b6b3f7d3f9fd1d9
 /// The moment of all examples, in milliseconds.
 pub(super) const NOW_MILLIS: i64 = 1_800_000_000_000;
 /// Picture of all examples.
-pub(super) const IMG_ID: &str = "3485da3dd58eb2ab68d81857411d8c4a7c0577a3785b0685";
+pub const IMG_ID: &str = "3485da3dd58eb2ab68d81857411d8c4a7c0577a3785b0685";
 
 /// A call: one method of one route.
 #[derive(Debug, Clone)]

@@ -11,44 +11,93 @@ use crate::error::ErrorStatus;
 /// What the page looks like; served beside it.
 pub const STYLE: &str = include_str!("page.css");
 
+/// What a page shows of a call.
+pub(super) struct Shown<'a> {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) operation: &'a Operation,
+    /// Headers that the example needs, besides those of the operation.
+    pub(super) headers: Vec<String>,
+    /// Its refusals in HTML.
+    pub(super) refusals: String,
+}
+
+/// What a page shows besides its calls.
+pub(super) struct Frame {
+    pub(super) title: &'static str,
+    /// Where its calls are sent to.
+    pub(super) base: String,
+    /// The style sheet, as the page reaches it.
+    pub(super) style: &'static str,
+    /// The document, likewise.
+    pub(super) document: &'static str,
+    /// The page of the other API, and what it is called.
+    pub(super) other: (&'static str, &'static str),
+    /// Heading of the part behind the calls.
+    pub(super) rules_title: &'static str,
+    /// That part, in HTML.
+    pub(super) rules: String,
+}
+
 /// The page, as these settings make it. It expects [`STYLE`] at `docs/style.css` and the document at
 /// `openapi.json`.
 #[must_use]
 pub fn page(config: &Config) -> String {
     let calls = calls(config);
-    let base = config.public.base_url();
+    let shown = calls.iter().map(|call| Shown {
+        method: call.method,
+        path: call.route.path,
+        operation: &call.operation,
+        headers: Vec::new(),
+        refusals: refusals(call),
+    });
+    let frame = Frame {
+        title: "Minitill: the calls",
+        base: config.public.base_url(),
+        style: "docs/style.css",
+        document: "openapi.json",
+        other: ("docs/admin", "The admin API"),
+        rules_title: "Answers and codes",
+        rules: formatted(&introduction()),
+    };
+    framed(&frame, &shown.collect::<Vec<_>>())
+}
+
+/// A page of calls in its frame.
+pub(super) fn framed(frame: &Frame, calls: &[Shown<'_>]) -> String {
     let links = calls.iter().map(|call| {
         let (id, method) = (call.operation.id, call.method);
-        let (path, summary) = (escaped(call.route.path), escaped(call.operation.summary));
+        let (path, summary) = (escaped(call.path), escaped(call.operation.summary));
         format!(
             "<li><a href=\"#{id}\"><b class=\"method {method}\">{method}</b> <span>{summary}<code>{path}</code></span></a></li>\n"
         )
     });
+    let Frame { title, base, style, document, other: (other, other_title), rules_title, rules } = frame;
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>Minitill: the calls</title>\n\
-         <link rel=\"stylesheet\" href=\"docs/style.css\">\n</head>\n<body>\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+         <link rel=\"stylesheet\" href=\"{style}\">\n</head>\n<body>\n\
          <nav aria-label=\"Calls\"><h1>Minitill <small>{version}</small></h1>\n<ul>\n{links}</ul>\n\
-         <p><a href=\"#rules\">Answers and codes</a></p>\n\
-         <p><a href=\"openapi.json\">OpenAPI document</a></p></nav>\n<main>\n{calls}\
-         <section id=\"rules\">\n<h2>Answers and codes</h2>\n{rules}</section>\n</main>\n</body>\n</html>\n",
+         <p><a href=\"#rules\">{rules_title}</a></p>\n\
+         <p><a href=\"{document}\">OpenAPI document</a></p>\n\
+         <p><a href=\"{other}\">{other_title}</a></p></nav>\n<main>\n{calls}\
+         <section id=\"rules\">\n<h2>{rules_title}</h2>\n{rules}</section>\n</main>\n</body>\n</html>\n",
         version = env!("CARGO_PKG_VERSION"),
         links = links.collect::<String>(),
-        calls = calls.iter().map(|call| section(call, &base)).collect::<String>(),
-        rules = formatted(&introduction()),
+        calls = calls.iter().map(|call| section(call, base)).collect::<String>(),
     )
 }
 
-fn section(call: &Call, base: &str) -> String {
-    let operation = &call.operation;
+fn section(call: &Shown<'_>, base: &str) -> String {
+    let operation = call.operation;
     let mut html = format!(
         "<section id=\"{id}\">\n<h2>{summary}</h2>\n\
          <p class=\"address\"><b class=\"method {method}\">{method}</b> <code>{path}</code></p>\n{description}",
         id = operation.id,
         summary = escaped(operation.summary),
         method = call.method,
-        path = escaped(call.route.path),
+        path = escaped(call.path),
         description = formatted(&operation.description),
     );
     for place in [Place::Path, Place::Query, Place::Header] {
@@ -59,8 +108,9 @@ fn section(call: &Call, base: &str) -> String {
         let kinds: Vec<&str> = operation.bodies.iter().map(|body| body.media_type).collect();
         html += &field_table(&format!("body: {}", kinds.join(", or ")), usual.fields.iter());
     }
-    let _ = writeln!(html, "<h3>Example</h3>\n<pre>{}</pre>", escaped(&curl(call, base)));
-    html += &answers(call);
+    let _ = writeln!(html, "<h3>Example</h3>\n<pre>{}</pre>", escaped(&command(call, base)));
+    html += &successes(operation);
+    html += &call.refusals;
     html + "</section>\n"
 }
 
@@ -69,11 +119,7 @@ fn field_table<'a>(title: &str, fields: impl Iterator<Item = &'a Field>) -> Stri
     if rows.is_empty() {
         return String::new();
     }
-    format!(
-        "<h3>{}</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>field</th><th>accepted</th><th>meaning</th></tr></thead>\n\
-         <tbody>\n{rows}</tbody></table></div>\n",
-        escaped(&capitalised(title))
-    )
+    table(&escaped(&capitalised(title)), ["field", "accepted", "meaning"], &rows)
 }
 
 fn field_row(field: &Field) -> String {
@@ -118,8 +164,7 @@ fn accepted(schema: &Json) -> String {
     words.join("<br>")
 }
 
-fn answers(call: &Call) -> String {
-    let operation = &call.operation;
+fn successes(operation: &Operation) -> String {
     let mut html = String::from("<h3>Success</h3>\n");
     for success in &operation.successes {
         let _ =
@@ -134,11 +179,20 @@ fn answers(call: &Call) -> String {
             let _ = writeln!(html, "<pre>{}</pre>", escaped(&lines.join("\n")));
         }
     }
-    let rows: String = operation.refusals.iter().map(|example| refusal_row(call, example)).collect();
-    html + "<h3>Refusals</h3>\n<div class=\"wide\"><table>\n\
-            <thead><tr><th>code</th><th>status</th><th>when, and the answer</th></tr></thead>\n<tbody>\n"
-        + &rows
-        + "</tbody></table></div>\n"
+    html
+}
+
+fn refusals(call: &Call) -> String {
+    let rows = call.operation.refusals.iter().map(|example| refusal_row(call, example));
+    table("Refusals", ["code", "status", "when, and the answer"], &rows.collect::<String>())
+}
+
+/// A table under its heading.
+pub(super) fn table(title: &str, [first, second, third]: [&str; 3], rows: &str) -> String {
+    format!(
+        "<h3>{title}</h3>\n<div class=\"wide\"><table>\n\
+         <thead><tr><th>{first}</th><th>{second}</th><th>{third}</th></tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+    )
 }
 
 fn refusal_row(call: &Call, example: &super::operation::RefusalExample) -> String {
@@ -155,10 +209,9 @@ fn refusal_row(call: &Call, example: &super::operation::RefusalExample) -> Strin
 }
 
 /// The example as a command that can be pasted.
-#[must_use]
-pub fn curl(call: &Call, base: &str) -> String {
-    let operation = &call.operation;
-    let mut path = call.route.path.to_owned();
+fn command(call: &Shown<'_>, base: &str) -> String {
+    let operation = call.operation;
+    let mut path = call.path.to_owned();
     for (name, value) in examples(operation, Place::Path) {
         path = path.replace(&format!("{{{name}}}"), &value);
     }
@@ -168,9 +221,12 @@ pub fn curl(call: &Call, base: &str) -> String {
     let address = quoted(&format!("{base}{path}{mark}{query}"));
     let mut command = match (call.method, operation.body_required) {
         ("HEAD", _) => format!("curl --head {address}"),
-        ("POST", false) => format!("curl -X POST {address}"),
-        (_, _) => format!("curl {address}"),
+        ("GET", _) | ("POST", true) => format!("curl {address}"),
+        (method, _) => format!("curl -X {method} {address}"),
     };
+    for header in &call.headers {
+        let _ = write!(command, " \\\n  -H {}", quoted(header));
+    }
     if operation.body_required {
         for argument in operation.bodies.first().map(body_arguments).unwrap_or_default() {
             let _ = write!(command, " \\\n  {argument}");
@@ -216,12 +272,12 @@ fn capitalised(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// `code` and **bold** inside a line.
-fn inline(text: &str) -> String {
+pub(super) fn inline(text: &str) -> String {
     let mut html = String::new();
     for (index, piece) in text.split('`').enumerate() {
         if index % 2 == 1 {
@@ -238,7 +294,7 @@ fn inline(text: &str) -> String {
 }
 
 /// Paragraphs, lists and tables.
-fn formatted(text: &str) -> String {
+pub(super) fn formatted(text: &str) -> String {
     let block = |block: &str| {
         if block.starts_with("- ") {
             let items =

@@ -1,8 +1,9 @@
 //! The operator listener: whether the server lives and can serve (contract 9). It also serves
 //! one picture of our own, so that the demonstration can upload by URL without a network, and the
-//! description of the public API, as a document and as a page. Its console is where operators look
-//! things up and change them.
+//! descriptions of both APIs, as documents and as pages. Its console is where operators look things up
+//! and change them; its admin API is where their programs do.
 
+pub mod admin;
 pub mod console;
 
 use std::time::Duration;
@@ -46,6 +47,9 @@ pub fn operator(till: Till) -> Router {
         .route("/docs", get(openapi_page))
         .route("/docs/style.css", get(openapi_style))
         .merge(console::router(&till))
+        .route("/admin/openapi.json", get(admin_document))
+        .route("/docs/admin", get(admin_page))
+        .merge(admin::routes())
         .fallback(async |State(till): State<Till>| {
             let refusal = Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint");
             refusal.render(crate::error::Envelope::Open, till.config.http.error_status)
@@ -130,9 +134,22 @@ async fn openapi_document(State(till): State<Till>) -> Response {
     json_response(StatusCode::OK, &openapi::document(&till.config))
 }
 
+/// The OpenAPI document of the admin API.
+async fn admin_document(State(till): State<Till>) -> Response {
+    json_response(StatusCode::OK, &openapi::admin::document(&till.config))
+}
+
 /// The same as a page.
 async fn openapi_page(State(till): State<Till>) -> Response {
-    let mut response = Response::new(Body::from(openapi::page::page(&till.config)));
+    html(openapi::page::page(&till.config))
+}
+
+async fn admin_page(State(till): State<Till>) -> Response {
+    html(openapi::admin::page(&till.config))
+}
+
+fn html(page: String) -> Response {
+    let mut response = Response::new(Body::from(page));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(header::CONTENT_SECURITY_POLICY, PAGE_POLICY);

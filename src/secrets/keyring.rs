@@ -3,16 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use aes_gcm::aead::{Aead, KeyInit, Payload};
-use aes_gcm::{Aes256Gcm, Nonce};
-use hmac::{Hmac, Mac as _};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest, Sha256};
 
+use super::cipher::Cipher;
 use super::key_file::{self, MasterKeyError};
-use super::random_bytes;
 use crate::domain::ids::AppId;
 
-const NONCE_BYTES: usize = 12;
 /// More keys than any rotation needs: a new one, and what unfinished rotations have left.
 const KEYS_MAX: usize = 8;
 /// What a row of `master_key_check` decrypts to under the right key.
@@ -28,7 +25,7 @@ pub type CheckpointKey = Hmac<Sha256>;
 #[derive(Clone)]
 pub struct MasterKey {
     id: String,
-    cipher: Aes256Gcm,
+    cipher: Cipher,
     checkpoint_key: CheckpointKey,
 }
 
@@ -59,7 +56,7 @@ impl MasterKey {
         // 64 bits of a hash of 256 random bits: enough to tell keys apart, nothing to find one by.
         let id = hex::encode(&Sha256::digest([b"minitill master key id".as_slice(), &key].concat())[..8]);
         let derived = keyed(&key).chain_update(CHECKPOINT_CONTEXT).finalize().into_bytes();
-        Some(Self { id, cipher: Aes256Gcm::new(&key.into()), checkpoint_key: keyed(&derived.into()) })
+        Some(Self { id, cipher: Cipher::new(&key), checkpoint_key: keyed(&derived.into()) })
     }
 
     /// A name for people and for the operator's log: 16 hexadecimal digits.
@@ -101,20 +98,11 @@ impl MasterKey {
     }
 
     fn seal_text(&self, context: &str, secret: &str) -> Vec<u8> {
-        let nonce = random_bytes::<NONCE_BYTES>();
-        let payload = Payload { msg: secret.as_bytes(), aad: context.as_bytes() };
-        let sealed = self
-            .cipher
-            .encrypt(&Nonce::from(nonce), payload)
-            .expect("AES-GCM encrypts texts of less than 64 GiB");
-        [nonce.as_slice(), &sealed].concat()
+        self.cipher.seal(context, secret)
     }
 
     fn open_text(&self, context: &str, sealed: &[u8]) -> Result<String, WrongKey> {
-        let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(WrongKey)?;
-        let payload = Payload { msg: sealed, aad: context.as_bytes() };
-        let bytes = self.cipher.decrypt(&Nonce::from(*nonce), payload).map_err(|_| WrongKey)?;
-        String::from_utf8(bytes).map_err(|_| WrongKey)
+        self.cipher.open(context, sealed).ok_or(WrongKey)
     }
 }
 

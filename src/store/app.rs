@@ -145,6 +145,23 @@ impl Store {
     /// # Errors
     /// The database is away.
     pub async fn list_apps(&self, only: Option<&AppId>) -> Result<Vec<AppSummary>, StoreError> {
+        self.select_apps(only, None, u32::MAX).await
+    }
+
+    /// The apps whose ids come after this one, or from the first, `limit` at most.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn apps_after(&self, after: Option<&AppId>, limit: u32) -> Result<Vec<AppSummary>, StoreError> {
+        self.select_apps(None, after, limit).await
+    }
+
+    async fn select_apps(
+        &self,
+        only: Option<&AppId>,
+        after: Option<&AppId>,
+        limit: u32,
+    ) -> Result<Vec<AppSummary>, StoreError> {
         let rows = sqlx::query!(
             r#"SELECT app_id, name, category, scopes, sandbox, preorder_check,
                       suspended_at IS NOT NULL AS "suspended!", created_at,
@@ -153,8 +170,11 @@ impl Store {
                FROM apps LEFT JOIN LATERAL (
                    SELECT version, pages FROM packages WHERE packages.app_id = apps.app_id
                    ORDER BY published_at DESC, version DESC LIMIT 1) AS latest ON true
-               WHERE $1::text IS NULL OR app_id = $1 ORDER BY app_id"#,
-            only.map(AppId::as_str)
+               WHERE ($1::text IS NULL OR app_id = $1) AND ($2::text IS NULL OR app_id > $2)
+               ORDER BY app_id LIMIT $3"#,
+            only.map(AppId::as_str),
+            after.map(AppId::as_str),
+            i64::from(limit)
         )
         .fetch_all(&self.pool)
         .await?;

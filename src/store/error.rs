@@ -16,6 +16,9 @@ pub enum StoreError {
     /// The whole transaction has to be run again; seen outside only when that never ended.
     #[error("the database asked too often to repeat a transaction")]
     Again,
+    /// Another try of the same request has taken effect; this one has not.
+    #[error("the request has taken effect by another try")]
+    Repeated,
     /// A fault of ours: a constraint that the code should have kept, a row that does not parse.
     #[error("{0}")]
     Internal(String),

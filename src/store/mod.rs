@@ -5,6 +5,8 @@
 //! into one. And whole transactions are repeated there, and only there, when the database asks
 //! for it (40001, 40P01).
 
+mod api_key;
+mod api_request;
 mod app;
 mod audit;
 mod console_user;
@@ -34,6 +36,8 @@ use crate::domain::image::PictureStore;
 use crate::metrics::ExchangeMetrics;
 use crate::objects::{self, Objects};
 
+pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
+pub use api_request::EarlierAnswer;
 pub use app::{
     AppChange, AppDetail, AppLimits, AppSummary, COUNTED_MAX, Category, NewApp, NewAppSecrets, Package,
     PayKeyGeneration, Rotated,

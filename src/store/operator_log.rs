@@ -4,10 +4,11 @@
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use super::api_request::keep_answer;
 use super::{Store, StoreError};
 use crate::domain::fields::Expected;
 use crate::domain::ids::AppId;
@@ -45,6 +46,8 @@ pub(super) enum Action {
     ConsoleUserSetRole,
     ConsoleUserUnlock,
     ConsoleUserRemove,
+    ApiKeyCreate,
+    ApiKeyRevoke,
 }
 
 impl Action {
@@ -76,6 +79,8 @@ impl Action {
             Self::ConsoleUserSetRole => "console_user.set_role",
             Self::ConsoleUserUnlock => "console_user.unlock",
             Self::ConsoleUserRemove => "console_user.remove",
+            Self::ApiKeyCreate => "api_key.create",
+            Self::ApiKeyRevoke => "api_key.revoke",
         }
     }
 }
@@ -94,6 +99,19 @@ pub(super) struct Line<'a> {
 
 /// Writes a line. `connection` is the one whose transaction makes the change.
 pub(super) async fn record(connection: &mut PgConnection, line: Line<'_>) -> Result<(), StoreError> {
+    record_and_tell(connection, line, Map::new()).await
+}
+
+/// Writes a line, and beside it what the operator is told, where it answers a request that takes effect
+/// once. `told` may hold a secret that is shown once; the line never does.
+pub(super) async fn record_and_tell(
+    connection: &mut PgConnection,
+    line: Line<'_>,
+    told: Map<String, Value>,
+) -> Result<(), StoreError> {
+    if let Some(request) = line.operator.request() {
+        keep_answer(&mut *connection, request, &request.answered(told)).await?;
+    }
     // A reason that the operator gave for whatever this does, where the change has none of its own.
     let note = if line.note.is_empty() { line.operator.reason() } else { line.note };
     // The clock, not the transaction's begin: a change that waited for another's lock comes after it.
@@ -113,6 +131,11 @@ pub(super) async fn record(connection: &mut PgConnection, line: Line<'_>) -> Res
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// What the operator is told, by name.
+pub(super) fn told<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Which lines are wanted; the default is all of them but for single credits of imports.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use serde_json::json;
 use sqlx::PgExecutor;
 
-use super::operator_log::{Action, Line, record};
+use super::operator_log::{Action, Line, record_and_tell, told};
 use super::{Store, StoreError};
 use crate::domain::ids::AppId;
+use crate::domain::moment::rfc3339_of_millis;
 use crate::domain::operator::Operator;
 use crate::secrets::{random_token, token_hash};
 
@@ -43,26 +44,31 @@ impl Store {
         lifetime: Duration,
     ) -> Result<Option<(String, i64)>, StoreError> {
         let (token, expires_at) = self.fresh_token(lifetime);
-        let change = Arc::new((operator.clone(), app_id.clone(), token_hash(&token)));
+        let change = Arc::new((operator.clone(), app_id.clone(), token.clone()));
         let lifetime = humantime::format_duration(lifetime).to_string();
         let issued: Result<bool, StoreError> = self
             .transaction(move |connection| {
                 let (change, lifetime) = (Arc::clone(&change), lifetime.clone());
                 Box::pin(async move {
-                    let (operator, app_id, hash) = &*change;
-                    if !insert_token(&mut *connection, app_id, hash, expires_at).await? {
+                    let (operator, app_id, token) = &*change;
+                    let hash = token_hash(token);
+                    if !insert_token(&mut *connection, app_id, &hash, expires_at).await? {
                         return Ok(false);
                     }
                     let line = Line {
                         operator,
                         action: Action::TokenIssue,
                         app_id: Some(app_id),
-                        subject: &fingerprint(hash),
+                        subject: &fingerprint(&hash),
                         before: None,
                         after: Some(json!({ "lifetime": lifetime })),
                         note: "",
                     };
-                    record(connection, line).await?;
+                    let told = told([
+                        ("access_token", token.as_str().into()),
+                        ("expires_at", rfc3339_of_millis(expires_at).into()),
+                    ]);
+                    record_and_tell(connection, line, told).await?;
                     Ok(true)
                 })
             })
@@ -104,7 +110,7 @@ impl Store {
                         after: Some(json!({ "revoked": gone })),
                         note: "",
                     };
-                    record(connection, line).await?;
+                    record_and_tell(connection, line, told([("revoked", gone.into())])).await?;
                 }
                 Ok(gone)
             })

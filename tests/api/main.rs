@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod app_settings;
+mod admin;
 mod audit;
 mod backup;
 mod cli;

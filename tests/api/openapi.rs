@@ -2,7 +2,7 @@
 //! one, under both values of `http.error_status`.
 
 mod scenario;
-mod schema;
+pub(crate) mod schema;
 
 use minitill::config::Config;
 use minitill::error::ErrorStatus;

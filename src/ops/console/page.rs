@@ -307,7 +307,7 @@ fn store_words(error: &StoreError) -> (StatusCode, &'static str, String, &'stati
                 "Try again in a moment. The server's log and /readyz tell more. A change is safe to send again.",
             )
         }
-        StoreError::Internal(_) => {
+        StoreError::Repeated | StoreError::Internal(_) => {
             tracing::error!(%error, "a page of the console failed");
             (
                 StatusCode::INTERNAL_SERVER_ERROR,

@@ -11,7 +11,7 @@ use super::{AppLimits, NewApp, NewAppSecrets};
 use crate::domain::ids::AppId;
 use crate::domain::operator::Operator;
 use crate::secrets::random_key_text;
-use crate::store::operator_log::{Action, Line, record};
+use crate::store::operator_log::{Action, Line, record, record_and_tell, told};
 use crate::store::{Store, StoreError, Work};
 
 /// A change of an app that is under way.
@@ -72,7 +72,13 @@ impl Store {
                         "name": app.name, "category": app.category, "scopes": app.scopes,
                         "sandbox": app.sandbox, "preorder_check": app.preorder_check,
                     });
-                    record(connection, Line { after: Some(after), ..change.line(Action::AppCreate) }).await?;
+                    let line = Line { after: Some(after), ..change.line(Action::AppCreate) };
+                    let told = told([
+                        ("app_id", secrets.app_id.as_str().into()),
+                        ("app_secret", secrets.app_secret.as_str().into()),
+                        ("pay_key", secrets.pay_key.as_str().into()),
+                    ]);
+                    record_and_tell(connection, line, told).await?;
                     Ok(true)
                 })
             })

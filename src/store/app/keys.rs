@@ -8,7 +8,7 @@ use super::change::Change;
 use crate::domain::ids::AppId;
 use crate::domain::operator::Operator;
 use crate::secrets::random_key_text;
-use crate::store::operator_log::{Action, Line, record};
+use crate::store::operator_log::{Action, Line, record_and_tell, told};
 use crate::store::{Store, StoreError};
 
 /// What became of a rotation.
@@ -83,7 +83,7 @@ impl Store {
                     after: Some(json!({ "generation": generation })),
                     ..change.line(Action::AppRotatePayKey)
                 };
-                record(connection, line).await?;
+                record_and_tell(connection, line, told([("pay_key", pay_key.as_str().into())])).await?;
                 Ok(true)
             })
         });
@@ -135,7 +135,8 @@ impl Store {
                 )
                 .execute(&mut *connection)
                 .await?;
-                record(connection, change.line(Action::AppRotateSecret)).await?;
+                let told = told([("app_secret", app_secret.as_str().into())]);
+                record_and_tell(connection, change.line(Action::AppRotateSecret), told).await?;
                 Ok(true)
             })
         });

@@ -108,7 +108,8 @@ impl Store {
                 error @ (StoreError::Unavailable(_)
                 | StoreError::PicturesUnavailable(_)
                 | StoreError::Overloaded
-                | StoreError::Again),
+                | StoreError::Again
+                | StoreError::Repeated),
             ) => return Err(error),
         };
         let (hashed, found) = tokio::task::spawn_blocking(move || (ContentHash::of(&bytes), bytes))

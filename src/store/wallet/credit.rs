@@ -13,7 +13,7 @@ use crate::domain::exchange::{BalanceOutOfRange, Balances};
 use crate::domain::ids::{AppId, OpenId};
 use crate::domain::ledger::{CREDIT, LedgerEntry, micros};
 use crate::domain::operator::Operator;
-use crate::store::operator_log::{Action, Line, record};
+use crate::store::operator_log::{Action, Line, record, record_and_tell, told};
 use crate::store::{AsStoreError, Store, StoreError};
 
 /// What an import has done, for its line in the operator's log.
@@ -160,7 +160,12 @@ impl Store {
                     let outcome = write_credit(connection, app_id, credit).await?;
                     if let Written::Now { before, after } = outcome {
                         let line = credit_line(action, operator, app_id, credit, before, after);
-                        record(connection, line).await?;
+                        let told = told([
+                            ("free_balance", after.free().into()),
+                            ("charge_balance", after.charge().into()),
+                            ("replayed", false.into()),
+                        ]);
+                        record_and_tell(connection, line, told).await?;
                     }
                     Ok(outcome.into())
                 })

@@ -5,7 +5,8 @@ use regex_lite::Regex;
 use serde_json::Value;
 
 /// Keywords that say something to people and demand nothing.
-const ANNOTATIONS: [&str; 5] = ["description", "format", "contentMediaType", "contentSchema", "components"];
+const ANNOTATIONS: [&str; 6] =
+    ["description", "default", "format", "contentMediaType", "contentSchema", "components"];
 
 /// What of `value` is not as `schema` says, with its place; references point into `root`.
 pub(crate) fn faults(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<String> {
@@ -53,12 +54,9 @@ fn is_met(keyword: &str, demand: &Value, value: &Value) -> bool {
     let characters = || value.as_str().map(|text| text.chars().count() as u64);
     let items = || value.as_array().map(|items| items.len() as u64);
     match keyword {
-        "type" => match demand.as_str().unwrap() {
-            "object" => value.is_object(),
-            "array" => value.is_array(),
-            "string" => value.is_string(),
-            "integer" => value.is_i64() || value.is_u64(),
-            other => panic!("type {other} is not known"),
+        "type" => match demand {
+            Value::Array(types) => types.iter().any(|one| is_of(one.as_str().unwrap(), value)),
+            one => is_of(one.as_str().unwrap(), value),
         },
         "const" => value == demand,
         "enum" => demand.as_array().unwrap().contains(value),
@@ -73,6 +71,18 @@ fn is_met(keyword: &str, demand: &Value, value: &Value) -> bool {
             demand.as_array().unwrap().iter().all(|name| object.contains_key(name.as_str().unwrap()))
         }),
         other => panic!("the keyword {other} is not known"),
+    }
+}
+
+fn is_of(name: &str, value: &Value) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        other => panic!("type {other} is not known"),
     }
 }
 

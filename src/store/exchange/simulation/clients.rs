@@ -180,6 +180,8 @@ fn count(world: &mut World, outcome: &Outcome) {
         Ok(ExchangeOutcome::InsufficientBalance) => Kind::Insufficient,
         Err(StoreError::Unavailable(_) | StoreError::Overloaded) => Kind::Unavailable,
         Err(StoreError::Again) => Kind::Exhausted,
-        Err(StoreError::Internal(_) | StoreError::PicturesUnavailable(_)) => Kind::Faulty,
+        Err(StoreError::Internal(_) | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => {
+            Kind::Faulty
+        }
     });
 }

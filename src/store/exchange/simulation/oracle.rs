@@ -189,7 +189,7 @@ impl Oracle {
             Ok(ExchangeOutcome::InsufficientBalance) => request.is_fresh && self.was_insufficient(request),
             Err(StoreError::Internal(_)) => request.content.amount == UNLUCKY,
             Err(StoreError::Unavailable(_) | StoreError::Again) => true,
-            Err(StoreError::Overloaded | StoreError::PicturesUnavailable(_)) => false,
+            Err(StoreError::Overloaded | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => false,
         };
         let record = self.records[request.number];
         let wrong = || format!("{outcome:?} to {request:?} after commit {commit}, recorded {record:?}");

@@ -1,0 +1,69 @@
+//! `minitill api-key ...`, and what the database and the log hold of keys.
+
+use serde_json::{Value, json};
+
+use crate::support::program::Program;
+use crate::support::{Request, TestTill, fresh_database};
+
+async fn status(till: &TestTill, key: &str) -> u16 {
+    let request = Request::get("/admin/v1/apps").header("authorization", &format!("Bearer {key}"));
+    request.send(till.operator_address).await.status
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_made_shown_once_listed_and_revoked_on_the_command_line() {
+    let till = TestTill::start().await;
+    let program = Program::on(&till.database_url).with("MINITILL_OPERATOR", "alice");
+    let made = program.json(&["api-key", "create", "backend", "--role", "admin"]);
+    assert_eq!((&made["name"], &made["role"]), (&json!("backend"), &json!("admin")));
+    let key = made["api_key"].as_str().unwrap().to_owned();
+    assert!(key.strip_prefix("mtk_").is_some_and(|digits| digits.len() == 64), "{key}");
+    assert_eq!(status(&till, &key).await, 200);
+    let listed = program.json(&["api-key", "list"]);
+    let line = &listed["api_keys"][0];
+    assert_eq!(
+        (&line["name"], &line["role"], &line["revoked_at"]),
+        (&json!("backend"), &json!("admin"), &Value::Null)
+    );
+    assert!(line["last_used_on"].as_str().is_some_and(|day| day.ends_with("T00:00:00Z")), "{line}");
+    assert!(!listed.to_string().contains(&key));
+    let table = String::from_utf8(program.run(&["api-key", "list"]).stdout).unwrap();
+    assert!(table.contains("backend") && !table.contains(&key), "{table}");
+    assert_eq!(program.json(&["api-key", "revoke", "backend"]), json!({"name": "backend", "revoked": true}));
+    assert_eq!(status(&till, &key).await, 401, "at once, on a server that runs");
+    let again = program.complaint(&["api-key", "create", "backend", "--role", "viewer"]);
+    assert!(again.contains("there is, or was, an API key backend"), "{again}");
+    assert!(program.complaint(&["api-key", "revoke", "backend"]).contains("is revoked already"));
+    assert!(program.complaint(&["api-key", "revoke", "nobody"]).contains("there is no API key nobody"));
+    let log = program.json(&["operator-log"]);
+    let lines: Vec<_> =
+        log["lines"].as_array().unwrap().iter().map(|line| (&line["action"], &line["subject"])).collect();
+    assert_eq!(
+        lines,
+        [(&json!("api_key.create"), &json!("backend")), (&json!("api_key.revoke"), &json!("backend"))]
+    );
+    assert!(!log.to_string().contains(&key));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_name_or_role_is_wrong_usage() {
+    let program = Program::on(&fresh_database().await.url);
+    for arguments in
+        [["api-key", "create", "a b", "--role", "admin"], ["api-key", "create", "backend", "--role", "root"]]
+    {
+        assert_eq!(program.run(&arguments).status.code(), Some(2), "{arguments:?}");
+    }
+    assert_eq!(program.run(&["api-key", "create", "backend"]).status.code(), Some(2), "a role must be said");
+    assert_eq!(program.json(&["api-key", "list"]), json!({"api_keys": []}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_database_holds_no_key() {
+    let till = TestTill::start().await;
+    let caller = super::Caller::admin(&till).await;
+    caller.post("/apps", "k1", json!({"app_id": "a1"})).await;
+    for table in ["api_keys", "api_requests", "operator_log"] {
+        let found = format!("SELECT count(*) FROM {table} t WHERE t::text LIKE '%{}%'", &caller.key[4..20]);
+        assert_eq!(till.number(&found).await, 0, "{table}");
+    }
+}

@@ -1,0 +1,97 @@
+//! The admin API (docs/admin-api.md), on the operator's listener.
+
+mod answers;
+mod examples;
+mod keys;
+mod once;
+mod routes;
+
+use minitill::domain::console_user::Role;
+use minitill::domain::ids::ApiKeyName;
+use minitill::store::{OperatorLogFilter, OperatorLogLine, RevokeOutcome};
+use serde_json::Value;
+
+use crate::support::{Answer, Request, TestTill, operator};
+
+/// A caller of the admin API.
+pub(super) struct Caller<'a> {
+    till: &'a TestTill,
+    pub(super) key: String,
+}
+
+impl<'a> Caller<'a> {
+    pub(super) async fn admin(till: &'a TestTill) -> Self {
+        Self::new(till, "backend", Role::Admin).await
+    }
+
+    pub(super) async fn new(till: &'a TestTill, name: &str, role: Role) -> Self {
+        let name = ApiKeyName::parse(name).unwrap();
+        let key = till.store.create_api_key(&operator(), &name, role).await.unwrap().expect("a new name");
+        Self { till, key }
+    }
+
+    /// A request with the caller's key.
+    pub(super) fn request(&self, method: &str, path: &str) -> Request {
+        Request::new(method, &format!("/admin/v1{path}"))
+            .header("authorization", &format!("Bearer {}", self.key))
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        self.request("GET", path).send(self.till.operator_address).await
+    }
+
+    /// A write with a body and, where one is given, an idempotency key.
+    pub(super) async fn send(&self, method: &str, path: &str, once: Option<&str>, body: &Value) -> Answer {
+        self.write(method, path, once, body).send(self.till.operator_address).await
+    }
+
+    pub(super) fn write(&self, method: &str, path: &str, once: Option<&str>, body: &Value) -> Request {
+        let request = self.request(method, path).header("content-type", "application/json");
+        let request = match once {
+            Some(key) => request.header("idempotency-key", key),
+            None => request,
+        };
+        request.body(body.to_string())
+    }
+
+    /// A POST that takes effect once.
+    pub(super) async fn post(&self, path: &str, once: &str, body: Value) -> Answer {
+        self.send("POST", path, Some(once), &body).await
+    }
+}
+
+pub(super) async fn revoke(till: &TestTill, name: &str) {
+    let name = ApiKeyName::parse(name).unwrap();
+    let outcome = till.store.revoke_api_key(&operator(), &name).await.unwrap();
+    assert_eq!(outcome, RevokeOutcome::Revoked);
+}
+
+/// A success with exactly this body.
+#[track_caller]
+pub(super) fn assert_answer(answer: &Answer, status: u16, body: &Value) {
+    assert_eq!((answer.status, &answer.json()), (status, body), "{}", answer.body);
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert!(answer.header("x-request-id").is_some());
+}
+
+/// A problem of this kind with this detail.
+#[track_caller]
+pub(super) fn assert_problem(answer: &Answer, status: u16, name: &str, detail: &str) {
+    let body = answer.json();
+    assert_eq!((answer.status, &body["status"]), (status, &Value::from(status)), "{}", answer.body);
+    assert_eq!(
+        (&body["type"], &body["detail"]),
+        (&format!("/docs/admin#problem-{name}").into(), &detail.into())
+    );
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+    assert_eq!(body["instance"].as_str(), answer.header("x-request-id"));
+    assert!(body["title"].as_str().is_some_and(|title| !title.is_empty()));
+}
+
+/// What API keys did, oldest first.
+pub(super) async fn log(till: &TestTill) -> Vec<OperatorLogLine> {
+    let lines = till.store.operator_log(&OperatorLogFilter::default(), 1000).await.unwrap();
+    lines.into_iter().filter(|line| line.operator_kind == "api_key").collect()
+}
