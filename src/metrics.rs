@@ -272,7 +272,7 @@ impl Metrics {
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let start = Gauge::new(START_TIME.0, START_TIME.1).expect(CONSTANT);
         start.set(seconds(now_millis));
-        let collectors: [Box<dyn Collector>; 13] = [
+        let collectors: [Box<dyn Collector>; 14] = [
             Box::new(requests),
             Box::new(durations),
             Box::new(responses),

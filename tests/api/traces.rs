@@ -90,7 +90,7 @@ fn number(message: &[u8], number: u64) -> Option<u64> {
 #[derive(Debug, Clone, PartialEq)]
 struct Span {
     trace_id: String,
-    span_id: String,
+    id: String,
     parent_id: Option<String>,
     name: String,
     kind: Option<u64>,
@@ -121,7 +121,7 @@ fn spans(body: &[u8]) -> Vec<Span> {
             assert_eq!(within(within(scope_spans, 1)[0], 1), [b"minitill"]);
             spans.extend(within(scope_spans, 2).into_iter().map(|span| Span {
                 trace_id: hex::encode(within(span, 1)[0]),
-                span_id: hex::encode(within(span, 2)[0]),
+                id: hex::encode(within(span, 2)[0]),
                 parent_id: within(span, 4).first().map(hex::encode),
                 name: String::from_utf8(within(span, 5)[0].to_vec()).unwrap(),
                 kind: number(span, 6),
@@ -182,7 +182,7 @@ async fn an_exchange_is_a_span_of_its_callers_trace_with_its_database_work_in_it
     assert_eq!((queue.kind, batch.kind), (Some(1), Some(3)));
     assert_eq!(batch.attributes, map(&[("db.system.name", "postgresql"), ("minitill.batch.exchanges", "1")]));
     for span in [queue, batch] {
-        assert_eq!(span.parent_id.as_ref(), Some(&request.span_id));
+        assert_eq!(span.parent_id.as_ref(), Some(&request.id));
     }
     let moments = [request.started, queue.started, queue.ended, batch.started, batch.ended, request.ended];
     assert!(moments.is_sorted() && queue.ended == batch.started, "{moments:?}");
@@ -226,7 +226,7 @@ async fn refusals_fetches_and_faults_are_told_and_nothing_secret_is() {
     ];
     assert_eq!((told, failed), (expected.to_vec(), 500));
     let fetch = spans.iter().find(|span| span.name == "fetch").unwrap();
-    let upload = spans.iter().find(|span| Some(&span.span_id) == fetch.parent_id.as_ref()).unwrap();
+    let upload = spans.iter().find(|span| Some(&span.id) == fetch.parent_id.as_ref()).unwrap();
     assert_eq!(upload.attributes["minitill.endpoint"], "upload_with_url");
     assert_eq!(fetch.attributes, map(&[("minitill.fetch.outcome", "address_not_public")]));
     assert_eq!((fetch.kind, spans.iter().any(|span| span.name == "GET")), (Some(3), true));
