@@ -274,11 +274,12 @@ async fn a_collector_that_is_away_slows_nobody() {
         for number in 0..20 {
             assert_eq!(Game::new(&app, "o1", &format!("b{number}"), 1).send(&till).await.code(), 1);
         }
-        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+        // Each would take five seconds more if it waited for the collector.
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
         let tracer = till.till.tracer.as_ref().unwrap();
         let flushing = Instant::now();
         tracer.flush().await;
-        assert!(flushing.elapsed() < Duration::from_secs(3), "nor is the end held up");
+        assert!(flushing.elapsed() < Duration::from_secs(4), "nor is the end held up");
         // More than the queue holds: the rest is dropped at once.
         let begun = tracer.begin(None, tokio::time::Instant::now(), 0).unwrap();
         let answered = minitill::traces::Answered {
