@@ -5,12 +5,16 @@
 //! what all changes do, and each other file is one part of the console: its `ROUTES`, a row in [`PARTS`],
 //! its handlers, and its templates, which extend `base.html`.
 
+mod apps;
 mod asset;
 mod clinic;
 mod credit;
 mod exchange;
 mod form;
+mod images;
 mod operator_log;
+mod order_center;
+mod orders;
 mod overview;
 mod page;
 mod player;
@@ -51,7 +55,7 @@ pub struct Route {
 }
 
 /// The tables of all parts: a part whose table is not here has no pages.
-const PARTS: [&[Route]; 9] = [
+const PARTS: [&[Route]; 13] = [
     asset::ROUTES,
     sign_in::ROUTES,
     overview::ROUTES,
@@ -59,6 +63,10 @@ const PARTS: [&[Route]; 9] = [
     credit::ROUTES,
     exchange::ROUTES,
     clinic::ROUTES,
+    apps::ROUTES,
+    orders::ROUTES,
+    order_center::ROUTES,
+    images::ROUTES,
     operator_log::ROUTES,
     users::ROUTES,
 ];

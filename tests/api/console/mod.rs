@@ -1,9 +1,12 @@
 //! The operator's console. This file walks the table of its pages, so that a page that is added is held
 //! to these rules without a word here.
 
+mod apps;
 mod clinic;
 mod exchanges;
+mod images;
 mod log;
+mod orders;
 mod overview;
 mod players;
 mod sign_in;

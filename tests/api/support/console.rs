@@ -8,6 +8,11 @@ use super::{Answer, Request, TestTill, form, operator};
 /// The origin of the console, as [`Request`] asks for it.
 pub(crate) const ORIGIN: &str = "http://till";
 
+/// A text that does something wherever it is not shown as text.
+pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&";
+/// The same as a page must write it.
+pub(crate) const ESCAPED: &str = "&#60;img src=x onerror=alert(1)&#62;&#34;&#39;&#38;";
+
 /// A user's browser.
 pub(crate) struct Browser<'a> {
     till: &'a TestTill,

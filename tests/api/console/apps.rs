@@ -1,0 +1,144 @@
+//! Apps in the console.
+
+use minitill::domain::console_user::Role;
+use minitill::domain::ids::AppId;
+use minitill::store::{AppLimits, OperatorLogFilter};
+
+use crate::support::TestTill;
+use crate::support::console::{ESCAPED, HOSTILE};
+
+/// The value of a hidden field of a page.
+fn hidden<'a>(page: &'a str, name: &str) -> &'a str {
+    let field = format!("name=\"{name}\" value=\"");
+    page.split(&field).nth(1).and_then(|rest| rest.split('"').next()).unwrap()
+}
+
+/// What a page shows behind a heading of its list of secrets.
+fn secret<'a>(page: &'a str, name: &str) -> &'a str {
+    let heading = format!("<dt>{name}</dt><dd><code>");
+    page.split(&heading).nth(1).and_then(|rest| rest.split('<').next()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_is_made_with_its_keys_shown_once_and_its_name_as_text() {
+    let till = TestTill::start().await;
+    let admin = till.browser(Role::Admin).await;
+    let fields = [
+        ("app_id", "a1"),
+        ("name", HOSTILE),
+        ("category", "general"),
+        ("scope_epay", "yes"),
+        ("sandbox", "yes"),
+    ];
+    let made = admin.post("/console/new-app", &fields).await;
+    assert_eq!((made.status, made.header("cache-control")), (200, Some("no-store")));
+    let (pay_key, app_secret) = (secret(&made.body, "Pay key"), secret(&made.body, "App secret"));
+    assert!(pay_key.len() == 32 && app_secret.len() == 32 && pay_key != app_secret);
+    let app = till.store.find_app(&AppId::parse("a1").unwrap()).await.unwrap().unwrap();
+    assert_eq!(app.app_secret.expose(), app_secret);
+    assert!(app.sandbox && !app.preorder_check && app.scopes == ["epay"]);
+
+    for path in ["/console/apps", "/console/apps/a1", "/console/apps?search=a1", "/console/log"] {
+        let page = admin.get(path).await;
+        assert_eq!(page.status, 200, "{path}");
+        assert!(page.body.contains(ESCAPED) && !page.body.contains("<img src=x"), "{path}");
+        assert!(!page.body.contains(pay_key) && !page.body.contains(app_secret), "{path}");
+    }
+    let again = admin.post("/console/new-app", &fields).await;
+    assert!(again.status == 400 && again.body.contains("There is an app a1 already"), "{}", again.body);
+    assert!(!again.body.contains(pay_key));
+    assert!(admin.get("/console/apps?search=nothing").await.body.contains("No app fits"));
+}
+
+/// The page that shows a new key, sent again, neither shows it again nor makes another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_shows_its_key_once_and_is_made_once() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let admin = till.browser(Role::Admin).await;
+    for (path, name) in [("rotate-pay-key", "Pay key"), ("rotate-secret", "App secret")] {
+        let path = format!("/console/apps/a1/{path}");
+        let asked = admin.get(&path).await.body;
+        let fields = [("seen", hidden(&asked, "seen")), ("reason", HOSTILE)];
+        let made = admin.post(&path, &fields).await;
+        assert_eq!((made.status, made.header("cache-control")), (200, Some("no-store")));
+        let key = secret(&made.body, name);
+        let again = admin.post(&path, &fields).await;
+        assert!(again.status == 400 && again.body.contains("have changed since this form was shown"));
+        assert!(!again.body.contains(key) && !admin.get("/console/apps/a1").await.body.contains(key));
+        let line = till.store.operator_log(&OperatorLogFilter::default(), 1).await.unwrap().pop().unwrap();
+        assert_eq!((line.note.as_str(), line.operator_kind.as_str()), (HOSTILE, "console"));
+    }
+    let found = till.store.app_detail(&app.id).await.unwrap().unwrap();
+    assert_eq!(found.pay_keys.iter().map(|key| key.generation).collect::<Vec<_>>(), [2, 1]);
+    let page = admin.get("/console/apps/a1/rotate-pay-key").await.body;
+    assert!(page.contains("Number 1 is retired within five seconds"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admin_changes_settings_limits_pages_and_what_is_registered() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let admin = till.browser(Role::Admin).await;
+    let send = async |what: &str, fields: &[(&str, &str)]| {
+        let path = format!("/console/apps/a1/{what}");
+        let answer = admin.post(&path, fields).await;
+        assert_eq!(answer.status, 303, "{what}: {}", answer.body);
+        let back = admin.get(answer.header("location").unwrap()).await;
+        assert!(back.status == 200 && back.body.contains("class=\"notice\""), "{what}");
+    };
+    send("settings", &[("name", "Game"), ("category", "local_life"), ("sandbox", "yes")]).await;
+    send("limits", &[("exchanges", "5"), ("reports", "0"), ("uploads", ""), ("tokens", "")]).await;
+    send("packages", &[("version", HOSTILE), ("pages", "pages/a\r\n\r\n /pages/b?x=1 \n")]).await;
+    send("pois", &[("poi_ids", "p1\np2")]).await;
+    send("preorders", &[("out_order_nos", "order_1\norder_2")]).await;
+    send("suspend", &[("reason", "an audit")]).await;
+
+    let detail = till.store.app_detail(&app.id).await.unwrap().unwrap();
+    let summary = &detail.summary;
+    assert_eq!((summary.name.as_str(), summary.category.as_str()), ("Game", "local_life"));
+    assert!(summary.sandbox && summary.scopes.is_empty() && summary.suspended);
+    let limits =
+        AppLimits { exchanges_per_second: Some(5), reports_per_second: Some(0), ..AppLimits::default() };
+    assert_eq!(summary.limits, limits);
+    assert_eq!(summary.pages, ["pages/a", "pages/b"]);
+    assert_eq!((detail.pois, detail.preorders), (2, 2));
+    let page = admin.get("/console/apps/a1").await.body;
+    for fact in ["Suspended", "5 a second", "no limit", "pages/b", "p2", ESCAPED] {
+        assert!(page.contains(fact), "{fact}");
+    }
+    assert!(!page.contains("<img src=x"));
+    send("resume", &[("reason", "it is over")]).await;
+
+    for (what, fields, fault) in [
+        ("limits", [("exchanges", "-1"), ("a", "")], "exchanges: expected"),
+        ("packages", [("version", "1"), ("pages", " \n")], "pages: expected at least one line"),
+        ("pois", [("poi_ids", ""), ("a", "")], "poi_ids: expected at least one line"),
+        ("preorders", [("out_order_nos", "order_1\n<b>"), ("a", "")], "&#34;&#60;b&#62;&#34;"),
+        ("suspend", [("reason", ""), ("a", "")], "reason: expected"),
+    ] {
+        let refused = admin.post(&format!("/console/apps/a1/{what}"), &fields).await;
+        assert!(refused.status == 400 && refused.body.contains(fault), "{what}: {}", refused.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_is_not_there_is_not_found_and_a_viewer_sees_no_change() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    let (admin, viewer) = (till.browser(Role::Admin).await, till.browser(Role::Viewer).await);
+    for what in ["", "/suspend", "/resume", "/rotate-pay-key", "/rotate-secret"] {
+        assert_eq!(admin.get(&format!("/console/apps/a9{what}")).await.status, 404, "{what}");
+    }
+    let suspended = admin.post("/console/apps/a9/suspend", &[("reason", "r")]).await;
+    assert_eq!(suspended.status, 404);
+    let page = viewer.get("/console/apps/a1").await;
+    assert_eq!(page.status, 200);
+    for what in ["settings", "suspend", "rotate-pay-key", "packages", "limits"] {
+        assert!(!page.body.contains(&format!("/console/apps/a1/{what}")), "{what}");
+    }
+    assert!(!viewer.get("/console/apps").await.body.contains("/console/new-app"));
+    let refused = viewer.post("/console/apps/a1/suspend", &[("reason", "r")]).await;
+    assert_eq!(refused.status, 403);
+    assert!(!till.store.app_detail(&AppId::parse("a1").unwrap()).await.unwrap().unwrap().summary.suspended);
+}
