@@ -7,8 +7,8 @@
 )]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod app_settings;
 mod admin;
+mod app_settings;
 mod audit;
 mod backup;
 mod cli;
