@@ -1,6 +1,7 @@
 //! The operator's console. This file walks the table of its pages, so that a page that is added is held
 //! to these rules without a word here.
 
+mod accessible;
 mod apps;
 mod clinic;
 mod exchanges;
