@@ -13,7 +13,7 @@ use crate::store::{Store, StoreError};
 /// in a wallet that has millions. The next page goes on from there.
 const LOOKED_THROUGH_MAX: i64 = 100_000;
 /// Entries of a wallet that are added up at most.
-const ADDED_UP_MAX: i64 = 100_000;
+const ADDED_UP_MAX: i64 = 20_000;
 
 /// What made a ledger entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -230,7 +230,7 @@ impl Store {
         Ok((found.first, found.last))
     }
 
-    /// What a wallet's entries add up to; `None` where there are more than 100,000 of them, which
+    /// What a wallet's entries add up to; `None` where there are more than 20,000 of them, which
     /// take longer than somebody wants to wait for a page.
     ///
     /// # Errors
