@@ -201,7 +201,7 @@ pub fn introduction() -> String {
         **Writes take effect once.** Each POST that changes something needs an `Idempotency-Key`: a fresh one for each write, \
         the same for its repeats. For a day a repeat has the very same answer, shown-once secrets included, and the header \
         `Idempotent-Replayed: true`; it waits for a first try that is still under way. Another content under the same key is 422. What \
-        was refused is not kept: nothing was done. PUT and DELETE are idempotent by themselves.\n\n\
+        was refused is not kept: nothing was done. PUT, PATCH and DELETE need none: to repeat one changes nothing more.\n\n\
         **Pages.** A list answers `{{\"items\": [...], \"next\": ...}}`, {PAGE_ITEMS} items unless `limit` says otherwise, \
         {PAGE_ITEMS_MAX} at most. Send `next` as `after` for the next page, until it is null; `Link` has the same address.\n\n\
         **Problems.** Whatever is no success is `application/problem+json` (RFC 9457): `type`, `title`, `status`, `detail`, \

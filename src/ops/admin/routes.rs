@@ -15,7 +15,7 @@ pub enum Access {
     Read,
     /// An admin's key; changes nothing, but is no GET.
     Check,
-    /// An admin's key; the method is idempotent by itself.
+    /// An admin's key; to repeat it changes nothing more.
     Replace,
     /// An admin's key and an idempotency key: takes effect once.
     Once,
