@@ -272,7 +272,8 @@ async fn the_table_of_metrics_is_what_is_served() {
     till.send(Request::post(&upload).multipart(&[(file, b"text")])).await;
     let by_url = upload.replace("uploadWithFile", "uploadWithUrl") + "&url=ftp://a.example/";
     till.send(Request::post(&by_url)).await;
-    // So do those of audits, with the first one.
+    // So do those of the admin API and of audits, with the first one.
+    Request::get("/admin/v1/apps").send(till.operator_address).await;
     till.assert_audit_clean().await;
     let families = scrape(&till).await;
     let served: BTreeSet<(&str, &str)> =
