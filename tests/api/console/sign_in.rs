@@ -81,12 +81,17 @@ async fn an_unknown_name_is_answered_as_a_wrong_password() {
     till.execute("UPDATE console_users SET failed_attempts = 10, locked_until = now() + interval '1 minute' WHERE name = 'carol'").await;
     let mut answers = Vec::new();
     for name in ["alice", "nobby", "carol"] {
-        let started = std::time::Instant::now();
-        let mut answer = sign_in(&till, name, "wrong password").await;
-        let elapsed = started.elapsed();
-        assert_eq!((answer.status, answer.header("set-cookie")), (403, None));
-        answer.body = answer.body.replace(name, "NAME");
-        answers.push((answer.body, elapsed));
+        let mut quickest = Duration::MAX;
+        let mut body = String::new();
+        // The quickest of some: a machine that is busy slows some of them down.
+        for _ in 0..4 {
+            let started = std::time::Instant::now();
+            let answer = sign_in(&till, name, "wrong password").await;
+            quickest = quickest.min(started.elapsed());
+            assert_eq!((answer.status, answer.header("set-cookie")), (403, None));
+            body = answer.body.replace(name, "NAME");
+        }
+        answers.push((body, quickest));
     }
     let (first, elapsed) = &answers[0];
     assert!(first.contains("The name or the password is wrong, or the name is locked"));
