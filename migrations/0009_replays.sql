@@ -1,9 +1,9 @@
 -- How often an exchange was replayed, and players by the beginning of their open_id.
 --
 -- The index is there for operators who look a player up; no column of it ever changes, so that
--- updates of balances stay off it. While it is built, changes of wallets wait: about 0.1 s for
--- 100,000 players. With many millions of them, make it beforehand while the servers run, and this
--- finds it there:
+-- updates of balances stay off it. While it is built, changes of wallets wait, the longer the more
+-- players there are. With millions of them, make it beforehand while the servers run, and this finds
+-- it there:
 --   CREATE INDEX CONCURRENTLY wallets_open_id ON wallets (app_id, open_id COLLATE "C");
 -- Its collation is that of the bytes: only there is a beginning one range, whatever the database's own.
 CREATE INDEX IF NOT EXISTS wallets_open_id ON wallets (app_id, open_id COLLATE "C");
