@@ -14,6 +14,12 @@ const SHOWN_CHARS_MAX: usize = 64;
 /// Fields whose value no answer and no log may repeat (contract 2.8).
 const SECRET_FIELDS: [&str; 4] = ["access_token", "app_secret", "sign", "user_ip"];
 
+/// Whether no answer and no log may repeat the value of a field of this name (contract 2.8).
+#[must_use]
+pub fn is_secret(name: &str) -> bool {
+    SECRET_FIELDS.contains(&name)
+}
+
 /// What was expected of a value that did not parse, in words that follow "expected".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected(pub Cow<'static, str>);
@@ -79,7 +85,7 @@ impl FieldError {
     /// A value that parsed but is not acceptable, or did not parse.
     #[must_use]
     pub fn malformed(name: &str, expected: impl Into<Cow<'static, str>>, value: &str) -> Self {
-        let got = (!SECRET_FIELDS.contains(&name)).then(|| shown(value));
+        let got = (!is_secret(name)).then(|| shown(value));
         Self { field: name.to_owned(), problem: FieldProblem::Malformed { expected: expected.into(), got } }
     }
 }
@@ -232,7 +238,7 @@ impl Fields {
 /// What the parser of the field expects is known only to the parser: ask it with text no parser takes.
 fn wrong_type<T>(name: &str, got: String, parse: impl FnOnce(&str) -> Result<T, Expected>) -> FieldError {
     let expected = parse("\0").err().map_or(Cow::Borrowed("text"), |expected| expected.0);
-    let problem = if SECRET_FIELDS.contains(&name) {
+    let problem = if is_secret(name) {
         FieldProblem::Malformed { expected, got: None }
     } else {
         FieldProblem::WrongType { expected, got }

@@ -1,5 +1,5 @@
 //! The admin API: what the command line can do, as JSON (docs/admin-api.md). Every route stands once in
-//! [`ROUTES`], with what it asks of the caller; nothing reaches a handler but through [`Call`].
+//! [`ROUTES`], with what it asks of the caller; nothing reaches a handler but through `Call`.
 
 mod apps;
 mod call;

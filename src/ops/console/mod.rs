@@ -2,7 +2,7 @@
 //!
 //! Every page stands in a table of routes with who may ask for it; `session::guard` holds each request
 //! to that before its handler runs, so a page cannot forget it. `page` is what all pages share, `form`
-//! what all changes do, and each other file is one part of the console: its `ROUTES`, a row in [`PARTS`],
+//! what all changes do, and each other file is one part of the console: its `ROUTES`, a row in `PARTS`,
 //! its handlers, and its templates, which extend `base.html`.
 
 mod apps;

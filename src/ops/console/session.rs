@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -12,6 +12,7 @@ use subtle::ConstantTimeEq as _;
 use super::Access;
 use super::page::{self, ConsoleError};
 use crate::domain::console_user::Role;
+use crate::domain::fields::is_secret;
 use crate::domain::operator::{Operator, OperatorKind};
 use crate::secrets::token_hash;
 use crate::store::StoreError;
@@ -113,13 +114,20 @@ async fn admit(till: &Till, access: Access, request: &Parts) -> (Option<SignedIn
     let found = match signed_in(till, &request.headers).await {
         Ok(Some(found)) => found,
         Ok(None) => {
-            let page = request.uri.path_and_query().map(ToString::to_string);
-            return (None, Err(ConsoleError::SignInFirst(page.filter(|_| is_read))));
+            return (None, Err(ConsoleError::SignInFirst(is_read.then(|| wanted_page(&request.uri)))));
         }
         Err(error) => return (None, Err(error.into())),
     };
     let may = access != Access::Admin || found.is_admin();
     (Some(found), if may { Ok(()) } else { Err(ConsoleError::AdminsOnly) })
+}
+
+/// Where to come back to after the sign-in; without a query that holds a secret, which has no business there and
+/// is not repeated.
+fn wanted_page(uri: &Uri) -> String {
+    let query = uri.query().unwrap_or_default();
+    let has_secret = form_urlencoded::parse(query.as_bytes()).any(|(name, _)| is_secret(&name));
+    if has_secret || query.is_empty() { uri.path().to_owned() } else { format!("{}?{query}", uri.path()) }
 }
 
 /// Whose session the request's cookie is.
