@@ -67,14 +67,8 @@ fn operation_of(endpoint: Endpoint, method: &str, config: &Config) -> Operation 
 #[must_use]
 pub fn document(config: &Config) -> Json {
     let calls = calls(config);
-    let mut paths: Vec<(String, Json)> = Vec::new();
-    for call in &calls {
-        let (method, operation) = (call.method.to_ascii_lowercase(), operation_json(call));
-        match paths.last_mut() {
-            Some((path, item)) if path == call.route.path => *item = item.clone().with(method, operation),
-            Some(_) | None => paths.push((call.route.path.to_owned(), object! {}.with(method, operation))),
-        }
-    }
+    let operations = calls.iter().map(|call| (call.route.path, call.method, operation_json(call)));
+    let paths = paths_json(operations);
     object! {
         "openapi": "3.1.0",
         "info": object! {
@@ -87,12 +81,25 @@ pub fn document(config: &Config) -> Json {
             "url": config.public.base_url(),
             "description": "The public listener (the setting public.listen)",
         }],
-        "paths": Json::Object(paths),
+        "paths": paths,
         "components": object! {
             "schemas": Json::Object(calls.iter().flat_map(schemas).collect()),
             "examples": Json::Object(calls.iter().flat_map(examples).collect()),
         },
     }
+}
+
+/// Operations, each with its path and method, as the object of their paths. Those of a path come one after the other.
+fn paths_json<'a>(operations: impl Iterator<Item = (&'a str, &'a str, Json)>) -> Json {
+    let mut paths: Vec<(String, Json)> = Vec::new();
+    for (path, method, operation) in operations {
+        let method = method.to_ascii_lowercase();
+        match paths.last_mut() {
+            Some((last, item)) if last == path => *item = item.clone().with(method, operation),
+            Some(_) | None => paths.push((path.to_owned(), object! {}.with(method, operation))),
+        }
+    }
+    Json::Object(paths)
 }
 
 /// What holds for every call (contract 2).

@@ -7,7 +7,7 @@ use super::{Call, calls, introduction, problem_json, text};
 use crate::config::Config;
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{Content, Success};
-use crate::openapi::{body_json, parameter_json, reference};
+use crate::openapi::{body_json, parameter_json, paths_json, reference};
 use crate::ops::admin::Access;
 
 /// The document of the admin API, as these settings make it.
@@ -15,14 +15,9 @@ use crate::ops::admin::Access;
 pub fn document(config: &Config) -> Json {
     let calls = calls(config);
     let shared = shared_examples(&calls);
-    let mut paths: Vec<(String, Json)> = Vec::new();
-    for call in &calls {
-        let (method, operation) = (call.route.method.to_ascii_lowercase(), operation_json(call, &shared));
-        match paths.last_mut() {
-            Some((path, item)) if path == call.route.path => *item = item.clone().with(method, operation),
-            Some(_) | None => paths.push((call.route.path.to_owned(), object! {}.with(method, operation))),
-        }
-    }
+    let operations =
+        calls.iter().map(|call| (call.route.path, call.route.method, operation_json(call, &shared)));
+    let paths = paths_json(operations);
     let schemas = calls.iter().map(|call| (schema_name(call), success(call).0.clone()));
     let schemas = schemas.chain([("Problem".to_owned(), problems::schema())]);
     object! {
@@ -38,7 +33,7 @@ pub fn document(config: &Config) -> Json {
             "description": "The operator's listener (the setting ops.listen)",
         }],
         "security": vec![object! { "apiKey": Json::List(Vec::new()) }],
-        "paths": Json::Object(paths),
+        "paths": paths,
         "components": object! {
             "securitySchemes": object! { "apiKey": object! {
                 "type": "http",
