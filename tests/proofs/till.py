@@ -12,7 +12,7 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "target/debug/minitill"
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 SKIPPED = 77
 
 
@@ -23,10 +23,6 @@ def free_port():
 
 def is_short():
     return os.environ.get("MINITILL_PROOFS") == "short"
-
-
-def target_folder():
-    return pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 
 class Till:
