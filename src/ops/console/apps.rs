@@ -9,10 +9,10 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 
+use super::Route;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::config;
 use crate::domain::ids::AppId;
 use crate::store::{AppDetail, AppLimits, AppSummary, COUNTED_MAX};
@@ -22,43 +22,25 @@ use crate::till::Till;
 const APPS: usize = 500;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: "/console/apps", access: Access::Viewer, handler: || get(list) },
+    Route::page("/console/apps", || get(list)),
     // Not below /console/apps: an app may be called anything.
-    Route {
-        method: "GET",
-        path: "/console/new-app",
-        access: Access::Admin,
-        handler: || get(secrets::new_app),
-    },
-    Route {
-        method: "POST",
-        path: "/console/new-app",
-        access: Access::Admin,
-        handler: || post(secrets::create),
-    },
-    Route { method: "GET", path: "/console/apps/{app_id}", access: Access::Viewer, handler: || get(app) },
-    change_route("/console/apps/{app_id}/settings", || post(changes::settings)),
-    change_route("/console/apps/{app_id}/limits", || post(changes::limits)),
-    change_route("/console/apps/{app_id}/packages", || post(changes::publish)),
-    change_route("/console/apps/{app_id}/pois", || post(changes::add_pois)),
-    change_route("/console/apps/{app_id}/preorders", || post(changes::add_preorders)),
-    confirm_route("/console/apps/{app_id}/suspend", || get(changes::confirm_suspend)),
-    change_route("/console/apps/{app_id}/suspend", || post(changes::suspend)),
-    confirm_route("/console/apps/{app_id}/resume", || get(changes::confirm_resume)),
-    change_route("/console/apps/{app_id}/resume", || post(changes::resume)),
-    confirm_route("/console/apps/{app_id}/rotate-pay-key", || get(secrets::confirm_pay_key)),
-    change_route("/console/apps/{app_id}/rotate-pay-key", || post(secrets::rotate_pay_key)),
-    confirm_route("/console/apps/{app_id}/rotate-secret", || get(secrets::confirm_secret)),
-    change_route("/console/apps/{app_id}/rotate-secret", || post(secrets::rotate_secret)),
+    Route::admin_page("/console/new-app", || get(secrets::new_app)),
+    Route::change("/console/new-app", || post(secrets::create)),
+    Route::page("/console/apps/{app_id}", || get(app)),
+    Route::change("/console/apps/{app_id}/settings", || post(changes::settings)),
+    Route::change("/console/apps/{app_id}/limits", || post(changes::limits)),
+    Route::change("/console/apps/{app_id}/packages", || post(changes::publish)),
+    Route::change("/console/apps/{app_id}/pois", || post(changes::add_pois)),
+    Route::change("/console/apps/{app_id}/preorders", || post(changes::add_preorders)),
+    Route::admin_page("/console/apps/{app_id}/suspend", || get(changes::confirm_suspend)),
+    Route::change("/console/apps/{app_id}/suspend", || post(changes::suspend)),
+    Route::admin_page("/console/apps/{app_id}/resume", || get(changes::confirm_resume)),
+    Route::change("/console/apps/{app_id}/resume", || post(changes::resume)),
+    Route::admin_page("/console/apps/{app_id}/rotate-pay-key", || get(secrets::confirm_pay_key)),
+    Route::change("/console/apps/{app_id}/rotate-pay-key", || post(secrets::rotate_pay_key)),
+    Route::admin_page("/console/apps/{app_id}/rotate-secret", || get(secrets::confirm_secret)),
+    Route::change("/console/apps/{app_id}/rotate-secret", || post(secrets::rotate_secret)),
 ];
-
-const fn change_route(path: &'static str, handler: fn() -> axum::routing::MethodRouter<Till>) -> Route {
-    Route { method: "POST", path, access: Access::Admin, handler }
-}
-
-const fn confirm_route(path: &'static str, handler: fn() -> axum::routing::MethodRouter<Till>) -> Route {
-    Route { method: "GET", path, access: Access::Admin, handler }
-}
 
 #[derive(Template)]
 #[template(path = "apps.html")]

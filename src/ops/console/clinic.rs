@@ -25,7 +25,7 @@ use crate::store::{App, TokenState};
 use crate::till::Till;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: "/console/clinic", access: Access::Viewer, handler: || get(form) },
+    Route::page("/console/clinic", || get(form)),
     // It changes nothing. Only a form keeps tokens out of addresses.
     Route { method: "POST", path: "/console/clinic", access: Access::Viewer, handler: || post(examine) },
 ];

@@ -6,11 +6,11 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 
+use super::Route;
 use super::form::AdminForm;
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::player::{find_player, link, path_of};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::domain::exchange::Balances;
 use crate::domain::fields::{Expected, parse_integer};
 use crate::domain::ids::{AppId, CreditRef, OpenId};
@@ -19,24 +19,9 @@ use crate::store::{Credit, CreditOutcome, CreditRecord, Wallet};
 use crate::till::Till;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route {
-        method: "GET",
-        path: "/console/apps/{app_id}/players/{open_id}/credit",
-        access: Access::Admin,
-        handler: || get(form),
-    },
-    Route {
-        method: "POST",
-        path: "/console/apps/{app_id}/players/{open_id}/credit/check",
-        access: Access::Admin,
-        handler: || post(check),
-    },
-    Route {
-        method: "POST",
-        path: "/console/apps/{app_id}/players/{open_id}/credit",
-        access: Access::Admin,
-        handler: || post(credit),
-    },
+    Route::admin_page("/console/apps/{app_id}/players/{open_id}/credit", || get(form)),
+    Route::change("/console/apps/{app_id}/players/{open_id}/credit/check", || post(check)),
+    Route::change("/console/apps/{app_id}/players/{open_id}/credit", || post(credit)),
 ];
 
 /// Longest reason, in characters.

@@ -6,11 +6,11 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::get;
 use time::OffsetDateTime;
 
+use super::Route;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::player::{app_ids, counted, link};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::domain::exchange::UsedNumber;
 use crate::domain::fields::Expected;
 use crate::domain::ids::{AppId, BizNo};
@@ -20,13 +20,8 @@ use crate::store::{ExchangeRecord, NumberMatch, Receipt};
 use crate::till::Till;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: "/console/exchanges", access: Access::Viewer, handler: || get(search) },
-    Route {
-        method: "GET",
-        path: "/console/apps/{app_id}/exchanges/{biz_no}",
-        access: Access::Viewer,
-        handler: || get(exchange),
-    },
+    Route::page("/console/exchanges", || get(search)),
+    Route::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange)),
 ];
 
 /// Apps that may have used a number, at most.

@@ -7,10 +7,10 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 
+use super::Route;
 use super::form::{AdminForm, Input};
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::domain::fields::{Expected, parse_integer};
 use crate::domain::ids::{AppId, ImgId, Reason};
 use crate::domain::moment;
@@ -20,38 +20,13 @@ use crate::store::{ImageCursor, ImageDetail, ImageFilter, ImageKey, StoredImage}
 use crate::till::Till;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: "/console/images", access: Access::Viewer, handler: || get(search) },
-    Route { method: "GET", path: "/console/images/{img_id}", access: Access::Viewer, handler: || get(image) },
-    Route {
-        method: "GET",
-        path: "/console/images/{img_id}/picture",
-        access: Access::Viewer,
-        handler: || get(picture),
-    },
-    Route {
-        method: "GET",
-        path: "/console/images/{img_id}/block",
-        access: Access::Admin,
-        handler: || get(confirm_block),
-    },
-    Route {
-        method: "POST",
-        path: "/console/images/{img_id}/block",
-        access: Access::Admin,
-        handler: || post(block),
-    },
-    Route {
-        method: "GET",
-        path: "/console/images/{img_id}/unblock",
-        access: Access::Admin,
-        handler: || get(confirm_unblock),
-    },
-    Route {
-        method: "POST",
-        path: "/console/images/{img_id}/unblock",
-        access: Access::Admin,
-        handler: || post(unblock),
-    },
+    Route::page("/console/images", || get(search)),
+    Route::page("/console/images/{img_id}", || get(image)),
+    Route::page("/console/images/{img_id}/picture", || get(picture)),
+    Route::admin_page("/console/images/{img_id}/block", || get(confirm_block)),
+    Route::change("/console/images/{img_id}/block", || post(block)),
+    Route::admin_page("/console/images/{img_id}/unblock", || get(confirm_unblock)),
+    Route::change("/console/images/{img_id}/unblock", || post(unblock)),
 ];
 
 /// Images of a page.
@@ -120,14 +95,23 @@ fn no_such_image(name: &str) -> ConsoleError {
     ConsoleError::NotFound(format!("There is no image {name}."))
 }
 
+/// The image that an address names.
+fn img_id_of(name: &str) -> Result<ImgId, ConsoleError> {
+    ImgId::parse(name).map_err(|_| no_such_image(name))
+}
+
+/// The image that an address names, with all that is known of it.
+async fn find_detail(till: &Till, name: &str) -> Result<ImageDetail, ConsoleError> {
+    till.store.image_detail(&img_id_of(name)?).await?.ok_or_else(|| no_such_image(name))
+}
+
 async fn image(
     State(till): State<Till>,
     signed_in: SignedIn,
     Path(name): Path<String>,
     input: Input,
 ) -> Result<Response, ConsoleError> {
-    let img_id = ImgId::parse(&name).map_err(|_| no_such_image(&name))?;
-    let detail = till.store.image_detail(&img_id).await?.ok_or_else(|| no_such_image(&name))?;
+    let detail = find_detail(&till, &name).await?;
     let notice = match input.text("done") {
         "block" => Some("The picture is blocked. Every server refuses it from now on."),
         "unblock" => Some("The block is ended."),
@@ -159,7 +143,7 @@ async fn picture(
     Path(name): Path<String>,
     input: Input,
 ) -> Result<Response, ConsoleError> {
-    let img_id = ImgId::parse(&name).map_err(|_| no_such_image(&name))?;
+    let img_id = img_id_of(&name)?;
     let width = input.required("w", parse_width)?;
     let image = till.store.image(&img_id).await?.ok_or_else(|| no_such_image(&name))?;
     let may_see_blocked = signed_in.is_admin() && input.text("reveal") == "yes";
@@ -200,8 +184,7 @@ async fn confirm(
     name: &str,
     blocks: bool,
 ) -> Result<Response, ConsoleError> {
-    let img_id = ImgId::parse(name).map_err(|_| no_such_image(name))?;
-    let detail = till.store.image_detail(&img_id).await?.ok_or_else(|| no_such_image(name))?;
+    let detail = find_detail(till, name).await?;
     let title = if blocks { "Block this picture?" } else { "End the block of this picture?" };
     let page = Page::new(signed_in, Section::Images, title);
     let near_copies = Thumbs { images: &detail.near_copies };
@@ -229,7 +212,7 @@ async fn block(
     Path(name): Path<String>,
     form: AdminForm,
 ) -> Result<Response, ConsoleError> {
-    let img_id = ImgId::parse(&name).map_err(|_| no_such_image(&name))?;
+    let img_id = img_id_of(&name)?;
     let reason = form.required("reason", Reason::parse)?;
     let image = till.store.image(&img_id).await?.ok_or_else(|| no_such_image(&name))?;
     let (contents, looks) = pictures::marks(&till, &image).await?;
@@ -242,7 +225,7 @@ async fn unblock(
     Path(name): Path<String>,
     form: AdminForm,
 ) -> Result<Response, ConsoleError> {
-    let img_id = ImgId::parse(&name).map_err(|_| no_such_image(&name))?;
+    let img_id = img_id_of(&name)?;
     let reason = form.required("reason", Reason::parse)?;
     let operator = form.admin.operator().because(&reason);
     // Of a block that is gone already nothing is left to end.

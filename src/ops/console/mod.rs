@@ -54,6 +54,23 @@ pub struct Route {
     pub handler: fn() -> MethodRouter<Till>,
 }
 
+impl Route {
+    /// A page that whoever has signed in may see.
+    const fn page(path: &'static str, handler: fn() -> MethodRouter<Till>) -> Self {
+        Self { method: "GET", path, access: Access::Viewer, handler }
+    }
+
+    /// A page for admins alone: a form that leads to a change.
+    const fn admin_page(path: &'static str, handler: fn() -> MethodRouter<Till>) -> Self {
+        Self { method: "GET", path, access: Access::Admin, handler }
+    }
+
+    /// A change, which only admins make.
+    const fn change(path: &'static str, handler: fn() -> MethodRouter<Till>) -> Self {
+        Self { method: "POST", path, access: Access::Admin, handler }
+    }
+}
+
 /// The tables of all parts: a part whose table is not here has no pages.
 const PARTS: [&[Route]; 13] = [
     asset::ROUTES,

@@ -5,18 +5,17 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 
+use super::Route;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown as _, render};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::domain::changes::{Change, changes};
 use crate::domain::ids::AppId;
 use crate::domain::moment;
 use crate::store::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 use crate::till::Till;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route { method: "GET", path: "/console/log", access: Access::Viewer, handler: || get(page) }];
+pub(super) const ROUTES: &[Route] = &[Route::page("/console/log", || get(page))];
 
 /// Lines of a page.
 const LINES: u32 = 50;

@@ -5,10 +5,10 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 
+use super::Route;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, render};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::domain::ids::{AppId, OpenId};
 use crate::domain::order_center::Tab;
 use crate::store::{OrderCursor, OrderFilter, StoredOrder};
@@ -19,8 +19,7 @@ const PATH: &str = "/console/orders/center";
 /// Orders of a page; each has a picture.
 const ORDERS: u32 = 20;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route { method: "GET", path: PATH, access: Access::Viewer, handler: || get(center) }];
+pub(super) const ROUTES: &[Route] = &[Route::page(PATH, || get(center))];
 
 #[derive(Template)]
 #[template(path = "order_center.html")]

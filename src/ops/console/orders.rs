@@ -7,10 +7,10 @@ use axum::routing::get;
 use serde_json::Value;
 use time::OffsetDateTime;
 
+use super::Route;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::domain::fields::Expected;
 use crate::domain::ids::{AppId, OpenId, OrderNo};
 use crate::domain::moment;
@@ -20,13 +20,8 @@ use crate::store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrd
 use crate::till::Till;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: "/console/orders", access: Access::Viewer, handler: || get(search) },
-    Route {
-        method: "GET",
-        path: "/console/apps/{app_id}/orders/{out_biz_order_no}",
-        access: Access::Viewer,
-        handler: || get(order),
-    },
+    Route::page("/console/orders", || get(search)),
+    Route::page("/console/apps/{app_id}/orders/{out_biz_order_no}", || get(order)),
 ];
 
 /// Orders or reports of a page.

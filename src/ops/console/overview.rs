@@ -11,17 +11,16 @@ use axum::routing::get;
 use time::OffsetDateTime;
 
 use self::chart::{Chart, Line, chart};
+use super::Route;
 use super::page::{Page, Section, Shown as _, render};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::error::Code;
 use crate::metrics::{Answers, Sample};
 use crate::ops::read_off;
 use crate::store::{AuditScope, LastAudit};
 use crate::till::Till;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route { method: "GET", path: "/console", access: Access::Viewer, handler: || get(page) }];
+pub(super) const ROUTES: &[Route] = &[Route::page("/console", || get(page))];
 
 /// Of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

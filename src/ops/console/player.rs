@@ -8,10 +8,10 @@ use axum::response::Response;
 use axum::routing::get;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 
+use super::Route;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::domain::ids::{AppId, CreditRef, OpenId};
 use crate::domain::moment;
 use crate::store::{
@@ -21,19 +21,9 @@ use crate::store::{
 use crate::till::Till;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: "/console/players", access: Access::Viewer, handler: || get(search) },
-    Route {
-        method: "GET",
-        path: "/console/apps/{app_id}/players/{open_id}",
-        access: Access::Viewer,
-        handler: || get(player),
-    },
-    Route {
-        method: "GET",
-        path: "/console/apps/{app_id}/players/{open_id}/ledger.csv",
-        access: Access::Viewer,
-        handler: || get(ledger_csv),
-    },
+    Route::page("/console/players", || get(search)),
+    Route::page("/console/apps/{app_id}/players/{open_id}", || get(player)),
+    Route::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
 ];
 
 /// Players or entries of a page.

@@ -5,18 +5,16 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 
+use super::Route;
 use super::form::{AdminForm, Input};
 use super::page::{ConsoleError, Page, Section, Shown as _, render};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::domain::console_user::ConsoleUserName;
 use crate::store::ConsoleUser;
 use crate::till::Till;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: "/console/users", access: Access::Viewer, handler: || get(page) },
-    Route { method: "POST", path: "/console/users/unlock", access: Access::Admin, handler: || post(unlock) },
-];
+pub(super) const ROUTES: &[Route] =
+    &[Route::page("/console/users", || get(page)), Route::change("/console/users/unlock", || post(unlock))];
 
 #[derive(Template)]
 #[template(path = "users.html")]
