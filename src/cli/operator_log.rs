@@ -46,11 +46,7 @@ impl Moment {
     fn resolve(self, now_millis: i64) -> Option<OffsetDateTime> {
         match self {
             Self::At(moment) => Some(moment),
-            Self::Ago(duration) => {
-                let now =
-                    OffsetDateTime::from_unix_timestamp_nanos(i128::from(now_millis) * 1_000_000).ok()?;
-                now.checked_sub(duration.try_into().ok()?)
-            }
+            Self::Ago(duration) => moment::of_millis(now_millis)?.checked_sub(duration.try_into().ok()?),
         }
     }
 }

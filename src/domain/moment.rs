@@ -21,11 +21,16 @@ pub fn rfc3339(moment: OffsetDateTime) -> String {
     moment.format(&Rfc3339).unwrap_or_else(|_| moment.to_string())
 }
 
-/// The same of a moment in Unix milliseconds.
+/// A moment in Unix milliseconds; nothing outside the years that are counted.
+#[must_use]
+pub fn of_millis(unix_millis: i64) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_millis) * 1_000_000).ok()
+}
+
+/// The same as [`rfc3339`], of a moment in Unix milliseconds.
 #[must_use]
 pub fn rfc3339_of_millis(unix_millis: i64) -> String {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_millis) * 1_000_000)
-        .map_or_else(|_| unix_millis.to_string(), rfc3339)
+    of_millis(unix_millis).map_or_else(|| unix_millis.to_string(), rfc3339)
 }
 
 #[cfg(test)]

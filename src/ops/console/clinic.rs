@@ -10,9 +10,9 @@ use axum::http::Method;
 use axum::response::Response;
 use axum::routing::{get, post};
 
+use super::app_field::AppField;
 use super::form::ViewerForm;
 use super::page::{ConsoleError, Page, Section, Shown, render};
-use super::player::app_ids;
 use super::session::SignedIn;
 use super::{Access, Route};
 use crate::auth::{SignatureFinding, SignatureVerdict, examine_signature};
@@ -37,8 +37,7 @@ const HIDDEN_FIELDS: [&str; 3] = ["access_token", "app_secret", "sign"];
 #[template(path = "clinic.html")]
 struct ClinicTemplate<'a> {
     page: Page<'a>,
-    apps: Vec<String>,
-    app_id: &'a str,
+    app_field: AppField<'a>,
     address: &'a str,
     examined: Option<Examined>,
 }
@@ -100,16 +99,21 @@ struct FieldRow {
 
 async fn form(State(till): State<Till>, signed_in: SignedIn) -> Result<Response, ConsoleError> {
     let page = Page::new(&signed_in, Section::Clinic, Section::Clinic.name());
-    let apps = app_ids(&till).await?;
-    Ok(render(&ClinicTemplate { page, apps, app_id: "", address: "", examined: None }))
+    let app_field = app_field(&till, "").await?;
+    Ok(render(&ClinicTemplate { page, app_field, address: "", examined: None }))
 }
 
 async fn examine(State(till): State<Till>, form: ViewerForm) -> Result<Response, ConsoleError> {
     let (app_id, address) = (form.text("app_id"), form.text("address"));
     let examined = examine_request(&till, app_id, address, form.text("request")).await?;
     let page = Page::new(&form.signed_in, Section::Clinic, Section::Clinic.name());
-    let apps = app_ids(&till).await?;
-    Ok(render(&ClinicTemplate { page, apps, app_id, address, examined: Some(examined) }))
+    let app_field = app_field(&till, app_id).await?;
+    Ok(render(&ClinicTemplate { page, app_field, address, examined: Some(examined) }))
+}
+
+async fn app_field<'a>(till: &Till, chosen: &'a str) -> Result<AppField<'a>, ConsoleError> {
+    AppField::new(till, chosen, "App whose keys are tried", Some("Empty: the one that the request names."))
+        .await
 }
 
 /// In the order of contract 3: form, token, signature, fields, number, `ts`, wallet.

@@ -7,14 +7,16 @@ use axum::routing::get;
 use time::OffsetDateTime;
 
 use super::Route;
+use super::app_field::AppField;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown, render};
-use super::player::{app_ids, counted, link};
+use super::player::{counted, link};
 use super::session::SignedIn;
 use crate::domain::exchange::UsedNumber;
 use crate::domain::fields::Expected;
 use crate::domain::ids::{AppId, BizNo};
 use crate::domain::ledger::EXCHANGE;
+use crate::domain::moment;
 use crate::domain::product_info::Item;
 use crate::store::{ExchangeRecord, NumberMatch, Receipt};
 use crate::till::Till;
@@ -33,7 +35,7 @@ const NUMBER_BYTES_MAX: usize = 128;
 #[template(path = "exchanges.html")]
 struct ExchangesTemplate<'a> {
     page: Page<'a>,
-    apps: Vec<String>,
+    app_field: AppField<'a>,
     app_id: &'a str,
     number: &'a str,
     /// Nothing before something is asked for.
@@ -57,7 +59,8 @@ async fn search(
     }
     let page = Page::new(&signed_in, Section::Exchanges, "Exchanges");
     let (app_id, number) = (input.text("app_id"), input.text("number"));
-    Ok(render(&ExchangesTemplate { page, apps: app_ids(&till).await?, app_id, number, found }))
+    let app_field = AppField::of_search(&till, app_id).await?;
+    Ok(render(&ExchangesTemplate { page, app_field, app_id, number, found }))
 }
 
 fn parse_number(text: &str) -> Result<String, Expected> {
@@ -113,19 +116,15 @@ async fn exchange(
         player: format!("/console/apps/{}/players/{}", record.app_id, record.open_id),
         free_before: record.free_balance.saturating_sub(record.free_change),
         charge_before: record.charge_balance.saturating_sub(record.charge_change),
-        made_at: moment(record.ts),
+        made_at: moment::of_millis(record.ts),
         data: serde_json::to_string(&receipt).unwrap_or_default(),
         record: &record,
     }))
 }
 
-fn moment(unix_millis: i64) -> Option<OffsetDateTime> {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_millis) * 1_000_000).ok()
-}
-
 /// When an item is valid, in words; empty where nothing was said of it.
 fn validity(item: &Item) -> String {
-    let shown = |millis: Option<i64>| millis.and_then(moment).map(|moment| moment.shown());
+    let shown = |millis: Option<i64>| millis.and_then(moment::of_millis).map(|moment| moment.shown());
     match (shown(item.product_start_time), shown(item.product_period)) {
         (Some(start), Some(end)) => format!("{start} to {end}"),
         (Some(start), None) => format!("from {start}"),

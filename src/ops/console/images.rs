@@ -8,6 +8,7 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 
 use super::Route;
+use super::app_field::AppField;
 use super::form::{AdminForm, Input};
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::session::SignedIn;
@@ -39,6 +40,7 @@ const PLACEHOLDER: &str = include_str!("blocked.svg");
 struct SearchPage<'a> {
     page: Page<'a>,
     input: &'a Input,
+    app_field: AppField<'a>,
     images: Thumbs<'a>,
     next: Option<String>,
 }
@@ -76,7 +78,9 @@ async fn search(
     let after = found.next.map(|next| next.to_string());
     let next = after.map(|after| input.address(Section::Images.path(), &[("after", &after)]));
     let page = Page::new(&signed_in, Section::Images, "Images");
-    Ok(render(&SearchPage { page, input: &input, images: Thumbs { images: &found.images }, next }))
+    let app_field = AppField::of_search(&till, input.text("app_id")).await?;
+    let images = Thumbs { images: &found.images };
+    Ok(render(&SearchPage { page, input: &input, app_field, images, next }))
 }
 
 #[derive(Template)]

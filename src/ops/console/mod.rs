@@ -5,6 +5,7 @@
 //! what all changes do, and each other file is one part of the console: its `ROUTES`, a row in `PARTS`,
 //! its handlers, and its templates, which extend `base.html`.
 
+mod app_field;
 mod apps;
 mod asset;
 mod clinic;

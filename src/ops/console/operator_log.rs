@@ -6,6 +6,7 @@ use axum::response::Response;
 use axum::routing::get;
 
 use super::Route;
+use super::app_field::AppField;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown as _, render};
 use super::session::SignedIn;
@@ -26,6 +27,7 @@ struct LogPage<'a> {
     page: Page<'a>,
     /// As they were typed.
     input: &'a Input,
+    app_field: AppField<'a>,
     lines: Vec<OperatorLogLine>,
     /// Address of the page with the lines that are older.
     older: Option<String>,
@@ -50,7 +52,8 @@ async fn page(State(till): State<Till>, signed_in: SignedIn, input: Input) -> Re
     let last = lines.last().filter(|_| has_more);
     let older = last.map(|line| input.address("/console/log", &[("after", &line.cursor().to_string())]));
     let page = Page::new(&signed_in, Section::Log, "Operator log");
-    Ok(render(&LogPage { page, input: &input, lines, older, is_first: after.is_none() }))
+    let app_field = AppField::of_search(&till, input.text("app_id")).await?;
+    Ok(render(&LogPage { page, input: &input, app_field, lines, older, is_first: after.is_none() }))
 }
 
 impl LogPage<'_> {

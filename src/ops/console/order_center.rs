@@ -6,6 +6,7 @@ use axum::response::Response;
 use axum::routing::get;
 
 use super::Route;
+use super::app_field::AppField;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, render};
 use super::session::SignedIn;
@@ -25,7 +26,8 @@ pub(super) const ROUTES: &[Route] = &[Route::page(PATH, || get(center))];
 #[template(path = "order_center.html")]
 struct CenterPage<'a> {
     page: Page<'a>,
-    input: &'a Input,
+    app_field: AppField<'a>,
+    open_id: &'a str,
     /// Nothing before a player is chosen.
     tabs: Vec<TabLink>,
     orders: &'a [StoredOrder],
@@ -45,8 +47,16 @@ async fn center(
 ) -> Result<Response, ConsoleError> {
     let page = Page::new(&signed_in, Section::Orders, "Order center");
     let (app, player) = (input.text("app_id"), input.text("open_id"));
+    let app_field = AppField::required(&till, app).await?;
     if app.is_empty() && player.is_empty() {
-        return Ok(render(&CenterPage { page, input: &input, tabs: vec![], orders: &[], next: None }));
+        return Ok(render(&CenterPage {
+            page,
+            app_field,
+            open_id: player,
+            tabs: vec![],
+            orders: &[],
+            next: None,
+        }));
     }
     let tab = input.optional("tab", Tab::parse)?.unwrap_or_default();
     let filter = OrderFilter {
@@ -70,7 +80,8 @@ async fn center(
     });
     Ok(render(&CenterPage {
         page,
-        input: &input,
+        app_field,
+        open_id: player,
         tabs: tabs.into(),
         orders: &found.orders,
         next: found.next.map(|next| of_tab(tab, &next.to_string())),

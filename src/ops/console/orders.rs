@@ -8,6 +8,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::Route;
+use super::app_field::AppField;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::session::SignedIn;
@@ -43,8 +44,7 @@ fn status_class(code: i16) -> &'static str {
 
 /// A time of an order, which its developer gave in milliseconds.
 fn millis_shown(unix_millis: i64) -> String {
-    OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_millis) * 1_000_000)
-        .map_or_else(|_| unix_millis.to_string(), |moment| moment.shown())
+    moment::of_millis(unix_millis).map_or_else(|| unix_millis.to_string(), |moment| moment.shown())
 }
 
 /// How pages show an order.
@@ -84,6 +84,7 @@ fn parse_status(text: &str) -> Result<i16, Expected> {
 struct SearchPage<'a> {
     page: Page<'a>,
     input: &'a Input,
+    app_field: AppField<'a>,
     statuses: Vec<StatusChoice>,
     orders: &'a [StoredOrder],
     next: Option<String>,
@@ -131,6 +132,7 @@ async fn search(
     Ok(render(&SearchPage {
         page: Page::new(&signed_in, Section::Orders, "Orders"),
         statuses: status_choices(input.text("status")),
+        app_field: AppField::of_search(&till, input.text("app_id")).await?,
         input: &input,
         orders: &found.orders,
         next,

@@ -9,6 +9,7 @@ use axum::routing::get;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 
 use super::Route;
+use super::app_field::AppField;
 use super::form::Input;
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::session::SignedIn;
@@ -35,7 +36,7 @@ const LINES_AT_ONCE: usize = 500;
 #[template(path = "players.html")]
 struct PlayersTemplate<'a> {
     page: Page<'a>,
-    apps: Vec<String>,
+    app_field: AppField<'a>,
     app_id: &'a str,
     open_id: &'a str,
     /// Nothing before something is asked for.
@@ -64,8 +65,8 @@ async fn search(
         link(Section::Players.path(), &fields)
     });
     let page = Page::new(&signed_in, Section::Players, "Players");
-    let apps = app_ids(&till).await?;
-    Ok(render(&PlayersTemplate { page, apps, app_id, open_id, found, more, is_first: after.is_none() }))
+    let app_field = AppField::of_search(&till, app_id).await?;
+    Ok(render(&PlayersTemplate { page, app_field, app_id, open_id, found, more, is_first: after.is_none() }))
 }
 
 #[derive(Template)]
@@ -200,11 +201,6 @@ pub(super) async fn find_player(
 /// Where a player's page is.
 pub(super) fn path_of(wallet: &Wallet) -> String {
     format!("/console/apps/{}/players/{}", wallet.app_id, wallet.open_id)
-}
-
-/// Ids of all apps, to choose from.
-pub(super) async fn app_ids(till: &Till) -> Result<Vec<String>, ConsoleError> {
-    Ok(till.store.list_apps(None).await?.into_iter().map(|app| app.app_id).collect())
 }
 
 /// A path with a query of the fields that are not empty.

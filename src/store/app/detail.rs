@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use super::AppSummary;
 use super::keys::secret_mark;
 use crate::domain::ids::AppId;
+use crate::domain::moment;
 use crate::store::directory::LIVE_PAY_KEYS;
 use crate::store::{Store, StoreError};
 
@@ -76,8 +77,8 @@ impl Store {
     /// The database is away.
     pub async fn app_detail(&self, app_id: &AppId) -> Result<Option<AppDetail>, StoreError> {
         let Some(summary) = self.list_apps(Some(app_id)).await?.pop() else { return Ok(None) };
-        let now = OffsetDateTime::from_unix_timestamp_nanos(i128::from(self.clock.unix_millis()) * 1_000_000)
-            .map_err(|error| StoreError::Internal(error.to_string()))?;
+        let now = moment::of_millis(self.clock.unix_millis())
+            .ok_or_else(|| StoreError::Internal("the clock is out of range".to_owned()))?;
         let row = sqlx::query!(
             r#"SELECT suspended_at, app_secret,
                       ARRAY(SELECT poi_id FROM pois WHERE app_id = $1 ORDER BY poi_id LIMIT $2) AS "poi_ids!",

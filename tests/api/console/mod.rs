@@ -71,6 +71,35 @@ async fn no_page_is_shown_without_a_session() {
     assert_eq!(changes(&till).await, before);
 }
 
+/// Rule: wherever an app is asked for, every app is there to choose from.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_asks_for_an_app_offers_every_one() {
+    const ASKING: [&str; 7] = [
+        "/console/clinic",
+        "/console/exchanges",
+        "/console/images",
+        "/console/log",
+        "/console/orders",
+        "/console/orders/center",
+        "/console/players",
+    ];
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    till.app("b2").await;
+    let viewer = till.browser(Role::Viewer).await;
+    let mut asking = BTreeSet::new();
+    for route in routes().filter(|route| route.method == "GET" && route.access == Access::Viewer) {
+        let page = viewer.get(&path(route)).await;
+        if page.body.contains(r#"name="app_id""#) {
+            let choices =
+                r#"<datalist id="apps"><option value="a1"></option><option value="b2"></option></datalist>"#;
+            assert!(page.body.contains(choices) && page.body.contains(r#"list="apps""#), "{}", route.path);
+            asking.insert(route.path);
+        }
+    }
+    assert_eq!(asking, ASKING.into());
+}
+
 /// Rule: a viewer can change nothing. What a viewer may send is listed here, and changes nothing but
 /// their own session.
 #[tokio::test(flavor = "multi_thread")]
