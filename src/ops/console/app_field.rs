@@ -10,30 +10,31 @@ use crate::till::Till;
 #[template(path = "app_field.html")]
 pub(super) struct AppField<'a> {
     label: &'static str,
-    /// What an empty field means; nothing where it must not be empty.
-    hint: Option<&'static str>,
+    /// What an empty field means, where it has to be said.
+    hint: &'static str,
     chosen: &'a str,
     apps: Vec<String>,
+    is_required: bool,
 }
 
 impl<'a> AppField<'a> {
-    /// A field that may be left empty, for all apps.
-    pub(super) async fn of_search(till: &Till, chosen: &'a str) -> Result<Self, ConsoleError> {
-        Self::new(till, chosen, "App", Some("Empty: all apps.")).await
-    }
-
-    /// A field that must not be empty.
-    pub(super) async fn required(till: &Till, chosen: &'a str) -> Result<Self, ConsoleError> {
-        Self::new(till, chosen, "App", None).await
-    }
-
-    pub(super) async fn new(
-        till: &Till,
-        chosen: &'a str,
-        label: &'static str,
-        hint: Option<&'static str>,
-    ) -> Result<Self, ConsoleError> {
+    /// A field that may be left empty.
+    pub(super) async fn new(till: &Till, chosen: &'a str) -> Result<Self, ConsoleError> {
         let apps = till.store.list_apps(None).await?.into_iter().map(|app| app.app_id).collect();
-        Ok(Self { label, hint, chosen, apps })
+        Ok(Self { label: "App", hint: "", chosen, apps, is_required: false })
+    }
+
+    /// With a sentence that says what it means when it is empty.
+    pub(super) fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+
+    pub(super) fn with_label(self, label: &'static str) -> Self {
+        Self { label, ..self }
+    }
+
+    /// It must not be empty.
+    pub(super) fn required(self) -> Self {
+        Self { is_required: true, ..self }
     }
 }

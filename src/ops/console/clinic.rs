@@ -112,8 +112,8 @@ async fn examine(State(till): State<Till>, form: ViewerForm) -> Result<Response,
 }
 
 async fn app_field<'a>(till: &Till, chosen: &'a str) -> Result<AppField<'a>, ConsoleError> {
-    AppField::new(till, chosen, "App whose keys are tried", Some("Empty: the one that the request names."))
-        .await
+    let field = AppField::new(till, chosen).await?.with_label("App whose keys are tried");
+    Ok(field.with_hint("Empty: the one that the request names."))
 }
 
 /// In the order of contract 3: form, token, signature, fields, number, `ts`, wallet.

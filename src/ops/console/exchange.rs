@@ -59,7 +59,7 @@ async fn search(
     }
     let page = Page::new(&signed_in, Section::Exchanges, "Exchanges");
     let (app_id, number) = (input.text("app_id"), input.text("number"));
-    let app_field = AppField::of_search(&till, app_id).await?;
+    let app_field = AppField::new(&till, app_id).await?;
     Ok(render(&ExchangesTemplate { page, app_field, app_id, number, found }))
 }
 

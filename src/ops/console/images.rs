@@ -78,7 +78,7 @@ async fn search(
     let after = found.next.map(|next| next.to_string());
     let next = after.map(|after| input.address(Section::Images.path(), &[("after", &after)]));
     let page = Page::new(&signed_in, Section::Images, "Images");
-    let app_field = AppField::of_search(&till, input.text("app_id")).await?;
+    let app_field = AppField::new(&till, input.text("app_id")).await?;
     let images = Thumbs { images: &found.images };
     Ok(render(&SearchPage { page, input: &input, app_field, images, next }))
 }

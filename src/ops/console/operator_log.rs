@@ -52,7 +52,7 @@ async fn page(State(till): State<Till>, signed_in: SignedIn, input: Input) -> Re
     let last = lines.last().filter(|_| has_more);
     let older = last.map(|line| input.address("/console/log", &[("after", &line.cursor().to_string())]));
     let page = Page::new(&signed_in, Section::Log, "Operator log");
-    let app_field = AppField::of_search(&till, input.text("app_id")).await?;
+    let app_field = AppField::new(&till, input.text("app_id")).await?;
     Ok(render(&LogPage { page, input: &input, app_field, lines, older, is_first: after.is_none() }))
 }
 

@@ -47,7 +47,7 @@ async fn center(
 ) -> Result<Response, ConsoleError> {
     let page = Page::new(&signed_in, Section::Orders, "Order center");
     let (app, player) = (input.text("app_id"), input.text("open_id"));
-    let app_field = AppField::required(&till, app).await?;
+    let app_field = AppField::new(&till, app).await?.required();
     if app.is_empty() && player.is_empty() {
         return Ok(render(&CenterPage {
             page,

@@ -132,7 +132,7 @@ async fn search(
     Ok(render(&SearchPage {
         page: Page::new(&signed_in, Section::Orders, "Orders"),
         statuses: status_choices(input.text("status")),
-        app_field: AppField::of_search(&till, input.text("app_id")).await?,
+        app_field: AppField::new(&till, input.text("app_id")).await?,
         input: &input,
         orders: &found.orders,
         next,

@@ -65,7 +65,7 @@ async fn search(
         link(Section::Players.path(), &fields)
     });
     let page = Page::new(&signed_in, Section::Players, "Players");
-    let app_field = AppField::of_search(&till, app_id).await?;
+    let app_field = AppField::new(&till, app_id).await?;
     Ok(render(&PlayersTemplate { page, app_field, app_id, open_id, found, more, is_first: after.is_none() }))
 }
 
