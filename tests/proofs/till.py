@@ -1,4 +1,5 @@
-"""The real program with its private PostgreSQL on free loopback ports, for proofs written in Python."""
+"""What the proofs written in Python share: the real program with its private PostgreSQL on free loopback
+ports, and packages of Python in environments of their own."""
 
 import json
 import os
@@ -10,10 +11,20 @@ import subprocess
 import sys
 import time
 import urllib.request
+import venv
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
-SKIPPED = 77
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve()
+
+
+def is_short():
+    return os.environ.get("MINITILL_PROOFS") == "short"
+
+
+def skip(why):
+    """Ends the proof, which cannot run here."""
+    print(f"skipped: {why}")
+    sys.exit(77)
 
 
 def free_port():
@@ -21,19 +32,47 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def is_short():
-    return os.environ.get("MINITILL_PROOFS") == "short"
+def wait_until(holds, what, seconds=60):
+    """Gives the seconds that it took."""
+    started = time.monotonic()
+    while not holds():
+        if time.monotonic() - started > seconds:
+            sys.exit(f"{what} within {seconds} s: no")
+        time.sleep(0.02)
+    return time.monotonic() - started
+
+
+def programs_of(name, *packages):
+    """The programs of these packages, which are put into target/NAME with pip if they are not there yet."""
+    folder = TARGET / name
+    complete, wanted = folder / "complete", " ".join(packages)
+    try:
+        if not complete.exists() or complete.read_text() != wanted:
+            venv.create(folder, with_pip=True)
+            pip = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages]
+            subprocess.run(pip, check=True, timeout=600)
+            complete.write_text(wanted)
+    except (OSError, subprocess.SubprocessError) as error:
+        skip(f"{wanted} cannot be installed here ({error})")
+    return folder / "bin"
+
+
+def go_on_with(name, *packages):
+    """Begins this proof anew in the environment target/NAME, which has these packages, unless it runs there."""
+    if pathlib.Path(sys.prefix).resolve() != TARGET / name:
+        python = programs_of(name, *packages) / "python"
+        os.execv(python, [python, *sys.argv])
 
 
 class Till:
     """A server that ends with the block: `with Till(program, folder) as till:`."""
 
-    def __init__(self, program, folder, **settings):
+    def __init__(self, program, folder, data=None, **settings):
         program = program.resolve()
         if not program.exists():
             sys.exit(f"{program} is not there: run `cargo build` first, or name the program")
         folder.chmod(0o755)
-        self.program, self.data, self.log = program, folder / "data", folder / "log"
+        self.program, self.data, self.log = program, data or folder / "data", folder / "log"
         self.public, self.operator = (f"127.0.0.1:{free_port()}" for _ in range(2))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MINITILL_")}
         kept.pop("DATABASE_URL", None)
@@ -45,17 +84,12 @@ class Till:
         } | {f"MINITILL_{name}": value for name, value in settings.items()}
 
     def __enter__(self):
-        with self.log.open("w") as log:
-            self.server = subprocess.Popen([self.program, "serve"], env=self.environment, stderr=log)
-        until = time.monotonic() + 60
-        while time.monotonic() < until and self.server.poll() is None:
-            try:
-                urllib.request.urlopen(f"http://{self.operator}/readyz", timeout=2).close()
-                return self
-            except OSError:
-                time.sleep(0.1)
-        self.__exit__(RuntimeError)
-        sys.exit("the server did not become ready")
+        try:
+            self.start()
+        except SystemExit:
+            self.__exit__(SystemExit)
+            raise
+        return self
 
     def __exit__(self, error, *_):
         if error is not None:
@@ -63,6 +97,24 @@ class Till:
         if self.server.poll() is None:
             self.server.send_signal(signal.SIGTERM)
             self.server.wait(30)
+
+    def start(self):
+        with self.log.open("a") as log:
+            self.server = subprocess.Popen([self.program, "serve"], env=self.environment, stderr=log)
+        wait_until(self.is_ready, "the server is ready", 120)
+
+    def is_ready(self):
+        if self.server.poll() is not None:
+            sys.exit("the server ended")
+        try:
+            urllib.request.urlopen(f"http://{self.operator}/readyz", timeout=2).close()
+            return True
+        except OSError:
+            return False
+
+    def kill(self):
+        self.server.kill()
+        self.server.wait()
 
     def run(self, *words, stdin=None):
         """A command, to its end; the JSON object that it prints."""
