@@ -1,6 +1,6 @@
 //! The file that holds the master keys: one a line, the first of them the newest.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
@@ -91,12 +91,15 @@ fn is_key(text: &str, id: &str) -> bool {
 }
 
 /// Replaces the file in one step, so that whoever reads it meanwhile reads the old or the new one.
-/// It keeps its owner: the server that reads it need not be who runs this.
+/// It keeps its owner and its mode: the server that reads it need not be who runs this.
 fn rewrite(path: &Path, change: impl FnOnce(Vec<String>) -> Vec<String>) -> Result<(), MasterKeyError> {
     let fault = |source| MasterKeyError::File { path: path.to_owned(), source };
     // A symbolic link stays one.
     let path = fs::canonicalize(path).map_err(fault)?;
-    let former: Vec<String> = texts(&fs::read_to_string(&path).map_err(fault)?).map(str::to_owned).collect();
+    // Of one handle: in a folder of another user's the path may lead to a file of that user's a moment later.
+    let file = File::open(&path).map_err(fault)?;
+    let was = file.metadata().map_err(fault)?;
+    let former: Vec<String> = texts(&io::read_to_string(file).map_err(fault)?).map(str::to_owned).collect();
     let keys = change(former.clone());
     if keys == former {
         return Ok(());
@@ -105,7 +108,7 @@ fn rewrite(path: &Path, change: impl FnOnce(Vec<String>) -> Vec<String>) -> Resu
         return Err(MasterKeyError::gone(&path));
     }
     let (draft, file) = write_draft(&path, &format!("{}\n", keys.join("\n"))).map_err(fault)?;
-    let replaced = keep_owner(&path, &file).and_then(|()| fs::rename(&draft, &path));
+    let replaced = keep_owner_and_mode(&was, &file).and_then(|()| fs::rename(&draft, &path));
     if replaced.is_err() {
         let _ = fs::remove_file(&draft);
     }
@@ -115,12 +118,12 @@ fn rewrite(path: &Path, change: impl FnOnce(Vec<String>) -> Vec<String>) -> Resu
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(fault)
 }
 
-fn keep_owner(path: &Path, draft: &File) -> io::Result<()> {
-    let (was, is) = (fs::metadata(path)?, draft.metadata()?);
-    if (was.uid(), was.gid()) == (is.uid(), is.gid()) {
-        return Ok(());
+fn keep_owner_and_mode(was: &Metadata, draft: &File) -> io::Result<()> {
+    let is = draft.metadata()?;
+    // Who may not give files away need not, where the owner is the same.
+    if (was.uid(), was.gid()) != (is.uid(), is.gid()) {
+        fchown(draft, Some(was.uid()), Some(was.gid()))?;
     }
-    fchown(draft, Some(was.uid()), Some(was.gid()))?;
     // A group that may read the key has been given that right on purpose.
     draft.set_permissions(was.permissions())
 }
@@ -137,6 +140,8 @@ fn write_draft(path: &Path, text: &str) -> io::Result<(PathBuf, File)> {
 mod tests {
     use super::super::keyring::Keyring;
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, chown};
 
     fn folder(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("minitill-key-{name}-{}", std::process::id()))
@@ -152,6 +157,26 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         fs::write(&path, "short").unwrap();
         assert!(matches!(Keyring::read(&path), Err(MasterKeyError::Malformed(_))));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_group_that_may_read_the_key_may_read_the_next_one() {
+        let folder = folder("group");
+        let path = folder.join("master.key");
+        Keyring::create(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        let other = fs::metadata(&path).unwrap().uid() + 1000;
+        for is_others in [false, true] {
+            if is_others && chown(&path, Some(other), Some(other)).is_err() {
+                break; // an ordinary user gives nothing away
+            }
+            let was = fs::metadata(&path).unwrap();
+            put_in_front(&path, &random_master_key()).unwrap();
+            let is = fs::metadata(&path).unwrap();
+            assert_ne!(is.ino(), was.ino(), "it is another file");
+            assert_eq!((is.uid(), is.gid(), is.mode() & 0o7777), (was.uid(), was.gid(), 0o640));
+        }
         fs::remove_dir_all(&folder).unwrap();
     }
 
