@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::thread::sleep;
@@ -12,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::folder::{PGDATA, User, create_private, give_to_owner_of, postgres_user, require_enterable};
+use super::files::open_file;
+use super::folder::{PGDATA, User, create_private, postgres_user, require_enterable};
 use super::former::{self, Grace, PidFile};
 use super::supervisor::StopSignal;
 use super::{Error, Programs, shim, socket};
@@ -201,12 +201,10 @@ impl Cluster {
     /// The log, to append to, and its length by now. A long one is put aside first, over the one before.
     fn open_log(&self) -> Result<(File, u64), Error> {
         let path = self.folder.join(LOG);
-        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
+        if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
             fs::rename(&path, self.folder.join("postgres.log.old")).map_err(Error::io("rename", &path))?;
         }
-        let log = File::options().create(true).append(true).mode(0o600).open(&path);
-        let log = log.map_err(Error::io("open", &path))?;
-        give_to_owner_of(&self.folder, &path)?;
+        let log = open_file(&self.folder, LOG)?;
         let length = log.metadata().map_err(Error::io("look at", &path))?.len();
         Ok((log, length))
     }

@@ -1,11 +1,12 @@
 //! Where the data is, and who PostgreSQL runs as (contract 9).
 
-use std::fs::{self, DirBuilder, Metadata, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use super::Error;
+use super::files::{open_file, open_folder};
 
 /// Used for root where the user that PostgreSQL runs as may not enter the folder that was asked for.
 const STAND_IN: &str = "/var/lib/minitill";
@@ -76,18 +77,20 @@ impl DataFolder {
     pub fn create(&self) -> Result<(), Error> {
         create(&self.path, is_root())?;
         if self.notice.is_some() {
-            self.remember_stand_in().map_err(Error::io("write", &self.path.join(STANDS_IN_FOR)))?;
+            self.remember_stand_in()?;
         }
         Ok(())
     }
 
     /// Should the folder that was asked for become enterable one day, the data must not seem to be gone.
-    fn remember_stand_in(&self) -> io::Result<()> {
+    fn remember_stand_in(&self) -> Result<(), Error> {
         if stands_in_for(&self.path, &self.asked_for) {
             return Ok(());
         }
-        let mut file = fs::File::options().create(true).append(true).open(self.path.join(STANDS_IN_FOR))?;
-        io::Write::write_all(&mut file, format!("{}\n", self.asked_for.display()).as_bytes())
+        let line = format!("{}\n", self.asked_for.display());
+        let mut file = open_file(&self.path, STANDS_IN_FOR)?;
+        io::Write::write_all(&mut file, line.as_bytes())
+            .map_err(Error::io("write", &self.path.join(STANDS_IN_FOR)))
     }
 }
 
@@ -99,7 +102,9 @@ impl DataFolder {
 /// [`Error::Io`] where the system does not let us look.
 pub fn data_folder(data_dir: &Path) -> Result<DataFolder, Error> {
     let asked_for = resolve(data_dir).map_err(Error::io("look at", data_dir))?;
-    choose(asked_for, is_root().then(default_user).flatten().as_ref(), Path::new(STAND_IN))
+    // Only root's own folders lead to the stand-in: a link on that way is the operator's.
+    let stand_in = resolve(Path::new(STAND_IN)).unwrap_or_else(|_| STAND_IN.into());
+    choose(asked_for, is_root().then(default_user).flatten().as_ref(), &stand_in)
 }
 
 /// The decision of [`data_folder`]: `user` is who PostgreSQL would run as, `None` when it runs as we do.
@@ -232,14 +237,17 @@ fn create(folder: &Path, open: bool) -> Result<(), Error> {
     for ancestor in missing.into_iter().rev() {
         create_one(ancestor, 0o755)?;
         if open {
-            set_mode(ancestor, 0o755)?;
+            set_mode(&open_folder(ancestor)?, ancestor, 0o755)?;
         }
     }
     let made = create_one(folder, if open { 0o711 } else { 0o700 })?;
-    let metadata = fs::metadata(folder).map_err(Error::io("look at", folder))?;
-    // As root the folder may be an older one that is closed: it is opened if it is ours.
-    if open && metadata.uid() == 0 && (made || is_ours(folder)) {
-        set_mode(folder, (metadata.mode() & 0o7777) | 0o111)?;
+    if open {
+        let handle = open_folder(folder)?;
+        let metadata = handle.metadata().map_err(Error::io("look at", folder))?;
+        // As root the folder may be an older one that is closed: it is opened if it is ours.
+        if metadata.uid() == 0 && (made || is_ours(folder)) {
+            set_mode(&handle, folder, (metadata.mode() & 0o7777) | 0o111)?;
+        }
     }
     Ok(())
 }
@@ -253,27 +261,18 @@ fn create_one(folder: &Path, mode: u32) -> Result<bool, Error> {
     }
 }
 
-fn set_mode(path: &Path, mode: u32) -> Result<(), Error> {
-    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(Error::io("set the mode of", path))
+fn set_mode(handle: &File, path: &Path, mode: u32) -> Result<(), Error> {
+    handle.set_permissions(Permissions::from_mode(mode)).map_err(Error::io("set the mode of", path))
 }
 
 /// Makes a folder (or takes an existing one) that only PostgreSQL's user and root may enter.
 pub(super) fn create_private(folder: &Path, user: Option<&User>) -> Result<(), Error> {
     create_one(folder, 0o700)?;
+    let handle = open_folder(folder)?;
     if let Some(user) = user {
-        chown(folder, Some(user.uid), Some(user.gid)).map_err(Error::io("give away", folder))?;
+        fchown(&handle, Some(user.uid), Some(user.gid)).map_err(Error::io("give away", folder))?;
     }
-    set_mode(folder, 0o700)
-}
-
-/// A file that root makes in a folder of another user's is that user's, who could not work with it otherwise once
-/// the program runs as that user again.
-pub(super) fn give_to_owner_of(folder: &Path, file: &Path) -> Result<(), Error> {
-    if is_root() {
-        let owner = fs::metadata(folder).map_err(Error::io("look at", folder))?;
-        chown(file, Some(owner.uid()), Some(owner.gid())).map_err(Error::io("give away", file))?;
-    }
-    Ok(())
+    set_mode(&handle, folder, 0o700)
 }
 
 #[cfg(test)]

@@ -11,14 +11,14 @@ impl Scratch {
     fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("minitill-folder-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
-        set_mode(&folder, 0o755).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
         Self(fs::canonicalize(folder).unwrap())
     }
 
     fn folder(&self, name: &str, mode: u32) -> PathBuf {
         let folder = self.0.join(name);
         fs::create_dir_all(&folder).unwrap();
-        set_mode(&folder, mode).unwrap();
+        fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
         folder
     }
 
@@ -107,7 +107,7 @@ fn data_that_is_there_is_never_left_alone_for_an_empty_cluster_elsewhere() {
     fs::create_dir_all(stand_in.join(PGDATA)).unwrap();
     chosen.remember_stand_in().unwrap();
     chosen.remember_stand_in().unwrap();
-    set_mode(&home, 0o755).unwrap();
+    fs::set_permissions(&home, Permissions::from_mode(0o755)).unwrap();
     let chosen = choose(other.clone(), Some(&stranger), &stand_in).unwrap();
     assert_eq!(chosen.path(), stand_in);
     assert!(chosen.notice().is_some());

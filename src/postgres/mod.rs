@@ -14,12 +14,14 @@
 //! short time when there is no server. The way of a call: [`PrivateCluster::open`] finds the folder (`folder`), waits
 //! for its turn (`owner`), and hands it to a thread (`supervisor`) that ends leftovers of a killed run (`former`),
 //! makes and starts the cluster (`cluster`, by way of `shim`, with the programs of `programs`) and watches over it.
+//! All of them write by way of `files`, which trusts no name in a folder of another user's.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 mod cluster;
 mod error;
+mod files;
 mod folder;
 mod former;
 mod owner;

@@ -5,17 +5,19 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::folder::{LOCK, PGDATA, give_to_owner_of};
+use super::files::{open_file, write_file};
+use super::folder::{LOCK, PGDATA};
 use super::former::{PidFile, is_alive};
 use super::{Error, Role};
 
 const OWNER: &str = "owner";
+/// The next `owner`, until it is whole.
+const OWNER_NEW: &str = "owner.new";
 
 /// How often a waiting program looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -67,9 +69,8 @@ impl Ownership {
     /// (and not to the one before).
     pub(super) fn tell(&self, postmaster: Option<u32>) -> Result<(), Error> {
         let record = Record { role: self.role, pid: std::process::id(), postmaster };
-        let side = self.folder.join("owner.new");
-        fs::write(&side, record.to_line()).map_err(Error::io("write", &side))?;
-        give_to_owner_of(&self.folder, &side)?;
+        write_file(&self.folder, OWNER_NEW, record.to_line().as_bytes())?;
+        let side = self.folder.join(OWNER_NEW);
         fs::rename(&side, self.folder.join(OWNER)).map_err(Error::io("rename", &side))
     }
 }
@@ -84,8 +85,7 @@ impl Drop for Ownership {
 /// Waits until the folder is ours or, for a command, until the PostgreSQL of the server that owns it accepts.
 pub(super) fn take_turn(folder: &Path, role: Role, patience: Patience) -> Result<Turn, Error> {
     let path = folder.join(LOCK);
-    let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
-    let lock = lock.map_err(Error::io("open", &path))?;
+    let lock = open_file(folder, LOCK)?;
     let started = Instant::now();
     let mut server: Option<(u32, Instant)> = None;
     loop {
@@ -135,7 +135,6 @@ fn own(folder: &Path, role: Role, lock: File) -> Result<Ownership, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(source) => return Err(Error::io("remove", &folder.join(OWNER))(source)),
     }
-    give_to_owner_of(folder, &folder.join(LOCK))?;
     let ownership = Ownership { folder: folder.to_owned(), role, _lock: lock };
     ownership.tell(None)?;
     Ok(ownership)

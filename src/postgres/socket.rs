@@ -5,12 +5,13 @@ use std::ffi::OsStr;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::Error;
-use super::folder::{User, create_private, give_to_owner_of, require_enterable};
+use super::files::write_file;
+use super::folder::{User, create_private, require_enterable};
 
 /// The longest path of a socket, without its closing NUL.
 const SOCKET_PATH_BYTES_MAX: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
@@ -27,18 +28,20 @@ pub(super) fn prepare(folder: &Path, user: Option<&User>) -> Result<PathBuf, Err
         create_private(&usual, user)?;
         return Ok(usual);
     }
-    let remembered = folder.join(REMEMBERED);
-    if let Ok(bytes) = fs::read(&remembered) {
+    if let Ok(bytes) = fs::read(folder.join(REMEMBERED)) {
         let short = PathBuf::from(OsStr::from_bytes(&bytes));
         if fits(&short) && is_private(&short, user) {
             return Ok(short);
         }
     }
     let short = make_short(folder, user)?;
-    fs::write(&remembered, short.clone().into_os_string().into_vec())
-        .map_err(Error::io("write", &remembered))?;
-    give_to_owner_of(folder, &remembered)?;
-    Ok(short)
+    match write_file(folder, REMEMBERED, short.as_os_str().as_bytes()) {
+        Ok(()) => Ok(short),
+        Err(error) => {
+            let _ = fs::remove_dir(&short);
+            Err(error)
+        }
+    }
 }
 
 /// Removes the sockets of a former run, whose lock files could name a process id that lives again.

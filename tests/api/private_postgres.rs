@@ -6,7 +6,7 @@
 use std::env;
 use std::fs::{self, DirBuilder};
 use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -363,6 +363,45 @@ async fn a_data_folder_with_a_long_name_works_for_servers_and_commands() {
     assert_eq!(Path::new(&data.pid_file()[4]), socket_dir, "what the kill left behind is used again");
     server.terminate();
     assert!(!socket_dir.exists());
+}
+
+/// As root the data folder is another user's, who would become the owner of whatever the links lead to.
+#[test]
+fn links_in_the_data_folder_are_refused_and_what_they_lead_to_is_left_alone() {
+    let state = |path: &Path| {
+        let metadata = fs::metadata(path).unwrap();
+        (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777)
+    };
+    for (folder, names) in [
+        ("minitill-data".to_owned(), ["lock", "owner.new", "run", "postgres.log"].as_slice()),
+        ("long".repeat(40), &["socket"]),
+    ] {
+        let data = DataDir::named(&folder);
+        DirBuilder::new().mode(0o711).create(&data.path).unwrap();
+        if rustix::process::geteuid().is_root() {
+            chown(&data.path, Some(65534), Some(65534)).unwrap();
+        }
+        assert_success(&data.command());
+        let (letter, home) = (data.parent.join("letter"), data.parent.join("home"));
+        fs::write(&letter, "dear").unwrap();
+        DirBuilder::new().mode(0o750).create(&home).unwrap();
+        let were = (state(&letter), state(&home));
+        for name in names {
+            let path = data.path.join(name);
+            let _ = fs::remove_dir(&path).or_else(|_| fs::remove_file(&path));
+            symlink(if *name == "run" { &home } else { &letter }, &path).unwrap();
+
+            let output = data.command();
+
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{name}: {said}");
+            assert!(said.contains(&format!("{}: it is a symbolic link", path.display())), "{name}: {said}");
+            assert_eq!((state(&letter), state(&home)), were, "{name}");
+            assert_eq!(fs::read_to_string(&letter).unwrap(), "dear", "{name}");
+            fs::remove_file(&path).unwrap();
+            assert_success(&data.command());
+        }
+    }
 }
 
 #[test]
