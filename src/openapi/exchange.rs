@@ -58,7 +58,9 @@ fn description() -> String {
          the same number is answered with the first answer, byte for byte, and `Idempotent-Replayed: true`; \
          `ts`, `user_ip`, `os`, `access_token` and `sign` may differ. Other content is refused, and after 48 hours every \
          repeat is. A refused exchange records nothing: its number stays free.\n\n\
-         **No answer, 500 or 503.** It is not known whether the player has paid: send it again with the same `biz_no`.\n\n\
+         **No answer, 500 or 503.** It is not known whether the player has paid: send it again with the same `biz_no`. Nor is \
+         it when the repeat is refused before its number is looked for (100200102, 100200114, 10000200, 10000305): put that \
+         right and repeat. After 10000601, 10000604 and 10000423 the number is free.\n\n\
          **Order of checks.** Form, access token, signature, fields, `biz_no`, `ts`, wallet."
     )
 }

@@ -174,6 +174,7 @@ impl Proof {
     async fn under_a_running_server(&self, figures: &mut Figures) {
         let folder = Folder::new("restored");
         let (data_dir, dump) = (folder.0.join("data"), folder.0.join("dump"));
+        let statements = folder.0.join("statements.sql");
         let program = Program::on("").with("MINITILL_DATABASE__DATA_DIR", text(&data_dir));
         let server = program.serve(None).await;
         let asked = exchange(&self.app, "o1", "before", 1, now());
@@ -186,10 +187,19 @@ impl Proof {
         let carrying = tokio::task::spawn_blocking(move || {
             tool("pg_dump", &["--format=custom", "--dbname", &from, "--file", text(&dump)]);
             let there = ["-h", text(&socket_dir), "-U", USER, "-d", "postgres"];
-            // A dump of an older version lacks tables that the server has made: none may stay.
-            let empty = ["--no-psqlrc", "-c", "DROP SCHEMA public CASCADE", "-c", "CREATE SCHEMA public"];
-            tool("psql", &[&there[..], &empty].concat());
-            tool("pg_restore", &[&there[..], &["--exit-on-error", "--no-owner", text(&dump)]].concat());
+            tool("pg_restore", &["--no-owner", "--file", text(&statements), text(&dump)]);
+            // A dump of an older version lacks tables that the server has made: none may stay. In one transaction,
+            // so that nobody is told that what is still to come is not there.
+            let how = ["--no-psqlrc", "--quiet", "--single-transaction", "--set", "ON_ERROR_STOP=1"];
+            let what = [
+                "-c",
+                "DROP SCHEMA public CASCADE",
+                "-c",
+                "CREATE SCHEMA public",
+                "--file",
+                text(&statements),
+            ];
+            tool("psql", &[&there[..], &how, &what].concat());
         });
         carrying.await.unwrap();
         assert!(program.run(&["audit"]).status.success(), "the restored books are clean");
