@@ -7,9 +7,10 @@ use std::ops::RangeInclusive;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
+use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange};
 
 use crate::domain::fields::Fields;
 use crate::domain::ids::ImgId;
@@ -45,7 +46,7 @@ pub async fn image(State(till): State<Till>, request: Request) -> Result<Respons
     let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
     let image = till.store.image(&img_id).await?.filter(|image| !image.is_blocked);
     let image = image.ok_or_else(no_such_image)?;
-    let asked = Asked::new(request.headers(), &img_id, width);
+    let asked = Asked::new(&request, &img_id, width);
     if asked.has_it {
         return Ok(answer(StatusCode::NOT_MODIFIED, &asked, Body::empty()));
     }
@@ -95,7 +96,8 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(headers: &HeaderMap, img_id: &ImgId, width: Option<u32>) -> Self {
+    fn new(request: &Request, img_id: &ImgId, width: Option<u32>) -> Self {
+        let headers = request.headers();
         let small = width.map(|width| format!("-{width}")).unwrap_or_default();
         let etag = format!("\"{img_id}{small}\"");
         let known = headers.get_all(header::IF_NONE_MATCH).iter();
@@ -104,23 +106,42 @@ impl Asked {
         let has_it = known.map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag);
         // A range of other bytes than the caller has a part of would make a broken file.
         let is_the_same = headers.get(header::IF_RANGE).is_none_or(|tag| tag.as_bytes() == etag.as_bytes());
-        let range = headers.get(header::RANGE).filter(|_| is_the_same).cloned();
+        let is_get = request.method() == Method::GET;
+        let range = headers.get(header::RANGE).filter(|_| is_get && is_the_same).cloned();
         let etag = HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""));
         Self { etag, has_it, range }
     }
 
-    /// What to send of so many bytes. A header that makes no sense, or asks for several ranges, is
+    /// What to send of `length` bytes. A header that makes no sense, or asks for several ranges, is
     /// as none.
     fn part(&self, length: u64) -> Part {
         let ranges = self.range.as_ref().and_then(|range| range.to_str().ok());
         let ranges = ranges.and_then(|text| http_range_header::parse_range_header(text).ok());
-        let Some(ranges) = ranges.filter(|ranges| ranges.ranges.len() == 1) else {
-            return Part { status: StatusCode::OK, range: Some(0..=length.saturating_sub(1)), length };
+        let last = length.saturating_sub(1);
+        let range = match ranges.as_ref().map(|ranges| ranges.ranges.as_slice()) {
+            Some([SyntacticallyCorrectRange { start, end }]) => first_and_last(*start, *end, last),
+            _ => None,
         };
-        match ranges.validate(length).ok().and_then(|valid| valid.into_iter().next()) {
-            Some(range) => Part { status: StatusCode::PARTIAL_CONTENT, range: Some(range), length },
-            None => Part { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length },
+        match range {
+            None => Part { status: StatusCode::OK, range: Some(0..=last), length },
+            Some((first, _)) if first > last => {
+                Part { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length }
+            }
+            Some((first, last)) => {
+                Part { status: StatusCode::PARTIAL_CONTENT, range: Some(first..=last), length }
+            }
         }
+    }
+}
+
+/// The first and the last byte of a range, of bytes up to `last`; nothing for one that ends before it begins.
+fn first_and_last(start: StartPosition, end: EndPosition, last: u64) -> Option<(u64, u64)> {
+    match (start, end) {
+        (StartPosition::Index(first), EndPosition::Index(end)) if end < first => None,
+        (StartPosition::Index(first), EndPosition::Index(end)) => Some((first, end.min(last))),
+        (StartPosition::Index(first), EndPosition::LastByte) => Some((first, last)),
+        // Of fewer bytes than are asked for, all.
+        (StartPosition::FromLast(count), _) => Some(((last + 1).saturating_sub(count), last)),
     }
 }
 
@@ -137,6 +158,9 @@ fn partial(asked: &Asked, format: Format, part: &Part, body: Body) -> Response {
     let mut response = answer(part.status, asked, body);
     let Some(range) = &part.range else {
         set(&mut response, header::CONTENT_RANGE, &format!("bytes */{}", part.length));
+        // It is no answer to whoever asks for another part.
+        response.headers_mut().remove(header::ETAG);
+        set(&mut response, header::CACHE_CONTROL, "no-store");
         return response;
     };
     let (start, end) = (range.start(), range.end());

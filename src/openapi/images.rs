@@ -142,7 +142,7 @@ pub(super) fn see(head: bool) -> Operation {
     let header = |name: &'static str, words: &str| {
         Field::optional(name, object! { "type": "string" }, words).at(Place::Header)
     };
-    let parameters: Vec<Parameter> = vec![
+    let mut parameters: Vec<Parameter> = vec![
         Field::required("img_id", pattern(ImgId::PATTERN), IMG_ID, "The id that an upload answered.")
             .at(Place::Path),
         Field::optional(
@@ -152,9 +152,16 @@ pub(super) fn see(head: bool) -> Operation {
         )
         .at(Place::Query),
         header("If-None-Match", "Entity tags that the caller has."),
-        header("Range", "One range of bytes; several, or one that makes no sense, get the whole picture."),
-        header("If-Range", "The range is meant of this entity tag only."),
     ];
+    if !head {
+        parameters.extend([
+            header(
+                "Range",
+                "One range of bytes; several, or one that makes no sense, get the whole picture.",
+            ),
+            header("If-Range", "The range is meant of this entity tag only."),
+        ]);
+    }
     let (id, summary) =
         if head { ("headImage", "Ask about a picture") } else { ("getImage", "See a picture") };
     Operation {
@@ -178,10 +185,13 @@ fn pictures(head: bool) -> Vec<Success> {
         |name, summary, status, content| Success { name, summary, status, content, headers: Vec::new() };
     let mut answers = vec![
         success("whole", "The picture, or its small copy.", 200, content.clone()),
-        success("part", "A part of it, where `Range` asked for one.", 206, content),
         success("not_modified", "The caller has these bytes.", 304, Content::Empty),
-        success("range_not_satisfiable", "The range begins behind the end.", 416, Content::Empty),
     ];
+    if !head {
+        answers.push(success("part", "A part of it, where `Range` asked for one.", 206, content));
+        let behind = "The range begins behind the end.";
+        answers.push(success("range_not_satisfiable", behind, 416, Content::Empty));
+    }
     for answer in answers.iter_mut().filter(|answer| answer.status != 416) {
         answer.headers.push(("ETag", "The picture's entity tag.", format!("\"{IMG_ID}\"")));
     }

@@ -153,6 +153,7 @@ async fn one_range_of_a_picture_is_served_and_whatever_else_is_asked_gets_it_who
         ("bytes=524288-", 524_288, length),
         ("bytes=-7", length - 7, length),
         ("bytes=9-99999999", 9, length),
+        ("bytes=-99999999", 0, length),
     ] {
         for request in [get(range), get(range).header("if-range", &etag)] {
             let answer = till.send(request).await;
@@ -161,16 +162,20 @@ async fn one_range_of_a_picture_is_served_and_whatever_else_is_asked_gets_it_who
             assert_eq!(answer.header("content-range"), Some(expected.as_str()));
         }
     }
-    for range in ["bytes=0-1,4-5", "bytes=x", "lines=0-1", "bytes", ""] {
+    for range in ["bytes=0-1,4-5", "bytes=9-5", "bytes=-0", "bytes=x", "lines=0-1", "bytes", ""] {
         let answer = till.send(get(range)).await;
         assert_eq!((answer.status, answer.bytes.len()), (200, length), "{range}");
     }
     let other = till.send(get("bytes=0-0").header("if-range", "\"other\"")).await;
     assert_eq!((other.status, other.bytes.len()), (200, length));
-    for range in [format!("bytes={length}-"), "bytes=9-5".to_owned()] {
+    let head = till.send(Request::new("HEAD", &format!("/img/{id}")).header("range", "bytes=0-0")).await;
+    assert_eq!((head.status, head.header("content-range")), (200, None));
+    for range in [format!("bytes={length}-"), format!("bytes={length}-{length}")] {
         let beyond = till.send(get(&range)).await;
         assert_eq!((beyond.status, beyond.bytes.len()), (416, 0), "{range}");
         assert_eq!(beyond.header("content-range"), Some(format!("bytes */{length}").as_str()));
+        // Nobody may keep it for those who ask for other bytes.
+        assert_eq!((beyond.header("cache-control"), beyond.header("etag")), (Some("no-store"), None));
     }
 }
 
