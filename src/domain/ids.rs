@@ -92,6 +92,10 @@ pub const CREDIT_REF_BYTES_MAX: usize = 128;
 pub const WEB_URL_BYTES_MAX: usize = 2048;
 /// Longest text that names a page, its query string included, in bytes.
 pub const ORDER_PATH_BYTES_MAX: usize = 4096;
+/// Longest path that others are compared with.
+const COMPARED_BYTES_MAX: usize = 64;
+/// Pages that a path is compared with.
+const COMPARED_PAGES_MAX: usize = 100;
 
 text_type!(
     /// An app: the tenant that everything belongs to (contract 2.9).
@@ -191,11 +195,17 @@ text_type!(
     WebUrl, "an absolute http or https URL with a host, at most 2048 bytes", |text| {
         text.len() <= WEB_URL_BYTES_MAX
             && !text.contains(|c: char| c.is_control() || c.is_whitespace())
-            && url::Url::parse(text).is_ok_and(|url| {
-                matches!(url.scheme(), "http" | "https") && url.host_str().is_some_and(|host| !host.is_empty())
-            })
+            // A browser's parser takes `http:a` and `http:///a` for `http://a`; others do not.
+            && has_authority(text)
+            && url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
     }
 );
+
+/// Whether a host can stand where RFC 3986 looks for it.
+fn has_authority(url: &str) -> bool {
+    let authority = url.split_once(':').and_then(|(_, rest)| rest.strip_prefix("//"));
+    authority.is_some_and(|authority| !authority.is_empty() && !authority.starts_with(['/', '\\', '?', '#']))
+}
 
 impl ImgId {
     /// The id made of 24 random bytes.
@@ -214,7 +224,8 @@ impl PagePath {
     /// leading slash; a query string or fragment after it is not part of the page.
     ///
     /// # Errors
-    /// An empty path, or one of over 1,024 bytes or with control characters.
+    /// An empty path, or one of over 1,024 bytes, of over 4,096 with what follows it, or with control
+    /// characters.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let path = text.split(['?', '#']).next().unwrap_or_default();
         let path = path.strip_prefix('/').unwrap_or(path);
@@ -224,7 +235,7 @@ impl PagePath {
         {
             Ok(Self(path.to_owned()))
         } else {
-            Err(Expected::new("an in-app path of 1 to 1024 bytes"))
+            Err(Expected::new("an in-app path of 1 to 1024 bytes, and at most 4096 with its query"))
         }
     }
 
@@ -234,11 +245,14 @@ impl PagePath {
         &self.0
     }
 
-    /// The page of a package that looks most like this path.
+    /// The page of a package that looks most like this path. To compare takes time, which a caller must
+    /// not be able to have much of: a long path is like none, nor are pages far down the list.
     #[must_use]
     pub fn nearest<'a>(&self, pages: &'a [String]) -> Option<&'a str> {
-        let likeness = |page: &&String| strsim::damerau_levenshtein(page, &self.0);
-        pages.iter().min_by_key(likeness).map(String::as_str)
+        let is_short = |text: &str| text.len() <= COMPARED_BYTES_MAX;
+        let candidates =
+            pages.iter().take(COMPARED_PAGES_MAX).filter(|page| is_short(page) && is_short(&self.0));
+        candidates.min_by_key(|page| strsim::osa_distance(page, &self.0)).map(String::as_str)
     }
 }
 
@@ -305,6 +319,12 @@ mod tests {
             "javascript:alert(1)",
             "http://",
             "https:///",
+            "https:///a.example",
+            "http:a.example",
+            "https:/a.example/x",
+            "http:\\\\a.example",
+            "http:a.example/?b=://c",
+            "http://?a",
             "http://a b",
         ] {
             assert!(WebUrl::parse(bad).is_err(), "{bad}");

@@ -104,12 +104,13 @@ fn check_page(app: &App, order_path: &str) -> Result<(), Refusal> {
     }
     let read = crate::domain::fields::shown(path.as_str());
     let hint = match path.nearest(&app.pages) {
-        Some(nearest) => format!("the nearest page is \"{nearest}\""),
-        None => "the app has published no package".to_owned(),
+        Some(nearest) => format!("; the nearest page is \"{nearest}\""),
+        None if app.pages.is_empty() => "; the app has published no package".to_owned(),
+        None => String::new(),
     };
     Err(Refusal::new(
         Code::IllegalPath,
-        format!("order_path: expected a page of the latest published package, got {read}; {hint}"),
+        format!("order_path: expected a page of the latest published package, got {read}{hint}"),
     ))
 }
 

@@ -244,7 +244,10 @@ pub(super) fn publish() -> Said {
         "The pages of the latest package are those that orders may lead to. A version that is published again is the latest.",
         answers("published", "What is published now.", schema, example),
     );
-    let wrong = wrong_field("pages[0]", "expected an in-app path of 1 to 1024 bytes, got \"\"");
+    let wrong = wrong_field(
+        "pages[0]",
+        "expected an in-app path of 1 to 1024 bytes, and at most 4096 with its query, got \"\"",
+    );
     said(operation.with_parameters(vec![app_in_path()]).with_body(fields), vec![wrong, no_app()])
 }
 

@@ -147,7 +147,7 @@ const EXPECTED: [(&str, &str); 12] = [
     ("open_id", "1 to 64 of 0-9A-Za-z_-"),
     ("order_create_time", "milliseconds since 1970"),
     ("order_status", "a status code: 1 to 6 or 10 to 15"),
-    ("order_path", "an in-app path of 1 to 1024 bytes"),
+    ("order_path", "an in-app path of 1 to 1024 bytes, and at most 4096 with its query"),
     ("product_cover_img_id", "48 lower-case hexadecimal characters"),
     ("order_backup_url", "an absolute http or https URL with a host, at most 2048 bytes"),
     ("poi_id", "1 to 64 bytes without control characters"),

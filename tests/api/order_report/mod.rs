@@ -179,7 +179,7 @@ async fn the_path_must_be_a_page_of_the_latest_published_package() {
     );
     path("?id=1")
         .await
-        .assert_refused(10_001_007, "order_path: expected an in-app path of 1 to 1024 bytes, got \"?id=1\"");
+        .assert_refused(10_001_007, "order_path: expected an in-app path of 1 to 1024 bytes, and at most 4096 with its query, got \"?id=1\"");
     // A stranger's order is about the player first.
     let both = scene.send_with(&[("order_path", json!("pages/x")), ("open_id", json!("nobody"))]).await;
     both.assert_refused(10_000_423, "open_id: expected a player of this app");
@@ -428,7 +428,8 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
     scene.till.store.publish(&operator(), &scene.app.id, &version, &pages).await.unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     let path = async |path: &str| scene.send_with(&[("order_path", json!(path))]).await;
-    for good in ["pages/index", "/pages/order/list#top", "/pages/index?next=pages/none?", &longest] {
+    let query = format!("pages/index?{}", "x".repeat(4084));
+    for good in ["pages/index", "/pages/order/list#top", "/pages/index?next=pages/none?", &query, &longest] {
         path(good).await.assert_body(SUCCESS);
     }
     let books = scene.books().await;
@@ -446,13 +447,21 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
         );
         path(sent).await.assert_refused(10_001_007, &message);
     }
-    let expected = "an in-app path of 1 to 1024 bytes";
+    // What a developer can make the server compare is short.
+    let long = "pages/order/detail".repeat(4);
+    let message =
+        format!("order_path: expected a page of the latest published package, got \"{}\"...", &long[..64]);
+    path(&long).await.assert_refused(10_001_007, &message);
+    let expected = "an in-app path of 1 to 1024 bytes, and at most 4096 with its query";
     for bad in ["/", "?", "#", "/?id=1", "pages/in\ndex"] {
         let message = format!("order_path: expected {expected}, got {bad:?}");
         path(bad).await.assert_refused(10_001_007, &message);
     }
     let message = format!("order_path: expected {expected}, got \"{}\"...", &longest[..64]);
     path(&format!("{longest}x")).await.assert_refused(10_001_007, &message);
+    // The query counts for the length of the whole alone.
+    let message = format!("order_path: expected {expected}, got \"pages/index?{}\"...", "x".repeat(52));
+    path(&format!("pages/index?{}", "x".repeat(4085))).await.assert_refused(10_001_007, &message);
     assert_eq!(scene.books().await, books);
     // The page may have gone from the package; what was published last counts.
     let first = PackageVersion::parse("1").unwrap();
