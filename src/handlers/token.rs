@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::Method;
 use axum::response::Response;
 use serde::Serialize;
 
-use super::wire::{fields_of_any_kind, read_body, success};
+use super::wire::{QueryFields, fields_of_any_kind, read_body, success};
 use crate::auth::authenticate_secret;
 use crate::domain::fields::{Expected, Fields};
 use crate::error::{Code, Refusal};
@@ -47,10 +47,11 @@ struct Issued {
 }
 
 async fn read_fields(till: &Till, request: Request) -> Result<Fields, Refusal> {
-    if request.method() == Method::GET {
-        return Ok(Fields::from_urlencoded(request.uri().query().unwrap_or_default().as_bytes())?);
+    let (mut parts, body) = request.into_parts();
+    let QueryFields(query) = QueryFields::from_request_parts(&mut parts, till).await?;
+    if parts.method == Method::GET {
+        return Ok(query);
     }
-    let (parts, body) = request.into_parts();
     fields_of_any_kind(&parts.headers, read_body(till, body).await?).await
 }
 

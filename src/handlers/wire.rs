@@ -53,14 +53,16 @@ impl FromRequestParts<Till> for UploadCaller {
     }
 }
 
-/// A form body, whatever the content type says.
+/// A form body, whatever the content type says. The query gives nothing, but is held to the same rules.
 pub struct FormFields(pub Fields);
 
 impl FromRequest<Till> for FormFields {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, till: &Till) -> Result<Self, Refusal> {
-        Ok(Self(Fields::from_urlencoded(&read_body(till, request.into_body()).await?)?))
+        let (mut parts, body) = request.into_parts();
+        QueryFields::from_request_parts(&mut parts, till).await?;
+        Ok(Self(Fields::from_urlencoded(&read_body(till, body).await?)?))
     }
 }
 

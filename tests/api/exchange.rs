@@ -560,6 +560,8 @@ async fn a_form_with_a_field_twice_or_text_that_is_not_utf8_is_refused_unread() 
         let answer = till.send(Request::post(PATH).body(format!("{body}&{more}"))).await;
         answer.assert_refused(10_000_200, message);
     }
+    let twice = Request::post(&format!("{PATH}?x=1&x=2")).body(body.clone());
+    till.send(twice).await.assert_refused(10_000_200, "x: expected once, given twice");
     let many = form(&(0..260).map(|_| ("", "")).collect::<Vec<_>>());
     till.send(Request::post(PATH).body(many))
         .await

@@ -195,6 +195,10 @@ async fn a_parameter_given_twice_not_utf8_or_with_nul_is_refused_however_it_come
         till.send(Request::get(&format!("{PATH}?{text}"))).await.assert_refused(100_200_100, message);
         till.send(Request::post(PATH).body(text)).await.assert_refused(100_200_100, message);
     }
+    // The query of a POST gives nothing, and is held to it all the same.
+    till.send(Request::post(&format!("{PATH}?x=1&x=2")).body(form.clone()))
+        .await
+        .assert_refused(100_200_100, "x: expected once, given twice");
     let json = format!(r#"{{"app_id":"a1","app_secret":"{}","grant_type":"client_credentials","#, app.secret);
     for (more, message) in [
         (r#""app_secret":"x"}"#, "app_secret: expected once, given twice"),
