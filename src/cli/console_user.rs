@@ -18,7 +18,7 @@ pub(super) enum ConsoleUserCommand {
     Add {
         /// The name to sign in with: a-z, 0-9, '.', '_', '@' and '-'
         name: ConsoleUserName,
-        /// viewer (sees everything, changes nothing) or admin
+        /// viewer (changes nothing, sees all but players' addresses and blocked pictures) or admin
         #[arg(long)]
         role: Role,
     },

@@ -271,7 +271,7 @@ fn words(error: &ConsoleError) -> (StatusCode, &'static str, String, &'static st
         ConsoleError::AdminsOnly => (
             StatusCode::FORBIDDEN,
             "Admins only",
-            "A viewer sees everything and changes nothing.".to_owned(),
+            "A viewer changes nothing.".to_owned(),
             "Nothing was changed. Ask an admin to do it, or have your role changed with minitill console-user set-role.",
         ),
         ConsoleError::Foreign => (

@@ -178,12 +178,17 @@ fn csv_pieces(
     })
 }
 
-/// A spreadsheet takes a text that begins with one of these for a formula; with an apostrophe before
-/// it, it is text. Only refs can begin so: operators choose them. Numbers below zero are numbers.
+/// A spreadsheet takes what begins with one of these for a formula; with an apostrophe before it, it is
+/// text. Only refs can hold them: operators choose them. Numbers below zero are numbers.
 fn without_formula(mut line: LedgerLine) -> LedgerLine {
-    line.reference = line
-        .reference
-        .map(|text| if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text });
+    line.reference = line.reference.map(|reference| {
+        // Where commas are decimal points, a semicolon begins another cell.
+        let cells = reference.split(';');
+        let cell = |text: &str| {
+            if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.to_owned() }
+        };
+        cells.map(cell).collect::<Vec<_>>().join(";")
+    });
     line
 }
 

@@ -1,5 +1,8 @@
 //! Signing in and out.
 
+use std::num::NonZero;
+use std::sync::LazyLock;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use askama::Template;
@@ -8,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::form::{Input, ViewerForm};
 use super::page::{ConsoleError, Page, Section, render, render_as};
@@ -26,12 +30,16 @@ pub(super) const ROUTES: &[Route] = &[
 
 /// Largest form of a stranger, in bytes: name, password and a path, each byte encoded as three.
 const FORM_BYTES_MAX: usize = 8 * 1024;
-/// Passwords that are compared at once: each takes 19 MiB and a core.
-const COMPARED_AT_ONCE_MAX: usize = 2;
 /// How long a password waits for its turn.
 const TURN_PATIENCE: Duration = Duration::from_secs(5);
 
-static TURNS: Semaphore = Semaphore::const_new(COMPARED_AT_ONCE_MAX);
+/// A failed attempt is answered after a multiple of this, which is longer than a comparison and what is
+/// written of it: whether anything was written depends on the name.
+const FAILURE_TAKES: Duration = Duration::from_millis(300);
+
+/// Passwords that are compared at once: each takes 19 MiB and a core, of which others are to be left.
+static TURNS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new((available_parallelism().map_or(1, NonZero::get) / 2).max(1)));
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -85,8 +93,9 @@ async fn begin_session(
     password: String,
 ) -> Result<Option<String>, ConsoleError> {
     // Before the attempt is counted: whoever gets no turn has not tried.
-    let turn = tokio::time::timeout(TURN_PATIENCE, TURNS.acquire()).await;
+    let turn = timeout(TURN_PATIENCE, TURNS.acquire()).await;
     let turn = turn.ok().and_then(Result::ok).ok_or(ConsoleError::Busy)?;
+    let started = Instant::now();
     let attempt = till.store.attempt_sign_in(name).await?;
     let kept = attempt.as_ref().map_or_else(PasswordHash::of_nobody, |attempt| attempt.password.clone());
     let compared = kept.clone();
@@ -104,6 +113,8 @@ async fn begin_session(
         } else {
             tracing::info!(user, "console: an attempt to sign in failed");
         }
+        let steps = started.elapsed().as_millis() / FAILURE_TAKES.as_millis() + 1;
+        sleep_until(started + FAILURE_TAKES * u32::try_from(steps).unwrap_or(u32::MAX)).await;
         return Ok(None);
     }
     let token = random_token();

@@ -190,7 +190,7 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
         open_id: OpenId::parse("o1").unwrap(),
         free: 7,
         charge: 0,
-        reference: CreditRef::parse("=HYPERLINK(\"x\",1)").unwrap(),
+        reference: CreditRef::parse("=HYPERLINK(\"x\",1);-1;a=b").unwrap(),
         note: String::new(),
     };
     till.store.credit(&operator(), &app.id, credit).await.unwrap();
@@ -204,7 +204,7 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
         "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at\n\
          1,credit,,start-o1,100,1500,100,1500,2026-11-21T17:40:12.5Z\n\
          2,exchange,B1,,-100,-450,0,1050,2026-11-21T17:40:12.5Z\n\
-         3,credit,,\"'=HYPERLINK(\"\"x\"\",1)\",7,0,7,1050,2026-11-21T17:40:12.5Z\n"
+         3,credit,,\"'=HYPERLINK(\"\"x\"\",1);'-1;a=b\",7,0,7,1050,2026-11-21T17:40:12.5Z\n"
     );
 }
 
