@@ -1,6 +1,9 @@
 //! What is made of pictures that are kept: small copies, and what a block of one is made of. The work is
 //! done off the async threads, and the places for it bound its memory too.
 
+use tokio::sync::SemaphorePermit;
+use tokio::time::timeout;
+
 use crate::domain::image::{self, PerceptualHash, Picture, Thumbnail};
 use crate::store::{ContentHash, StoreError, StoredImage};
 use crate::till::Till;
@@ -16,9 +19,14 @@ pub async fn small_copy(till: &Till, image: &StoredImage, width: u32) -> Result<
     let (till, image) = (till.clone(), image.clone());
     // A task of its own: a caller that goes away does not make room for more of this work.
     let making = tokio::spawn(async move {
+        let turn = turn(&till).await?;
+        // Of all who have waited for a turn with the same wish, the first has made it.
+        if let Some(known) = till.store.thumbnail(&image.contents, width).await? {
+            return Ok(known);
+        }
         // It was judged when it came.
         let (format, side) = (image.format, image.side);
-        let made = with_bytes(&till, &image, move |bytes| {
+        let made = with_bytes(&till, &image, turn, move |bytes| {
             let picture = Picture { format, side, length: bytes.len() };
             image::reduce(bytes, &picture, width).map(|reduced| image::thumbnail(&reduced, width))
         });
@@ -39,7 +47,8 @@ pub async fn marks(
 ) -> Result<(ContentHash, Vec<PerceptualHash>), StoreError> {
     let (till, image) = (till.clone(), image.clone());
     let making = tokio::spawn(async move {
-        let made = with_bytes(&till, &image, |bytes| {
+        let turn = turn(&till).await?;
+        let made = with_bytes(&till, &image, turn, |bytes| {
             image::marks(bytes).map(|(contents, looks)| (ContentHash::of(&contents), looks))
         });
         made.await
@@ -47,17 +56,25 @@ pub async fn marks(
     making.await.map_err(internal)?
 }
 
-/// Runs `work` on the bytes of a picture when its turn has come. The permit bounds the memory too: they are
-/// read only then.
+/// A place to work on a picture, waited for as long as a body may take.
+///
+/// # Errors
+/// Others keep all places busy.
+pub async fn turn(till: &Till) -> Result<SemaphorePermit<'_>, StoreError> {
+    let waiting = timeout(till.config.http.body_timeout, till.decodes.acquire()).await;
+    waiting.map_err(|_| StoreError::Overloaded)?.map_err(internal)
+}
+
+/// Runs `work` on the bytes of a picture in its turn, which bounds the memory too: they are read only then.
 async fn with_bytes<T: Send + 'static>(
     till: &Till,
     image: &StoredImage,
+    turn: SemaphorePermit<'_>,
     work: impl FnOnce(&[u8]) -> Result<T, image::Unacceptable> + Send + 'static,
 ) -> Result<T, StoreError> {
-    let permit = till.decodes.acquire().await.map_err(internal)?;
     let bytes = till.store.contents(&image.contents, image.byte_length).await?;
     let made = tokio::task::spawn_blocking(move || work(&bytes)).await;
-    drop(permit);
+    drop(turn);
     made.map_err(internal)?.map_err(internal)
 }
 

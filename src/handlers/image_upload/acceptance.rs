@@ -13,6 +13,7 @@ use crate::domain::image::{self, Kept};
 use crate::error::{Code, Refusal};
 use crate::handlers::wire::success;
 use crate::image_judge::{ImageJudge, Ruling};
+use crate::pictures;
 use crate::shares::Place;
 use crate::store::KeepOutcome;
 use crate::till::Till;
@@ -63,15 +64,14 @@ async fn judge_and_keep(till: &Till, app_id: &AppId, bytes: Bytes) -> Result<Img
 
 /// By the rules of contract 5, on a thread that may block.
 async fn judge(till: &Till, bytes: Bytes) -> Result<Kept, Refusal> {
-    let permit = till.decodes.acquire().await;
-    let permit = permit.map_err(|_| Refusal::internal("the places for pictures are closed"))?;
+    let turn = pictures::turn(till).await?;
     let started = Instant::now();
     let judging = tokio::task::spawn_blocking(move || {
         image::inspect(&bytes).and_then(|picture| image::keep(&bytes, &picture))
     });
     let judged = judging.await.map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?;
     till.metrics.judged(started.elapsed(), judged.as_ref().err());
-    drop(permit);
+    drop(turn);
     judged.map_err(|reason| illegal(format!("file: {reason}")))
 }
 
