@@ -133,6 +133,7 @@ impl Config {
             connections: self.database.connections,
             acquire_timeout: self.database.acquire_timeout,
             statement_timeout: self.database.statement_timeout,
+            must_write: true,
             exchange_writers: self.exchange.writers,
             exchange_queue_max: self.exchange.queue_max,
             picture_store: self.image.store,

@@ -43,6 +43,7 @@ pub(super) async fn open_for_command(context: &Context, migrates: bool) -> Resul
     let settings = StoreSettings {
         connections: COMMAND_CONNECTIONS,
         acquire_timeout: COMMAND_ACQUIRE_TIMEOUT,
+        must_write: false,
         ..context.config.store_settings()
     };
     let opened = open(context, Role::Command, settings).await?;

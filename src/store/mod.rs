@@ -75,6 +75,9 @@ pub struct StoreSettings {
     pub acquire_timeout: Duration,
     /// How long one statement may run.
     pub statement_timeout: Duration,
+    /// Whether a session that takes no writes is refused, as with a standby that an old address leads to for a
+    /// while after a failover. A standby can be audited.
+    pub must_write: bool,
     /// Writers of exchanges, each with a session of its own.
     pub exchange_writers: usize,
     /// Exchanges that may wait at once.
@@ -161,10 +164,15 @@ impl Store {
         let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
         // The pool would tell only that time ran out; one session of its own tells why.
         let first = tokio::time::timeout(settings.acquire_timeout, PgConnection::connect_with(&options));
-        match first.await {
-            Ok(connected) => connected?.close().await?,
-            Err(_) => return Err(StoreError::Unavailable("it does not answer".to_owned())),
+        let Ok(first) = first.await else {
+            return Err(StoreError::Unavailable("it does not answer".to_owned()));
+        };
+        let mut first = first?;
+        let must_write = settings.must_write;
+        if must_write && !takes_writes(&mut first).await? {
+            return Err(StoreError::Unavailable("it takes no writes: is it a standby?".to_owned()));
         }
+        first.close().await?;
         let opening = exchange::Opening {
             options: options.clone(),
             connect_timeout: settings.acquire_timeout,
@@ -193,7 +201,11 @@ impl Store {
                         "SET statement_timeout = {statement_timeout}; \
                          SET idle_in_transaction_session_timeout = {idle_timeout}; SET timezone = 'UTC'"
                     );
-                    sqlx::raw_sql(sqlx::AssertSqlSafe(session)).execute(connection).await.map(|_| ())
+                    sqlx::raw_sql(sqlx::AssertSqlSafe(session)).execute(&mut *connection).await?;
+                    if must_write && !takes_writes(connection).await? {
+                        return Err(sqlx::Error::Protocol("it takes no writes: is it a standby?".to_owned()));
+                    }
+                    Ok(())
                 })
             })
             // One round trip that finds a dead session, and one that nobody knows is in a transaction.
@@ -285,6 +297,11 @@ pub async fn is_between_transactions(connection: &mut PgConnection) -> Result<bo
     // protocol counts several statements, so the two times would always differ.
     let row = connection.fetch_one(sqlx::raw_sql("SELECT now() = statement_timestamp()")).await?;
     row.try_get(0)
+}
+
+async fn takes_writes(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let row = connection.fetch_one("SHOW transaction_read_only").await?;
+    row.try_get(0).map(|read_only: &str| read_only == "off")
 }
 
 /// One attempt. Runs inside a task that is never dropped half-way.

@@ -64,3 +64,35 @@ async fn every_endpoint_answers_503_quickly_and_recovers_by_itself() {
     assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
     till.assert_audit_clean().await;
 }
+
+/// After a failover the old address may lead to a standby for a while, whose sessions last and take no
+/// writes. They are not kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_takes_no_writes_is_left_for_one_that_does() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let game = Game::new(&app, "o1", "b1", 10);
+    let name: String =
+        sqlx::query_scalar("SELECT current_database()::text").fetch_one(&till.sql).await.unwrap();
+    let admin = sqlx::PgPool::connect(&till.database_url.replace(&name, "postgres")).await.unwrap();
+    let read_only = format!(
+        "ALTER DATABASE {name} SET default_transaction_read_only = on; \
+         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(read_only)).execute(&admin).await.unwrap();
+    for _ in 0..3 {
+        let answer = game.send(&till).await;
+        assert_eq!((answer.status, answer.code()), (503, 10_000_500), "{}", answer.body);
+    }
+    let ready = Request::get("/readyz").send(till.operator_address).await;
+    assert_eq!(ready.status, 503, "{}", ready.body);
+    let writable = format!("ALTER DATABASE {name} RESET default_transaction_read_only");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(writable)).execute(&admin).await.unwrap();
+    let started = Instant::now();
+    while game.send(&till).await.status != 200 {
+        assert!(started.elapsed() < Duration::from_secs(5), "it comes back by itself");
+    }
+    assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
+    till.assert_audit_clean().await;
+}

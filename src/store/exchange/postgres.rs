@@ -203,7 +203,7 @@ fn fault(error: &Error) -> Fault {
     if matches!(told.parsed_severity(), Some(Severity::Fatal | Severity::Panic)) {
         return Fault::Lost(words(error));
     }
-    Fault::from_code(told.code().code(), told.constraint(), words(error))
+    Fault::from_code(told.code().code(), words(error))
 }
 
 /// What happened, without the details, which quote values of players.

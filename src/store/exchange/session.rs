@@ -19,9 +19,6 @@ pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// a table that was nearly empty would read the whole of it for every batch once it has grown.
 const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// Names of the constraints that two transactions for one number can meet at.
-const RACED_CONSTRAINTS: [&str; 2] = ["exchanges_pkey", "ledger_entries_pkey"];
-
 /// Why a batch was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fault {
@@ -36,13 +33,15 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// What follows from a code of PostgreSQL, and from the constraint that it names.
-    pub(super) fn from_code(code: &str, constraint: Option<&str>, words: String) -> Self {
+    /// What follows from a code of PostgreSQL.
+    pub(super) fn from_code(code: &str, words: String) -> Self {
         match code {
-            // The guard of the write: a wallet has changed.
-            "22012" => Self::Again,
+            // The guard of the write: a wallet has changed. Or two transactions for one number have met, at
+            // whatever a partition calls its keys.
+            "22012" | "23505" => Self::Again,
             "55P03" => Self::Blocked,
-            "23505" if constraint.is_some_and(|name| RACED_CONSTRAINTS.contains(&name)) => Self::Again,
+            // The session is with a server that has become a standby: another one finds the new primary.
+            "25006" => Self::Lost(words),
             code => match StoreError::from_code(code, words) {
                 StoreError::Again => Self::Again,
                 other => Self::Other(other),

@@ -11,7 +11,7 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::store::StoreError;
@@ -23,6 +23,8 @@ pub(super) fn configuration(options: &PgConnectOptions) -> Config {
         Some(folder) => config.host_path(folder),
         None => config.host(options.get_host()),
     };
+    // After a failover the old address may lead to a standby for a while.
+    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     config.port(options.get_port()).user(options.get_username()).application_name("minitill");
     // The one way the first driver tells the password.
     let url = options.to_url_lossy();

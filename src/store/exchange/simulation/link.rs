@@ -123,7 +123,7 @@ impl SimulatedClient {
         let receiver = self.world.borrow_mut().send(self.session, statement);
         match receiver.await {
             Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(told)) => Err(Fault::from_code(told.code, told.constraint, told.code.to_owned())),
+            Ok(Err(told)) => Err(Fault::from_code(told.code, told.code.to_owned())),
             Err(_) => Err(Fault::Lost("the session is closed".to_owned())),
         }
     }

@@ -78,11 +78,10 @@ pub(super) enum Reply {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SqlError {
     pub(super) code: &'static str,
-    pub(super) constraint: Option<&'static str>,
 }
 
 pub(super) fn error(code: &'static str) -> SqlError {
-    SqlError { code, constraint: None }
+    SqlError { code }
 }
 
 /// What a step has come to.

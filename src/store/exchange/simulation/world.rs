@@ -204,7 +204,7 @@ impl World {
             return;
         }
         let connected = if !self.is_up {
-            Err(Fault::from_code("57P03", None, "starting up".to_owned()))
+            Err(Fault::from_code("57P03", "starting up".to_owned()))
         } else if self.fault(300) {
             Err(Fault::Lost("ended while it was opened".to_owned()))
         } else {

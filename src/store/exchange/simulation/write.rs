@@ -102,7 +102,7 @@ impl World {
     fn insert_record(&mut self, place: usize, row: RecordRow) -> Row {
         let sabotage = self.settings.sabotage;
         if row.content.amount == UNLUCKY {
-            return Row::Refused(SqlError { code: "23514", constraint: Some("unlucky") });
+            return Row::Refused(error("23514"));
         }
         if let Err(holder) = self.take(place, Key::Number(row.number))
             && sabotage != Sabotage::KeysDoNotWait
@@ -114,7 +114,7 @@ impl World {
                 return Row::Passed;
             }
             self.counts.add(Kind::RacedNumber);
-            return Row::Refused(SqlError { code: "23505", constraint: Some("exchanges_pkey") });
+            return Row::Refused(error("23505"));
         }
         self.writes(place).records.push(row);
         Row::Written
@@ -128,7 +128,7 @@ impl World {
             }
             if self.tables.entries.contains_key(&(row.wallet, row.seq)) {
                 self.counts.add(Kind::RacedEntry);
-                return Row::Refused(SqlError { code: "23505", constraint: Some("ledger_entries_pkey") });
+                return Row::Refused(error("23505"));
             }
         }
         self.writes(place).entries.push(row);
@@ -154,10 +154,7 @@ impl World {
             return Row::Passed;
         }
         if row.free < 0 || row.charge < 0 {
-            return Row::Refused(SqlError {
-                code: "23514",
-                constraint: Some("wallets_balance_not_negative"),
-            });
+            return Row::Refused(error("23514"));
         }
         self.writes(place).wallets.push((wallet, row));
         Row::Written
