@@ -137,13 +137,13 @@ async fn keep_house(store: Store) {
                 }
             }
         }
-        if let Err(error) = store.forget_old_requests().await {
-            tracing::warn!(%error, "answers of the admin API could not be forgotten; trying again in an hour");
-        }
     }
 }
 
 async fn clean(store: &Store) {
+    if let Err(error) = store.forget_old_requests().await {
+        tracing::warn!(%error, "answers of the admin API could not be forgotten; trying again in an hour");
+    }
     if let Err(error) = store.forget_expired_tokens().await {
         tracing::warn!(%error, "expired tokens could not be forgotten; trying again in an hour");
     }

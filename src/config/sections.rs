@@ -218,9 +218,18 @@ pub enum LogFormat {
 }
 
 /// A setting that is never printed. Empty means not set.
-#[derive(Clone, Default, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Default)]
 pub struct Secret(String);
+
+impl<'de> Deserialize<'de> for Secret {
+    /// Says of what is no text only that: the usual error would show it.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match toml::Value::deserialize(deserializer)? {
+            toml::Value::String(text) => Ok(Self(text)),
+            _ => Err(de::Error::custom("expected a text in quotes")),
+        }
+    }
+}
 
 impl Secret {
     /// The text, or `None` when it is not set.

@@ -187,6 +187,14 @@ async fn a_credit_is_made_once_for_each_ref() {
         program.complaint(&["wallet", "credit", "a1", "o2", "--free", "5", "--charge", "7", "--ref", "r1"]),
         conflict
     );
+    // What is refused makes nobody known.
+    let refused =
+        program.complaint(&["wallet", "credit", "a1", "typo", "--free", "5", "--charge", "7", "--ref", "r1"]);
+    assert_eq!(refused, conflict);
+    assert_eq!(
+        program.complaint(&["wallet", "show", "a1", "typo"]),
+        "minitill: the app a1 knows no player typo\n"
+    );
     // A wallet is made where there is none; a balance never overflows.
     program.json(&["wallet", "credit", "a1", "new", "--charge", "9223372036854775807", "--ref", "r3"]);
     let overflow = "minitill: ref r4: a balance would be more than 9223372036854775807\n";
@@ -255,7 +263,11 @@ async fn an_import_may_be_repeated_and_a_line_at_fault_leaves_nothing_half_done(
             "open_id,free,charge,ref\nnew,1,2,x1\nne w,1,2,x2\n",
             "line 3: open_id: expected 1 to 64 of 0-9A-Za-z_-",
         ),
-        ("open_id,free,charge,ref\nnew,1,2,x1\nnew,one,2,x2\n", "line 3: "),
+        // An empty line is a line.
+        (
+            "open_id,free,charge,ref\nnew,1,2,x1\n\nnew,one,2,x2\n",
+            "minitill: line 4: field 1: invalid digit found in string\n",
+        ),
     ] {
         let bad = file("bad.csv", text);
         let said = program.complaint(&["wallet", "import", "a1", bad.to_str().unwrap()]);
@@ -514,4 +526,9 @@ async fn a_slip_in_a_settings_file_is_placed_but_not_shown() {
         assert!(!complaint.contains("planted-secret"), "{complaint}");
         std::fs::remove_file(&file).unwrap();
     }
+    let digits = file("digits.toml", "[image_judge]\nsecret = 1234567890123456\n");
+    let complaint = program.complaint(&["app", "list", "--config", digits.to_str().unwrap()]);
+    assert!(complaint.contains("secret") && complaint.contains("expected a text in quotes"), "{complaint}");
+    assert!(!complaint.contains("123456"), "{complaint}");
+    std::fs::remove_file(&digits).unwrap();
 }

@@ -1,10 +1,13 @@
 //! `minitill wallet import`: many credits out of a file.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::future::ready;
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use futures_util::{StreamExt as _, TryStreamExt as _};
+use csv::Position;
+use futures_util::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::json;
@@ -82,28 +85,37 @@ async fn credit_all(
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} credits, {eta} left") {
         bar.set_style(style);
     }
+    // After a failure no more are begun; those under way end, and count.
+    let has_failed = Cell::new(false);
     let mut credits = futures_util::stream::iter(read_rows(file)?)
+        .take_while(|_| ready(!has_failed.get()))
         .map(|row| async move {
-            let (line, credit) = row?;
+            let (position, credit) = row?;
             let (reference, free, charge) = (credit.reference.to_string(), credit.free, credit.charge);
             let outcome = store.import_credit(&context.operator, app_id, credit).await?;
             done(&outcome, app_id, &reference)
                 .map(|(_, replayed)| (replayed, free, charge))
-                .map_err(|failure| Failure(format!("line {line}: {failure}")))
+                .map_err(|failure| Failure(format!("line {}: {failure}", line_of(file, &position))))
         })
         .buffer_unordered(CONCURRENCY);
-    while let Some((replayed, free, charge)) = credits.try_next().await? {
-        if replayed {
-            tally.replayed += 1;
-        } else {
-            tally.credited += 1;
-            tally.free += i128::from(free);
-            tally.charge += i128::from(charge);
+    let mut outcome = Ok(());
+    while let Some(credited) = credits.next().await {
+        match credited {
+            Ok((true, ..)) => tally.replayed += 1,
+            Ok((false, free, charge)) => {
+                tally.credited += 1;
+                tally.free += i128::from(free);
+                tally.charge += i128::from(charge);
+            }
+            Err(failure) => {
+                has_failed.set(true);
+                outcome = outcome.and(Err(failure));
+            }
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(())
+    outcome
 }
 
 /// SHA-256 of the file's bytes, in hexadecimal.
@@ -119,18 +131,21 @@ fn digest(file: &Path) -> Result<String, Failure> {
     }
 }
 
-type NumberedCredit = Result<(u64, Credit), Failure>;
+type PlacedCredit = Result<(Position, Credit), Failure>;
 
-fn read_rows(file: &Path) -> Result<impl Iterator<Item = NumberedCredit>, Failure> {
+fn read_rows(file: &Path) -> Result<impl Iterator<Item = PlacedCredit>, Failure> {
     let opened = File::open(file).map_err(|error| Failure(format!("{}: {error}", file.display())))?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(opened);
     let heading = reader.headers().map_err(|error| Failure(error.to_string()))?;
     if heading.iter().collect::<Vec<_>>() != ["open_id", "free", "charge", "ref"] {
         return Err(Failure(format!("{}: expected the heading open_id,free,charge,ref", file.display())));
     }
-    Ok(reader.into_deserialize::<ImportRow>().zip(2_u64..).map(|(row, line)| {
-        let fault = |text: String| Failure(format!("line {line}: {text}"));
-        let row = row.map_err(|error| fault(error.to_string()))?;
+    let heading = heading.clone();
+    Ok(reader.into_records().map(move |record| {
+        let record = record.map_err(|error| Failure(error.to_string()))?;
+        let position = record.position().cloned().unwrap_or_else(Position::new);
+        let fault = |text: String| Failure(format!("line {}: {text}", line_of(file, &position)));
+        let row: ImportRow = record.deserialize(Some(&heading)).map_err(|error| fault(fault_of(&error)))?;
         let open_id = OpenId::parse(&row.open_id)
             .map_err(|expected| fault(format!("open_id: expected {}", expected.0)))?;
         let reference = CreditRef::parse(&row.reference)
@@ -139,6 +154,32 @@ fn read_rows(file: &Path) -> Result<impl Iterator<Item = NumberedCredit>, Failur
             return Err(fault("free and charge: expected 0 or more".to_owned()));
         }
         let credit = Credit { open_id, free: row.free, charge: row.charge, reference, note: String::new() };
-        Ok((line, credit))
+        Ok((position, credit))
     }))
+}
+
+/// The line of a record, as editors count: one in quotes may span several, and an empty one counts. The
+/// reader's position is before the empty ones that it has stepped over.
+fn line_of(file: &Path, position: &Position) -> u64 {
+    let before = |mut file: File| -> io::Result<u64> {
+        file.seek(SeekFrom::Start(position.byte()))?;
+        let mut empty = 0;
+        for byte in BufReader::new(file).bytes() {
+            match byte? {
+                b'\n' => empty += 1,
+                b'\r' => {}
+                _ => break,
+            }
+        }
+        Ok(empty)
+    };
+    position.line() + File::open(file).and_then(before).unwrap_or_default()
+}
+
+/// What a row does not fit, without where: the caller says it.
+fn fault_of(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
+        _ => error.to_string(),
+    }
 }

@@ -174,6 +174,7 @@ impl Store {
         match outcome {
             Ok(outcome) => Ok(outcome),
             Err(CreditError::OutOfRange) => Ok(CreditOutcome::OutOfRange),
+            Err(CreditError::RefConflict) => Ok(CreditOutcome::RefConflict),
             Err(CreditError::Store(error)) => Err(error),
         }
     }
@@ -205,7 +206,6 @@ fn credit_line<'a>(
 enum Written {
     Now { before: Balances, after: Balances },
     Earlier { after: Balances },
-    RefConflict,
 }
 
 impl From<Written> for CreditOutcome {
@@ -213,7 +213,6 @@ impl From<Written> for CreditOutcome {
         match written {
             Written::Now { after, .. } => Self::Done { balances: after, replayed: false },
             Written::Earlier { after } => Self::Done { balances: after, replayed: true },
-            Written::RefConflict => Self::RefConflict,
         }
     }
 }
@@ -221,6 +220,7 @@ impl From<Written> for CreditOutcome {
 /// Why a credit's transaction is rolled back.
 enum CreditError {
     OutOfRange,
+    RefConflict,
     Store(StoreError),
 }
 
@@ -325,7 +325,7 @@ async fn earlier_credit(
     let same = row.open_id == credit.open_id.as_str()
         && (row.free_change, row.charge_change) == (credit.free, credit.charge);
     if !same {
-        return Ok(Some(Written::RefConflict));
+        return Err(CreditError::RefConflict);
     }
     Ok(Some(Written::Earlier { after: Balances::new(row.free_balance, row.charge_balance)? }))
 }
