@@ -153,8 +153,10 @@ async fn what_is_wrong_with_a_restore_is_told_in_words() {
         String::from_utf8_lossy(&output.stderr)
     );
 
-    let with_password = "postgres://minitill:hush@localhost/minitill";
-    for name in ["backup", "restore"] {
+    let of_the_user = "postgres://minitill:hush@localhost/minitill";
+    let of_a_parameter = "postgres://minitill@localhost/minitill?sslmode=disable&password=hush";
+    let each = ["backup", "restore"].map(|name| [(name, of_the_user), (name, of_a_parameter)]);
+    for (name, with_password) in each.concat() {
         let output = script(name, &dump, &[("DATABASE_URL", with_password), key]);
         let told = String::from_utf8(output.stderr).unwrap();
         assert!(
