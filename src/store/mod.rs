@@ -163,16 +163,18 @@ impl Store {
         let statement_timeout = settings.statement_timeout.as_millis();
         let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
         // The pool would tell only that time ran out; one session of its own tells why.
-        let first = tokio::time::timeout(settings.acquire_timeout, PgConnection::connect_with(&options));
-        let Ok(first) = first.await else {
+        let must_write = settings.must_write;
+        let asking = async {
+            let mut first = PgConnection::connect_with(&options).await?;
+            let serves = !must_write || takes_writes(&mut first).await?;
+            first.close().await.map(|()| serves)
+        };
+        let Ok(serves) = tokio::time::timeout(settings.acquire_timeout, asking).await else {
             return Err(StoreError::Unavailable("it does not answer".to_owned()));
         };
-        let mut first = first?;
-        let must_write = settings.must_write;
-        if must_write && !takes_writes(&mut first).await? {
+        if !serves? {
             return Err(StoreError::Unavailable("it takes no writes: is it a standby?".to_owned()));
         }
-        first.close().await?;
         let opening = exchange::Opening {
             options: options.clone(),
             connect_timeout: settings.acquire_timeout,

@@ -1,9 +1,14 @@
 //! The database is away (contract 9): 503 in under 3 seconds, in the envelope, with nothing done.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use minitill::clock::SystemClock;
+use minitill::store::{DatabaseAddress, Store, StoreError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use crate::game::Game;
-use crate::support::{Request, TestTill};
+use crate::support::{Request, TestTill, test_config};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_endpoint_answers_503_quickly_and_recovers_by_itself() {
@@ -95,4 +100,25 @@ async fn a_database_that_takes_no_writes_is_left_for_one_that_does() {
     }
     assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
     till.assert_audit_clean().await;
+}
+
+/// Rule: a server that starts does not wait for a database that lets it in and then falls silent.
+#[tokio::test]
+async fn a_database_that_falls_silent_after_the_greeting_is_not_waited_for() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://minitill@{}/minitill?sslmode=disable", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut session, _) = listener.accept().await.unwrap();
+        let _ = session.read(&mut [0; 1024]).await.unwrap();
+        // It is let in, and may send statements.
+        session.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let mut settings = test_config().store_settings();
+    settings.acquire_timeout = Duration::from_millis(300);
+    let address = DatabaseAddress::from_url(&url).unwrap();
+    let connecting = Store::connect(&address, settings, Arc::new(SystemClock::new()));
+    let refused =
+        tokio::time::timeout(Duration::from_secs(10), connecting).await.expect("within 10 s").unwrap_err();
+    assert!(matches!(&refused, StoreError::Unavailable(why) if why == "it does not answer"), "{refused}");
 }
