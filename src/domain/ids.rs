@@ -249,9 +249,8 @@ impl PagePath {
     /// not be able to have much of: a long path is like none, nor are pages far down the list.
     #[must_use]
     pub fn nearest<'a>(&self, pages: &'a [String]) -> Option<&'a str> {
-        let is_short = |text: &str| text.len() <= COMPARED_BYTES_MAX;
-        let candidates =
-            pages.iter().take(COMPARED_PAGES_MAX).filter(|page| is_short(page) && is_short(&self.0));
+        let compared = if self.0.len() <= COMPARED_BYTES_MAX { COMPARED_PAGES_MAX } else { 0 };
+        let candidates = pages.iter().take(compared).filter(|page| page.len() <= COMPARED_BYTES_MAX);
         candidates.min_by_key(|page| strsim::osa_distance(page, &self.0)).map(String::as_str)
     }
 }
