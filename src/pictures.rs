@@ -20,18 +20,19 @@ pub async fn small_copy(till: &Till, image: &StoredImage, width: u32) -> Result<
     // A task of its own: a caller that goes away does not make room for more of this work.
     let making = tokio::spawn(async move {
         let turn = turn(&till).await?;
-        // Of all who have waited for a turn with the same wish, the first has made it.
+        // Of all who have waited for a turn with the same wish, the first has made and kept it.
         if let Some(known) = till.store.thumbnail(&image.contents, width).await? {
             return Ok(known);
         }
         // It was judged when it came.
         let (format, side) = (image.format, image.side);
-        let made = with_bytes(&till, &image, turn, move |bytes| {
+        let made = with_bytes(&till, &image, &turn, move |bytes| {
             let picture = Picture { format, side, length: bytes.len() };
             image::reduce(bytes, &picture, width).map(|reduced| image::thumbnail(&reduced, width))
         });
         let thumbnail = made.await?;
         till.store.keep_thumbnail(&image.contents, width, &thumbnail).await?;
+        drop(turn);
         Ok(thumbnail)
     });
     making.await.map_err(internal)?
@@ -48,7 +49,7 @@ pub async fn marks(
     let (till, image) = (till.clone(), image.clone());
     let making = tokio::spawn(async move {
         let turn = turn(&till).await?;
-        let made = with_bytes(&till, &image, turn, |bytes| {
+        let made = with_bytes(&till, &image, &turn, |bytes| {
             image::marks(bytes).map(|(contents, looks)| (ContentHash::of(&contents), looks))
         });
         made.await
@@ -65,17 +66,16 @@ pub async fn turn(till: &Till) -> Result<SemaphorePermit<'_>, StoreError> {
     waiting.map_err(|_| StoreError::Overloaded)?.map_err(internal)
 }
 
-/// Runs `work` on the bytes of a picture in its turn, which bounds the memory too: they are read only then.
+/// Runs `work` on the bytes of a picture while the caller has its turn, which bounds the memory too:
+/// they are read only then.
 async fn with_bytes<T: Send + 'static>(
     till: &Till,
     image: &StoredImage,
-    turn: SemaphorePermit<'_>,
+    _turn: &SemaphorePermit<'_>,
     work: impl FnOnce(&[u8]) -> Result<T, image::Unacceptable> + Send + 'static,
 ) -> Result<T, StoreError> {
     let bytes = till.store.contents(&image.contents, image.byte_length).await?;
-    let made = tokio::task::spawn_blocking(move || work(&bytes)).await;
-    drop(turn);
-    made.map_err(internal)?.map_err(internal)
+    tokio::task::spawn_blocking(move || work(&bytes)).await.map_err(internal)?.map_err(internal)
 }
 
 fn internal(fault: impl std::fmt::Display) -> StoreError {

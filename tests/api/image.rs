@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use minitill::domain::image;
 use minitill::store::ContentHash;
 use serde_json::json;
@@ -315,6 +316,26 @@ async fn a_small_copy_is_made_once_and_never_larger_than_the_picture() {
     // Whoever shows pictures looks at the status alone.
     let twice = till.send(Request::get(&format!("/img/{id}?w=120&w=120"))).await;
     assert_eq!((twice.status, twice.message().as_str()), (400, "w: expected once, given twice"));
+}
+
+/// Rule: of a crowd that asks for the same small copy, one has it made, and the others find it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_has_a_small_copy_made_once() {
+    let till = TestTill::start_with(|config| config.image.decodes_max = 1).await;
+    let app = till.app("a1").await;
+    let id = uploaded(&till, &app, &large_picture()).await;
+    // Counts whatever is made, kept or not: a second one would be dropped for the first.
+    till.execute(
+        "CREATE SEQUENCE made;
+         CREATE FUNCTION count_made() RETURNS trigger LANGUAGE plpgsql
+             AS 'BEGIN PERFORM nextval(''made''); RETURN NEW; END';
+         CREATE TRIGGER made BEFORE INSERT ON thumbnails FOR EACH ROW EXECUTE FUNCTION count_made()",
+    )
+    .await;
+    let asking = (0..8).map(|_| till.send(Request::get(&format!("/img/{id}?w=120"))));
+    let answers = join_all(asking).await;
+    assert!(answers.iter().all(|answer| answer.status == 200 && answer.bytes == answers[0].bytes));
+    assert_eq!(till.number("SELECT nextval('made') - 1").await, 1);
 }
 
 /// Rule: where a picture was taken is nobody's business; what it looks like stays to the byte.
