@@ -150,6 +150,8 @@ impl TestTill {
 
     /// A server on a database that may have others.
     pub(crate) async fn start_on(database_url: String, change: impl FnOnce(&mut Config)) -> Self {
+        // Both ends of every connection are this process's, and many systems let one have 1024 files.
+        server::raise_open_files_limit().unwrap();
         let mut config = test_config();
         change(&mut config);
         let clock = Arc::new(ManualClock {
