@@ -1,17 +1,17 @@
 //! Settings: the compiled-in defaults, then a file of the operator's, then environment variables
 //! (contract 9). Unknown settings are refused by name; secrets are not printed.
 
-mod pictures;
+mod picture_stores;
 mod sections;
 
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-pub use pictures::S3;
+pub use picture_stores::S3;
 pub use sections::{
     Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Log, LogFormat, Operators, Order, Public,
-    Secret, Secrets, Tracing,
+    Secrets, Tracing,
 };
 
 /// The documented defaults, which are the defaults.
@@ -118,7 +118,7 @@ impl Config {
         at_least("database.connections", self.database.connections as usize, 1)?;
         at_least("exchange.writers", self.exchange.writers, 1)?;
         at_least("exchange.queue_max", self.exchange.queue_max, 1)?;
-        let picture = crate::domain::image::BYTES_MAX;
+        let picture = pictures::BYTES_MAX;
         at_least("image.memory_bytes_max", self.image.memory_bytes_max as usize, picture)?;
         at_least("image.memory_per_app_bytes_max", self.image.memory_per_app_bytes_max as usize, picture)?;
         at_least("fetch.concurrent_max", self.fetch.concurrent_max as usize, 1)?;

@@ -6,9 +6,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::fields::{FieldError, FieldProblem, UnreadableFields};
 use serde::Serialize;
-
-use crate::domain::fields::{FieldError, FieldProblem, UnreadableFields};
 
 /// A row of the code table. Rows that share a number differ in the status that
 /// `http.error_status = "rest"` gives them.

@@ -2,17 +2,17 @@
 //! may use it (10000303; docs/images.md, "A judge outside").
 
 use bytes::Bytes;
+use domain::ids::AppId;
+use domain::signature::{PayKey, canonical_string};
+use guarded_fetch::Service;
+use guarded_fetch::bulkhead::{Place, Shares};
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderName};
 use hyper::http::HeaderValue;
+use pictures::{Format, Kept};
 use serde::Deserialize;
 
 use crate::config;
-use crate::domain::ids::AppId;
-use crate::domain::image::{Format, Kept};
-use crate::domain::signature::{PayKey, canonical_string};
-use crate::fetch::Service;
-use crate::shares::{Place, Shares};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 4096;

@@ -4,6 +4,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // A private PostgreSQL is started by this very program; that child never comes back from here.
-    minitill::postgres::become_postgres_if_asked();
+    private_postgres::become_postgres_if_asked();
     minitill::cli::main()
 }

@@ -10,26 +10,22 @@ mod samples;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use pictures::Unacceptable;
 use prometheus::core::Collector;
 use prometheus::{
     Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, TextEncoder,
 };
-use tokio::time::Instant;
-
-use crate::domain::image::Unacceptable;
-use crate::error::Code;
-use crate::fetch;
-use crate::router::Endpoint;
-use crate::store::ExchangeOutcome;
 use read_off::ReadOff;
 use samples::Samples;
+use telemetry::metrics::{CONSTANT, ExchangeMetrics, Named, SECONDS, TraceMetrics, counters, histogram};
+use tokio::time::Instant;
+
+use crate::error::Code;
+use crate::public::router::Endpoint;
 
 pub use read_off::Reading;
 pub use samples::{Answers, SAMPLE_INTERVAL, Sample};
-
-/// A metric's name and what it means.
-type Named = (&'static str, &'static str);
 
 const REQUESTS: Named = (
     "minitill_http_requests_total",
@@ -46,13 +42,6 @@ const CONNECTIONS: Named = ("minitill_connections_open", "Open connections of th
 const QUEUE: Named = ("minitill_exchange_queue_length", "Exchanges that wait or are being written.");
 const QUEUE_MAX: Named =
     ("minitill_exchange_queue_length_max", "Exchanges that may wait; one more is answered 503.");
-const OUTCOMES: Named =
-    ("minitill_exchange_outcomes_total", "What became of exchanges, as the writers decided.");
-const BATCH_SIZE: Named = ("minitill_exchange_batch_size", "Exchanges written together.");
-const BATCH_DURATION: Named =
-    ("minitill_exchange_batch_duration_seconds", "Time that a batch took, its repeats included.");
-const BATCH_REPEATS: Named =
-    ("minitill_exchange_batch_repeats_total", "Batches that were begun again, by reason.");
 const POOL: Named = ("minitill_database_pool_connections", "Connections of the pool, by state.");
 const POOL_MAX: Named = ("minitill_database_pool_connections_max", "Connections that the pool may have.");
 const DATABASE_UP: Named =
@@ -77,10 +66,6 @@ const LAST_CLEAN_AUDIT: Named = (
 );
 const LAST_AUDIT_DIFFERENCES: Named =
     ("minitill_last_audit_differences", "What the last audit found, by what it read; 0 is clean.");
-const TRACES: Named = (
-    "minitill_traces_total",
-    "Requests whose spans were for the collector of traces, by whether it took them.",
-);
 const BUILD: Named = ("minitill_build_info", "1, with the version of the program.");
 const UPTIME: Named = ("minitill_uptime_seconds", "Time since the server started.");
 const START_TIME: Named = ("process_start_time_seconds", "When the server started, in Unix time.");
@@ -89,132 +74,9 @@ const RESIDENT: Named = ("process_resident_memory_bytes", "Memory of the process
 const OPEN_FILES: Named = ("process_open_fds", "Open files of the process.");
 const OPEN_FILES_MAX: Named = ("process_max_fds", "Files that the process may open.");
 
-/// Upper ends of what requests and batches take, in seconds.
-const SECONDS: [f64; 14] =
-    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Upper ends of a batch's size.
-const SIZES: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
 /// Statuses that have a series of their own; any other is "other".
 const STATUSES: [u16; 17] =
     [200, 206, 304, 400, 401, 403, 404, 405, 408, 409, 413, 416, 422, 429, 500, 503, 505];
-
-/// Why a batch was begun again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Repeat {
-    /// Another writer had changed what was read.
-    Conflict,
-    /// A wallet was held by somebody else for long.
-    WalletHeld,
-    /// The session ended.
-    SessionLost,
-}
-
-impl Repeat {
-    const ALL: [Self; 3] = [Self::Conflict, Self::WalletHeld, Self::SessionLost];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Conflict => "conflict",
-            Self::WalletHeld => "wallet_held",
-            Self::SessionLost => "session_lost",
-        }
-    }
-}
-
-/// What the writers of exchanges count. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct ExchangeMetrics {
-    outcomes: IntCounterVec,
-    outcome_counters: Vec<IntCounter>,
-    batch_size: Histogram,
-    batch_duration: Histogram,
-    repeats: IntCounterVec,
-    repeat_counters: Vec<IntCounter>,
-}
-
-impl Default for ExchangeMetrics {
-    fn default() -> Self {
-        let outcomes = counters(OUTCOMES, &["outcome"]);
-        let repeats = counters(BATCH_REPEATS, &["reason"]);
-        let names = OUTCOME_NAMES.iter();
-        Self {
-            outcome_counters: names.map(|name| outcomes.with_label_values(&[*name])).collect(),
-            outcomes,
-            batch_size: histogram(BATCH_SIZE, &SIZES),
-            batch_duration: histogram(BATCH_DURATION, &SECONDS),
-            repeat_counters: Repeat::ALL.map(|reason| repeats.with_label_values(&[reason.name()])).to_vec(),
-            repeats,
-        }
-    }
-}
-
-const OUTCOME_NAMES: [&str; 7] = [
-    "done",
-    "replayed",
-    "biz_no_conflict",
-    "biz_no_expired",
-    "ts_outside_window",
-    "unknown_wallet",
-    "insufficient_balance",
-];
-
-fn outcome_index(outcome: &ExchangeOutcome) -> usize {
-    match outcome {
-        ExchangeOutcome::Done(_) => 0,
-        ExchangeOutcome::Replayed(_) => 1,
-        ExchangeOutcome::BizNoConflict => 2,
-        ExchangeOutcome::BizNoExpired => 3,
-        ExchangeOutcome::TsOutsideWindow => 4,
-        ExchangeOutcome::UnknownWallet => 5,
-        ExchangeOutcome::InsufficientBalance => 6,
-    }
-}
-
-impl ExchangeMetrics {
-    /// An exchange was decided.
-    pub fn decided(&self, outcome: &ExchangeOutcome) {
-        self.outcome_counters[outcome_index(outcome)].inc();
-    }
-
-    /// A batch of so many exchanges was carried out.
-    pub fn wrote(&self, exchanges: usize, elapsed: Duration) {
-        self.batch_size.observe(f64::from(u32::try_from(exchanges).unwrap_or(u32::MAX)));
-        self.batch_duration.observe(elapsed.as_secs_f64());
-    }
-
-    /// A batch begins again.
-    pub fn repeats(&self, reason: Repeat) {
-        self.repeat_counters[reason as usize].inc();
-    }
-}
-
-/// What the exporter of traces counts. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct TraceMetrics {
-    outcomes: IntCounterVec,
-    sent: IntCounter,
-    dropped: IntCounter,
-}
-
-impl Default for TraceMetrics {
-    fn default() -> Self {
-        let outcomes = counters(TRACES, &["outcome"]);
-        let counter = |outcome| outcomes.with_label_values(&[outcome]);
-        Self { sent: counter("sent"), dropped: counter("dropped"), outcomes }
-    }
-}
-
-impl TraceMetrics {
-    /// The collector took the spans of so many requests.
-    pub fn sent(&self, requests: usize) {
-        self.sent.inc_by(requests as u64);
-    }
-
-    /// The spans of so many requests are lost.
-    pub fn dropped(&self, requests: usize) {
-        self.dropped.inc_by(requests as u64);
-    }
-}
 
 /// Everything that one server counts and measures.
 #[derive(Debug)]
@@ -272,7 +134,7 @@ impl Metrics {
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let start = Gauge::new(START_TIME.0, START_TIME.1).expect(CONSTANT);
         start.set(seconds(now_millis));
-        let collectors: [Box<dyn Collector>; 14] = [
+        let collectors: [Box<dyn Collector>; 10] = [
             Box::new(requests),
             Box::new(durations),
             Box::new(responses),
@@ -280,15 +142,11 @@ impl Metrics {
             Box::new(metrics.judge_duration.clone()),
             Box::new(metrics.image_refusals.clone()),
             Box::new(metrics.fetch_refusals.clone()),
-            Box::new(metrics.traces.outcomes.clone()),
+            metrics.traces.collector(),
             Box::new(build),
             Box::new(start),
-            Box::new(exchanges.outcomes.clone()),
-            Box::new(exchanges.batch_size.clone()),
-            Box::new(exchanges.batch_duration.clone()),
-            Box::new(exchanges.repeats.clone()),
         ];
-        for collector in collectors {
+        for collector in collectors.into_iter().chain(exchanges.collectors()) {
             metrics.registry.register(collector).expect(CONSTANT);
         }
         metrics
@@ -329,7 +187,7 @@ impl Metrics {
     }
 
     /// A fetch gave no picture.
-    pub fn fetch_refused(&self, reason: fetch::Refused) {
+    pub fn fetch_refused(&self, reason: guarded_fetch::Refused) {
         self.fetch_refusals.with_label_values(&[reason.cause()]).inc();
     }
 
@@ -349,19 +207,8 @@ impl Metrics {
     }
 }
 
-/// Why making and registering a metric cannot fail.
-const CONSTANT: &str = "names and labels are constants of this file, each once";
-
 fn gauge((name, help): Named) -> IntGauge {
     IntGauge::new(name, help).expect(CONSTANT)
-}
-
-fn counters((name, help): Named, labels: &[&str]) -> IntCounterVec {
-    IntCounterVec::new(Opts::new(name, help), labels).expect(CONSTANT)
-}
-
-fn histogram((name, help): Named, ends: &[f64]) -> Histogram {
-    Histogram::with_opts(HistogramOpts::new(name, help).buckets(ends.to_vec())).expect(CONSTANT)
 }
 
 fn seconds(millis: i64) -> f64 {

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use domain::app::App;
+use domain::gcra::Gcra;
+use domain::ids::AppId;
+
 use crate::config;
-use crate::domain::gcra::Gcra;
-use crate::domain::ids::AppId;
-use crate::store::App;
 
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

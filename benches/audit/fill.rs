@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use minitill::domain::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
+use domain::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 
 use crate::Fallible;
 use crate::stage::Session;

@@ -30,7 +30,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use comfy_table::{Table, presets};
-
 use fill::Filler;
 use heading::grouped;
 use program::Program;
@@ -65,7 +64,7 @@ pub(crate) struct Options {
 
 fn main() -> ExitCode {
     // The private PostgreSQL is started by this very program.
-    minitill::postgres::become_postgres_if_asked();
+    private_postgres::become_postgres_if_asked();
     match measure(&Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

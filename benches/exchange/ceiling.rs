@@ -6,12 +6,12 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 
-use minitill::clock::{Clock, SystemClock};
+use domain::clock::{Clock, SystemClock};
 use minitill::config::Config;
-use minitill::secrets::Keyring;
-use minitill::store::{DatabaseAddress, Store};
-use minitill::till::Till;
-use minitill::{router, server};
+use minitill::public::router;
+use minitill::state::AppState;
+use store::secrets::Keyring;
+use store::{DatabaseAddress, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -42,7 +42,7 @@ pub(crate) fn run() -> Fallible<()> {
         .with_writer(std::io::stderr)
         .init();
     // The same runtime as that of `minitill serve`.
-    server::runtime()?.block_on(serve(config))
+    http_server::runtime()?.block_on(serve(config))
 }
 
 async fn serve(config: Config) -> Fallible<()> {
@@ -53,10 +53,10 @@ async fn serve(config: Config) -> Fallible<()> {
     store.unlock(&key).await?;
     let listener = TcpListener::bind(config.public.listen).await?;
     let (address, limits) = (listener.local_addr()?, config.server_limits());
-    server::raise_open_files_limit()?;
-    let till = Till::new(config, clock, store.answering_at_once());
+    http_server::raise_open_files_limit()?;
+    let till = AppState::new(config, clock, store.answering_at_once());
     let (stop, stopped) = watch::channel(false);
-    let serving = tokio::spawn(server::serve(listener, None, router::public(till), limits, stopped));
+    let serving = tokio::spawn(http_server::serve(listener, None, router::public(till), limits, stopped));
     eprintln!("{READY}{address}");
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

@@ -9,13 +9,13 @@ use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use connection::{Answer, Connection};
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::LocalSet;
 
 use crate::Fallible;
 use crate::requests::{Random, Requests};
 use crate::sample::Latency;
-use connection::{Answer, Connection};
 
 /// A server that has not answered so long after the end of a measurement never will.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -52,7 +52,7 @@ pub(crate) type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>
 
 fn main() -> ExitCode {
     // The private PostgreSQL is started by this very program, and so is the ceiling's server.
-    minitill::postgres::become_postgres_if_asked();
+    private_postgres::become_postgres_if_asked();
     let outcome = if ceiling::is_asked() { ceiling::run().map(|()| true) } else { measure(&Options::read()) };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use minitill::clock::{Clock as _, SystemClock};
+use domain::clock::{Clock as _, SystemClock};
 
 use crate::Fallible;
 use crate::pgbench::{Pgbench, Transactions};

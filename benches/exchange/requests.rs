@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use minitill::clock::{Clock, SystemClock};
-use minitill::domain::signature::{PayKey, canonical_string};
+use domain::clock::{Clock, SystemClock};
+use domain::signature::{PayKey, canonical_string};
 
 /// The app that all exchanges belong to.
 pub(crate) const APP_ID: &str = "benchmark";

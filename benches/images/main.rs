@@ -46,7 +46,7 @@ pub(crate) type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>
 
 fn main() -> ExitCode {
     // The private PostgreSQL is started by this very program.
-    minitill::postgres::become_postgres_if_asked();
+    private_postgres::become_postgres_if_asked();
     match measure(&Options::read()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -7,8 +7,6 @@ use std::fs;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use minitill::domain::image;
-
 use crate::load::Uploader;
 use crate::options::Options;
 use crate::pgbench::{Pgbench, Transactions};
@@ -129,7 +127,7 @@ impl<'a> Bench<'a> {
         if let Some((number, img_id)) = answers.last {
             self.compared += 1;
             let sent = template.bytes(number);
-            let kept = image::keep(&sent, &image::inspect(&sent)?)?.contents;
+            let kept = pictures::keep(&sent, &pictures::inspect(&sent)?)?.contents;
             if self.uploader.fetch(&img_id)? != kept {
                 self.wrong.push(format!("image {img_id} is not what was uploaded"));
             }
@@ -166,8 +164,8 @@ fn judge_alone(template: &Template) -> Fallible<f64> {
     let mut shortest = Duration::MAX;
     for _ in 0..JUDGEMENTS {
         let started = Instant::now();
-        let picture = image::inspect(&bytes)?;
-        black_box(image::keep(&bytes, &picture)?);
+        let picture = pictures::inspect(&bytes)?;
+        black_box(pictures::keep(&bytes, &picture)?);
         shortest = shortest.min(started.elapsed());
     }
     Ok(shortest.as_secs_f64())

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, UNIX_EPOCH};
 
-use minitill::clock::{Clock as _, SystemClock};
+use domain::clock::{Clock as _, SystemClock};
 
 use crate::Fallible;
 use crate::stage::{Stage, file_system};

@@ -4,8 +4,8 @@ use std::fs::{self, DirBuilder, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use minitill::postgres::{self, PrivateCluster, Programs, Role};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use private_postgres::{PrivateCluster, Programs, Role};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use tokio::runtime::Runtime;
 
@@ -24,8 +24,11 @@ impl Stage {
     pub(crate) fn open(under: Option<&PathBuf>) -> Fallible<Self> {
         let folder = Folder::create(under)?;
         let data_dir = folder.path().join("postgresql");
-        let cluster =
-            PrivateCluster::open(postgres::Options { data_dir, role: Role::Server, settings: Vec::new() })?;
+        let cluster = PrivateCluster::open(private_postgres::Options {
+            data_dir,
+            role: Role::Server,
+            settings: Vec::new(),
+        })?;
         let session = Session::open(&url(cluster.socket_dir()))?;
         let mut stage = Self { session, cluster, folder };
         for setting in ["fsync", "synchronous_commit"] {
@@ -68,7 +71,7 @@ impl Stage {
 
 fn url(socket_dir: &Path) -> String {
     let host = utf8_percent_encode(&socket_dir.to_string_lossy(), NON_ALPHANUMERIC).to_string();
-    format!("postgres:///postgres?host={host}&user={}", postgres::USER)
+    format!("postgres:///postgres?host={host}&user={}", private_postgres::USER)
 }
 
 /// A session for plain SQL, without async around it.
@@ -150,7 +153,7 @@ impl Drop for Folder {
 /// Why a folder will not do, if so.
 fn why_not(path: &Path) -> Fallible<Option<String>> {
     // Minitill would go on in the folder of a real installation, which is none of our business.
-    if let Some(notice) = postgres::data_folder(path)?.notice() {
+    if let Some(notice) = private_postgres::data_folder(path)?.notice() {
         let reason = notice.rsplit_once(": ").map_or(notice, |(_, reason)| reason);
         return Ok(Some(reason.to_owned()));
     }

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use minitill::domain::fields::{is_canonical_integer, parse_integer};
-use minitill::domain::ids::{
+use domain::fields::{is_canonical_integer, parse_integer};
+use domain::ids::{
     AppId, BizNo, ImgId, OpenId, OrderNo, Os, PagePath, ProductCity, WebUrl, ZoneId,
 };
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
-use minitill::domain::fields::{Expected, Fields};
+use domain::fields::{Expected, Fields};
 use serde_json::{Map, Value};
 
 fn taken(text: &str) -> Result<String, Expected> {

@@ -6,8 +6,8 @@
 use bytes::Bytes;
 use futures_util::stream;
 use libfuzzer_sys::fuzz_target;
-use minitill::domain::image::BYTES_MAX;
-use minitill::handlers::image_upload::{FileFault, read_file_part};
+use pictures::BYTES_MAX;
+use minitill::public::image_upload::{FileFault, read_file_part};
 
 fn read(body: &[u8], chunk_bytes: usize) -> Result<Bytes, FileFault> {
     let chunks: Vec<_> = body.chunks(chunk_bytes).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use minitill::domain::image::{PIXELS_MAX, inspect};
+use pictures::{PIXELS_MAX, inspect};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(picture) = inspect(data) else { return };

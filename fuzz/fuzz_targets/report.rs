@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use minitill::domain::fields::Fields;
-use minitill::domain::ids::{ImgId, OpenId, OrderNo, PagePath, PoiId, ProductCity, ProductId, WebUrl};
-use minitill::domain::order::{OrderStatus, parse_catalog_code};
+use domain::fields::Fields;
+use domain::ids::{ImgId, OpenId, OrderNo, PagePath, PoiId, ProductCity, ProductId, WebUrl};
+use domain::order::{OrderStatus, parse_catalog_code};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(fields) = Fields::from_json(data) else { return };

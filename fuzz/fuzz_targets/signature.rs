@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use minitill::domain::fields::Fields;
-use minitill::domain::signature::{PayKey, SIGNED_FIELDS, Sign, exchange_string, is_ambiguous};
+use domain::fields::Fields;
+use domain::signature::{PayKey, SIGNED_FIELDS, Sign, exchange_string, is_ambiguous};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(fields) = Fields::from_urlencoded(data) else { return };

@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use minitill::fetch::{Host, Settings, Target, guard};
-use minitill::handlers::image_upload::split_trailing_url;
+use guarded_fetch::{Host, Settings, Target, guard};
+use minitill::public::image_upload::split_trailing_url;
 
 fn check(target: &Target) {
     assert!(target.port() == 80 || target.port() == 443);

@@ -1,13 +1,13 @@
 //! `minitill api-key ...`: who may use the admin API.
 
 use clap::Subcommand;
+use domain::console_user::Role;
+use domain::ids::ApiKeyName;
 use serde_json::json;
+use store::{ApiKeySummary, RevokeOutcome, Store};
 
 use super::output::{lines, rfc3339, table};
 use super::{Context, Failure};
-use crate::domain::console_user::Role;
-use crate::domain::ids::ApiKeyName;
-use crate::store::{ApiKeySummary, RevokeOutcome, Store};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ApiKeyCommand {

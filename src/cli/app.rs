@@ -5,15 +5,16 @@ mod arguments;
 use serde_json::json;
 
 pub(super) use self::arguments::AppCommand;
+use domain::app::{AppLimits, Category};
+use domain::ids::{AppId, PagePath};
+use store::{AppChange, AppSummary, NewApp, Store};
+
 use self::arguments::{
     ChangeArguments, CreateArguments, LimitArguments, PoiCommand, PreorderCommand, PublishArguments,
     scope_names,
 };
-
 use super::output::{lines, rfc3339, table, yes_no};
 use super::{Context, Failure};
-use crate::domain::ids::{AppId, PagePath};
-use crate::store::{AppChange, AppLimits, AppSummary, Category, NewApp, Store};
 
 pub(super) async fn run(context: &Context, store: &Store, command: AppCommand) -> Result<(), Failure> {
     let output = &context.output;

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use store::{AppTotals, AuditOptions, AuditReport, Store};
 
 use super::output::{complain, rfc3339, table};
 use super::{Context, Failure};
-use crate::store::{AppTotals, AuditOptions, AuditReport, Store};
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArguments {

@@ -3,14 +3,14 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 
 use clap::Subcommand;
+use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, Role};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::json;
+use store::secrets::PasswordHash;
+use store::{ConsoleUser, Store};
 
 use super::output::{prompt, rfc3339, table};
 use super::{Context, Failure};
-use crate::domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, Role};
-use crate::secrets::PasswordHash;
-use crate::store::{ConsoleUser, Store};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConsoleUserCommand {

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use private_postgres::{PrivateCluster, Role};
+use store::secrets::Keyring;
+use store::{DatabaseAddress, MasterKeyRefused, Store, StoreError, StoreSettings};
+
 use super::{Context, Failure};
 use crate::config::Config;
-use crate::postgres::{self, PrivateCluster, Role};
-use crate::secrets::Keyring;
-use crate::store::{DatabaseAddress, MasterKeyRefused, Store, StoreError, StoreSettings};
 
 /// How long a command or a starting server tries to reach its database.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -77,7 +78,7 @@ async fn finish(opened: Opened, prepared: Result<(), Failure>) -> Result<Opened,
     match prepared {
         Ok(()) => Ok(opened),
         Err(failure) => {
-            opened.close(postgres::STOP_WITHIN).await;
+            opened.close(private_postgres::STOP_WITHIN).await;
             Err(failure)
         }
     }
@@ -106,7 +107,7 @@ async fn open(context: &Context, role: Role, settings: StoreSettings) -> Result<
 
 async fn open_cluster(data_dir: PathBuf, role: Role) -> Result<PrivateCluster, Failure> {
     let opening = tokio::task::spawn_blocking(move || {
-        PrivateCluster::open(postgres::Options { data_dir, role, settings: Vec::new() })
+        PrivateCluster::open(private_postgres::Options { data_dir, role, settings: Vec::new() })
     });
     let cluster = opening
         .await
@@ -146,7 +147,7 @@ async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<(), Fai
     } else {
         config.secrets.master_key_file.clone()
     };
-    let fault = |error: crate::secrets::MasterKeyError| Failure(error.to_string());
+    let fault = |error: store::secrets::MasterKeyError| Failure(error.to_string());
     let keyring = match config.secrets.master_key.get() {
         Some(text) => Keyring::parse(text, "secrets.master_key").map_err(fault)?,
         None => match Keyring::read(&file).map_err(fault)? {

@@ -3,17 +3,17 @@
 use std::fs;
 use std::path::PathBuf;
 
+use domain::app::{App, Category};
+use domain::exchange::Balances;
+use domain::fields::Fields;
+use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use serde_json::json;
+use store::{Credit, CreditOutcome, KeepOutcome, NewApp, Store};
 
 use super::sign::sign;
 use super::{Context, Failure, database::Opened};
-use crate::domain::exchange::Balances;
-use crate::domain::fields::Fields;
-use crate::domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
-use crate::domain::image;
-use crate::handlers::token::TOKEN_LIFETIME;
-use crate::ops;
-use crate::store::{App, Category, Credit, CreditOutcome, KeepOutcome, NewApp, Store};
+use crate::operator;
+use crate::public::token::TOKEN_LIFETIME;
 
 const APP_ID: &str = "demo";
 const OPEN_ID: &str = "player-1";
@@ -76,8 +76,8 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
     let balances = credit(context, store, &app_id, now_millis).await?;
     let page = constant(PagePath::parse(PAGE))?;
     store.publish(&context.operator, &app_id, &constant(PackageVersion::parse("1.0.0"))?, &[page]).await?;
-    let verdict =
-        image::inspect(ops::DEMO_PICTURE).and_then(|picture| image::keep(ops::DEMO_PICTURE, &picture));
+    let verdict = pictures::inspect(operator::DEMO_PICTURE)
+        .and_then(|picture| pictures::keep(operator::DEMO_PICTURE, &picture));
     let kept = verdict.map_err(|reason| Failure(format!("the demo's own picture: {reason}")))?;
     let KeepOutcome::Kept(img_id) = store.keep_image(&app_id, kept).await? else {
         return Err(Failure::new("the demo's own picture is blocked; `minitill image list` shows it"));
@@ -92,7 +92,7 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
         balances,
         img_id,
         picture: write_picture(opened)?,
-        picture_url: ops::demo_picture_url(&context.config),
+        picture_url: operator::demo_picture_url(&context.config),
         now_millis,
     })
 }
@@ -137,14 +137,15 @@ async fn credit(
 }
 
 /// A text written in this file that parses as what it is.
-fn constant<T>(parsed: Result<T, crate::domain::fields::Expected>) -> Result<T, Failure> {
+fn constant<T>(parsed: Result<T, domain::fields::Expected>) -> Result<T, Failure> {
     parsed.map_err(|expected| Failure(format!("the demo is at fault: expected {}", expected.0)))
 }
 
 fn write_picture(opened: &Opened) -> Result<PathBuf, Failure> {
     let path = opened.folder.join("demo-cover.png");
     fs::create_dir_all(&opened.folder)?;
-    fs::write(&path, ops::DEMO_PICTURE).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+    fs::write(&path, operator::DEMO_PICTURE)
+        .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
     Ok(path)
 }
 

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use domain::ids::ImgId;
+use domain::picture_store::PictureStore;
+use pictures::{self, PerceptualHash};
 use serde_json::json;
+use store::{ContentHash, Store};
 
 use super::output::{lines, rfc3339, table, yes_no};
 use super::{Context, Failure, image_stores};
-use crate::domain::ids::ImgId;
-use crate::domain::image::{self, PerceptualHash, PictureStore};
-use crate::store::{ContentHash, Store};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
@@ -189,7 +190,7 @@ async fn picture(store: &Store, name: &str) -> Result<(ContentHash, Vec<Perceptu
         Err(_) => read(Path::new(name))?,
     };
     let (contents, looks) =
-        image::marks(&bytes).map_err(|reason| Failure::new(format!("{name}: {reason}")))?;
+        pictures::marks(&bytes).map_err(|reason| Failure::new(format!("{name}: {reason}")))?;
     Ok((ContentHash::of(&contents), looks))
 }
 

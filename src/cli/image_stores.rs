@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
+use domain::picture_store::PictureStore;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
+use store::{ContentsPlace, MoveOutcome, Store, StoreError};
 
 use super::output::lines;
 use super::{Context, Failure};
-use crate::domain::image::PictureStore;
-use crate::store::{ContentsPlace, MoveOutcome, Store, StoreError};
 
 /// Contents that are worked on at the same time; each takes up to 10 MiB of memory.
 const CONCURRENCY: usize = 4;

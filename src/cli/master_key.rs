@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use serde_json::json;
+use store::Store;
+use store::secrets::{Keyring, MasterKeyError, keep_only, put_in_front, random_master_key};
 
 use super::output::{lines, yes_no};
 use super::{Context, Failure};
-use crate::secrets::{Keyring, MasterKeyError, keep_only, put_in_front, random_master_key};
-use crate::store::Store;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MasterKeyCommand {
@@ -38,7 +38,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: MasterKeyComm
 
 async fn show(context: &Context, store: &Store, keyring: &Keyring) -> Result<(), Failure> {
     let state = store.master_key_state().await?;
-    let at_hand: Vec<&str> = keyring.keys().iter().map(crate::secrets::MasterKey::id).collect();
+    let at_hand: Vec<&str> = keyring.keys().iter().map(store::secrets::MasterKey::id).collect();
     let source =
         keyring.file().map_or_else(|| "secrets.master_key".to_owned(), |file| file.display().to_string());
     let value = json!({

@@ -1,9 +1,9 @@
 //! `minitill migrate`.
 
 use serde_json::json;
+use store::Store;
 
 use super::{Context, Failure};
-use crate::store::Store;
 
 /// The migrations were applied when the store was opened; this tells so.
 pub(super) async fn run(context: &Context, store: &Store) -> Result<(), Failure> {

@@ -26,12 +26,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-
-use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, LogFormat};
-use crate::domain::operator::Operator;
-use crate::server;
+use domain::clock::{Clock, SystemClock};
+use domain::operator::Operator;
 use output::Output;
+
+use crate::config::{Config, LogFormat};
 
 /// A self-hosted till for mini-games: exactly-once exchanges, order reports and cover images.
 #[derive(Debug, Parser)]
@@ -103,13 +102,13 @@ impl Failure {
         Self(text.into())
     }
 
-    fn unknown_app(app_id: &crate::domain::ids::AppId) -> Self {
+    fn unknown_app(app_id: &domain::ids::AppId) -> Self {
         Self(format!("there is no app {app_id}; `minitill app list` shows those there are"))
     }
 }
 
-impl From<crate::store::StoreError> for Failure {
-    fn from(error: crate::store::StoreError) -> Self {
+impl From<store::StoreError> for Failure {
+    fn from(error: store::StoreError) -> Self {
         Self(error.to_string())
     }
 }
@@ -156,7 +155,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         operator: operator::of_command(arguments.operator.as_ref())?,
         operator_given: arguments.operator,
     };
-    let runtime = server::runtime()?;
+    let runtime = http_server::runtime()?;
     let outcome = runtime.block_on(dispatch(&context, arguments.command.unwrap_or(Command::Serve)));
     // A look-up that hangs in the system's resolver must not hold up the end.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
@@ -175,7 +174,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
             start_log("warn", LogFormat::Text)?;
             let opened = database::open_for_command(context, matches!(other, Command::Migrate)).await?;
             let outcome = with_store(context, &opened, other).await;
-            opened.close(crate::postgres::STOP_WITHIN).await;
+            opened.close(private_postgres::STOP_WITHIN).await;
             outcome
         }
     }

@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use domain::operator::{Operator, OperatorKind};
+
 use super::Failure;
-use crate::domain::operator::{Operator, OperatorKind};
 
 /// Names the operator where `--operator` does not. One underscore, so it is no setting.
 pub(super) const VARIABLE: &str = "MINITILL_OPERATOR";

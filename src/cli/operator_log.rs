@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use clap::Args;
+use domain::changes::changes;
+use domain::ids::AppId;
+use domain::moment;
 use serde_json::{Value, json};
+use store::{OperatorLogFilter, OperatorLogLine, Store};
 use time::OffsetDateTime;
 
 use super::output::{rfc3339, table};
 use super::{Context, Failure};
-use crate::domain::changes::changes;
-use crate::domain::ids::AppId;
-use crate::domain::moment;
-use crate::store::{OperatorLogFilter, OperatorLogLine, Store};
 
 #[derive(Debug, Args)]
 pub(super) struct OperatorLogArguments {

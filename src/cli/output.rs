@@ -6,7 +6,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use super::Failure;
-pub(super) use crate::domain::moment::{rfc3339, rfc3339_of_millis};
+pub(super) use domain::moment::{rfc3339, rfc3339_of_millis};
 
 /// Prints one complaint to standard error.
 #[expect(clippy::print_stderr, reason = "a command line complains there")]

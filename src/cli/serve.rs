@@ -4,17 +4,18 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use domain::picture_store::Outside;
+use http_server::Tls;
+use store::{Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::{Context, Failure, database};
-use crate::domain::image::Outside;
-use crate::server::Tls;
-use crate::store::{Store, StoreError};
-use crate::till::Till;
-use crate::{ops, router, server};
+use crate::operator;
+use crate::public::router;
+use crate::state::AppState;
 
 /// From the signal to the exit, with a margin below the ten seconds of contract 9.
 const EXIT_WITHIN: Duration = Duration::from_millis(9500);
@@ -26,7 +27,7 @@ const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let config = &context.config;
     let mut stop = StopSignal::new()?;
-    if let Err(error) = server::raise_open_files_limit() {
+    if let Err(error) = http_server::raise_open_files_limit() {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
     // Taken before the database is started: an address in use is told at once.
@@ -39,7 +40,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         () = stop.asked() => return Ok(()),
     };
     open_picture_stores(context, &opened.store).await?;
-    let till = Till::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
+    let state = AppState::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
     let limits = config.server_limits();
@@ -49,13 +50,19 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     };
     let public_url = url(&public, public_tls.as_ref())?;
     let operator_url = url(&operator, operator_tls.as_ref())?;
-    let (routes, connections) = (router::public(till.clone()), till.connections.clone());
-    let mut serving =
-        tokio::spawn(server::serve_counted(public, public_tls, routes, limits, connections, public_stopped));
-    let operator_routes = ops::operator(till.clone());
-    let sampling = tokio::spawn(ops::keep_sampling(till.clone()));
+    let (routes, connections) = (router::public(state.clone()), state.connections.clone());
+    let mut serving = tokio::spawn(http_server::serve_counted(
+        public,
+        public_tls,
+        routes,
+        limits,
+        connections,
+        public_stopped,
+    ));
+    let operator_routes = operator::operator(state.clone());
+    let sampling = tokio::spawn(operator::keep_sampling(state.clone()));
     let watching =
-        tokio::spawn(server::serve(operator, operator_tls, operator_routes, limits, operator_stopped));
+        tokio::spawn(http_server::serve(operator, operator_tls, operator_routes, limits, operator_stopped));
     let housekeeping = tokio::spawn(keep_house(opened.store.clone()));
     tracing::info!("ready: public {public_url}, operator {operator_url}; try `minitill demo`");
     let ended_early = tokio::select! {
@@ -69,7 +76,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         Some(ended) => ended,
         None => serving.await,
     };
-    if let Some(tracer) = &till.tracer {
+    if let Some(tracer) = &state.tracer {
         tracer.flush().await;
     }
     let _ = stop_operator.send(true);

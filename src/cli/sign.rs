@@ -1,14 +1,14 @@
 //! `minitill sign`: signs a request as a game server does, and shows what was signed.
 
 use clap::Args;
+use domain::fields::{Fields, UnreadableFields};
+use domain::signature::{PayKey, canonical_string};
 use serde_json::json;
 
 use super::output::lines;
 use super::{Context, Failure};
-use crate::domain::fields::{Fields, UnreadableFields};
-use crate::domain::signature::{PayKey, canonical_string};
 
-/// Fields that are never signed (spec 5).
+/// Fields that are never signed (contract 3.1).
 const NOT_SIGNED: [&str; 2] = ["access_token", "sign"];
 
 #[derive(Debug, Args)]

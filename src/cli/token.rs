@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use clap::Subcommand;
+use domain::ids::AppId;
 use serde_json::json;
+use store::Store;
+use store::secrets::token_hash;
 
 use super::output::{lines, rfc3339_of_millis};
 use super::{Context, Failure};
-use crate::domain::ids::AppId;
-use crate::secrets::token_hash;
-use crate::store::Store;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TokenCommand {

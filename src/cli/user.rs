@@ -1,12 +1,12 @@
 //! `minitill user add`.
 
 use clap::Subcommand;
+use domain::ids::{AppId, OpenId};
 use serde_json::json;
+use store::Store;
 
 use super::app::{known, texts};
 use super::{Context, Failure};
-use crate::domain::ids::{AppId, OpenId};
-use crate::store::Store;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum UserCommand {

@@ -6,13 +6,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use domain::ids::{AppId, CreditRef, OpenId};
 use futures_util::TryStreamExt as _;
 use serde_json::json;
+use store::{Credit, CreditOutcome, LedgerLine, Store};
 
 use super::output::{ignore_gone_reader, lines, rfc3339};
 use super::{Context, Failure};
-use crate::domain::ids::{AppId, CreditRef, OpenId};
-use crate::store::{Credit, CreditOutcome, LedgerLine, Store};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WalletCommand {
@@ -138,7 +138,7 @@ fn done(
     outcome: &CreditOutcome,
     app_id: &AppId,
     reference: &str,
-) -> Result<(crate::domain::exchange::Balances, bool), Failure> {
+) -> Result<(domain::exchange::Balances, bool), Failure> {
     match outcome {
         CreditOutcome::Done { balances, replayed } => Ok((*balances, *replayed)),
         CreditOutcome::RefConflict => {

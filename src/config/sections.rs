@@ -5,18 +5,18 @@
     reason = "each setting is documented where its default stands, in config/default.toml"
 )]
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use domain::exchange::PayPriority;
+use domain::picture_store::PictureStore;
+use domain::secret::Secret;
+use guarded_fetch::ServiceUrl;
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::domain::exchange::PayPriority;
-use crate::domain::image::PictureStore;
 use crate::error::ErrorStatus;
-use crate::fetch::ServiceUrl;
 use crate::image_judge::WhenUnavailable;
 
 /// `[public]`.
@@ -98,6 +98,7 @@ pub struct Http {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Database {
+    #[serde(deserialize_with = "secret")]
     pub url: Secret,
     pub data_dir: PathBuf,
     pub connections: u32,
@@ -111,6 +112,7 @@ pub struct Database {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
+    #[serde(deserialize_with = "secret")]
     pub master_key: Secret,
     pub master_key_file: PathBuf,
 }
@@ -158,6 +160,7 @@ pub struct Image {
 pub struct ImageJudge {
     #[serde(deserialize_with = "service_url")]
     pub url: Option<ServiceUrl>,
+    #[serde(deserialize_with = "secret")]
     pub secret: Secret,
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
@@ -217,31 +220,12 @@ pub enum LogFormat {
     Json,
 }
 
-/// A setting that is never printed. Empty means not set.
-#[derive(Clone, Default)]
-pub struct Secret(String);
-
-impl<'de> Deserialize<'de> for Secret {
-    /// Says of what is no text only that: the usual error would show it.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match toml::Value::deserialize(deserializer)? {
-            toml::Value::String(text) => Ok(Self(text)),
-            _ => Err(de::Error::custom("expected a text in quotes")),
-        }
-    }
-}
-
-impl Secret {
-    /// The text, or `None` when it is not set.
-    #[must_use]
-    pub fn get(&self) -> Option<&str> {
-        (!self.0.is_empty()).then_some(self.0.as_str())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "unset" } else { "set" })
+/// A setting that is never printed. The error about a value that is not a text does not show it, as
+/// the usual error would.
+pub(super) fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+    match toml::Value::deserialize(deserializer)? {
+        toml::Value::String(text) => Ok(Secret::new(text)),
+        _ => Err(de::Error::custom("expected a text in quotes")),
     }
 }
 

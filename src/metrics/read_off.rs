@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{Counter, Gauge, IntGauge, IntGaugeVec, Opts, Registry};
+use store::{LastAudit, PoolState};
 
 use super::{
     CONNECTIONS, CONSTANT, CPU, DATABASE_PROBE, DATABASE_UP, FETCHES, LAST_AUDIT_DIFFERENCES,
     LAST_CLEAN_AUDIT, Named, OPEN_FILES, OPEN_FILES_MAX, POOL, POOL_MAX, QUEUE, QUEUE_MAX, RESIDENT,
     UPLOAD_MEMORY, UPLOAD_MEMORY_MAX, UPTIME, gauge,
 };
-use crate::store::{LastAudit, PoolState};
 
 /// What is read off when somebody asks.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use prometheus::core::Metric as _;
 
 use super::{Metrics, Reading, SECONDS};
 use crate::error::Code;
-use crate::router::Endpoint;
+use crate::public::router::Endpoint;
 
 /// How often a sample is taken.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_secs(10);

@@ -1,4 +1,10 @@
-//! The exchange as the document tells it (spec 4.1, contract 3).
+//! The exchange as the document tells it (contract 3).
+
+use domain::exchange::{AMOUNT_MAX, Amount, EXTENSION_BYTES_MAX, Timestamp};
+use domain::ids::{AppId, BizNo, OpenId, Os, PRODUCT_TEXT_BYTES_MAX, UserIp, ZONE_ID_BYTES_MAX, ZoneId};
+use domain::product_info;
+use domain::signature::{Mistake, PayKey, SIGNED_FIELDS, canonical_string};
+use store::StoreError;
 
 use super::json::{Json, object};
 use super::operation::{
@@ -6,17 +12,10 @@ use super::operation::{
     Success, general_refusals, integer, pattern, refused, said, text, token_refusals, wrong_value,
 };
 use crate::config::Config;
-use crate::domain::exchange::{AMOUNT_MAX, Amount, EXTENSION_BYTES_MAX, Timestamp};
-use crate::domain::ids::{
-    AppId, BizNo, OpenId, Os, PRODUCT_TEXT_BYTES_MAX, UserIp, ZONE_ID_BYTES_MAX, ZoneId,
-};
-use crate::domain::product_info;
-use crate::domain::signature::{Mistake, PayKey, SIGNED_FIELDS, canonical_string};
 use crate::error::{Code, Refusal};
-use crate::handlers::exchange::{
+use crate::public::exchange::{
     in_words, insufficient_balance, number_conflict, number_expired, ts_outside_window,
 };
-use crate::store::StoreError;
 
 /// The pay key that signs the example, so that it can be checked.
 const PAY_KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
@@ -172,7 +171,7 @@ fn fields_of_the_goods() -> Vec<Field> {
     ]
 }
 
-/// Spec 2.2.
+/// Contract 3.5.
 fn items_schema() -> Json {
     let number = |minimum: i64| object! { "type": "integer", "format": "int64", "minimum": minimum };
     object! {

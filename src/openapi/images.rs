@@ -1,4 +1,7 @@
-//! The uploads and the pictures as the document tells them (spec 4.3 and 4.4, contract 5).
+//! The uploads and the pictures as the document tells them (contract 5.1 and 5.2).
+
+use domain::ids::{AppId, ImgId, WEB_URL_BYTES_MAX};
+use pictures::{BYTES_MAX, PIXELS_MAX, Unacceptable};
 
 use super::json::object;
 use super::operation::{
@@ -6,11 +9,9 @@ use super::operation::{
     credentials, general_refusals, pattern, refused, said, text, token_refusals,
 };
 use crate::config::Config;
-use crate::domain::ids::{AppId, ImgId, WEB_URL_BYTES_MAX};
-use crate::domain::image::{BYTES_MAX, PIXELS_MAX, Unacceptable};
 use crate::error::{Code, Refusal};
-use crate::handlers::image::{THUMBNAIL_WIDTHS, no_such_image, thumbnail_width};
-use crate::handlers::image_upload::{EXTENSIONS, UPLOAD_BODY_BYTES_MAX, illegal_url};
+use crate::public::image::{THUMBNAIL_WIDTHS, no_such_image, thumbnail_width};
+use crate::public::image_upload::{EXTENSIONS, UPLOAD_BODY_BYTES_MAX, illegal_url};
 
 pub(super) fn with_file(config: &Config) -> Operation {
     let names = EXTENSIONS.join(", ");
@@ -94,7 +95,7 @@ fn upload_description() -> String {
     )
 }
 
-/// Spec 2.6.
+/// Contract 5.6.
 fn uploaded() -> Success {
     let data = object! {
         "type": "object",

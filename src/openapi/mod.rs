@@ -21,11 +21,12 @@ mod tests;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::config::Config;
-use crate::error::{Code, Envelope, ErrorStatus, Refusal};
-use crate::router::{Endpoint, ROUTES, Route};
 use json::{Json, object};
 use operation::{Body, Content, Field, Operation, Parameter, Success};
+
+use crate::config::Config;
+use crate::error::{Code, Envelope, ErrorStatus, Refusal};
+use crate::public::router::{Endpoint, ROUTES, Route};
 
 /// A call with its route and method.
 #[derive(Debug, Clone)]

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use domain::fields::{Expected, Fields};
+use store::StoreError;
+
 use super::json::{Json, object};
-use crate::domain::fields::{Expected, Fields};
 use crate::error::{Code, Refusal};
-use crate::handlers::wire::{too_large, too_slow};
-use crate::store::StoreError;
+use crate::public::extract::{too_large, too_slow};
 
 /// App id of all examples.
 pub(super) const APP_ID: &str = "demo";
@@ -203,9 +204,9 @@ pub(super) fn credentials(required: bool) -> Vec<Parameter> {
     vec![
         field(
             "app_id",
-            pattern(crate::domain::ids::AppId::PATTERN),
+            pattern(domain::ids::AppId::PATTERN),
             APP_ID,
-            &format!("The app, {}.{either}", crate::domain::ids::AppId::EXPECTED),
+            &format!("The app, {}.{either}", domain::ids::AppId::EXPECTED),
         ),
         field(
             "access_token",

@@ -1,4 +1,10 @@
-//! The order report as the document tells it (spec 4.2, contract 4).
+//! The order report as the document tells it (contract 4).
+
+use domain::ids::{
+    ImgId, ORDER_PATH_BYTES_MAX, OpenId, OrderNo, POI_ID_BYTES_MAX, PRODUCT_CITY_CHARS_MAX,
+    PRODUCT_ID_BYTES_MAX, WEB_URL_BYTES_MAX, WebUrl,
+};
+use domain::order::{OrderStatus, ReportConflict, SECONDS_MAX};
 
 use super::json::object;
 use super::operation::{
@@ -6,11 +12,6 @@ use super::operation::{
     general_refusals, integer, pattern, refused, said, text, token_refusals, wrong_value,
 };
 use crate::config::Config;
-use crate::domain::ids::{
-    ImgId, ORDER_PATH_BYTES_MAX, OpenId, OrderNo, POI_ID_BYTES_MAX, PRODUCT_CITY_CHARS_MAX,
-    PRODUCT_ID_BYTES_MAX, WEB_URL_BYTES_MAX, WebUrl,
-};
-use crate::domain::order::{OrderStatus, ReportConflict, SECONDS_MAX};
 use crate::error::{Code, Refusal};
 
 const ORDER_NO: &str = "order-20270115-1";
@@ -45,7 +46,7 @@ pub(super) fn operation(config: &Config) -> Operation {
     }
 }
 
-/// Spec 2.5.
+/// Contract 4.7.
 fn success() -> Content {
     let schema = object! {
         "type": "object",
@@ -145,7 +146,7 @@ fn refusals(config: &Config) -> Vec<RefusalExample> {
             "goods_kind_changed",
             "The order was about virtual goods before.",
             Refusal::from(ReportConflict::GoodsKindChanged {
-                kind: crate::domain::order::GoodsKind::Virtual,
+                kind: domain::order::GoodsKind::Virtual,
                 got: 12,
             }),
         ),

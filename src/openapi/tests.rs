@@ -1,13 +1,13 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use domain::exchange::{Amount, Timestamp};
+use domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo, Os, ZoneId};
+use operation::Place;
 use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::domain::exchange::{Amount, Timestamp};
-use crate::domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo, Os, ZoneId};
-use operation::Place;
 
 #[path = "../../tests/api/openapi/schema.rs"]
 mod schema;
@@ -85,7 +85,7 @@ fn the_limits_of_numbers_are_those_of_the_parsers() {
     }
     let status = told("reportOrder", "order_status");
     for value in 0..=20_i64 {
-        let parses = crate::domain::order::OrderStatus::parse(&value.to_string()).is_ok();
+        let parses = domain::order::OrderStatus::parse(&value.to_string()).is_ok();
         assert_eq!(takes(&status, &value.into()), parses, "{value}");
     }
 }

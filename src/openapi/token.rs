@@ -1,14 +1,15 @@
 //! The access token as the document tells it (contract 6).
 
+use domain::ids::AppId;
+
 use super::json::object;
 use super::operation::{
     ACCESS_TOKEN, APP_ID, Body, Content, Field, Operation, Place, RefusalExample, Success, general_refusals,
     pattern, said, suspended,
 };
 use crate::config::Config;
-use crate::domain::ids::AppId;
 use crate::error::Code;
-use crate::handlers::token::TOKEN_LIFETIME;
+use crate::public::token::TOKEN_LIFETIME;
 
 pub(super) fn by_query(config: &Config) -> Operation {
     Operation {

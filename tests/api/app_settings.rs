@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use minitill::domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
-use minitill::store::{AppChange, Category, OperatorLogFilter, OperatorLogLine, Rotated};
+use domain::app::Category;
+use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use serde_json::json;
+use store::{AppChange, OperatorLogFilter, OperatorLogLine, Rotated};
 
 use crate::support::program::Program;
 use crate::support::{TestTill, fresh_database, operator};

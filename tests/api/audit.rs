@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use minitill::domain::ids::{AppId, CreditRef, OpenId};
-use minitill::store::{AuditOptions, Credit, CreditOutcome};
+use domain::ids::{AppId, CreditRef, OpenId};
 use serde_json::{Value, json};
+use store::{AuditOptions, Credit, CreditOutcome};
 
 use crate::game::Game;
 use crate::support::program::Program;

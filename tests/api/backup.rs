@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use minitill::postgres::Programs;
+use private_postgres::Programs;
 use tokio::task::JoinSet;
 
 use crate::game::Game;

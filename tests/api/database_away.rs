@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use minitill::clock::SystemClock;
-use minitill::store::{DatabaseAddress, Store, StoreError};
+use domain::clock::SystemClock;
+use store::{DatabaseAddress, Store, StoreError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::game::Game;

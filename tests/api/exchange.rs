@@ -1,9 +1,9 @@
-//! The exchange (spec 4.1, contract 3).
+//! The exchange (contract 3).
 
 use std::time::Duration;
 
+use domain::signature::PayKey;
 use md5::{Digest as _, Md5};
-use minitill::domain::signature::PayKey;
 
 use crate::game::{Game, ITEMS, PATH};
 use crate::support::{AppKind, NOW, Request, TestTill, form, operator};
@@ -56,7 +56,7 @@ async fn gifted_first_takes_the_gifted_purse_and_the_other_pays_the_rest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_pay_priority_takes_the_setting() {
     let till = TestTill::start_with(|config| {
-        config.exchange.pay_priority_default = minitill::domain::exchange::PayPriority::GiftedFirst;
+        config.exchange.pay_priority_default = domain::exchange::PayPriority::GiftedFirst;
     })
     .await;
     let app = till.app("a1").await;
@@ -444,7 +444,7 @@ async fn a_sandbox_app_is_told_the_string_and_the_mistake() {
     assert_eq!(game.send(&till).await.code(), 1);
 }
 
-/// The signed fields in the order of the spec's table, as a server that does not sort would join them.
+/// The signed fields in the order of the table of contract 3.1, as a server that does not sort would join them.
 fn form_order(body: &str) -> String {
     let fields: std::collections::HashMap<String, String> = body
         .split('&')
@@ -453,7 +453,7 @@ fn form_order(body: &str) -> String {
             (name.to_owned(), percent_encoding::percent_decode_str(value).decode_utf8().unwrap().into_owned())
         })
         .collect();
-    let present = minitill::domain::signature::SIGNED_FIELDS.iter().filter_map(|name| {
+    let present = domain::signature::SIGNED_FIELDS.iter().filter_map(|name| {
         fields.get(*name).filter(|value| !value.is_empty()).map(|value| format!("{name}={value}"))
     });
     present.collect::<Vec<_>>().join("&")

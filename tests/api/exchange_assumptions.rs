@@ -1,5 +1,4 @@
-//! What the simulation of the writers takes for granted of PostgreSQL (ARCHITECTURE.md, "The
-//! simulation"), each on the real one. Sessions are as a writer's are: READ COMMITTED.
+//! What the simulation of the writers takes for granted of PostgreSQL (docs/design/simulation.md), each on the real one. Sessions are as a writer's are: READ COMMITTED.
 
 use std::time::{Duration, Instant};
 

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use domain::caller::Signed;
+use domain::exchange::{Balances, Exchange, PayPriority};
+use domain::exchange::{ExchangeOutcome, Receipt};
+use domain::fields::Fields;
 use futures_util::future::join_all;
-use minitill::auth::{Authenticated, authenticate_exchange};
-use minitill::domain::exchange::{Balances, Exchange, PayPriority};
-use minitill::domain::fields::Fields;
-use minitill::error::Refusal;
-use minitill::store::{ExchangeOutcome, Receipt};
+use minitill::public::auth::authenticate_exchange;
 use tokio::task::JoinSet;
 
 use crate::game::Game;
@@ -25,11 +25,11 @@ impl Random {
     }
 }
 
-async fn authenticated(till: &TestTill, game: &Game) -> Authenticated<Exchange> {
+async fn authenticated(till: &TestTill, game: &Game) -> Signed<Exchange> {
     let fields = Fields::from_urlencoded(game.body().as_bytes()).unwrap();
     let reading = till.till.reading();
     let signed = authenticate_exchange(&till.till, fields).await.unwrap();
-    signed.try_map(|fields| Exchange::parse(&fields, &reading).map_err(Refusal::from)).unwrap()
+    signed.exchange(&reading).unwrap()
 }
 
 /// The rules for one exchange alone, on maps.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use minitill::store::is_between_transactions;
+use store::is_between_transactions;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use minitill::domain::image;
-use minitill::store::ContentHash;
 use serde_json::json;
+use store::ContentHash;
 
 use crate::support::program::Program;
 use crate::support::{Answer, PAGE, PICTURE, Request, TestApp, TestTill, operator};
@@ -256,8 +255,8 @@ async fn a_blocked_picture_is_not_served_not_accepted_and_no_order_may_use_it() 
 
 /// Scaled down and compressed anew.
 fn near_copy(picture: &[u8]) -> Vec<u8> {
-    let known = image::inspect(picture).unwrap();
-    image::thumbnail(&image::reduce(picture, &known, 96).unwrap(), 96).bytes
+    let known = pictures::inspect(picture).unwrap();
+    pictures::thumbnail(&pictures::reduce(picture, &known, 96).unwrap(), 96).bytes
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -296,7 +295,7 @@ async fn a_small_copy_is_made_once_and_never_larger_than_the_picture() {
     let id = uploaded(&till, &app, &large_picture()).await;
     for width in [120, 240, 120] {
         let answer = till.send(Request::get(&format!("/img/{id}?w={width}"))).await;
-        let small = image::inspect(&answer.bytes).unwrap();
+        let small = pictures::inspect(&answer.bytes).unwrap();
         assert_eq!((answer.status, small.side), (200, width));
         assert_eq!(answer.header("content-type"), Some(small.format.media_type()));
         assert_eq!(answer.header("etag"), Some(format!("\"{id}-{width}\"").as_str()));

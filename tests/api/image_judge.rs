@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use ipnet::IpNet;
+use judge::{Judge, Reply};
 use minitill::config::Config;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,7 +18,6 @@ use tokio::time::timeout;
 use crate::game::Game;
 use crate::support::program::Program;
 use crate::support::{Answer, NOW, PICTURE, Request, TestApp, TestTill, encoded, operator};
-use judge::{Judge, Reply};
 
 const SECRET: &str = "the tests' key of the judge";
 const PART: &str = "content-disposition: form-data; name=\"file\"; filename=\"cover.png\"";
@@ -139,7 +139,7 @@ async fn what_is_settled_needs_no_judge() {
     let judge = Judge::saying(|_| Reply::status("500 Internal Server Error")).await;
     let till = TestTill::start_with(asking(&judge.url("/"), "block")).await;
     let app = till.app("a1").await;
-    let contents = minitill::store::ContentHash::of(PICTURE);
+    let contents = store::ContentHash::of(PICTURE);
     till.store.block_picture(&operator(), contents, &[], "listed").await.unwrap();
     till.send(by_file(&app, PICTURE)).await.assert_refused(10_000_303, BLOCKED);
     assert_eq!(till.send(by_file(&app, b"GIF89a")).await.code(), 10_000_200);

@@ -1,9 +1,9 @@
 //! Images as operators look for them, and all that is known of one.
 
-use minitill::domain::ids::{AppId, ImgId};
-use minitill::domain::image::marks;
-use minitill::store::{ContentHash, ImageFilter, ImageKey, StoredImage};
+use domain::ids::{AppId, ImgId};
+use pictures::marks;
 use sha2::{Digest as _, Sha256};
+use store::{ContentHash, ImageFilter, ImageKey, StoredImage};
 use time::OffsetDateTime;
 
 use crate::support::{PICTURE, TestTill, operator};

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use domain::picture_store::{Outside, PictureStore};
 use minitill::config::Config;
-use minitill::domain::image::{Outside, PictureStore};
 use serde_json::{Value, json};
 
 use crate::image::{large_picture, png, until, upload, uploaded};
@@ -125,7 +125,7 @@ async fn a_picture_outside_the_database_is_served_as_one_inside() {
         let last = till.send(Request::get(&format!("/img/{id}")).header("range", "bytes=-7")).await;
         assert_eq!((last.status, last.bytes.as_slice()), (206, &large[large.len() - 7..]));
         let small = till.send(Request::get(&format!("/img/{id}?w=120"))).await;
-        assert_eq!((small.status, minitill::domain::image::inspect(&small.bytes).unwrap().side), (200, 120));
+        assert_eq!((small.status, pictures::inspect(&small.bytes).unwrap().side), (200, 120));
         assert_swept(&stores.program(&till).json(&["image", "sweep"]), NOTHING_SWEPT);
     }
 }

@@ -1,4 +1,4 @@
-//! Uploads by file and by URL (spec 4.3 and 4.4, contract 5). What each picture is judged is
+//! Uploads by file and by URL (contract 5.1 and 5.2). What each picture is judged is
 //! tested beside the judge; here it is that every verdict reaches the caller.
 
 use std::net::SocketAddr;

@@ -3,14 +3,12 @@
 
 use std::time::Duration;
 
+use domain::exchange::UsedNumber;
+use domain::ids::{AppId, BizNo, CreditRef, OpenId};
+use domain::product_info::Item;
 use futures_util::TryStreamExt as _;
-use minitill::domain::exchange::UsedNumber;
-use minitill::domain::ids::{AppId, BizNo, CreditRef, OpenId};
-use minitill::domain::product_info::Item;
-use minitill::store::{
-    Credit, EntryKind, LedgerFilter, LedgerPage, PlayerCursor, PlayerFilter, WalletTotals,
-};
 use serde_json::json;
+use store::{Credit, EntryKind, LedgerFilter, LedgerPage, PlayerCursor, PlayerFilter, WalletTotals};
 use time::OffsetDateTime;
 
 use crate::game::Game;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use minitill::secrets::Keyring;
-use minitill::store::MasterKeyRefused;
 use serde_json::json;
+use store::MasterKeyRefused;
+use store::secrets::Keyring;
 use tokio::time::sleep;
 
 use crate::game::Game;

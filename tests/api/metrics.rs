@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use minitill::error::Code;
-use minitill::router::Endpoint;
-use minitill::store::AuditOptions;
+use minitill::public::router::Endpoint;
+use store::AuditOptions;
 
 use crate::game::Game;
 use crate::support::{PICTURE, Request, TestTill, committed};

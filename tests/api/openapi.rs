@@ -8,11 +8,11 @@ use minitill::config::Config;
 use minitill::error::ErrorStatus;
 use minitill::openapi::operation::{Content, RefusalExample, Success};
 use minitill::openapi::{Call, calls, document, page, refusal_json};
+use scenario::Scenario;
 use serde_json::Value;
 
 use crate::support::program::Program;
 use crate::support::{Answer, Request, TestTill, committed, fresh_database};
-use scenario::Scenario;
 
 fn defaults() -> Config {
     Config::load(None, std::iter::empty()).unwrap()

@@ -39,6 +39,6 @@ async fn the_two_listeners_serve_nothing_of_each_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demonstrations_picture_is_one_that_is_accepted() {
-    let picture = minitill::domain::image::inspect(PICTURE).unwrap();
+    let picture = pictures::inspect(PICTURE).unwrap();
     assert_eq!((picture.side, picture.length), (128, PICTURE.len()));
 }

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use minitill::domain::ids::{AppId, CreditRef, OpenId};
-use minitill::store::{AppLimits, Credit, OperatorLogFilter};
+use domain::app::AppLimits;
+use domain::ids::{AppId, CreditRef, OpenId};
 use serde_json::{Value, json};
+use store::{Credit, OperatorLogFilter};
 
 use crate::support::program::Program;
 use crate::support::{PICTURE, TestTill, fresh_database, operator};

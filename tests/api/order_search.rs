@@ -1,11 +1,11 @@
 //! Orders as operators and players look for them: what is found, in which order, page by page, and what
 //! the reports of one have changed.
 
-use minitill::domain::ids::{AppId, OpenId, OrderNo};
-use minitill::domain::order::OrderStatus;
-use minitill::domain::order_center::Tab;
-use minitill::store::{OrderFilter, StoredOrder};
+use domain::ids::{AppId, OpenId, OrderNo};
+use domain::order::OrderStatus;
+use domain::order_center::Tab;
 use serde_json::{Value, json};
+use store::{OrderFilter, StoredOrder};
 
 use crate::support::{PAGE, Request, TestApp, TestTill};
 
@@ -131,7 +131,7 @@ async fn pages_neither_skip_nor_repeat_while_orders_arrive() {
     }
 }
 
-/// Every status code of spec 3, and the tabs that show it.
+/// Every status code of contract 4.3, and the tabs that show it.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_tab_of_the_order_center_shows_the_orders_of_its_statuses() {
     let till = TestTill::start().await;

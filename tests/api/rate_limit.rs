@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use domain::app::AppLimits;
 use minitill::config::Config;
 use minitill::error::ErrorStatus;
-use minitill::store::AppLimits;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

@@ -2,7 +2,7 @@
 //! house: a route without an authentication case fails here).
 
 use minitill::error::Envelope;
-use minitill::router::{Authentication, ROUTES, Route};
+use minitill::public::router::{Authentication, ROUTES, Route};
 
 use crate::game::Game;
 use crate::support::{Request, TestTill};

@@ -1,4 +1,4 @@
-//! What the README promises and code can check: its signing snippets sign as the server does
+//! What docs/api.md promises and code can check: its signing snippets sign as the server does
 //! (contract 3, "Signature"), it shows them as they are, and it lists every code (contract 7).
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use minitill::domain::signature::PayKey;
+use domain::signature::PayKey;
 use minitill::error::Code;
 
 use crate::game::{Game, PATH};
@@ -20,7 +20,7 @@ const RUN_WITHIN: Duration = Duration::from_mins(2);
 /// A program in `examples/sign`: takes a pay key and a form, prints the signed form.
 struct Snippet {
     file: &'static str,
-    /// What the README calls its language, after the three backticks.
+    /// What the page calls its language, after the three backticks.
     language: &'static str,
     /// What runs it, before its path.
     command: &'static [&'static str],
@@ -41,8 +41,8 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn readme() -> String {
-    fs::read_to_string(repository().join("README.md")).unwrap()
+fn guide() -> String {
+    fs::read_to_string(repository().join("docs/api.md")).unwrap()
 }
 
 impl Snippet {
@@ -134,12 +134,12 @@ async fn every_snippet_signs_as_the_server_does() {
 }
 
 #[test]
-fn the_readme_shows_every_snippet_as_it_is() {
-    let readme = readme();
+fn the_guide_shows_every_snippet_as_it_is() {
+    let guide = guide();
     for snippet in &SNIPPETS {
         let text = fs::read_to_string(snippet.path()).unwrap();
         let shown = format!("```{}\n{text}```\n", snippet.language);
-        assert!(readme.contains(&shown), "README.md does not show examples/sign/{} as it is", snippet.file);
+        assert!(guide.contains(&shown), "docs/api.md does not show examples/sign/{} as it is", snippet.file);
     }
     let mut files: Vec<_> = fs::read_dir(repository().join("examples/sign"))
         .unwrap()
@@ -152,10 +152,10 @@ fn the_readme_shows_every_snippet_as_it_is() {
 }
 
 #[test]
-fn the_readme_lists_every_code() {
-    let readme = readme();
+fn the_contract_lists_every_code() {
+    let contract = fs::read_to_string(repository().join("docs/contract.md")).unwrap();
     for code in Code::ALL {
         let row = format!("| {} |", code.number());
-        assert!(readme.contains(&row), "README.md has no row that begins with {row:?}");
+        assert!(contract.contains(&row), "docs/contract.md has no row that begins with {row:?}");
     }
 }

@@ -282,7 +282,7 @@ async fn a_collector_that_is_away_slows_nobody() {
         assert!(flushing.elapsed() < Duration::from_secs(4), "nor is the end held up");
         // More than the queue holds: the rest is dropped at once.
         let begun = tracer.begin(None, tokio::time::Instant::now(), 0).unwrap();
-        let answered = minitill::traces::Answered {
+        let answered = telemetry::traces::Answered {
             method: "GET",
             route: None,
             endpoint: "unknown",

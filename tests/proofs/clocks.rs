@@ -11,11 +11,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use minitill::clock::{Clock, SystemClock};
-use minitill::secrets::Keyring;
-use minitill::store::{DatabaseAddress, Store};
-use minitill::till::Till;
-use minitill::{router, server};
+use domain::clock::{Clock, SystemClock};
+use minitill::public::router;
+use minitill::state::AppState;
+use store::secrets::Keyring;
+use store::{DatabaseAddress, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -65,8 +65,8 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let limits = config.server_limits();
         let (stop, stopped) = watch::channel(false);
-        let router = router::public(Till::new(config, clock, store));
-        tokio::spawn(server::serve(listener, None, router, limits, stopped));
+        let router = router::public(AppState::new(config, clock, store));
+        tokio::spawn(http_server::serve(listener, None, router, limits, stopped));
         Self { address, off_by, _stop: stop }
     }
 

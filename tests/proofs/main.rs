@@ -82,7 +82,7 @@ const ALONE: &[Proof] = &[
 const TIME_MAX: Duration = Duration::from_mins(45);
 
 fn main() -> ExitCode {
-    minitill::server::raise_open_files_limit().unwrap();
+    http_server::raise_open_files_limit().unwrap();
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str()));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use minitill::postgres::USER;
+use private_postgres::USER;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 

@@ -16,8 +16,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use minitill::domain::ids::{OrderNo, PoiId};
-use minitill::postgres::{Programs, USER};
+use domain::ids::{OrderNo, PoiId};
+use private_postgres::{Programs, USER};
 use sqlx::PgPool;
 use tokio::task::JoinSet;
 

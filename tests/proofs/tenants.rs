@@ -12,8 +12,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use minitill::domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
-use minitill::router::ROUTES;
+use domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
+use minitill::public::router::ROUTES;
 use serde_json::json;
 
 use crate::calls::{credentials, exchange, picture, report, token, try_send_bytes, upload};

@@ -1,9 +1,8 @@
 //! The arguments of `minitill app ...`.
 
 use clap::{Args, Subcommand, ValueEnum};
-
-use crate::domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId};
-use crate::store::Category;
+use domain::app::Category;
+use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId};
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum AppCommand {

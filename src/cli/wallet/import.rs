@@ -7,16 +7,16 @@ use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use csv::Position;
+use domain::ids::{AppId, CreditRef, OpenId};
 use futures_util::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use store::{Credit, ImportSummary, Store};
 
 use super::super::{Context, Failure};
 use super::done;
-use crate::domain::ids::{AppId, CreditRef, OpenId};
-use crate::store::{Credit, ImportSummary, Store};
 
 /// Credits of an import that are under way at once.
 const CONCURRENCY: usize = 4;

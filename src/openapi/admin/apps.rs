@@ -1,16 +1,17 @@
 //! Apps, their keys, offers and tokens as the document tells them.
 
-use super::problems::{ProblemExample, example, no_app, wrong_field};
-use super::{Said, answers, flag, list_of, moment, operation, page_of, paging, record, text, text_or_null};
-use crate::domain::ids::{
+use domain::ids::{
     APP_NAME_CHARS_MAX, AppId, OrderNo, PACKAGE_VERSION_BYTES_MAX, PAGE_PATH_BYTES_MAX, POI_ID_BYTES_MAX,
     REASON_CHARS_MAX,
 };
+
+use super::problems::{ProblemExample, example, no_app, wrong_field};
+use super::{Said, answers, flag, list_of, moment, operation, page_of, paging, record, text, text_or_null};
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{
     APP_ID, Field, Parameter, Place, Success, integer, pattern, text as text_of,
 };
-use crate::ops::admin::{LIST_ITEMS_MAX, said};
+use crate::operator::admin::{LIST_ITEMS_MAX, messages};
 
 /// Keys of all examples. They are none.
 const PAY_KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
@@ -140,7 +141,7 @@ pub(super) fn create() -> Said {
         created,
     );
     let mygame = AppId::parse("mygame").expect("the app of the example has an id");
-    let taken = example("app_taken", "There is an app of this id.", said::app_taken(&mygame));
+    let taken = example("app_taken", "There is an app of this id.", messages::app_taken(&mygame));
     let wrong = wrong_field("app_id", "expected 1 to 64 of 0-9A-Za-z_-, got \"my game\"");
     self::said(operation.with_body(fields), vec![wrong, taken])
 }

@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{Content, Success};
 use crate::openapi::{body_json, parameter_json, paths_json, reference};
-use crate::ops::admin::Access;
+use crate::operator::admin::Access;
 
 /// The document of the admin API, as these settings make it.
 #[must_use]

@@ -1,12 +1,13 @@
 //! Exchanges and the signature check as the document tells them.
 
+use domain::ids::{AppId, BizNo};
+
 use super::apps::{MOMENT, app_in_path};
 use super::problems::{example, no_app, wrong_field};
 use super::{Said, answers, flag, list_of, moment, operation, record, text, text_or_null, whole_number};
-use crate::domain::ids::{AppId, BizNo};
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{APP_ID, Field, NOW_MILLIS, OPEN_ID, Place, pattern};
-use crate::ops::admin::said;
+use crate::operator::admin::messages;
 
 /// Order number of the example.
 const BIZ_NO: &str = "order1001";
@@ -57,7 +58,7 @@ pub(super) fn get() -> Said {
     let ids = (AppId::parse(APP_ID), BizNo::parse(BIZ_NO));
     let (Ok(app_id), Ok(number)) = ids else { panic!("the exchange of the examples has a number") };
     let unknown =
-        example("no_exchange", "The app has sold nothing under it.", said::no_exchange(&app_id, &number));
+        example("no_exchange", "The app has sold nothing under it.", messages::no_exchange(&app_id, &number));
     let operation = operation.with_parameters(vec![app_in_path(), biz_no.at(Place::Path)]);
     Said { operation, problems: vec![unknown] }
 }

@@ -1,12 +1,13 @@
 //! Images and their blocks as the document tells them.
 
+use domain::ids::{AppId, ImgId, REASON_CHARS_MAX};
+
 use super::apps::MOMENT;
 use super::problems::{ProblemExample, example, wrong_field};
 use super::{Said, answers, flag, moment, operation, page_of, paging, record, text, whole_number};
-use crate::domain::ids::{AppId, ImgId, REASON_CHARS_MAX};
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{APP_ID, Field, IMG_ID, Parameter, Place, pattern, text as text_of};
-use crate::ops::admin::said;
+use crate::operator::admin::messages;
 
 /// SHA-256 of the contents of the picture of all examples.
 const PICTURE: &str = "0f6dd32d6ad2a4b0c6f0c6b7d1f0a8f6f0d0c2d3f1b3ab5a7c4ee8f1d2c3b4a5";
@@ -20,7 +21,7 @@ fn img_id() -> ImgId {
 }
 
 fn no_image() -> ProblemExample {
-    example("no_image", "There is no such image.", said::no_image(&img_id()))
+    example("no_image", "There is no such image.", messages::no_image(&img_id()))
 }
 
 fn hash() -> Json {
@@ -123,6 +124,6 @@ pub(super) fn unblock() -> Said {
         "Ends the block that the image falls under. Images that another block matches stay blocked.",
         answers("unblocked", "Whose block has ended.", record(vec![("picture", hash())]), example_of),
     );
-    let free = example("no_block", "The image is not blocked.", said::no_block(&img_id()));
+    let free = example("no_block", "The image is not blocked.", messages::no_block(&img_id()));
     Said { operation: operation.with_parameters(image_in_path()), problems: vec![no_image(), free] }
 }

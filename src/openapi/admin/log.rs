@@ -1,9 +1,10 @@
 //! The operator's log as the document tells it.
 
+use domain::ids::AppId;
+
 use super::apps::MOMENT;
 use super::problems::wrong_field;
 use super::{Said, answers, flag, moment, operation, page_of, paging, record, text};
-use crate::domain::ids::AppId;
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{APP_ID, Field, OPEN_ID, Place, pattern, text as text_of};
 

@@ -14,12 +14,13 @@ mod wallets;
 
 use std::fmt::Write as _;
 
+use domain::ids::IdempotencyKey;
+
 use super::json::{Json, object};
 use super::operation::{Body, Content, Field, Operation, Parameter, Place, Success};
 use crate::config::Config;
-use crate::domain::ids::IdempotencyKey;
-use crate::ops::admin::problem::Kind;
-use crate::ops::admin::{Access, Endpoint, PAGE_ITEMS, PAGE_ITEMS_MAX, ROUTES, Route};
+use crate::operator::admin::problem::Kind;
+use crate::operator::admin::{Access, Endpoint, PAGE_ITEMS, PAGE_ITEMS_MAX, ROUTES, Route};
 
 pub use document::document;
 pub use page::page;

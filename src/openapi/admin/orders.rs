@@ -1,15 +1,16 @@
 //! Orders as the document tells them.
 
+use domain::ids::{AppId, OpenId, OrderNo, PRODUCT_CITY_CHARS_MAX};
+use domain::order::OrderStatus;
+
 use super::apps::{MOMENT, app_in_path};
 use super::problems::{example, wrong_field};
 use super::{
     Said, answers, list_of, moment, operation, page_of, paging, record, text, text_or_null, whole_number,
 };
-use crate::domain::ids::{AppId, OpenId, OrderNo, PRODUCT_CITY_CHARS_MAX};
-use crate::domain::order::OrderStatus;
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{APP_ID, Field, IMG_ID, OPEN_ID, Place, integer, pattern, text as text_of};
-use crate::ops::admin::{ORDER_EVENTS_MAX, said};
+use crate::operator::admin::{ORDER_EVENTS_MAX, messages};
 
 const ORDER_NO: &str = "order-000001";
 const PAYMENT_NO: &str = "pay-000001";
@@ -126,7 +127,8 @@ pub(super) fn get() -> Said {
     );
     let ids = (AppId::parse(APP_ID), OrderNo::parse(ORDER_NO));
     let (Ok(app_id), Ok(order_no)) = ids else { panic!("the order of the examples has a number") };
-    let unknown = example("no_order", "Nobody has reported this order.", said::no_order(&app_id, &order_no));
+    let unknown =
+        example("no_order", "Nobody has reported this order.", messages::no_order(&app_id, &order_no));
     let operation = operation.with_parameters(vec![app_in_path(), number.at(Place::Path)]);
     Said { operation, problems: vec![unknown] }
 }

@@ -4,8 +4,8 @@ use super::problems::ProblemExample;
 use super::{API_KEY, IDEMPOTENCY_KEY, calls, introduction, problem_json};
 use crate::config::Config;
 use crate::openapi::page::{Frame, Shown, escaped, formatted, framed, inline, table};
-use crate::ops::admin::Access;
-use crate::ops::admin::problem::Kind;
+use crate::operator::admin::Access;
+use crate::operator::admin::problem::Kind;
 
 /// The page, as these settings make it.
 #[must_use]

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use domain::ids::AppId;
+use store::StoreError;
+
 use crate::config::Config;
-use crate::domain::ids::AppId;
-use crate::handlers::wire::{too_large, too_slow};
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{APP_ID, Operation};
-use crate::ops::admin::problem::{Kind, Problem};
-use crate::ops::admin::{Access, Route, said};
-use crate::store::StoreError;
+use crate::operator::admin::problem::{Kind, Problem};
+use crate::operator::admin::{Access, Route, messages};
+use crate::public::extract::{too_large, too_slow};
 
 /// A problem with the name that tests know it by.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ pub(super) fn example(name: &'static str, summary: &'static str, problem: Proble
 /// There is no such app.
 pub(super) fn no_app() -> ProblemExample {
     let app_id = AppId::parse(APP_ID).expect("the app of the examples has an id");
-    example("no_app", "There is no such app.", said::no_app(&app_id))
+    example("no_app", "There is no such app.", messages::no_app(&app_id))
 }
 
 /// A wrong field.
@@ -40,9 +41,9 @@ pub(super) fn wrong_field(name: &'static str, problem: &str) -> ProblemExample {
 /// What every call of such a route can answer.
 pub(super) fn general(route: &Route, operation: &Operation, config: &Config) -> Vec<ProblemExample> {
     let mut problems = vec![
-        example("key_missing", "No API key came.", said::key_missing()),
-        example("key_unknown", "There is no such API key.", said::key_unknown()),
-        example("key_revoked", "The API key was revoked.", said::key_revoked()),
+        example("key_missing", "No API key came.", messages::key_missing()),
+        example("key_unknown", "There is no such API key.", messages::key_unknown()),
+        example("key_revoked", "The API key was revoked.", messages::key_revoked()),
     ];
     if route.access != Access::Read {
         problems.extend(of_writes(operation, config));
@@ -51,12 +52,12 @@ pub(super) fn general(route: &Route, operation: &Operation, config: &Config) -> 
         problems.push(example(
             "idempotency_key_missing",
             "No idempotency key came, or none that can be one.",
-            said::idempotency_key_missing(),
+            messages::idempotency_key_missing(),
         ));
         problems.push(example(
             "idempotency_key_reused",
             "The idempotency key was used for another request within a day.",
-            said::idempotency_key_reused(super::IDEMPOTENCY_KEY),
+            messages::idempotency_key_reused(super::IDEMPOTENCY_KEY),
         ));
     }
     problems.push(example("system_error", "A fault of the service.", Problem::internal("")));
@@ -73,12 +74,12 @@ fn of_writes(operation: &Operation, config: &Config) -> Vec<ProblemExample> {
     let fields: Vec<&str> = fields.map(|field| field.name).collect();
     let (bytes_max, timeout): (usize, Duration) = (config.http.body_bytes_max, config.http.body_timeout);
     vec![
-        example("viewers_key", "The API key may only GET.", said::viewers_key("dashboard")),
-        example("unreadable", "The body is no JSON object.", said::unreadable("[]")),
-        example("unknown_field", "A field is not known.", said::unknown_field(&fields)),
+        example("viewers_key", "The API key may only GET.", messages::viewers_key("dashboard")),
+        example("unreadable", "The body is no JSON object.", messages::unreadable("[]")),
+        example("unknown_field", "A field is not known.", messages::unknown_field(&fields)),
         example("body_too_slow", "The body did not come in time.", Problem::from(too_slow(timeout))),
         example("body_too_large", "The body is larger than accepted.", Problem::from(too_large(bytes_max))),
-        example("not_json", "The body is of another type.", said::not_json()),
+        example("not_json", "The body is of another type.", messages::not_json()),
     ]
 }
 

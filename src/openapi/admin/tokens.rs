@@ -1,13 +1,14 @@
 //! Access tokens as the document tells them.
 
+use domain::ids::AppId;
+
 use super::apps::{MOMENT, app_in_path};
 use super::problems::{example, no_app, wrong_field};
 use super::{Said, answers, moment, operation, record, whole_number};
-use crate::domain::ids::AppId;
-use crate::handlers::token::TOKEN_LIFETIME;
 use crate::openapi::json::object;
 use crate::openapi::operation::{ACCESS_TOKEN, APP_ID, Field, integer, pattern, text as text_of};
-use crate::ops::admin::{TTL_SECONDS_MAX, said};
+use crate::operator::admin::{TTL_SECONDS_MAX, messages};
+use crate::public::token::TOKEN_LIFETIME;
 
 pub(super) fn issue() -> Said {
     let schema = record(vec![
@@ -44,8 +45,9 @@ pub(super) fn revoke() -> Said {
         answers("revoked", "How many there were.", schema, example_of),
     );
     let app_id = AppId::parse(APP_ID).expect("the app of the examples has an id");
-    let neither = example("which_token", "Neither a token nor all of them, or both.", said::which_token());
-    let unknown = example("no_token", "The app has no such token.", said::no_token(&app_id));
+    let neither =
+        example("which_token", "Neither a token nor all of them, or both.", messages::which_token());
+    let unknown = example("no_token", "The app has no such token.", messages::no_token(&app_id));
     let operation = operation.with_parameters(vec![app_in_path()]).with_body(fields);
     Said { operation, problems: vec![neither, no_app(), unknown] }
 }

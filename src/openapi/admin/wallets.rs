@@ -1,17 +1,18 @@
 //! Players and their wallets as the document tells them.
 
+use domain::ids::{AppId, CREDIT_REF_BYTES_MAX, OpenId};
+
 use super::apps::{MOMENT, app_in_path, texts};
 use super::problems::{ProblemExample, example, no_app, wrong_field};
 use super::{
     Said, answers, flag, list_of, moment, operation, page_of, paging, record, text, text_or_null,
     whole_number,
 };
-use crate::domain::ids::{AppId, CREDIT_REF_BYTES_MAX, OpenId};
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{
     APP_ID, Field, OPEN_ID, Parameter, Place, integer, pattern, text as text_of,
 };
-use crate::ops::admin::{TEXT_BYTES_MAX, said};
+use crate::operator::admin::{TEXT_BYTES_MAX, messages};
 
 fn player_in_path() -> Vec<Parameter> {
     let player = Field::required("open_id", pattern(OpenId::PATTERN), OPEN_ID, "The player.");
@@ -66,7 +67,7 @@ pub(super) fn list() -> Said {
 fn no_player() -> ProblemExample {
     let ids = (AppId::parse(APP_ID), OpenId::parse(OPEN_ID));
     let (Ok(app_id), Ok(open_id)) = ids else { panic!("the player of the examples has an id") };
-    example("no_player", "The app knows no such player.", said::no_player(&app_id, &open_id))
+    example("no_player", "The app knows no such player.", messages::no_player(&app_id, &open_id))
 }
 
 pub(super) fn entries() -> Said {
@@ -163,8 +164,8 @@ pub(super) fn credit() -> Said {
         answers("credited", "Both purses right after the credit.", schema, example_of),
     );
     let wrong = wrong_field("free", "expected an integer from 0 to 9223372036854775807, got -5");
-    let used = example("ref_used", "The ref stands for another credit.", said::ref_used("order-4711"));
-    let too_large = example("balance_too_large", "No purse holds that much.", said::balance_too_large());
+    let used = example("ref_used", "The ref stands for another credit.", messages::ref_used("order-4711"));
+    let too_large = example("balance_too_large", "No purse holds that much.", messages::balance_too_large());
     let operation = operation.with_parameters(player_in_path()).with_body(fields);
     Said { operation, problems: vec![wrong, no_app(), used, too_large] }
 }

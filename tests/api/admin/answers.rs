@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use minitill::domain::console_user::Role;
-use minitill::domain::ids::AppId;
-use minitill::domain::signature::PayKey;
-use minitill::secrets::token_hash;
+use domain::console_user::Role;
+use domain::ids::AppId;
+use domain::signature::PayKey;
 use serde_json::{Value, json};
+use store::secrets::token_hash;
 
 use super::{Caller, assert_answer, assert_problem, log};
 use crate::game::Game;

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use domain::console_user::Role;
+use domain::ids::OpenId;
 use minitill::config::Config;
-use minitill::domain::console_user::Role;
-use minitill::domain::ids::OpenId;
 use minitill::openapi::admin::{
     API_KEY, Call, ProblemExample, REQUEST_ID, calls, document, page, problem_json,
 };
 use minitill::openapi::operation::{Content, IMG_ID, Place, Success};
-use minitill::ops::admin::Access;
+use minitill::operator::admin::Access;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -187,12 +187,12 @@ impl Scenario {
             "which_token" => self.body = Some(b"{}".to_vec()),
             "no_token" => self.body = Some(json!({"access_token": "another"}).to_string().into_bytes()),
             "ref_used" => {
-                let app_id = minitill::domain::ids::AppId::parse("demo").unwrap();
-                let credit = minitill::store::Credit {
+                let app_id = domain::ids::AppId::parse("demo").unwrap();
+                let credit = store::Credit {
                     open_id: OpenId::parse("player-1").unwrap(),
                     free: 1,
                     charge: 1,
-                    reference: minitill::domain::ids::CreditRef::parse("order-4711").unwrap(),
+                    reference: domain::ids::CreditRef::parse("order-4711").unwrap(),
                     note: String::new(),
                 };
                 self.till.store.credit(&operator(), &app_id, credit).await.unwrap();

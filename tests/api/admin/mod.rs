@@ -6,10 +6,10 @@ mod keys;
 mod once;
 mod routes;
 
-use minitill::domain::console_user::Role;
-use minitill::domain::ids::ApiKeyName;
-use minitill::store::{OperatorLogFilter, OperatorLogLine, RevokeOutcome};
+use domain::console_user::Role;
+use domain::ids::ApiKeyName;
 use serde_json::Value;
+use store::{OperatorLogFilter, OperatorLogLine, RevokeOutcome};
 
 use crate::support::{Answer, Request, TestTill, operator};
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use minitill::domain::console_user::Role;
-use minitill::ops::admin::{Access, ROUTES};
+use domain::console_user::Role;
+use minitill::operator::admin::{Access, ROUTES};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -170,11 +170,9 @@ async fn an_answer_that_nobody_read_is_given_to_the_repeat() {
     wait_for(&till, "SELECT count(*) FROM pay_keys", 2).await;
     let repeat = request.send(till.operator_address).await;
     assert_eq!((repeat.status, repeat.header("idempotent-replayed")), (200, Some("true")), "{}", repeat.body);
-    let newest =
-        till.store.find_app(&minitill::domain::ids::AppId::parse("a1").unwrap()).await.unwrap().unwrap();
-    let told =
-        minitill::domain::signature::PayKey::new(repeat.json()["pay_key"].as_str().unwrap().to_owned());
-    let sign = minitill::domain::signature::Sign::new(&told.sign("text"));
+    let newest = till.store.find_app(&domain::ids::AppId::parse("a1").unwrap()).await.unwrap().unwrap();
+    let told = domain::signature::PayKey::new(repeat.json()["pay_key"].as_str().unwrap().to_owned());
+    let sign = domain::signature::Sign::new(&told.sign("text"));
     assert!(newest.live_pay_keys[0].verifies("text", &sign), "the key that was told is the one that holds");
     assert_eq!(till.number("SELECT count(*) FROM pay_keys").await, 2);
 }
@@ -222,7 +220,7 @@ async fn a_kept_secret_is_encrypted_and_survives_a_new_master_key() {
     let clear = format!("SELECT count(*) FROM api_requests WHERE position('{secret}'::bytea IN answer) > 0");
     assert_eq!(till.number(&clear).await, 0);
     let keys = format!("{},{}", "2".repeat(64), crate::support::MASTER_KEY);
-    let ring = minitill::secrets::Keyring::parse(&keys, "tests").unwrap();
+    let ring = store::secrets::Keyring::parse(&keys, "tests").unwrap();
     till.store.unlock(&ring).await.unwrap();
     assert_eq!(till.store.rotate_master_key(&crate::support::operator()).await.unwrap(), 2);
     assert_replay(&first, &caller.post("/apps", "k", json!({"app_id": "a1"})).await);

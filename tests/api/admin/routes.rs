@@ -1,7 +1,7 @@
 //! A walk over the route table of the admin API: each route has its cases of authentication here.
 
-use minitill::domain::console_user::Role;
-use minitill::ops::admin::{Access, ROUTES, Route};
+use domain::console_user::Role;
+use minitill::operator::admin::{Access, ROUTES, Route};
 use serde_json::json;
 
 use super::{Caller, assert_problem, revoke};

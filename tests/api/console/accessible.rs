@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use minitill::domain::console_user::Role;
-use minitill::ops::console::routes;
+use domain::console_user::Role;
+use minitill::operator::console::routes;
 
 use super::path;
 use crate::support::{Request, TestTill};

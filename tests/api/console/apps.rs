@@ -1,8 +1,9 @@
 //! Apps in the console.
 
-use minitill::domain::console_user::Role;
-use minitill::domain::ids::AppId;
-use minitill::store::{AppLimits, OperatorLogFilter};
+use domain::app::AppLimits;
+use domain::console_user::Role;
+use domain::ids::AppId;
+use store::OperatorLogFilter;
 
 use crate::support::TestTill;
 use crate::support::console::{ESCAPED, HOSTILE};

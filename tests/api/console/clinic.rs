@@ -1,7 +1,7 @@
 //! The signature clinic: it names the mistake, and hands out neither key nor signature.
 
-use minitill::domain::console_user::Role;
-use minitill::domain::signature::{Mistake, PayKey};
+use domain::console_user::Role;
+use domain::signature::{Mistake, PayKey};
 
 use crate::game::Game;
 use crate::support::{AppKind, TestApp, TestTill, operator};

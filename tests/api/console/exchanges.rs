@@ -1,6 +1,6 @@
 //! Pages of exchanges: found by their number, and what happened to the player's coins.
 
-use minitill::domain::console_user::Role;
+use domain::console_user::Role;
 
 use crate::game::Game;
 use crate::support::TestTill;

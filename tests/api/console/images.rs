@@ -1,7 +1,6 @@
 //! Images in the console.
 
-use minitill::domain::console_user::Role;
-use minitill::domain::image;
+use domain::console_user::Role;
 
 use crate::support::console::{ESCAPED, HOSTILE};
 use crate::support::{PICTURE, Request, TestTill};
@@ -35,10 +34,10 @@ async fn an_image_is_found_and_its_picture_served_to_the_signed_in_alone() {
     let small = format!("/console/images/{img_id}/picture?w=120");
     let picture = viewer.get(&small).await;
     assert_eq!((picture.status, picture.header("x-content-type-options")), (200, Some("nosniff")));
-    let inspected = image::inspect(&picture.bytes).unwrap();
+    let inspected = pictures::inspect(&picture.bytes).unwrap();
     assert_eq!((inspected.side, picture.header("content-type")), (120, Some(inspected.format.media_type())));
     let whole = viewer.get(&format!("/console/images/{img_id}/picture?w=480")).await;
-    assert_eq!(image::inspect(&whole.bytes).unwrap().side, 128, "never larger than it is");
+    assert_eq!(pictures::inspect(&whole.bytes).unwrap().side, 128, "never larger than it is");
     assert_eq!(Request::get(&small).send(till.operator_address).await.status, 303);
     for (path, status) in [
         (format!("/console/images/{img_id}/picture?w=121"), 400),
@@ -83,12 +82,12 @@ async fn a_blocked_picture_is_seen_by_an_admin_who_asks_for_it_and_by_nobody_els
     ] {
         let picture = visitor.get(&path).await;
         assert_eq!(picture.header("cache-control"), Some("no-store"));
-        assert_eq!(image::inspect(&picture.bytes).is_ok(), is_seen, "{path}");
+        assert_eq!(pictures::inspect(&picture.bytes).is_ok(), is_seen, "{path}");
     }
     // Near copies are told before, and blocked with it: the same picture of another app, uploaded later, is refused.
-    let kept = image::keep(PICTURE, &image::inspect(PICTURE).unwrap()).unwrap();
+    let kept = pictures::keep(PICTURE, &pictures::inspect(PICTURE).unwrap()).unwrap();
     let other = till.app("a2").await;
-    assert_eq!(till.store.keep_image(&other.id, kept).await.unwrap(), minitill::store::KeepOutcome::Blocked);
+    assert_eq!(till.store.keep_image(&other.id, kept).await.unwrap(), store::KeepOutcome::Blocked);
 
     assert_eq!(viewer.post(&unblock, &[("reason", "r")]).await.status, 403);
     assert!(admin.get(&unblock).await.body.contains(ESCAPED));

@@ -1,8 +1,8 @@
 //! The log of what operators did, as a page.
 
-use minitill::domain::console_user::Role;
-use minitill::domain::ids::AppId;
-use minitill::domain::operator::{Operator, OperatorKind};
+use domain::console_user::Role;
+use domain::ids::AppId;
+use domain::operator::{Operator, OperatorKind};
 
 use crate::support::TestTill;
 

@@ -15,8 +15,8 @@ mod users;
 
 use std::collections::BTreeSet;
 
-use minitill::domain::console_user::Role;
-use minitill::ops::console::{Access, Route, routes};
+use domain::console_user::Role;
+use minitill::operator::console::{Access, Route, routes};
 
 use crate::support::console::ORIGIN;
 use crate::support::{Answer, Request, TestTill, form};

@@ -1,6 +1,6 @@
 //! Orders in the console.
 
-use minitill::domain::console_user::Role;
+use domain::console_user::Role;
 
 use crate::support::TestTill;
 use crate::support::console::{ESCAPED, HOSTILE};

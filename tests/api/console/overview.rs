@@ -1,6 +1,6 @@
 //! The overview.
 
-use minitill::domain::console_user::Role;
+use domain::console_user::Role;
 
 use crate::game::Game;
 use crate::support::{Request, TestTill};
@@ -30,7 +30,7 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
         upload_memory: (0, 0),
         audits: std::sync::Arc::default(),
     };
-    let now = minitill::clock::Clock::unix_millis(&*till.clock);
+    let now = domain::clock::Clock::unix_millis(&*till.clock);
     // Two minutes and a half of samples.
     for sample in (1..=15).rev() {
         till.till.metrics.keep(till.till.metrics.sample(now - sample * 10_000, reading.clone()));

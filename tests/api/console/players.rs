@@ -1,8 +1,8 @@
 //! Pages of players: both purses, the ledger, the ledger as a file, and credits.
 
-use minitill::domain::console_user::Role;
-use minitill::domain::ids::{CreditRef, OpenId};
-use minitill::store::Credit;
+use domain::console_user::Role;
+use domain::ids::{CreditRef, OpenId};
+use store::Credit;
 
 use crate::game::Game;
 use crate::support::console::Browser;

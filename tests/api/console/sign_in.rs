@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use minitill::domain::console_user::{ConsoleUserName, NewPassword, Role};
-use minitill::secrets::PasswordHash;
+use domain::console_user::{ConsoleUserName, NewPassword, Role};
+use store::secrets::PasswordHash;
 
 use crate::support::console::ORIGIN;
 use crate::support::{Answer, Request, TestTill, form, operator};

@@ -3,9 +3,8 @@
 use std::io::Write as _;
 use std::process::{Output, Stdio};
 
+use domain::console_user::Role;
 use serde_json::{Value, json};
-
-use minitill::domain::console_user::Role;
 
 use crate::support::program::Program;
 use crate::support::{TestTill, fresh_database};

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use domain::ids::ImgId;
+use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
 use minitill::config::Config;
-use minitill::domain::ids::ImgId;
-use minitill::domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
 use minitill::error::ErrorStatus;
 use minitill::openapi::Call;
 use minitill::openapi::json::Json;

@@ -1,4 +1,4 @@
-//! The order report (spec 4.2, contract 4).
+//! The order report (contract 4).
 
 mod body;
 mod fields;
@@ -6,13 +6,12 @@ mod races;
 
 use std::time::Duration;
 
+use domain::app::Category;
+use domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
+use fields::bad_fields;
 use serde_json::{Map, Value, json};
 
-use minitill::domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
-use minitill::store::Category;
-
 use crate::support::{Answer, AppKind, PAGE, Request, TestApp, TestTill, operator};
-use fields::bad_fields;
 
 const SUCCESS: &str = r#"{"result":1,"error_msg":"success"}"#;
 const CREATED: i64 = 1_700_000_000_000;

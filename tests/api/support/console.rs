@@ -1,7 +1,7 @@
 //! A browser that is signed in to the console.
 
-use minitill::domain::console_user::{ConsoleUserName, Role};
-use minitill::secrets::{PasswordHash, random_token, token_hash};
+use domain::console_user::{ConsoleUserName, Role};
+use store::secrets::{PasswordHash, random_token, token_hash};
 
 use super::{Answer, Request, TestTill, form, operator};
 

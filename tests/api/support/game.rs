@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use minitill::domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
+use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
 
 use super::{Answer, NOW, Request, TestApp, TestTill, form};
 

@@ -12,17 +12,18 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use minitill::clock::{Clock, SystemClock};
+use domain::app::Category;
+use domain::clock::{Clock, SystemClock};
+use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use domain::operator::{Operator, OperatorKind};
 use minitill::config::Config;
-use minitill::domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
-use minitill::domain::image;
-use minitill::domain::operator::{Operator, OperatorKind};
-use minitill::router::Route;
-use minitill::secrets::Keyring;
-use minitill::store::{AuditOptions, Category, Credit, DatabaseAddress, KeepOutcome, NewApp, Store};
-use minitill::till::Till;
-use minitill::{ops, router, server};
+use minitill::operator;
+use minitill::public::router;
+use minitill::public::router::Route;
+use minitill::state::AppState;
 use sqlx::PgPool;
+use store::secrets::Keyring;
+use store::{AuditOptions, Credit, DatabaseAddress, KeepOutcome, NewApp, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -37,7 +38,7 @@ pub(crate) const PAGE: &str = "pages/order/detail";
 /// A path of tests alone, whose handler panics.
 pub(crate) const PANICKING_PATH: &str = "/panics";
 /// A picture that is accepted.
-pub(crate) const PICTURE: &[u8] = include_bytes!("../../../src/ops/demo-cover.png");
+pub(crate) const PICTURE: &[u8] = include_bytes!("../../../src/operator/demo-cover.png");
 
 /// A clock that moves when it is told to.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Clock for ManualClock {
 pub(crate) struct TestTill {
     pub(crate) address: SocketAddr,
     pub(crate) operator_address: SocketAddr,
-    pub(crate) till: Till,
+    pub(crate) till: AppState,
     pub(crate) store: Store,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) sql: PgPool,
@@ -151,7 +152,7 @@ impl TestTill {
     /// A server on a database that may have others.
     pub(crate) async fn start_on(database_url: String, change: impl FnOnce(&mut Config)) -> Self {
         // Both ends of every connection are this process's, and many systems let one have 1024 files.
-        server::raise_open_files_limit().unwrap();
+        http_server::raise_open_files_limit().unwrap();
         let mut config = test_config();
         change(&mut config);
         let clock = Arc::new(ManualClock {
@@ -165,10 +166,10 @@ impl TestTill {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let limits = config.server_limits();
-        let till = Till::new(config, clock.clone(), store.clone());
+        let till = AppState::new(config, clock.clone(), store.clone());
         let (stop, stopped) = watch::channel(false);
         let routes = with_panicking_route();
-        tokio::spawn(server::serve_counted(
+        tokio::spawn(http_server::serve_counted(
             listener,
             None,
             router::with_routes(till.clone(), &routes),
@@ -178,7 +179,7 @@ impl TestTill {
         ));
         let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let operator_address = operator.local_addr().unwrap();
-        tokio::spawn(server::serve(operator, None, ops::operator(till.clone()), limits, stopped));
+        tokio::spawn(http_server::serve(operator, None, operator::operator(till.clone()), limits, stopped));
         Self { till, address, operator_address, store, clock, sql, database_url, _stop: stop }
     }
 
@@ -214,8 +215,8 @@ impl TestTill {
 
     /// A picture of the app.
     pub(crate) async fn image(&self, app: &TestApp) -> ImgId {
-        let picture = image::inspect(PICTURE).unwrap();
-        let kept = image::keep(PICTURE, &picture).unwrap();
+        let picture = pictures::inspect(PICTURE).unwrap();
+        let kept = pictures::keep(PICTURE, &picture).unwrap();
         match self.store.keep_image(&app.id, kept).await.unwrap() {
             KeepOutcome::Kept(img_id) => img_id,
             KeepOutcome::Blocked => panic!("the picture is blocked"),

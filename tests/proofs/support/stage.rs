@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use minitill::domain::ids::AppId;
+use domain::ids::AppId;
 use serde_json::Value;
 
 use super::books;

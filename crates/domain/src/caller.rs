@@ -1,0 +1,196 @@
+//! Proofs of who calls (contract 3 and 6). A [`Caller`] is an app whose access token was checked.
+//! A [`Signed`] value is one whose signature was verified with a live pay key of that app.
+//! What moves money takes a [`Signed`] value, so an exchange without a valid signature does not
+//! compile:
+//!
+//! ```compile_fail,E0451
+//! use domain::caller::{Caller, Signed};
+//!
+//! fn forge(caller: Caller) -> Signed<u8> {
+//!     Signed { caller, value: 1 }
+//! }
+//! ```
+
+use std::sync::{Arc, LazyLock};
+
+use crate::app::App;
+use crate::exchange::{Exchange, ExchangeFieldError, Reading};
+use crate::fields::Fields;
+use crate::ids::AppId;
+use crate::signature::{DiagnosisKeys, Mistake, PayKey, Sign, diagnose, exchange_string};
+
+/// The key that checks an unknown app's signature, so that it costs what a wrong key does.
+static NOBODYS_KEY: LazyLock<PayKey> = LazyLock::new(|| PayKey::new("nobody".repeat(6)));
+
+/// The state of an access token of an app.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenState {
+    /// It is valid.
+    Valid,
+    /// It was valid before.
+    Expired,
+    /// It is not a token of this app; it may be another app's.
+    Unknown,
+}
+
+/// Why a token was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenRefused {
+    /// It expired.
+    Expired,
+    /// It is not a token of this app.
+    Unknown,
+}
+
+/// An app whose access token was checked.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    app: Arc<App>,
+}
+
+impl Caller {
+    /// The app, if its token is valid.
+    ///
+    /// # Errors
+    /// The token expired or is not this app's.
+    pub fn new(app: Arc<App>, token: TokenState) -> Result<Self, TokenRefused> {
+        match token {
+            TokenState::Valid => Ok(Self { app }),
+            TokenState::Expired => Err(TokenRefused::Expired),
+            TokenState::Unknown => Err(TokenRefused::Unknown),
+        }
+    }
+
+    /// The app.
+    #[must_use]
+    pub fn app(&self) -> &App {
+        &self.app
+    }
+
+    /// Verifies the signature in `sign` over the signed fields of an exchange (contract 3).
+    ///
+    /// # Errors
+    /// `sign` is absent, or no live pay key of the app made it.
+    pub fn verify(self, fields: Fields) -> Result<Signed<Fields>, NotSigned> {
+        let sign = fields.text("sign").map(Sign::new).ok_or(NotSigned::Missing)?;
+        let string_to_sign = exchange_string(&fields);
+        if self.app.live_pay_keys.iter().any(|key| key.verifies(&string_to_sign, &sign)) {
+            return Ok(Signed { caller: self, value: fields });
+        }
+        // Only a sandbox app is told more, so only there the search for the mistake is worth its time.
+        let diagnosis = self.app.sandbox.then(|| {
+            let mistake = mistake(&self.app, &fields, &sign);
+            SignatureDiagnosis { string_to_sign, mistake }
+        });
+        Err(NotSigned::Mismatch(diagnosis))
+    }
+}
+
+/// Does the work of [`Caller::verify`] for a request whose app or token was refused, so that an
+/// unknown app takes as long as a wrong key (contract 3).
+pub fn verify_for_nobody(fields: &Fields) {
+    if let Some(sign) = fields.text("sign").map(Sign::new) {
+        std::hint::black_box(NOBODYS_KEY.verifies(&exchange_string(fields), &sign));
+    }
+}
+
+/// Why a request is not signed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotSigned {
+    /// There is no `sign`.
+    Missing,
+    /// No live pay key made it. A sandbox app gets the diagnosis.
+    Mismatch(Option<SignatureDiagnosis>),
+}
+
+/// What a sandbox app is told about a signature that does not match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignatureDiagnosis {
+    /// The string that the server signed.
+    pub string_to_sign: String,
+    /// The mistake that explains the signature, where one does.
+    pub mistake: Option<Mistake>,
+}
+
+/// A value that an app signed with a live pay key. Only [`Caller::verify`] makes one.
+#[derive(Debug, Clone)]
+pub struct Signed<T> {
+    caller: Caller,
+    value: T,
+}
+
+impl<T> Signed<T> {
+    /// The app that signed it.
+    #[must_use]
+    pub fn app_id(&self) -> &AppId {
+        &self.caller.app.id
+    }
+
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> &T {
+        &self.value
+    }
+}
+
+impl Signed<Fields> {
+    /// Reads the signed fields as an exchange.
+    ///
+    /// # Errors
+    /// The first field that is absent or not acceptable.
+    pub fn exchange(self, reading: &Reading) -> Result<Signed<Exchange>, ExchangeFieldError> {
+        let value = Exchange::parse(&self.value, reading)?;
+        Ok(Signed { caller: self.caller, value })
+    }
+}
+
+/// The mistake that explains a signature which no live key of the app verifies.
+fn mistake(app: &App, fields: &Fields, sign: &Sign) -> Option<Mistake> {
+    let keys = DiagnosisKeys {
+        live: &app.live_pay_keys,
+        retired: &app.retired_pay_keys,
+        app_secret: app.app_secret.expose(),
+    };
+    diagnose(fields, &keys, sign)
+}
+
+/// What an operator learns about the signature of a request. It holds what came and what follows
+/// from it without a key: never a key, never a computed signature, whatever the app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignatureFinding {
+    /// The string to sign, as the server joins it.
+    pub string_to_sign: String,
+    /// The verdict on `sign`.
+    pub verdict: SignatureVerdict,
+}
+
+/// The verdict on a signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignatureVerdict {
+    /// No `sign` came.
+    Missing,
+    /// The current pay key made it.
+    Current,
+    /// The pay key before the current one made it. That key is still valid.
+    Previous,
+    /// It does not match. This mistake explains it, where one does.
+    Differs(Option<Mistake>),
+}
+
+/// Examines the signature of a request that somebody shows to an operator.
+#[must_use]
+pub fn examine_signature(app: &App, fields: &Fields) -> SignatureFinding {
+    let string_to_sign = exchange_string(fields);
+    let verdict = match fields.text("sign").map(Sign::new) {
+        None => SignatureVerdict::Missing,
+        Some(sign) => {
+            let made_by = app.live_pay_keys.iter().position(|key| key.verifies(&string_to_sign, &sign));
+            match made_by {
+                Some(0) => SignatureVerdict::Current,
+                Some(_) => SignatureVerdict::Previous,
+                None => SignatureVerdict::Differs(mistake(app, fields, &sign)),
+            }
+        }
+    };
+    SignatureFinding { string_to_sign, verdict }
+}

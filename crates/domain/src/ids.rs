@@ -1,0 +1,362 @@
+//! Identifiers and short texts. Each has one `parse`; a value of the type is a value that passed it.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use super::fields::Expected;
+
+/// Declares a text type whose only constructor is `parse`. Where the whole rule fits into a regular
+/// expression (of ECMA 262, as JSON Schema has them), the type tells it as `PATTERN`.
+macro_rules! text_type {
+    ($(#[$doc:meta])* $name:ident, $expected:literal $(=> $pattern:literal)?, $accepts:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(String);
+
+        impl $name {
+            /// What is accepted, in words that follow "expected".
+            pub const EXPECTED: &'static str = $expected;
+            $(
+                /// What is accepted, as a regular expression for the document of the API.
+                pub const PATTERN: &'static str = $pattern;
+            )?
+
+            #[doc = concat!("Takes `", $expected, "`.\n\n# Errors\nAnything else.")]
+            pub fn parse(text: &str) -> Result<Self, Expected> {
+                let accepts: fn(&str) -> bool = $accepts;
+                if accepts(text) { Ok(Self(text.to_owned())) } else { Err(Expected::new($expected)) }
+            }
+
+            /// The text as it came.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::parse(text).map_err(|expected| format!("expected {}", expected.0))
+            }
+        }
+    };
+}
+
+fn made_of(text: &str, min: usize, max: usize, allowed: impl Fn(u8) -> bool) -> bool {
+    (min..=max).contains(&text.len()) && text.bytes().all(allowed)
+}
+
+fn id_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+fn free_text(text: &str, max: usize) -> bool {
+    (1..=max).contains(&text.len()) && !text.contains('\0')
+}
+
+/// Largest `zone_id`, in bytes.
+pub const ZONE_ID_BYTES_MAX: usize = 128;
+/// Largest name or description of what is bought, in bytes.
+pub const PRODUCT_TEXT_BYTES_MAX: usize = 512;
+/// Largest id of a point of interest, in bytes.
+pub const POI_ID_BYTES_MAX: usize = 64;
+/// Largest id of a product, in bytes.
+pub const PRODUCT_ID_BYTES_MAX: usize = 64;
+/// Longest name of a city, in characters.
+pub const PRODUCT_CITY_CHARS_MAX: usize = 15;
+/// Longest name of an app, in characters.
+pub const APP_NAME_CHARS_MAX: usize = 128;
+/// Longest reason of an operator, in characters.
+pub const REASON_CHARS_MAX: usize = 500;
+/// Longest version of a package, in bytes.
+pub const PACKAGE_VERSION_BYTES_MAX: usize = 64;
+/// Longest path of a page, in bytes.
+pub const PAGE_PATH_BYTES_MAX: usize = 1024;
+/// Longest reference of a credit, in bytes.
+pub const CREDIT_REF_BYTES_MAX: usize = 128;
+/// Longest web link, in bytes.
+pub const WEB_URL_BYTES_MAX: usize = 2048;
+/// Longest text that names a page, its query string included, in bytes.
+pub const ORDER_PATH_BYTES_MAX: usize = 4096;
+/// Longest path that others are compared with.
+const COMPARED_BYTES_MAX: usize = 64;
+/// Pages that a path is compared with.
+const COMPARED_PAGES_MAX: usize = 100;
+
+text_type!(
+    /// An app: the tenant that everything belongs to (contract 2.9).
+    AppId, "1 to 64 of 0-9A-Za-z_-" => "^[0-9A-Za-z_-]{1,64}$",
+    |text| made_of(text, 1, 64, id_byte)
+);
+text_type!(
+    /// Name of an app, for people; may be empty.
+    AppName, "at most 128 characters, none of them a control character",
+    |text| text.chars().count() <= APP_NAME_CHARS_MAX && !text.contains(char::is_control)
+);
+text_type!(
+    /// A player of an app.
+    OpenId, "1 to 64 of 0-9A-Za-z_-" => "^[0-9A-Za-z_-]{1,64}$",
+    |text| made_of(text, 1, 64, id_byte)
+);
+text_type!(
+    /// Business order number of an exchange (contract 3.1).
+    BizNo, "1 to 63 of 0-9A-Za-z" => "^[0-9A-Za-z]{1,63}$",
+    |text| made_of(text, 1, 63, |byte| byte.is_ascii_alphanumeric())
+);
+text_type!(
+    /// Zone and role of a player, `<zone>_<role>` (contract 3).
+    ZoneId,
+    "<zone>_<role>, at most 128 bytes, without &, = and control characters"
+        => r"^[^_&=\u0000-\u001f\u007f-\u009f]+_[^&=\u0000-\u001f\u007f-\u009f]+$",
+    |text| {
+        text.len() <= ZONE_ID_BYTES_MAX
+            && !text.contains(|c: char| c == '&' || c == '=' || c.is_control())
+            && text.split_once('_').is_some_and(|(zone, role)| !zone.is_empty() && !role.is_empty())
+    }
+);
+text_type!(
+    /// Platform of the player.
+    Os, "1 to 32 of 0-9A-Za-z._-" => "^[0-9A-Za-z._-]{1,32}$",
+    |text| made_of(text, 1, 32, |byte| id_byte(byte) || byte == b'.')
+);
+text_type!(
+    /// Address of the player, as sent. It stays out of logs and errors.
+    UserIp, "an IPv4 or IPv6 address", |text| text.parse::<IpAddr>().is_ok()
+);
+text_type!(
+    /// Name or description of what is bought.
+    ProductText, "1 to 512 bytes", |text| free_text(text, PRODUCT_TEXT_BYTES_MAX)
+);
+text_type!(
+    /// An order number or payment number of an order report (contract 4.2).
+    OrderNo, "6 to 32 of 0-9A-Za-z_-*" => "^[0-9A-Za-z_*-]{6,32}$",
+    |text| made_of(text, 6, 32, |byte| id_byte(byte) || byte == b'*')
+);
+text_type!(
+    /// Id of an uploaded picture: 192 random bits (contract 5).
+    ImgId, "48 lower-case hexadecimal characters" => "^[0-9a-f]{48}$",
+    |text| made_of(text, 48, 48, |byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
+);
+text_type!(
+    /// A point of interest that the operator registered for an app.
+    PoiId, "1 to 64 bytes without control characters",
+    |text| free_text(text, POI_ID_BYTES_MAX) && !text.contains(char::is_control)
+);
+text_type!(
+    /// Id of a product in the platform's product library.
+    ProductId, "1 to 64 bytes", |text| free_text(text, PRODUCT_ID_BYTES_MAX)
+);
+text_type!(
+    /// Full name of a product's city; characters count, not bytes (contract 4.2).
+    ProductCity, "1 to 15 characters",
+    |text| (1..=PRODUCT_CITY_CHARS_MAX).contains(&text.chars().count()) && !text.contains('\0')
+);
+text_type!(
+    /// An operator's reference of a credit, unique within its app.
+    CreditRef, "1 to 128 bytes without control characters",
+    |text| free_text(text, CREDIT_REF_BYTES_MAX) && !text.contains(char::is_control)
+);
+text_type!(
+    /// Name of a key of the admin API, as the operator's log has it.
+    ApiKeyName, "1 to 64 of 0-9A-Za-z._@-" => "^[0-9A-Za-z._@-]{1,64}$",
+    |text| made_of(text, 1, 64, |byte| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte))
+);
+text_type!(
+    /// What a caller of the admin API names a write, so that it takes effect once.
+    IdempotencyKey, "1 to 128 visible ASCII characters" => "^[!-~]{1,128}$",
+    |text| made_of(text, 1, 128, |byte| byte.is_ascii_graphic())
+);
+text_type!(
+    /// Why an operator changes something, for whoever reads the operator's log.
+    Reason, "a reason of 1 to 500 characters, none of them a control character",
+    |text| (1..=REASON_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
+);
+text_type!(
+    /// Version of a published package.
+    PackageVersion, "1 to 64 bytes without control characters",
+    |text| free_text(text, PACKAGE_VERSION_BYTES_MAX) && !text.contains(char::is_control)
+);
+text_type!(
+    /// An absolute http or https URL with a host, as sent (contract 4.2).
+    WebUrl, "an absolute http or https URL with a host, at most 2048 bytes", |text| {
+        text.len() <= WEB_URL_BYTES_MAX
+            && !text.contains(|c: char| c.is_control() || c.is_whitespace())
+            // A browser's parser takes `http:a` and `http:///a` for `http://a`; others do not.
+            && has_authority(text)
+            && url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+    }
+);
+
+/// Whether a host can stand where RFC 3986 looks for it.
+fn has_authority(url: &str) -> bool {
+    let authority = url.split_once(':').and_then(|(_, rest)| rest.strip_prefix("//"));
+    authority.is_some_and(|authority| !authority.is_empty() && !authority.starts_with(['/', '\\', '?', '#']))
+}
+
+impl ImgId {
+    /// The id made of 24 random bytes.
+    #[must_use]
+    pub fn from_random(bytes: [u8; 24]) -> Self {
+        Self(hex::encode(bytes))
+    }
+}
+
+/// A page of a package: a path without its leading slash, query string and fragment.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PagePath(String);
+
+impl PagePath {
+    /// Takes what `order_path` or a list of pages holds: the path part, with or without the
+    /// leading slash; a query string or fragment after it is not part of the page.
+    ///
+    /// # Errors
+    /// An empty path, or one of over 1,024 bytes, of over 4,096 with what follows it, or with control
+    /// characters.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        let path = text.split(['?', '#']).next().unwrap_or_default();
+        let path = path.strip_prefix('/').unwrap_or(path);
+        if free_text(path, PAGE_PATH_BYTES_MAX)
+            && text.len() <= ORDER_PATH_BYTES_MAX
+            && !text.contains(char::is_control)
+        {
+            Ok(Self(path.to_owned()))
+        } else {
+            Err(Expected::new("an in-app path of 1 to 1024 bytes, and at most 4096 with its query"))
+        }
+    }
+
+    /// The path without its leading slash.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The page of a package that looks most like this path. To compare takes time, which a caller must
+    /// not be able to have much of: a long path is like none, nor are pages far down the list.
+    #[must_use]
+    pub fn nearest<'a>(&self, pages: &'a [String]) -> Option<&'a str> {
+        let compared = if self.0.len() <= COMPARED_BYTES_MAX { COMPARED_PAGES_MAX } else { 0 };
+        let candidates = pages.iter().take(compared).filter(|page| page.len() <= COMPARED_BYTES_MAX);
+        candidates.min_by_key(|page| strsim::osa_distance(page, &self.0)).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn each_identifier_takes_its_limits_and_refuses_one_beyond() {
+        let of = |length: usize| "a".repeat(length);
+        assert!(AppId::parse(&of(64)).is_ok() && AppId::parse(&of(65)).is_err() && AppId::parse("").is_err());
+        assert!(OpenId::parse("o_-9Z").is_ok() && OpenId::parse("o.1").is_err());
+        assert!(
+            BizNo::parse(&of(63)).is_ok() && BizNo::parse(&of(64)).is_err() && BizNo::parse("a_b").is_err()
+        );
+        assert!(Os::parse(&of(32)).is_ok() && Os::parse(&of(33)).is_err() && Os::parse("i os").is_err());
+        assert!(OrderNo::parse("12345").is_err() && OrderNo::parse("12_-*6").is_ok());
+        assert!(OrderNo::parse(&of(32)).is_ok() && OrderNo::parse(&of(33)).is_err());
+        assert!(ImgId::parse(&of(48)).is_ok() && ImgId::parse(&of(47)).is_err());
+        assert!(ImgId::parse(&"A".repeat(48)).is_err());
+        assert!(ProductText::parse(&of(512)).is_ok() && ProductText::parse(&of(513)).is_err());
+        assert!(ProductId::parse(&of(64)).is_ok() && ProductId::parse(&of(65)).is_err());
+    }
+
+    #[test]
+    fn a_reason_and_a_name_count_characters_and_have_no_control_characters() {
+        let of = |length: usize| "é".repeat(length);
+        assert!(Reason::parse("a <b> reason").is_ok() && Reason::parse(&of(500)).is_ok());
+        assert!(
+            Reason::parse("").is_err() && Reason::parse(&of(501)).is_err() && Reason::parse("a\nb").is_err()
+        );
+        assert!(AppName::parse("").is_ok() && AppName::parse(&of(128)).is_ok());
+        assert!(AppName::parse(&of(129)).is_err() && AppName::parse("a\tb").is_err());
+    }
+
+    #[test]
+    fn zone_id_splits_at_the_first_underscore_and_both_parts_are_there() {
+        for good in ["z_r", "z__", "z_r_r", "区_角色", &format!("{}_r", "z".repeat(126))] {
+            assert!(ZoneId::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "z", "_r", "z_", "z_r&a=b", "z_r=", "z_\n", &format!("{}_r", "z".repeat(127))] {
+            assert!(ZoneId::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_city_counts_characters_not_bytes() {
+        assert!(ProductCity::parse(&"市".repeat(15)).is_ok());
+        assert!(ProductCity::parse(&"市".repeat(16)).is_err());
+    }
+
+    #[test]
+    fn a_backup_url_is_absolute_http_with_a_host() {
+        for good in ["http://a", "https://a.example/b?c=d#e", "HTTPS://A.example:8443/", "http://[::1]/"] {
+            assert!(WebUrl::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "a.example",
+            "//a.example",
+            "ftp://a.example",
+            "javascript:alert(1)",
+            "http://",
+            "https:///",
+            "https:///a.example",
+            "http:a.example",
+            "https:/a.example/x",
+            "http:\\\\a.example",
+            "http:a.example/?b=://c",
+            "http://?a",
+            "http://a b",
+        ] {
+            assert!(WebUrl::parse(bad).is_err(), "{bad}");
+        }
+        assert!(WebUrl::parse(&format!("http://a/{}", "b".repeat(2039))).is_ok());
+        assert!(WebUrl::parse(&format!("http://a/{}", "b".repeat(2040))).is_err());
+    }
+
+    #[test]
+    fn a_page_path_has_no_leading_slash_and_no_query() {
+        for text in [
+            "pages/order/detail",
+            "/pages/order/detail",
+            "/pages/order/detail?id=1&b=/x",
+            "pages/order/detail#top",
+        ] {
+            assert_eq!(PagePath::parse(text).unwrap().as_str(), "pages/order/detail");
+        }
+        assert!(PagePath::parse("/").is_err() && PagePath::parse("?a=b").is_err());
+        let pages = ["pages/index".to_owned(), "pages/order/detail".to_owned()];
+        assert_eq!(
+            PagePath::parse("pages/order/detial").unwrap().nearest(&pages),
+            Some("pages/order/detail")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_parses_prints_as_it_came(text in "\\PC{0,80}") {
+            if let Ok(id) = AppId::parse(&text) { prop_assert_eq!(id.to_string(), text.clone()); }
+            if let Ok(zone) = ZoneId::parse(&text) { prop_assert_eq!(zone.to_string(), text.clone()); }
+            if let Ok(number) = OrderNo::parse(&text) { prop_assert_eq!(OrderNo::parse(number.as_str()).unwrap(), number); }
+            if let Ok(path) = PagePath::parse(&text) { prop_assert!(PagePath::parse(path.as_str()).is_ok()); }
+        }
+    }
+}

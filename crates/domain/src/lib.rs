@@ -1,0 +1,25 @@
+//! Minitill's rules: identifiers, balances, idempotent exchanges, the ledger's hash chain, signatures,
+//! order rules and rate limits. Nothing here does input or output, and nothing knows the database
+//! or HTTP. The one clock is [`clock`], which everything else is handed.
+
+pub mod app;
+pub mod audit;
+pub mod caller;
+pub mod changes;
+pub mod clock;
+pub mod console_user;
+pub mod exchange;
+pub mod fields;
+pub mod gcra;
+pub mod idempotency;
+pub mod ids;
+pub mod ledger;
+pub mod moment;
+pub mod operator;
+pub mod order;
+pub mod order_center;
+pub mod picture_store;
+pub mod product_info;
+pub mod record_set;
+pub mod secret;
+pub mod signature;

@@ -1,0 +1,108 @@
+//! Who changes something by hand, as the operator's log names them.
+
+use std::sync::Arc;
+
+use super::fields::Expected;
+use super::idempotency::IdempotentRequest;
+use super::ids::Reason;
+
+/// Longest name of an operator, in characters.
+const NAME_CHARS_MAX: usize = 128;
+
+/// By which way an operator came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OperatorKind {
+    /// The command line: the name is the one given, or the operating system's.
+    CommandLine,
+    /// The operator's console: the name is that of the signed-in user.
+    Console,
+    /// The admin API: the name is that of the key.
+    ApiKey,
+}
+
+impl OperatorKind {
+    /// The word in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CommandLine => "command_line",
+            Self::Console => "console",
+            Self::ApiKey => "api_key",
+        }
+    }
+}
+
+/// An operator. Whatever changes something at an operator's wish takes one, so that the log of
+/// operators cannot be forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operator {
+    kind: OperatorKind,
+    name: String,
+    reason: String,
+    request: Option<Arc<IdempotentRequest>>,
+}
+
+impl Operator {
+    /// An operator of this name.
+    ///
+    /// # Errors
+    /// A name that is not 1 to 128 characters, or has control characters.
+    pub fn new(kind: OperatorKind, name: &str) -> Result<Self, Expected> {
+        let fits =
+            (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(char::is_control);
+        if fits {
+            Ok(Self { kind, name: name.to_owned(), request: None, reason: String::new() })
+        } else {
+            Err(Expected::new("a name of 1 to 128 characters, none of them a control character"))
+        }
+    }
+
+    /// The same operator with a reason for what follows; it stands as the note of each line in the log.
+    #[must_use]
+    pub fn because(self, reason: &Reason) -> Self {
+        Self { reason: reason.to_string(), ..self }
+    }
+
+    /// The operator as the sender of a request that takes effect once: what the change is answered is
+    /// kept in the very transaction that makes it.
+    #[must_use]
+    pub fn once(self, request: Arc<IdempotentRequest>) -> Self {
+        Self { request: Some(request), ..self }
+    }
+
+    /// The request that takes effect once, where there is one.
+    #[must_use]
+    pub fn request(&self) -> Option<&IdempotentRequest> {
+        self.request.as_deref()
+    }
+
+    /// By which way.
+    #[must_use]
+    pub fn kind(&self) -> OperatorKind {
+        self.kind
+    }
+
+    /// Who.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Why; may be empty.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_short_and_has_no_control_characters() {
+        let named = |name: &str| Operator::new(OperatorKind::CommandLine, name).is_ok();
+        assert!(named("alice@host") && named("Ünal") && named(&"é".repeat(128)));
+        assert!(!named("") && !named("a\nb") && !named("\u{1b}[31m") && !named(&"é".repeat(129)));
+    }
+}

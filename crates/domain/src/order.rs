@@ -1,0 +1,355 @@
+//! The order report: its fields, and the rules by which a report makes or updates an order
+//! (contract 4).
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::fields::{Expected, parse_integer};
+use super::ids::{ImgId, OpenId, OrderNo, PoiId, ProductCity, ProductId, WebUrl};
+
+/// Largest value that 10 digits hold: such a time was given in seconds.
+pub const SECONDS_MAX: i64 = 9_999_999_999;
+
+/// An order status code of contract 4.3. Codes 7, 8 and 9 have no meaning there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderStatus(i16);
+
+/// What kind of goods an order turned out to be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GoodsKind {
+    /// Once in 10 or 11.
+    Virtual,
+    /// Once in 12 to 15.
+    Physical,
+}
+
+impl GoodsKind {
+    /// The word in the database.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Virtual => "virtual",
+            Self::Physical => "physical",
+        }
+    }
+
+    /// Reads the word in the database.
+    ///
+    /// # Errors
+    /// Any other word.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        match text {
+            "virtual" => Ok(Self::Virtual),
+            "physical" => Ok(Self::Physical),
+            _ => Err(Expected::new("virtual or physical")),
+        }
+    }
+}
+
+impl OrderStatus {
+    /// Every code that has a meaning, in the order of contract 4.3.
+    pub const CODES: [i64; 12] = [1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 14, 15];
+
+    /// Takes a code of contract 4.3.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        const EXPECTED: &str = "a status code: 1 to 6 or 10 to 15";
+        let code = parse_integer(text, 1, 15, EXPECTED)?;
+        if !Self::CODES.contains(&code) {
+            return Err(Expected::new(EXPECTED));
+        }
+        i16::try_from(code).map(Self).map_err(|_| Expected::new(EXPECTED))
+    }
+
+    /// Takes a code as the database has it; `None` for one without a meaning.
+    #[must_use]
+    pub fn from_code(code: i16) -> Option<Self> {
+        Self::CODES.contains(&i64::from(code)).then_some(Self(code))
+    }
+
+    /// The number on the wire (contract 4.3).
+    #[must_use]
+    pub fn code(self) -> i16 {
+        self.0
+    }
+
+    /// The kind of goods that this status is for; `None` for a status of any kind.
+    #[must_use]
+    pub fn goods_kind(self) -> Option<GoodsKind> {
+        match self.0 {
+            10 | 11 => Some(GoodsKind::Virtual),
+            12..=15 => Some(GoodsKind::Physical),
+            _ => None,
+        }
+    }
+}
+
+/// When an order was made, in milliseconds, not after now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderCreateTime(i64);
+
+impl OrderCreateTime {
+    /// Takes milliseconds at or before `now_millis`, give or take honest clocks.
+    ///
+    /// # Errors
+    /// A time in the future; 10 digits or fewer, which are seconds; anything that is no integer.
+    pub fn parse(text: &str, now_millis: i64, clock_skew_max: Duration) -> Result<Self, Expected> {
+        let value = parse_integer(text, 0, i64::MAX, "milliseconds since 1970")?;
+        let skew = i64::try_from(clock_skew_max.as_millis()).unwrap_or(i64::MAX);
+        if value <= SECONDS_MAX {
+            return Err(Expected::new("milliseconds (seconds given, milliseconds expected)"));
+        }
+        if value > now_millis.saturating_add(skew) {
+            return Err(Expected::new("a time in milliseconds at or before now"));
+        }
+        Ok(Self(value))
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn unix_millis(self) -> i64 {
+        self.0
+    }
+}
+
+/// A product category code.
+///
+/// # Errors
+/// Anything but a positive integer.
+pub fn parse_catalog_code(text: &str) -> Result<i64, Expected> {
+    parse_integer(text, 1, i64::MAX, "a positive integer")
+}
+
+/// One report, every field of it checked by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OrderReport {
+    /// Order number shown to the user.
+    pub out_biz_order_no: OrderNo,
+    /// Payment pre-order number.
+    pub out_order_no: OrderNo,
+    /// Owner of the order.
+    pub open_id: OpenId,
+    /// When the order was made.
+    pub order_create_time: OrderCreateTime,
+    /// Its status.
+    pub order_status: OrderStatus,
+    /// In-app path of its detail page, as sent.
+    pub order_path: String,
+    /// Its cover image.
+    pub product_cover_img_id: ImgId,
+    /// Fallback web link.
+    pub order_backup_url: Option<WebUrl>,
+    /// Point of interest.
+    pub poi_id: Option<PoiId>,
+    /// Product id.
+    pub product_id: Option<ProductId>,
+    /// Product category code.
+    pub product_catalog_code: Option<i64>,
+    /// City of the product.
+    pub product_city: Option<ProductCity>,
+}
+
+/// An order as it stands: what the reports so far have made of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Order {
+    /// Payment pre-order number of the last report.
+    pub out_order_no: String,
+    /// Owner.
+    pub open_id: String,
+    /// Milliseconds.
+    pub order_create_time: i64,
+    /// Status code.
+    pub order_status: i16,
+    /// Known once a status has told it.
+    pub goods_kind: Option<GoodsKind>,
+    /// In-app path.
+    pub order_path: String,
+    /// Cover image.
+    pub product_cover_img_id: String,
+    /// Fallback web link.
+    pub order_backup_url: Option<String>,
+    /// Point of interest.
+    pub poi_id: Option<String>,
+    /// Product id.
+    pub product_id: Option<String>,
+    /// Product category code.
+    pub product_catalog_code: Option<i64>,
+    /// City of the product.
+    pub product_city: Option<String>,
+}
+
+/// Why a report does not fit the order that is there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReportConflict {
+    /// The owner of an order does not change.
+    #[error("open_id: expected the owner of the order, who does not change")]
+    OwnerChanged,
+    /// The creation time of an order does not change.
+    #[error("order_create_time: expected {expected}, which does not change, got {got}")]
+    CreateTimeChanged {
+        /// The time of the first report.
+        expected: i64,
+        /// The time of this one.
+        got: i64,
+    },
+    /// Virtual goods do not become physical goods, nor the other way round.
+    #[error("order_status: expected a status of {} goods, got {got}", .kind.as_str())]
+    GoodsKindChanged {
+        /// What the order is about.
+        kind: GoodsKind,
+        /// The status of this report.
+        got: i16,
+    },
+}
+
+impl Order {
+    /// The order that `report` makes of what is there. An optional field that the report leaves
+    /// out keeps the value of an earlier one.
+    ///
+    /// # Errors
+    /// The report does not fit the order.
+    pub fn after(existing: Option<&Self>, report: &OrderReport) -> Result<Self, ReportConflict> {
+        if let Some(order) = existing {
+            order.check(report)?;
+        }
+        let text = |new: Option<&str>, old: fn(&Self) -> Option<&String>| {
+            new.map(str::to_owned).or_else(|| existing.and_then(old).cloned())
+        };
+        Ok(Self {
+            out_order_no: report.out_order_no.to_string(),
+            open_id: report.open_id.to_string(),
+            order_create_time: report.order_create_time.unix_millis(),
+            order_status: report.order_status.code(),
+            goods_kind: report
+                .order_status
+                .goods_kind()
+                .or_else(|| existing.and_then(|order| order.goods_kind)),
+            order_path: report.order_path.clone(),
+            product_cover_img_id: report.product_cover_img_id.to_string(),
+            order_backup_url: text(report.order_backup_url.as_ref().map(WebUrl::as_str), |order| {
+                order.order_backup_url.as_ref()
+            }),
+            poi_id: text(report.poi_id.as_ref().map(PoiId::as_str), |order| order.poi_id.as_ref()),
+            product_id: text(report.product_id.as_ref().map(ProductId::as_str), |order| {
+                order.product_id.as_ref()
+            }),
+            product_catalog_code: report
+                .product_catalog_code
+                .or_else(|| existing.and_then(|order| order.product_catalog_code)),
+            product_city: text(report.product_city.as_ref().map(ProductCity::as_str), |order| {
+                order.product_city.as_ref()
+            }),
+        })
+    }
+
+    fn check(&self, report: &OrderReport) -> Result<(), ReportConflict> {
+        if self.open_id != report.open_id.as_str() {
+            return Err(ReportConflict::OwnerChanged);
+        }
+        let got = report.order_create_time.unix_millis();
+        if self.order_create_time != got {
+            return Err(ReportConflict::CreateTimeChanged { expected: self.order_create_time, got });
+        }
+        match (self.goods_kind, report.order_status.goods_kind()) {
+            (Some(kind), Some(other)) if kind != other => {
+                Err(ReportConflict::GoodsKindChanged { kind, got: report.order_status.code() })
+            }
+            (Some(_) | None, Some(_) | None) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn report(status: &str) -> OrderReport {
+        OrderReport {
+            out_biz_order_no: OrderNo::parse("order_1").unwrap(),
+            out_order_no: OrderNo::parse("pay_01").unwrap(),
+            open_id: OpenId::parse("o1").unwrap(),
+            order_create_time: OrderCreateTime::parse("1700000000000", 1_700_000_000_000, Duration::ZERO)
+                .unwrap(),
+            order_status: OrderStatus::parse(status).unwrap(),
+            order_path: "pages/a".to_owned(),
+            product_cover_img_id: ImgId::from_random([1; 24]),
+            order_backup_url: None,
+            poi_id: None,
+            product_id: None,
+            product_catalog_code: None,
+            product_city: None,
+        }
+    }
+
+    #[test]
+    fn only_the_codes_of_the_spec_are_statuses() {
+        let taken: Vec<i16> = (-1..=20)
+            .filter_map(|code| OrderStatus::parse(&code.to_string()).ok())
+            .map(OrderStatus::code)
+            .collect();
+        assert_eq!(taken, [1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 14, 15]);
+    }
+
+    #[test]
+    fn a_create_time_is_in_milliseconds_and_not_after_now() {
+        let parse = |text: &str| OrderCreateTime::parse(text, 1_700_000_000_000, Duration::from_secs(5));
+        assert!(parse("1700000000000").is_ok() && parse("1700000005000").is_ok());
+        assert!(parse("1700000005001").unwrap_err().0.contains("at or before now"));
+        assert!(parse("1700000000").unwrap_err().0.contains("seconds given, milliseconds expected"));
+        assert!(parse("9999999999").unwrap_err().0.contains("seconds given, milliseconds expected"));
+        assert!(parse("10000000000").is_ok());
+        assert!(parse("1700000000000.0").is_err() && parse("-1").is_err());
+    }
+
+    #[test]
+    fn virtual_and_physical_goods_do_not_mix_and_no_other_transition_is_refused() {
+        let codes = ["1", "2", "3", "4", "5", "6", "10", "11", "12", "13", "14", "15"];
+        for before in codes {
+            for after in codes {
+                let order = Order::after(None, &report(before)).unwrap();
+                let (kind, other) = (order.goods_kind, report(after).order_status.goods_kind());
+                let mixes = kind.is_some() && other.is_some() && kind != other;
+                assert_eq!(Order::after(Some(&order), &report(after)).is_err(), mixes, "{before} to {after}");
+            }
+        }
+        // The kind is remembered through statuses of any kind.
+        let used = Order::after(None, &report("11")).unwrap();
+        let refunded = Order::after(Some(&used), &report("6")).unwrap();
+        assert_eq!(
+            Order::after(Some(&refunded), &report("12")),
+            Err(ReportConflict::GoodsKindChanged { kind: GoodsKind::Virtual, got: 12 })
+        );
+    }
+
+    #[test]
+    fn owner_and_create_time_do_not_change() {
+        let order = Order::after(None, &report("1")).unwrap();
+        let mut stolen = report("1");
+        stolen.open_id = OpenId::parse("o2").unwrap();
+        assert_eq!(Order::after(Some(&order), &stolen), Err(ReportConflict::OwnerChanged));
+        let mut moved = report("1");
+        moved.order_create_time = OrderCreateTime::parse("1699999999999", i64::MAX, Duration::ZERO).unwrap();
+        assert!(matches!(Order::after(Some(&order), &moved), Err(ReportConflict::CreateTimeChanged { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_report_again_changes_nothing_and_what_is_left_out_stays(
+            status in prop::sample::select(vec!["1", "2", "6", "10"]),
+            city in prop::option::of("[a-z]{1,15}"), code in prop::option::of(1_i64..1000),
+        ) {
+            let mut full = report(status);
+            full.product_city = city.map(|city| ProductCity::parse(&city).unwrap());
+            full.product_catalog_code = code;
+            let order = Order::after(None, &full).unwrap();
+            prop_assert_eq!(&Order::after(Some(&order), &full).unwrap(), &order);
+            prop_assert_eq!(&Order::after(Some(&order), &report(status)).unwrap(), &order);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! `product_info`: the items of an exchange, JSON text that is checked and kept as it came (contract 3.5).
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::fields::{Expected, FieldError, Fields, parse_integer};
+
+/// Largest `product_info`, in bytes.
+pub const BYTES_MAX: usize = 16 * 1024;
+/// Most items in one exchange.
+pub const ITEMS_MAX: usize = 100;
+/// `product_type` of a time-limited item, which must say when it is valid.
+const TIME_LIMITED: i64 = 1;
+
+/// The JSON text of 1 to 100 items.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProductInfo(String);
+
+impl ProductInfo {
+    /// Takes the JSON text of an array of items; other keys in an item are ignored.
+    ///
+    /// # Errors
+    /// The first thing wrong with it, naming the item and its field.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        items(text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The text as it came.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// One item (contract 3.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Item {
+    /// Id of the item.
+    pub product_id: i64,
+    /// How many.
+    pub product_num: i64,
+    /// 0 one-time, 1 time-limited, 2 permanent.
+    pub product_type: i64,
+    /// From when it is valid, in Unix milliseconds.
+    pub product_start_time: Option<i64>,
+    /// Until when, likewise.
+    pub product_period: Option<i64>,
+}
+
+/// The items in a text that a [`ProductInfo`] is made of, in their order.
+///
+/// # Errors
+/// Those of [`ProductInfo::parse`].
+pub fn items(text: &str) -> Result<Vec<Item>, Expected> {
+    if text.len() > BYTES_MAX {
+        return Err(Expected::new("at most 16384 bytes"));
+    }
+    let items: Vec<&RawValue> = serde_json::from_str(text)
+        .map_err(|_| Expected::new("the JSON text of an array of 1 to 100 item objects"))?;
+    if !(1..=ITEMS_MAX).contains(&items.len()) {
+        return Err(Expected(format!("an array of 1 to 100 item objects, not of {}", items.len()).into()));
+    }
+    let read = |(index, item): (usize, &&RawValue)| {
+        read_item(item.get()).map_err(|fault| {
+            Expected(format!("item objects as the interface defines them ([{index}]: {fault})").into())
+        })
+    };
+    items.iter().enumerate().map(read).collect()
+}
+
+fn read_item(json: &str) -> Result<Item, String> {
+    let item = Fields::from_json(json.as_bytes()).map_err(|error| error.to_string())?;
+    read_item_fields(&item).map_err(|error| error.to_string())
+}
+
+fn read_item_fields(item: &Fields) -> Result<Item, FieldError> {
+    let product_id =
+        item.required("product_id", |text| parse_integer(text, 0, i64::MAX, "an integer, 0 or more"))?;
+    let product_num =
+        item.required("product_num", |text| parse_integer(text, 1, i64::MAX, "an integer, 1 or more"))?;
+    let product_type = item.required("product_type", |text| parse_integer(text, 0, 2, "0, 1 or 2"))?;
+    let moment = |name: &str| {
+        let parse = |text: &str| parse_integer(text, 0, i64::MAX, "an integer of milliseconds");
+        if product_type == TIME_LIMITED {
+            item.required(name, parse).map(Some)
+        } else {
+            item.optional(name, parse)
+        }
+    };
+    let (product_start_time, product_period) = (moment("product_start_time")?, moment("product_period")?);
+    Ok(Item { product_id, product_num, product_type, product_start_time, product_period })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(text: &str) -> String {
+        ProductInfo::parse(text).unwrap_err().0.into_owned()
+    }
+
+    #[test]
+    fn items_of_every_type_are_taken_and_other_keys_ignored() {
+        for good in [
+            r#"[{"product_id":0,"product_num":1,"product_type":0}]"#,
+            r#"[{"product_id":"7","product_num":"2","product_type":"2","x":{"y":[1.5]},"z":null}]"#,
+            r#" [ {"product_id":1,"product_num":1,"product_type":1,"product_start_time":1700000000000,"product_period":1800000000000} ] "#,
+            r#"[{"product_id":1,"product_num":1,"product_type":0,"product_start_time":null,"product_period":""}]"#,
+        ] {
+            assert_eq!(ProductInfo::parse(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn items_are_read_as_they_were_sent() {
+        let text = r#"[{"product_id":"7","product_num":2,"product_type":1,"product_start_time":5,"product_period":6},{"product_id":8,"product_num":1,"product_type":2,"x":1}]"#;
+        let limited = Item {
+            product_id: 7,
+            product_num: 2,
+            product_type: 1,
+            product_start_time: Some(5),
+            product_period: Some(6),
+        };
+        let permanent = Item {
+            product_id: 8,
+            product_num: 1,
+            product_type: 2,
+            product_start_time: None,
+            product_period: None,
+        };
+        assert_eq!(items(text).unwrap(), [limited, permanent]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_item_is_named() {
+        let item = |body: &str| fault(&format!("[{{{body}}}]"));
+        assert!(item(r#""product_num":1,"product_type":0"#).contains("[0]: product_id is missing"));
+        assert!(
+            item(r#""product_id":-1,"product_num":1,"product_type":0"#)
+                .contains("product_id: expected an integer, 0 or more, got -1")
+        );
+        assert!(item(r#""product_id":1,"product_num":0,"product_type":0"#).contains("product_num: expected"));
+        assert!(
+            item(r#""product_id":1,"product_num":1.0,"product_type":0"#).contains("product_num: expected")
+        );
+        assert!(
+            item(r#""product_id":1,"product_num":1,"product_type":3"#)
+                .contains("product_type: expected 0, 1 or 2")
+        );
+        assert!(
+            item(r#""product_id":1,"product_num":1,"product_type":1,"product_period":5"#)
+                .contains("product_start_time is missing")
+        );
+        assert!(
+            item(r#""product_id":1,"product_num":1,"product_type":1,"product_start_time":5"#)
+                .contains("product_period is missing")
+        );
+        assert!(
+            item(r#""product_id":1,"product_id":1,"product_num":1,"product_type":0"#)
+                .contains("product_id: expected once, given twice")
+        );
+        assert!(fault("[1]").contains("expected a JSON object"));
+        for text in ["", "{}", "[", "null", "[{}] x"] {
+            assert!(fault(text).contains("the JSON text of an array"), "{text}");
+        }
+        assert!(fault("[]").contains("not of 0"));
+    }
+
+    #[test]
+    fn a_hundred_items_and_sixteen_kibibytes_are_the_limits() {
+        let item = r#"{"product_id":1,"product_num":1,"product_type":0}"#;
+        let of = |count: usize| format!("[{}]", vec![item; count].join(","));
+        assert!(ProductInfo::parse(&of(100)).is_ok());
+        assert!(fault(&of(101)).contains("not of 101"));
+        let padded = |bytes: usize| format!("[{item}{}]", " ".repeat(bytes - item.len() - 2));
+        assert!(ProductInfo::parse(&padded(16_384)).is_ok());
+        assert!(fault(&padded(16_385)).contains("at most 16384 bytes"));
+    }
+}

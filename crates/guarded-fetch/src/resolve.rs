@@ -1,0 +1,140 @@
+//! From a host to its addresses, without letting slow look-ups pile up.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
+use url::Host;
+
+use super::refused::Refused;
+use crate::bulkhead::Share;
+
+/// Look-ups under way at once. Each holds a thread of the runtime's blocking pool (512 by default)
+/// for as long as the system's resolver hangs, and the rest of the server needs that pool too. An
+/// app can have as many hanging as its share of the fetches, so it takes many apps to fill this.
+const LOOKUPS_MAX: usize = 256;
+
+/// How a name and a port become addresses. Replaced in tests.
+pub(super) type LookUp =
+    Arc<dyn Fn(String, u16) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync>;
+
+/// The system's resolver, bounded.
+pub(super) struct Resolver {
+    look_up: LookUp,
+    places: Arc<Semaphore>,
+}
+
+impl Resolver {
+    /// Asks the system (getaddrinfo).
+    pub(super) fn system() -> Self {
+        Self::asking(Arc::new(|name, port| {
+            Box::pin(async move { Ok(tokio::net::lookup_host((name, port)).await?.collect()) })
+        }))
+    }
+
+    /// Asks `look_up`.
+    pub(super) fn asking(look_up: LookUp) -> Self {
+        Self { look_up, places: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
+    }
+
+    /// All addresses of a host, none of them judged yet. An address is its own answer.
+    ///
+    /// The caller bounds the time. A look-up that outlives its caller keeps its place and the
+    /// caller's `share` until it ends, because its thread cannot be taken back.
+    pub(super) async fn resolve(
+        &self,
+        host: &Host,
+        port: u16,
+        share: &Share,
+    ) -> Result<Vec<SocketAddr>, Refused> {
+        let name = match host {
+            Host::Ipv4(address) => return Ok(vec![SocketAddr::new(IpAddr::V4(*address), port)]),
+            Host::Ipv6(address) => return Ok(vec![SocketAddr::new(IpAddr::V6(*address), port)]),
+            Host::Domain(name) => name.clone(),
+        };
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| Refused::Busy)?;
+        let (look_up, share) = ((self.look_up)(name, port), share.clone());
+        let under_way = tokio::spawn(async move {
+            let addresses = look_up.await;
+            drop((place, share));
+            addresses
+        });
+        match under_way.await {
+            Ok(Ok(addresses)) => Ok(addresses),
+            Ok(Err(_)) | Err(_) => Err(Refused::NameNotFound),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::net::Ipv6Addr;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use tokio::sync::Notify;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::bulkhead::Shares;
+
+    async fn share() -> Share {
+        Shares::new(1, 1).share("app", 1).await
+    }
+
+    fn name() -> Host {
+        Host::Domain("pictures.example".to_owned())
+    }
+
+    /// Rule: an address in the URL is never looked up, so nothing can answer for it.
+    #[tokio::test]
+    async fn an_address_is_its_own_answer() {
+        let resolver = Resolver::asking(Arc::new(|_, _| Box::pin(pending())));
+        let found = resolver.resolve(&Host::Ipv6(Ipv6Addr::LOCALHOST), 80, &share().await).await;
+        assert_eq!(found, Ok(vec!["[::1]:80".parse().unwrap()]));
+    }
+
+    /// Rule: names are the system's to answer, with the port that was asked for.
+    #[tokio::test]
+    async fn the_system_knows_localhost() {
+        let localhost = Host::Domain("localhost".to_owned());
+        let found = Resolver::system().resolve(&localhost, 81, &share().await).await.unwrap();
+        assert!(!found.is_empty());
+        assert!(found.iter().all(|address| address.ip().is_loopback() && address.port() == 81));
+    }
+
+    /// Rule: hanging look-ups never exceed their bound, keep their places after their callers gave
+    /// up, and give them back when they end.
+    #[tokio::test]
+    async fn hanging_look_ups_are_bounded_and_keep_their_places() {
+        let started = Arc::new(AtomicUsize::new(0));
+        let release = Arc::new(Notify::new());
+        let (count, gate) = (Arc::clone(&started), Arc::clone(&release));
+        let resolver = Arc::new(Resolver::asking(Arc::new(move |_, _| {
+            let gate = Arc::clone(&gate);
+            count.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move {
+                gate.notified().await;
+                Ok(vec![])
+            })
+        })));
+        let mut callers = tokio::task::JoinSet::new();
+        for _ in 0..LOOKUPS_MAX + 20 {
+            let resolver = Arc::clone(&resolver);
+            callers.spawn(async move {
+                let share = share().await;
+                timeout(Duration::from_millis(50), resolver.resolve(&name(), 80, &share)).await.is_err()
+            });
+        }
+        assert!(callers.join_all().await.into_iter().all(|gave_up| gave_up));
+        assert_eq!(started.load(Ordering::SeqCst), LOOKUPS_MAX);
+        assert_eq!(resolver.places.available_permits(), 0);
+        release.notify_waiters();
+        let all = u32::try_from(LOOKUPS_MAX).unwrap();
+        let freed = timeout(Duration::from_secs(5), resolver.places.acquire_many(all)).await;
+        assert!(freed.is_ok(), "a look-up that ended gives its place back");
+    }
+}

@@ -1,0 +1,179 @@
+//! Keys of the admin API: only their hash is stored.
+
+use std::sync::Arc;
+
+use domain::console_user::Role;
+use domain::ids::ApiKeyName;
+use domain::operator::Operator;
+use serde::Serialize;
+use serde_json::json;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use super::operator_log::{Action, Line, record};
+use super::{Store, StoreError};
+use crate::secrets::{random_api_key, token_hash};
+
+/// A key as whoever shows it is known by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// Its name.
+    pub name: ApiKeyName,
+    /// What it may do.
+    pub role: Role,
+    /// Whether it is refused since an operator revoked it.
+    pub is_revoked: bool,
+}
+
+/// A key as operators see it.
+#[derive(Debug, Clone, Serialize)]
+pub struct ApiKeySummary {
+    /// Its name.
+    pub name: String,
+    /// `viewer` or `admin`.
+    pub role: String,
+    /// Database time.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    /// The day of its last use, at midnight UTC.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub last_used_on: Option<OffsetDateTime>,
+    /// Since when it is refused.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub revoked_at: Option<OffsetDateTime>,
+}
+
+/// What became of a revocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RevokeOutcome {
+    /// It is refused from now on, by every instance.
+    Revoked,
+    /// It was before.
+    WasRevoked,
+    /// There is no key of this name.
+    Unknown,
+}
+
+impl Store {
+    /// Makes a key and gives its text, which cannot be shown again; `None` when the name is taken, be it by
+    /// a revoked one.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn create_api_key(
+        &self,
+        operator: &Operator,
+        name: &ApiKeyName,
+        role: Role,
+    ) -> Result<Option<String>, StoreError> {
+        let key = random_api_key();
+        let change = Arc::new((operator.clone(), name.clone(), token_hash(&key)));
+        let made: Result<bool, StoreError> = self
+            .transaction(move |connection| {
+                let change = Arc::clone(&change);
+                Box::pin(async move {
+                    let (operator, name, hash) = &*change;
+                    let made = sqlx::query!(
+                        "INSERT INTO api_keys (name, role, key_sha256) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+                        name.as_str(),
+                        role.as_str(),
+                        hash.as_slice()
+                    )
+                    .execute(&mut *connection)
+                    .await?;
+                    if made.rows_affected() == 0 {
+                        return Ok(false);
+                    }
+                    let after = Some(json!({ "role": role.as_str() }));
+                    record(connection, Line { after, ..key_line(operator, Action::ApiKeyCreate, name) }).await?;
+                    Ok(true)
+                })
+            })
+            .await;
+        Ok(made?.then_some(key))
+    }
+
+    /// Refuses a key from now on. Keys are looked up for each request, so every instance knows at once.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn revoke_api_key(
+        &self,
+        operator: &Operator,
+        name: &ApiKeyName,
+    ) -> Result<RevokeOutcome, StoreError> {
+        let change = Arc::new((operator.clone(), name.clone()));
+        self.transaction(move |connection| {
+            let change = Arc::clone(&change);
+            Box::pin(async move {
+                let (operator, name) = &*change;
+                let Some(role) = revoke(connection, name).await? else {
+                    let known = sqlx::query_scalar!("SELECT 1 FROM api_keys WHERE name = $1", name.as_str())
+                        .fetch_optional(connection)
+                        .await?;
+                    return Ok(known.map_or(RevokeOutcome::Unknown, |_| RevokeOutcome::WasRevoked));
+                };
+                let before = Some(json!({ "role": role }));
+                record(connection, Line { before, ..key_line(operator, Action::ApiKeyRevoke, name) }).await?;
+                Ok(RevokeOutcome::Revoked)
+            })
+        })
+        .await
+    }
+
+    /// Every key, revoked ones too, by name.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn api_keys(&self) -> Result<Vec<ApiKeySummary>, StoreError> {
+        Ok(sqlx::query_as!(
+            ApiKeySummary,
+            "SELECT name, role, created_at, last_used_on, revoked_at FROM api_keys ORDER BY name"
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// The key of this hash, `None` when there is none. Notes the day of its use.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>, StoreError> {
+        let row = sqlx::query!(
+            r#"SELECT name, role, revoked_at IS NOT NULL AS "is_revoked!",
+                      last_used_on IS DISTINCT FROM date_trunc('day', now()) AS "unused_today!"
+               FROM api_keys WHERE key_sha256 = $1"#,
+            hash.as_slice()
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        if row.unused_today && !row.is_revoked {
+            sqlx::query!(
+                "UPDATE api_keys SET last_used_on = date_trunc('day', now()) WHERE key_sha256 = $1",
+                hash.as_slice()
+            )
+            .execute(&self.pool)
+            .await?;
+        }
+        Ok(Some(ApiKey {
+            name: ApiKeyName::parse(&row.name).map_err(|_| StoreError::damaged("api_keys.name"))?,
+            role: Role::parse(&row.role).map_err(|_| StoreError::damaged("api_keys.role"))?,
+            is_revoked: row.is_revoked,
+        }))
+    }
+}
+
+/// Marks a valid key as revoked and gives its role; `None` when there is no valid key of this name.
+async fn revoke(connection: &mut PgConnection, name: &ApiKeyName) -> Result<Option<String>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        "UPDATE api_keys SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL RETURNING role",
+        name.as_str()
+    )
+    .fetch_optional(connection)
+    .await?)
+}
+
+fn key_line<'a>(operator: &'a Operator, action: Action, name: &'a ApiKeyName) -> Line<'a> {
+    Line { operator, action, app_id: None, subject: name.as_str(), before: None, after: None, note: "" }
+}

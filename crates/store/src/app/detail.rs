@@ -1,0 +1,141 @@
+//! One app as an operator looks at it: its keys by their generations, its packages, and how much it has
+//! registered. No secrets.
+
+use domain::ids::AppId;
+use domain::moment;
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use super::AppSummary;
+use super::keys::secret_mark;
+use crate::directory::LIVE_PAY_KEYS;
+use crate::{Store, StoreError};
+
+/// Counting stops here: a page needs no exact number of a million.
+pub const COUNTED_MAX: i64 = 10_000;
+/// Packages that are shown, the newest.
+const PACKAGES_MAX: i64 = 20;
+/// Pay keys that are shown, the newest.
+const PAY_KEYS_MAX: i64 = 20;
+/// Points of interest that are shown.
+const POIS_MAX: i64 = 100;
+
+/// An app with what belongs to it.
+#[derive(Debug, Clone, Serialize)]
+pub struct AppDetail {
+    /// The app itself.
+    #[serde(flatten)]
+    pub summary: AppSummary,
+    /// Since when it is suspended.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub suspended_at: Option<OffsetDateTime>,
+    /// Its pay keys, newest first, 20 at most.
+    pub pay_keys: Vec<PayKeyGeneration>,
+    /// Tells one app secret from the next without telling anything of it.
+    #[serde(skip)]
+    pub secret_mark: String,
+    /// Its published packages, newest first, 20 at most.
+    pub packages: Vec<Package>,
+    /// Its points of interest in the order of their ids, 100 at most.
+    pub poi_ids: Vec<String>,
+    /// How many there are; one more than [`COUNTED_MAX`] stands for more.
+    pub pois: i64,
+    /// How many payment pre-orders are registered; likewise.
+    pub preorders: i64,
+    /// How many of its access tokens are valid; likewise.
+    pub valid_tokens: i64,
+}
+
+/// A pay key, but for the key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PayKeyGeneration {
+    /// 1 for the first key, one more at each rotation.
+    pub generation: i32,
+    /// Whether it signs exchanges; else it is retired.
+    pub is_live: bool,
+    /// When it was made.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+}
+
+/// A published package.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Package {
+    /// Its version.
+    pub version: String,
+    /// Its pages.
+    pub pages: Vec<String>,
+    /// When it was published.
+    #[serde(with = "time::serde::rfc3339")]
+    pub published_at: OffsetDateTime,
+}
+
+impl Store {
+    /// One app with what belongs to it; `None` when there is none.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn app_detail(&self, app_id: &AppId) -> Result<Option<AppDetail>, StoreError> {
+        let Some(summary) = self.list_apps(Some(app_id)).await?.pop() else { return Ok(None) };
+        let now = moment::of_millis(self.clock.unix_millis())
+            .ok_or_else(|| StoreError::Internal("the clock is out of range".to_owned()))?;
+        let row = sqlx::query!(
+            r#"SELECT suspended_at, app_secret,
+                      ARRAY(SELECT poi_id FROM pois WHERE app_id = $1 ORDER BY poi_id LIMIT $2) AS "poi_ids!",
+                      (SELECT count(*) FROM (
+                           SELECT 1 FROM pois WHERE app_id = $1 LIMIT $3) AS found) AS "pois!",
+                      (SELECT count(*) FROM (
+                           SELECT 1 FROM preorders WHERE app_id = $1 LIMIT $3) AS found) AS "preorders!",
+                      (SELECT count(*) FROM (
+                           SELECT 1 FROM access_tokens WHERE app_id = $1 AND expires_at > $4
+                           LIMIT $3) AS found) AS "valid_tokens!"
+               FROM apps WHERE app_id = $1"#,
+            app_id.as_str(),
+            POIS_MAX,
+            COUNTED_MAX + 1,
+            now
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some(AppDetail {
+            summary,
+            suspended_at: row.suspended_at,
+            secret_mark: secret_mark(&row.app_secret),
+            poi_ids: row.poi_ids,
+            pois: row.pois,
+            preorders: row.preorders,
+            valid_tokens: row.valid_tokens,
+            pay_keys: self.pay_key_generations(app_id).await?,
+            packages: self.packages(app_id).await?,
+        }))
+    }
+
+    async fn pay_key_generations(&self, app_id: &AppId) -> Result<Vec<PayKeyGeneration>, StoreError> {
+        let rows = sqlx::query!(
+            "SELECT generation, created_at FROM pay_keys WHERE app_id = $1 ORDER BY generation DESC LIMIT $2",
+            app_id.as_str(),
+            PAY_KEYS_MAX
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let generations = rows.into_iter().enumerate().map(|(place, row)| PayKeyGeneration {
+            generation: row.generation,
+            is_live: place < LIVE_PAY_KEYS,
+            created_at: row.created_at,
+        });
+        Ok(generations.collect())
+    }
+
+    async fn packages(&self, app_id: &AppId) -> Result<Vec<Package>, StoreError> {
+        Ok(sqlx::query_as!(
+            Package,
+            "SELECT version, pages, published_at FROM packages WHERE app_id = $1
+             ORDER BY published_at DESC, version DESC LIMIT $2",
+            app_id.as_str(),
+            PACKAGES_MAX
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+}

@@ -1,0 +1,75 @@
+//! What an app is like, changed after it was made.
+
+use domain::app::Category;
+use domain::ids::{AppId, AppName};
+use domain::operator::Operator;
+use serde_json::json;
+
+use super::change::Change;
+use crate::operator_log::{Action, Line, record};
+use crate::{Store, StoreError};
+
+/// What is to be changed of an app; `None` leaves it as it is.
+#[derive(Debug, Clone, Default)]
+pub struct AppChange {
+    /// For people.
+    pub name: Option<AppName>,
+    /// General or local life.
+    pub category: Option<Category>,
+    /// All its permission scopes.
+    pub scopes: Option<Vec<String>>,
+    /// Sandbox mode.
+    pub sandbox: Option<bool>,
+    /// Whether reports must name a registered pre-order.
+    pub preorder_check: Option<bool>,
+}
+
+impl Store {
+    /// Changes what an app is like; other instances know within the two seconds that look-ups are
+    /// remembered. `false` when there is no such app.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn change_settings(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        change: AppChange,
+    ) -> Result<bool, StoreError> {
+        self.change_app(Change::new(operator, app_id, change), |connection, change, _| {
+            Box::pin(async move {
+                let to = &change.to;
+                // The app's row is locked: both states are of one moment.
+                let row = sqlx::query!(
+                    r#"UPDATE apps SET name = coalesce($2, apps.name), category = coalesce($3, apps.category),
+                              scopes = coalesce($4, apps.scopes), sandbox = coalesce($5, apps.sandbox),
+                              preorder_check = coalesce($6, apps.preorder_check)
+                       FROM (SELECT * FROM apps WHERE app_id = $1) AS former
+                       WHERE apps.app_id = $1
+                       RETURNING jsonb_build_object('name', former.name, 'category', former.category,
+                                     'scopes', former.scopes, 'sandbox', former.sandbox,
+                                     'preorder_check', former.preorder_check) AS "before!",
+                                 jsonb_build_object('name', apps.name, 'category', apps.category,
+                                     'scopes', apps.scopes, 'sandbox', apps.sandbox,
+                                     'preorder_check', apps.preorder_check) AS "after!""#,
+                    change.app_id.as_str(),
+                    to.name.as_ref().map(AppName::as_str),
+                    to.category.map(Category::as_str),
+                    to.scopes.as_deref(),
+                    to.sandbox,
+                    to.preorder_check
+                )
+                .fetch_one(&mut *connection)
+                .await?;
+                if row.before == row.after {
+                    return Ok(());
+                }
+                let (before, after) = (json!(row.before), json!(row.after));
+                let line =
+                    Line { before: Some(before), after: Some(after), ..change.line(Action::AppChange) };
+                record(connection, line).await
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,215 @@
+//! The file that an audit can be continued from: how each wallet stood, signed.
+//!
+//! Lines of text, each ended by a newline:
+//! - `minitill checkpoint 1`
+//! - a JSON object: `database` (SHA-256 of what `master_key_check` holds), `at`, and how many
+//!   `entries`, `exchanges` and `credits` there were
+//! - for each wallet with entries, in the order of the bytes of its keys: `app_id open_id seq
+//!   free_balance charge_balance hash`, of its last entry, the hash in hexadecimal
+//! - `hmac-sha256 ` and, in hexadecimal, HMAC-SHA256 of all bytes before this line, under
+//!   HMAC-SHA256(master key, `minitill checkpoint 1`)
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use domain::audit::Standing;
+use domain::ids::{AppId, OpenId};
+use domain::ledger::ChainHash;
+use hmac::Mac as _;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::copied::Copied;
+use super::{AuditError, Snapshot};
+use crate::secrets::{CheckpointKey, Keyring, MasterKey};
+use crate::wallet::chain_on;
+
+const FIRST_LINE: &str = "minitill checkpoint 1";
+const SIGNATURE: &str = "hmac-sha256 ";
+/// The last line: its word, 64 digits, a newline.
+const SIGNATURE_BYTES: u64 = SIGNATURE.len() as u64 + 65;
+/// How much is read of a file at a time.
+const READ_BYTES: usize = 256 * 1024;
+
+/// Every wallet's row in the order of the bytes of its keys, which is the same in every database.
+pub(super) const WALLETS: &str = "\
+SELECT app_id, open_id, entry_count, free_balance, charge_balance, chain_length, chain_hash FROM wallets
+ORDER BY app_id COLLATE \"C\", open_id COLLATE \"C\"";
+
+/// How many rows there are in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counts {
+    pub(super) entries: u64,
+    pub(super) exchanges: u64,
+    pub(super) credits: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Heading {
+    database: String,
+    #[serde(with = "time::serde::rfc3339")]
+    at: OffsetDateTime,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+/// A wallet as the checkpoint has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) app_id: String,
+    pub(super) open_id: String,
+    pub(super) standing: Standing,
+}
+
+/// A checkpoint whose signature is right, read line by line.
+#[derive(Debug)]
+pub(super) struct Checkpoint {
+    pub(super) at: OffsetDateTime,
+    pub(super) counts: Counts,
+    lines: io::Lines<BufReader<io::Take<File>>>,
+}
+
+impl Checkpoint {
+    /// Opens the file and checks all of it before anything in it is believed.
+    ///
+    /// # Errors
+    /// No such file, another signature, another database.
+    pub(super) fn open(path: &Path, keyring: &Keyring, database: &str) -> Result<Self, AuditError> {
+        let fault = |words: &str| AuditError::Checkpoint(format!("checkpoint {}: {words}", path.display()));
+        let mut file = File::open(path).map_err(|error| fault(&error.to_string()))?;
+        // While a master key is being replaced, the one before may have signed.
+        let mut keys = keyring.keys().iter().map(MasterKey::checkpoint_key);
+        let signed = keys.find_map(|key| signed_bytes(&mut file, key).transpose());
+        let signed = signed
+            .transpose()
+            .map_err(|error| fault(&error.to_string()))?
+            .ok_or_else(|| fault("it was changed, or not signed with this master key"))?;
+        let mut lines = BufReader::with_capacity(READ_BYTES, file.take(signed)).lines();
+        let mut line = || lines.next().and_then(Result::ok).unwrap_or_default();
+        let (first, heading) = (line(), line());
+        let heading: Heading = serde_json::from_str(&heading)
+            .ok()
+            .filter(|_| first == FIRST_LINE)
+            .ok_or_else(|| fault("it is of another version of this program"))?;
+        if heading.database != database {
+            return Err(fault("it was made of another database, or before its master key was replaced"));
+        }
+        Ok(Self { at: heading.at, counts: heading.counts, lines })
+    }
+
+    /// The next wallet.
+    pub(super) fn next(&mut self) -> Result<Option<Line>, AuditError> {
+        let fault = |words: String| AuditError::Checkpoint(format!("the checkpoint: {words}"));
+        let Some(line) = self.lines.next() else { return Ok(None) };
+        let line = line.map_err(|error| fault(error.to_string()))?;
+        parse(&line).map(Some).ok_or_else(|| fault(format!("a line is none: {line}")))
+    }
+}
+
+fn parse(line: &str) -> Option<Line> {
+    let mut words = line.split(' ');
+    let mut word = || words.next();
+    let (app_id, open_id) = (word()?.to_owned(), word()?.to_owned());
+    let mut number = || word()?.parse::<i64>().ok();
+    let (seq, free_balance, charge_balance) = (number()?, number()?, number()?);
+    let mut chain_hash = ChainHash::default();
+    hex::decode_to_slice(word()?, &mut chain_hash).ok()?;
+    Some(Line { app_id, open_id, standing: Standing { seq, free_balance, charge_balance, chain_hash } })
+}
+
+/// How many bytes of a file are signed, `None` where the signature is not right. The file is then
+/// at its beginning.
+fn signed_bytes(file: &mut File, key: CheckpointKey) -> io::Result<Option<u64>> {
+    let length = file.metadata()?.len();
+    let Some(signed) = length.checked_sub(SIGNATURE_BYTES) else { return Ok(None) };
+    let mut mac = Signing { key, out: io::sink() };
+    io::copy(&mut BufReader::with_capacity(READ_BYTES, Read::by_ref(file).take(signed)), &mut mac)?;
+    let mut last = String::new();
+    let is_text = Read::by_ref(file).take(SIGNATURE_BYTES).read_to_string(&mut last).is_ok();
+    let told = last.strip_prefix(SIGNATURE).and_then(|text| hex::decode(text.trim_end()).ok());
+    file.seek(SeekFrom::Start(0))?;
+    // Compared in constant time.
+    let is_right = is_text && told.is_some_and(|told| mac.key.verify_slice(&told).is_ok());
+    Ok(is_right.then_some(signed))
+}
+
+/// Signs what passes through.
+struct Signing<W> {
+    key: CheckpointKey,
+    out: W,
+}
+
+impl<W: Write> Write for Signing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.key.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Writes a checkpoint of a snapshot in which nothing differs: then each wallet's row says what
+/// its entries do. The file is there whole or not at all, and its owner's alone: it names players.
+pub(super) async fn write(
+    snapshot: &mut Snapshot,
+    path: &Path,
+    key: &CheckpointKey,
+    counts: Counts,
+) -> Result<(), AuditError> {
+    let fault = |error: io::Error| AuditError::Checkpoint(format!("checkpoint {}: {error}", path.display()));
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(format!(".new-{}", std::process::id()));
+    let draft = Path::new(&draft);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft).map_err(fault)?;
+    let written = write_lines(snapshot, file, key, counts).await;
+    let finished = written.and_then(|()| fs::rename(draft, path).map_err(fault));
+    if finished.is_err() {
+        let _ = fs::remove_file(draft);
+    }
+    finished
+}
+
+async fn write_lines(
+    snapshot: &mut Snapshot,
+    file: File,
+    key: &CheckpointKey,
+    counts: Counts,
+) -> Result<(), AuditError> {
+    let fault = |error: io::Error| AuditError::Checkpoint(format!("the checkpoint: {error}"));
+    let mut out = BufWriter::new(Signing { key: key.clone(), out: file });
+    let heading = Heading { database: snapshot.database.clone(), at: snapshot.at, counts };
+    let heading = serde_json::to_string(&heading).map_err(|error| fault(error.into()))?;
+    writeln!(out, "{FIRST_LINE}\n{heading}").map_err(fault)?;
+    let mut wallets = Copied::of(&mut snapshot.first, WALLETS).await?;
+    while let Some(message) = wallets.next().await? {
+        let Some(mut row) = message.row()? else { continue };
+        let (app_id, open_id) = (row.text()?, row.text()?);
+        let (seq, free_balance, charge_balance) = (row.number()?, row.number()?, row.number()?);
+        let (chain_length, chain_hash) = (row.number()?, row.hash()?.unwrap_or_default());
+        if seq == 0 {
+            continue;
+        }
+        if AppId::parse(app_id).is_err() || OpenId::parse(open_id).is_err() {
+            return Err(AuditError::Checkpoint(format!(
+                "wallet {open_id} of {app_id}: that is no name of one"
+            )));
+        }
+        let chain_hash = if chain_length == seq {
+            chain_hash
+        } else {
+            chain_on(&mut snapshot.second, (app_id, open_id), chain_length, chain_hash).await?
+        };
+        let chain_hash = hex::encode(chain_hash);
+        writeln!(out, "{app_id} {open_id} {seq} {free_balance} {charge_balance} {chain_hash}")
+            .map_err(fault)?;
+    }
+    let signing = out.into_inner().map_err(|error| fault(error.into_error()))?;
+    let signature = hex::encode(signing.key.finalize().into_bytes());
+    let mut file = signing.out;
+    writeln!(file, "{SIGNATURE}{signature}").and_then(|()| file.sync_all()).map_err(fault)
+}

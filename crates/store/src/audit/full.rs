@@ -1,0 +1,259 @@
+//! The whole audit. One session streams the ledger in the order of its key, each entry with its
+//! wallet's row; the other streams the records, in any order, and adds up the wallets.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use domain::audit::{Check, Findings, Standing, StoredHash, Sums, WalletCheck, WalletRow};
+use domain::ledger::{CREDIT, EXCHANGE, LedgerEntry};
+use domain::record_set::{RecordLine, RecordSet};
+use sqlx::PgConnection;
+
+use super::checkpoint::Counts;
+use super::copied::{Copied, Row};
+use super::{AppTotals, AuditError, Meter, Outcome, Snapshot, naming};
+use crate::StoreError;
+use crate::secrets::random_bytes;
+
+/// The ledger in the order of its key, whatever order that is in this database: entries of a
+/// wallet are together, and that is all that is asked of it.
+const LEDGER: &str = "\
+SELECT e.app_id, e.open_id, e.seq, e.kind, e.reference, e.free_change, e.charge_change, e.free_balance,
+    e.charge_balance, e.at, e.chain_hash,
+    w.entry_count, w.free_balance, w.charge_balance, w.chain_length, w.chain_hash
+FROM ledger_entries e LEFT JOIN wallets w ON w.app_id = e.app_id AND w.open_id = e.open_id
+ORDER BY e.app_id, e.open_id, e.seq";
+
+const EXCHANGES: &str = "SELECT app_id, biz_no, open_id, seq, created_at, amount FROM exchanges";
+const CREDITS: &str = "SELECT app_id, ref, open_id, seq, created_at FROM credits";
+
+/// What the ledger says.
+struct Ledger {
+    findings: Findings,
+    apps: BTreeMap<String, Sums>,
+    /// Wallets that have entries.
+    wallets: u64,
+    entries: u64,
+    entries_without_hash: u64,
+    exchanges: RecordSet,
+    credits: RecordSet,
+}
+
+/// What everything else says.
+struct Records {
+    apps: BTreeMap<String, AppTotals>,
+    /// Wallets that have something in them, or say that they have entries.
+    wallets: u64,
+    exchanges: RecordSet,
+    credits: RecordSet,
+}
+
+/// Checks everything.
+pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<Outcome, AuditError> {
+    let empty = RecordSet::new(&random_bytes());
+    let (ledger, records) = tokio::try_join!(
+        read_ledger(&mut snapshot.first, empty.clone(), &snapshot.meter),
+        read_records(&mut snapshot.second, empty.clone(), &snapshot.meter),
+    )?;
+    let mut findings = ledger.findings;
+    let mut apps = records.apps;
+    for (app_id, sums) in &ledger.apps {
+        apps.entry(app_id.clone()).or_default().sums = *sums;
+    }
+    compare_sums(&apps, &mut findings);
+    let first = &mut snapshot.first;
+    if !ledger.exchanges.is_same(&records.exchanges) {
+        naming::exchanges(first, &mut findings).await?;
+    }
+    if !ledger.credits.is_same(&records.credits) {
+        naming::credits(first, &mut findings).await?;
+    }
+    if ledger.wallets != records.wallets {
+        naming::wallets_without_entries(first, &mut findings).await?;
+    }
+    Ok(Outcome {
+        since: None,
+        findings,
+        apps,
+        entries: ledger.entries,
+        exchanges: records.exchanges.count(),
+        credits: records.credits.count(),
+        entries_without_hash: ledger.entries_without_hash,
+        counts: Counts {
+            entries: ledger.entries,
+            exchanges: records.exchanges.count(),
+            credits: records.credits.count(),
+        },
+    })
+}
+
+/// What was credited to an app less what was deducted is what its wallets hold.
+fn compare_sums(apps: &BTreeMap<String, AppTotals>, findings: &mut Findings) {
+    for (app_id, AppTotals { free_balance, charge_balance, sums, .. }) in apps {
+        let free = sums.free_credited - sums.free_deducted;
+        let charge = sums.charge_credited - sums.charge_deducted;
+        if (free, charge) != (*free_balance, *charge_balance) {
+            findings.add(Check::Sums, app_id, "all wallets", || {
+                format!(
+                    "they hold free {free_balance}, charge {charge_balance}; \
+                     credits less deductions are free {free}, charge {charge}"
+                )
+            });
+        }
+    }
+}
+
+async fn read_ledger(
+    connection: &mut PgConnection,
+    empty: RecordSet,
+    meter: &Arc<Meter>,
+) -> Result<Ledger, AuditError> {
+    let mut ledger = Ledger {
+        findings: Findings::default(),
+        apps: BTreeMap::new(),
+        wallets: 0,
+        entries: 0,
+        entries_without_hash: 0,
+        exchanges: empty.clone(),
+        credits: empty,
+    };
+    let mut current: Option<WalletCheck> = None;
+    let mut rows = Copied::of(connection, LEDGER).await?;
+    while let Some(message) = rows.next().await? {
+        let Some(mut row) = message.row()? else { continue };
+        let (entry, stored) = read_entry(&mut row)?;
+        let mut check = match current.take() {
+            Some(check) if check.is_of(entry.app_id, entry.open_id) => check,
+            before => {
+                ledger.end(before);
+                let wallet = read_wallet(&mut row)?;
+                ledger.wallets += u64::from(wallet.is_some_and(|wallet| !wallet.is_empty()));
+                WalletCheck::new(entry.app_id, entry.open_id, Standing::EMPTY, wallet)
+            }
+        };
+        check.entry(&entry, stored, &mut ledger.findings);
+        current = Some(check);
+        ledger.take(&entry);
+        meter.row(ledger.entries);
+    }
+    ledger.end(current);
+    Ok(ledger)
+}
+
+impl Ledger {
+    /// Notes the record that an entry must have.
+    fn take(&mut self, entry: &LedgerEntry<'_>) {
+        self.entries += 1;
+        let record = RecordLine {
+            app_id: entry.app_id,
+            number: entry.reference,
+            open_id: entry.open_id,
+            seq: entry.seq,
+            amount: 0,
+            at: entry.at,
+        };
+        match entry.kind {
+            CREDIT => self.credits.add(&record),
+            EXCHANGE => {
+                let amount = -(i128::from(entry.free_change) + i128::from(entry.charge_change));
+                self.exchanges.add(&RecordLine { amount, ..record });
+            }
+            // It has no record; the check of its wallet has found it.
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, check: Option<WalletCheck>) {
+        let Some(check) = check else { return };
+        let app = check.app_id().to_owned();
+        let (sums, unhashed) = check.end(&mut self.findings);
+        self.apps.entry(app).or_default().merge(&sums);
+        self.entries_without_hash += unhashed;
+    }
+}
+
+fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, StoredHash), StoreError> {
+    let entry = LedgerEntry {
+        app_id: row.text()?,
+        open_id: row.text()?,
+        seq: row.number()?,
+        kind: row.text()?,
+        reference: row.text()?,
+        free_change: row.number()?,
+        charge_change: row.number()?,
+        free_balance: row.number()?,
+        charge_balance: row.number()?,
+        at: row.number()?,
+    };
+    Ok((entry, StoredHash::of(row.bytes()?)))
+}
+
+fn read_wallet(row: &mut Row<'_>) -> Result<Option<WalletRow>, StoreError> {
+    let Some(entry_count) = row.number_if_any()? else { return Ok(None) };
+    Ok(Some(WalletRow {
+        entry_count,
+        free_balance: row.number()?,
+        charge_balance: row.number()?,
+        chain_length: row.number()?,
+        chain_hash: row.hash()?,
+    }))
+}
+
+async fn read_records(
+    connection: &mut PgConnection,
+    empty: RecordSet,
+    meter: &Arc<Meter>,
+) -> Result<Records, AuditError> {
+    let mut records = Records { apps: BTreeMap::new(), wallets: 0, exchanges: empty.clone(), credits: empty };
+    add_up_wallets(connection, &mut records).await?;
+    let mut rows = Copied::of(&mut *connection, EXCHANGES).await?;
+    while let Some(message) = rows.next().await? {
+        let Some(mut row) = message.row()? else { continue };
+        let record = read_record(&mut row)?;
+        records.exchanges.add(&RecordLine { amount: row.number()?.into(), ..record });
+        meter.row(records.exchanges.count());
+    }
+    drop(rows);
+    let mut rows = Copied::of(connection, CREDITS).await?;
+    while let Some(message) = rows.next().await? {
+        let Some(mut row) = message.row()? else { continue };
+        records.credits.add(&read_record(&mut row)?);
+        meter.row(records.credits.count());
+    }
+    Ok(records)
+}
+
+fn read_record<'a>(row: &mut Row<'a>) -> Result<RecordLine<'a>, StoreError> {
+    Ok(RecordLine {
+        app_id: row.text()?,
+        number: row.text()?,
+        open_id: row.text()?,
+        seq: row.number()?,
+        at: row.number()?,
+        amount: 0,
+    })
+}
+
+async fn add_up_wallets(connection: &mut PgConnection, records: &mut Records) -> Result<(), AuditError> {
+    let apps = sqlx::query!(
+        r#"SELECT app_id, count(*) AS "wallets!", sum(free_balance)::text AS "free!", sum(charge_balance)::text AS "charge!",
+               count(*) FILTER (WHERE (free_balance, charge_balance, entry_count, chain_length) <> (0, 0, 0, 0)
+                   OR chain_hash <> decode(repeat('00', 32), 'hex')) AS "with_entries!"
+           FROM wallets GROUP BY app_id"#
+    )
+    .fetch_all(connection)
+    .await?;
+    for app in apps {
+        let sum = |text: &str| text.parse::<i128>().map_err(|_| StoreError::damaged("wallets"));
+        let count = |number: i64| u64::try_from(number).unwrap_or_default();
+        let totals = AppTotals {
+            wallets: count(app.wallets),
+            free_balance: sum(&app.free)?,
+            charge_balance: sum(&app.charge)?,
+            sums: Sums::default(),
+        };
+        records.wallets += count(app.with_entries);
+        records.apps.insert(app.app_id, totals);
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Names what differs between ledger, records and wallets once it is known that something does:
+//! the statements join whole tables, which a clean audit need not.
+
+use domain::audit::{Check, Findings};
+use futures_util::TryStreamExt as _;
+use sqlx::PgConnection;
+
+use super::AuditError;
+
+/// Exchanges and the entries that deducted for them.
+pub(super) async fn exchanges(
+    connection: &mut PgConnection,
+    findings: &mut Findings,
+) -> Result<(), AuditError> {
+    let before = findings.count();
+    let mut rows = sqlx::query!(
+        r#"SELECT coalesce(e.app_id, x.app_id) AS "app_id!", e.open_id, e.seq, e.reference,
+               x.biz_no AS "biz_no?", x.open_id AS "record_open_id?", x.seq AS "record_seq?", x.amount AS "amount?",
+               (-(e.free_change::numeric + e.charge_change))::text AS taken, e.at = x.created_at AS is_of_its_time
+           FROM (SELECT * FROM ledger_entries WHERE kind = 'exchange') AS e
+           FULL JOIN exchanges x ON x.app_id = e.app_id AND x.biz_no = e.reference
+               AND x.open_id = e.open_id AND x.seq = e.seq
+           WHERE e.app_id IS NULL OR x.app_id IS NULL
+               OR x.amount <> -(e.free_change::numeric + e.charge_change) OR x.created_at <> e.at"#
+    )
+    .fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        match (row.open_id, row.seq, row.biz_no) {
+            (Some(open_id), Some(seq), None) => {
+                let number = row.reference.unwrap_or_default();
+                findings.add(Check::DeductionWithoutRecord, &row.app_id, &open_id, || {
+                    format!("entry {seq}: exchange {number} has no record")
+                });
+            }
+            (None, _, Some(biz_no)) | (_, None, Some(biz_no)) => {
+                findings.add(Check::RecordWithoutDeduction, &row.app_id, &biz_no, || {
+                    format!("no entry {} in wallet {}", shown(row.record_seq), shown(row.record_open_id))
+                });
+            }
+            (Some(open_id), Some(seq), Some(biz_no)) => {
+                findings.add(Check::Record, &row.app_id, &biz_no, || {
+                    let time = if row.is_of_its_time == Some(true) { "" } else { ", and has another time" };
+                    let (amount, taken) = (shown(row.amount), shown(row.taken));
+                    format!("amount {amount}; entry {seq} of wallet {open_id} takes {taken}{time}")
+                });
+            }
+            (None, _, None) | (_, None, None) => {}
+        }
+    }
+    none_left_unnamed(before, "exchanges", findings);
+    Ok(())
+}
+
+/// Credits and the entries that they made.
+pub(super) async fn credits(
+    connection: &mut PgConnection,
+    findings: &mut Findings,
+) -> Result<(), AuditError> {
+    let before = findings.count();
+    let mut rows = sqlx::query!(
+        r#"SELECT coalesce(e.app_id, c.app_id) AS "app_id!", e.open_id, e.seq, e.reference,
+               c.ref AS "ref?", c.open_id AS "record_open_id?", c.seq AS "record_seq?"
+           FROM (SELECT * FROM ledger_entries WHERE kind = 'credit') AS e
+           FULL JOIN credits c ON c.app_id = e.app_id AND c.ref = e.reference
+               AND c.open_id = e.open_id AND c.seq = e.seq AND c.created_at = e.at
+           WHERE e.app_id IS NULL OR c.app_id IS NULL"#
+    )
+    .fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        if let (Some(open_id), Some(seq), None) = (row.open_id, row.seq, &row.r#ref) {
+            let number = row.reference.unwrap_or_default();
+            findings.add(Check::EntryWithoutCredit, &row.app_id, &open_id, || {
+                format!("entry {seq}: credit {number} has no record of its place and time")
+            });
+        } else {
+            findings.add(Check::CreditWithoutEntry, &row.app_id, &shown(row.r#ref), || {
+                let (seq, open_id) = (shown(row.record_seq), shown(row.record_open_id));
+                format!("no entry {seq} of its time in wallet {open_id}")
+            });
+        }
+    }
+    none_left_unnamed(before, "credits", findings);
+    Ok(())
+}
+
+/// Wallets that hold something, or say that they have entries, and have none.
+pub(super) async fn wallets_without_entries(
+    connection: &mut PgConnection,
+    findings: &mut Findings,
+) -> Result<(), AuditError> {
+    let mut rows = sqlx::query!(
+        r#"SELECT w.app_id, w.open_id, w.free_balance, w.charge_balance, w.entry_count FROM wallets w
+           WHERE ((w.free_balance, w.charge_balance, w.entry_count, w.chain_length) <> (0, 0, 0, 0)
+                  OR w.chain_hash <> decode(repeat('00', 32), 'hex'))
+             AND NOT EXISTS (SELECT 1 FROM ledger_entries e WHERE e.app_id = w.app_id AND e.open_id = w.open_id)"#
+    )
+    .fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        findings.add(Check::NoEntries, &row.app_id, &row.open_id, || {
+            format!(
+                "the wallet holds free {}, charge {} after {} entries; there is none",
+                row.free_balance, row.charge_balance, row.entry_count
+            )
+        });
+    }
+    Ok(())
+}
+
+/// What differs and cannot be named differs all the same: a table whose key does not hold any more.
+fn none_left_unnamed(before: u64, table: &str, findings: &mut Findings) {
+    if findings.count() == before {
+        findings.add(Check::Count, "", table, || {
+            "they are not those of the ledger, and a join finds no difference: check the indexes".to_owned()
+        });
+    }
+}
+
+fn shown(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "?".to_owned(), |value| value.to_string())
+}

@@ -1,0 +1,330 @@
+//! The audit that goes on from a checkpoint. One session streams every wallet's row beside the
+//! checkpoint's lines, both in the order of their keys; the other fetches the entries of those
+//! wallets that have new ones, with their records, by their keys.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use domain::audit::{Check, Findings, Standing, StoredHash, WalletCheck, WalletRow};
+use domain::ledger::{EXCHANGE, LedgerEntry, micros};
+use futures_util::TryStreamExt as _;
+use sqlx::{Executor as _, PgConnection};
+
+use super::checkpoint::{Checkpoint, Counts, Line, WALLETS};
+use super::copied::Copied;
+use super::{AppTotals, AuditError, Meter, Outcome, Snapshot};
+
+/// Wallets whose new entries are fetched at a time.
+const WALLETS_AT_ONCE: usize = 2000;
+
+/// A wallet with entries that the checkpoint does not know.
+struct Grown {
+    app_id: String,
+    open_id: String,
+    from: Standing,
+    row: WalletRow,
+}
+
+/// What the audit has come to so far.
+struct Progress {
+    findings: Findings,
+    apps: BTreeMap<String, AppTotals>,
+    entries: u64,
+    entries_without_hash: u64,
+    /// What the wallets say, for all of them.
+    entry_counts: i128,
+}
+
+/// Checks what came after the checkpoint.
+pub(super) async fn audit(snapshot: &mut Snapshot, mut before: Checkpoint) -> Result<Outcome, AuditError> {
+    let mut progress = Progress {
+        findings: Findings::default(),
+        apps: BTreeMap::new(),
+        entries: 0,
+        entries_without_hash: 0,
+        entry_counts: 0,
+    };
+    let Snapshot { first, second, meter, .. } = snapshot;
+    // By the keys, whatever the planner thinks of the sizes.
+    let by_keys =
+        "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
+    second.execute(sqlx::raw_sql(by_keys)).await?;
+    let mut line = before.next()?;
+    let mut grown = Vec::new();
+    let mut wallets = Copied::of(first, WALLETS).await?;
+    while let Some(message) = wallets.next().await? {
+        let Some(mut row) = message.row()? else { continue };
+        let (app_id, open_id) = (row.text()?, row.text()?);
+        let row = WalletRow {
+            entry_count: row.number()?,
+            free_balance: row.number()?,
+            charge_balance: row.number()?,
+            chain_length: row.number()?,
+            chain_hash: row.hash()?,
+        };
+        let from = loop {
+            match line.take() {
+                Some(known) => {
+                    match (known.app_id.as_str(), known.open_id.as_str()).cmp(&(app_id, open_id)) {
+                        Ordering::Less => {
+                            progress.gone(&known);
+                            line = before.next()?;
+                        }
+                        Ordering::Equal => {
+                            line = before.next()?;
+                            break known.standing;
+                        }
+                        Ordering::Greater => {
+                            line = Some(known);
+                            break Standing::EMPTY;
+                        }
+                    }
+                }
+                None => break Standing::EMPTY,
+            }
+        };
+        progress.count(app_id, &row);
+        if progress.has_grown(app_id, open_id, from, &row) {
+            grown.push(Grown { app_id: app_id.to_owned(), open_id: open_id.to_owned(), from, row });
+        }
+        if grown.len() == WALLETS_AT_ONCE {
+            progress.check(second, std::mem::take(&mut grown), meter).await?;
+        }
+    }
+    drop(wallets);
+    while let Some(known) = line {
+        progress.gone(&known);
+        line = before.next()?;
+    }
+    progress.check(second, grown, meter).await?;
+    second.execute(sqlx::raw_sql("RESET enable_seqscan")).await?;
+    let counts = progress.compare_counts(second, before.counts).await?;
+    let since = Some(before.at);
+    Ok(progress.outcome(since, counts))
+}
+
+impl Progress {
+    fn count(&mut self, app_id: &str, row: &WalletRow) {
+        if !self.apps.contains_key(app_id) {
+            self.apps.insert(app_id.to_owned(), AppTotals::default());
+        }
+        if let Some(app) = self.apps.get_mut(app_id) {
+            app.wallets += 1;
+            app.free_balance += i128::from(row.free_balance);
+            app.charge_balance += i128::from(row.charge_balance);
+        }
+        self.entry_counts += i128::from(row.entry_count);
+    }
+
+    fn gone(&mut self, known: &Line) {
+        self.findings.add(Check::Checkpoint, &known.app_id, &known.open_id, || {
+            format!("the wallet is gone; it had {} entries", known.standing.seq)
+        });
+    }
+
+    /// Whether a wallet has new entries. One that has none must be as it was.
+    fn has_grown(&mut self, app_id: &str, open_id: &str, from: Standing, row: &WalletRow) -> bool {
+        if row.entry_count > from.seq {
+            return true;
+        }
+        let same_balances =
+            (row.free_balance, row.charge_balance) == (from.free_balance, from.charge_balance);
+        // A row whose hash is behind is of a program that knew none; the whole audit looks at it.
+        let same_hash = row.chain_length < row.entry_count || row.chain_hash == Some(from.chain_hash);
+        if row.entry_count != from.seq || !same_balances || !same_hash || row.chain_length > row.entry_count {
+            self.findings.add(Check::Checkpoint, app_id, open_id, || {
+                let hash = if same_hash { "" } else { ", with another hash" };
+                format!(
+                    "the wallet holds free {}, charge {} after {} entries{hash}; \
+                     the checkpoint has free {}, charge {} after {}",
+                    row.free_balance,
+                    row.charge_balance,
+                    row.entry_count,
+                    from.free_balance,
+                    from.charge_balance,
+                    from.seq
+                )
+            });
+        }
+        false
+    }
+
+    /// Checks the entries of these wallets from the checkpoint's on.
+    async fn check(
+        &mut self,
+        connection: &mut PgConnection,
+        grown: Vec<Grown>,
+        meter: &Meter,
+    ) -> Result<(), AuditError> {
+        let app_ids: Vec<String> = grown.iter().map(|wallet| wallet.app_id.clone()).collect();
+        let open_ids: Vec<String> = grown.iter().map(|wallet| wallet.open_id.clone()).collect();
+        let seqs: Vec<i64> = grown.iter().map(|wallet| wallet.from.seq).collect();
+        let mut rows = sqlx::query!(
+            r#"SELECT k.place AS "place!", e.seq, e.kind, e.reference, e.free_change, e.charge_change,
+                   e.free_balance, e.charge_balance, e.at, e.chain_hash,
+                   x.amount AS "amount?", coalesce(x.created_at, c.created_at) AS "recorded_at?"
+               FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS k (app_id, open_id, seq, place)
+               JOIN ledger_entries e ON e.app_id = k.app_id AND e.open_id = k.open_id AND e.seq >= k.seq
+               LEFT JOIN exchanges x ON e.kind = 'exchange' AND x.app_id = e.app_id AND x.biz_no = e.reference
+                   AND x.open_id = e.open_id AND x.seq = e.seq
+               LEFT JOIN credits c ON e.kind = 'credit' AND c.app_id = e.app_id AND c.ref = e.reference
+                   AND c.open_id = e.open_id AND c.seq = e.seq
+               ORDER BY k.place, e.seq"#,
+            &app_ids,
+            &open_ids,
+            &seqs
+        )
+        .fetch(connection);
+        let mut wallets = grown.into_iter().zip(1_i64..);
+        let mut current: Option<(GrownCheck, i64)> = None;
+        while let Some(row) = rows.try_next().await? {
+            let mut check = loop {
+                match current.take() {
+                    Some((check, place)) if place == row.place => break check,
+                    before => self.end(before.map(|(check, _)| check)),
+                }
+                current = wallets.next().map(|(wallet, place)| (GrownCheck::new(wallet), place));
+                if current.is_none() {
+                    return Ok(());
+                }
+            };
+            let (app_id, open_id) = (check.wallet.app_id.clone(), check.wallet.open_id.clone());
+            let entry = LedgerEntry {
+                app_id: &app_id,
+                open_id: &open_id,
+                seq: row.seq,
+                kind: &row.kind,
+                reference: &row.reference,
+                free_change: row.free_change,
+                charge_change: row.charge_change,
+                free_balance: row.free_balance,
+                charge_balance: row.charge_balance,
+                at: micros(row.at),
+            };
+            let stored = StoredHash::of(row.chain_hash.as_deref());
+            if row.seq == check.wallet.from.seq {
+                check.meets_checkpoint = check.wallet.is_as_it_was(&entry, stored);
+            } else {
+                check.check.entry(&entry, stored, &mut self.findings);
+                self.check_record(&entry, row.amount, row.recorded_at.map(micros));
+                self.entries += 1;
+                meter.row(self.entries);
+            }
+            current = Some((check, row.place));
+        }
+        self.end(current.map(|(check, _)| check));
+        for (wallet, _) in wallets {
+            self.end(Some(GrownCheck::new(wallet)));
+        }
+        Ok(())
+    }
+
+    fn check_record(&mut self, entry: &LedgerEntry<'_>, amount: Option<i64>, recorded_at: Option<i64>) {
+        let is_exchange = entry.kind == EXCHANGE;
+        let missing = if is_exchange { Check::DeductionWithoutRecord } else { Check::EntryWithoutCredit };
+        let Some(recorded_at) = recorded_at else {
+            self.findings.add(missing, entry.app_id, entry.open_id, || {
+                format!("entry {}: {} {} has no record", entry.seq, entry.kind, entry.reference)
+            });
+            return;
+        };
+        let taken = -(i128::from(entry.free_change) + i128::from(entry.charge_change));
+        let same_amount = !is_exchange || amount.is_some_and(|amount| i128::from(amount) == taken);
+        if !same_amount || recorded_at != entry.at {
+            let check = if is_exchange { Check::Record } else { Check::CreditWithoutEntry };
+            self.findings.add(check, entry.app_id, entry.reference, || {
+                format!("entry {} of wallet {} has another amount or time", entry.seq, entry.open_id)
+            });
+        }
+    }
+
+    fn end(&mut self, check: Option<GrownCheck>) {
+        let Some(GrownCheck { wallet, check, meets_checkpoint }) = check else { return };
+        if !meets_checkpoint {
+            self.findings.add(Check::Checkpoint, &wallet.app_id, &wallet.open_id, || {
+                format!("entry {} is not what the checkpoint has", wallet.from.seq)
+            });
+        }
+        let (sums, unhashed) = check.end(&mut self.findings);
+        self.entries_without_hash += unhashed;
+        self.apps.entry(wallet.app_id).or_default().sums.merge(&sums);
+    }
+
+    /// Rows in all: those of the checkpoint and those that were checked now. So none has gone and
+    /// none has come without its entry, but for as many of both.
+    async fn compare_counts(
+        &mut self,
+        connection: &mut PgConnection,
+        before: Counts,
+    ) -> Result<Counts, AuditError> {
+        let row = sqlx::query!(
+            r#"SELECT (SELECT count(*) FROM ledger_entries) AS "entries!", (SELECT count(*) FROM exchanges) AS "exchanges!",
+                   (SELECT count(*) FROM credits) AS "credits!""#
+        )
+        .fetch_one(connection)
+        .await?;
+        let new: Vec<_> = self.apps.values().map(|app| app.sums).collect();
+        let exchanges: u64 = new.iter().map(|sums| sums.exchanges).sum();
+        let credits: u64 = new.iter().map(|sums| sums.credits).sum();
+        let expected = [
+            ("ledger_entries", row.entries, self.entry_counts),
+            ("exchanges", row.exchanges, i128::from(before.exchanges + exchanges)),
+            ("credits", row.credits, i128::from(before.credits + credits)),
+        ];
+        for (table, is, should_be) in expected {
+            if i128::from(is) != should_be {
+                self.findings.add(Check::Count, "", table, || format!("{is} rows, expected {should_be}"));
+            }
+        }
+        let count = |rows: i64| u64::try_from(rows).unwrap_or_default();
+        Ok(Counts {
+            entries: count(row.entries),
+            exchanges: count(row.exchanges),
+            credits: count(row.credits),
+        })
+    }
+
+    fn outcome(self, since: Option<time::OffsetDateTime>, counts: Counts) -> Outcome {
+        Outcome {
+            since,
+            findings: self.findings,
+            entries: self.entries,
+            exchanges: self.apps.values().map(|app| app.sums.exchanges).sum(),
+            credits: self.apps.values().map(|app| app.sums.credits).sum(),
+            apps: self.apps,
+            entries_without_hash: self.entries_without_hash,
+            counts,
+        }
+    }
+}
+
+/// A wallet with new entries while they come.
+struct GrownCheck {
+    wallet: Grown,
+    check: WalletCheck,
+    /// Whether the checkpoint's entry is there, as it was.
+    meets_checkpoint: bool,
+}
+
+impl GrownCheck {
+    fn new(wallet: Grown) -> Self {
+        let check = WalletCheck::new(&wallet.app_id, &wallet.open_id, wallet.from, Some(wallet.row));
+        let meets_checkpoint = wallet.from.seq == 0;
+        Self { wallet, check, meets_checkpoint }
+    }
+}
+
+impl Grown {
+    /// Whether the checkpoint's entry still leaves what it left. Its hash is not stored where a
+    /// program wrote it that knew none.
+    fn is_as_it_was(&self, entry: &LedgerEntry<'_>, stored: StoredHash) -> bool {
+        let same_hash = match stored {
+            StoredHash::None => true,
+            StoredHash::Hash(hash) => hash == self.from.chain_hash,
+            StoredHash::Damaged => false,
+        };
+        same_hash
+            && (entry.free_balance, entry.charge_balance)
+                == (self.from.free_balance, self.from.charge_balance)
+    }
+}

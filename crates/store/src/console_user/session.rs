@@ -1,0 +1,166 @@
+//! Signing in to the console, and what a session's token says. Times are the database's, so that all
+//! instances agree.
+
+use std::sync::Arc;
+
+use domain::console_user::{ConsoleUserName, Role};
+use sqlx::PgConnection;
+
+use crate::secrets::PasswordHash;
+use crate::{Store, StoreError};
+
+/// Wrong passwords in a row that lock a name.
+const FAILED_ATTEMPTS_MAX: i32 = 10;
+/// For how long they do.
+const LOCKED_SECONDS: f64 = 15.0 * 60.0;
+/// A session ends so long after it began.
+pub(super) const LIFETIME_SECONDS: f64 = 12.0 * 3600.0;
+/// And so long after it was last used.
+pub(super) const IDLE_SECONDS_MAX: f64 = 30.0 * 60.0;
+/// Its use is noted no more often than this.
+const USE_NOTED_EVERY_SECONDS: f64 = 60.0;
+
+/// An attempt to sign in that may be judged.
+#[derive(Debug, Clone)]
+pub struct SignInAttempt {
+    /// What the password must fit.
+    pub password: PasswordHash,
+    /// Whether the name is locked unless this attempt succeeds.
+    pub is_last: bool,
+}
+
+impl Store {
+    /// Counts an attempt to sign in as `name` before its password is looked at, so that no number of
+    /// attempts at once gets more than ten. `None` when there is no such user, or the name is locked.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn attempt_sign_in(&self, name: &ConsoleUserName) -> Result<Option<SignInAttempt>, StoreError> {
+        let row = sqlx::query!(
+            "UPDATE console_users SET
+                 failed_attempts = CASE WHEN locked_until IS NULL THEN failed_attempts + 1 ELSE 1 END,
+                 locked_until = CASE WHEN locked_until IS NULL AND failed_attempts + 1 >= $2
+                     THEN now() + make_interval(secs => $3) END
+             WHERE name = $1 AND coalesce(locked_until <= now(), true) RETURNING password, failed_attempts",
+            name.as_str(),
+            FAILED_ATTEMPTS_MAX,
+            LOCKED_SECONDS
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(row.map(|row| SignInAttempt {
+            password: PasswordHash::kept(row.password),
+            is_last: row.failed_attempts >= FAILED_ATTEMPTS_MAX,
+        }))
+    }
+
+    /// Begins a session for a user whose password was found to fit; the token is given by its hash.
+    /// `false` when the user was removed or got another password meanwhile.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn begin_console_session(
+        &self,
+        name: &ConsoleUserName,
+        password: &PasswordHash,
+        token_hash: [u8; 32],
+    ) -> Result<bool, StoreError> {
+        let session = Arc::new((name.clone(), password.clone()));
+        self.transaction(move |connection| {
+            let session = Arc::clone(&session);
+            Box::pin(async move {
+                let (name, password) = &*session;
+                let known = sqlx::query!(
+                    "UPDATE console_users SET failed_attempts = 0, locked_until = NULL
+                     WHERE name = $1 AND password = $2",
+                    name.as_str(),
+                    password.as_str()
+                )
+                .execute(&mut *connection)
+                .await?
+                .rows_affected()
+                    == 1;
+                if known {
+                    sqlx::query!(
+                        "INSERT INTO console_sessions (token_sha256, name) VALUES ($1, $2)",
+                        token_hash.as_slice(),
+                        name.as_str()
+                    )
+                    .execute(&mut *connection)
+                    .await?;
+                }
+                Ok(known)
+            })
+        })
+        .await
+    }
+
+    /// Whose session a token is, given by its hash, and what they may do. `None` when it is none, or has
+    /// ended. Its use is noted.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn console_session(
+        &self,
+        token_hash: [u8; 32],
+    ) -> Result<Option<(ConsoleUserName, Role)>, StoreError> {
+        let row = sqlx::query!(
+            r#"SELECT s.name, u.role, s.used_at < now() - make_interval(secs => $4) AS "is_to_be_noted!"
+               FROM console_sessions AS s JOIN console_users AS u ON u.name = s.name
+               WHERE s.token_sha256 = $1 AND s.created_at > now() - make_interval(secs => $2)
+                 AND s.used_at > now() - make_interval(secs => $3)"#,
+            token_hash.as_slice(),
+            LIFETIME_SECONDS,
+            IDLE_SECONDS_MAX,
+            USE_NOTED_EVERY_SECONDS
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        if row.is_to_be_noted {
+            sqlx::query!(
+                "UPDATE console_sessions SET used_at = now() WHERE token_sha256 = $1",
+                token_hash.as_slice()
+            )
+            .execute(&self.pool)
+            .await?;
+        }
+        let name =
+            ConsoleUserName::parse(&row.name).map_err(|_| StoreError::damaged("console_users.name"))?;
+        let role = Role::parse(&row.role).map_err(|_| StoreError::damaged("console_users.role"))?;
+        Ok(Some((name, role)))
+    }
+
+    /// Ends a session, given by its token's hash.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn end_console_session(&self, token_hash: [u8; 32]) -> Result<(), StoreError> {
+        sqlx::query!("DELETE FROM console_sessions WHERE token_sha256 = $1", token_hash.as_slice())
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Forgets sessions that have ended by themselves.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn forget_ended_console_sessions(&self) -> Result<u64, StoreError> {
+        let gone = sqlx::query!(
+            "DELETE FROM console_sessions WHERE created_at <= now() - make_interval(secs => $1)
+                OR used_at <= now() - make_interval(secs => $2)",
+            LIFETIME_SECONDS,
+            IDLE_SECONDS_MAX
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(gone.rows_affected())
+    }
+}
+
+/// Ends every session of a user, whose row must be locked.
+pub(super) async fn end_all(connection: &mut PgConnection, name: &ConsoleUserName) -> Result<(), StoreError> {
+    sqlx::query!("DELETE FROM console_sessions WHERE name = $1", name.as_str()).execute(connection).await?;
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! Apps and access tokens as the request path sees them: remembered for two seconds, so that a
+//! look-up seldom costs a round trip and what an operator changes still acts within five
+//! seconds on every instance (contract 9).
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use domain::app::{App, Category};
+use domain::caller::TokenState;
+use domain::ids::AppId;
+use domain::secret::Secret;
+use domain::signature::PayKey;
+
+use super::app::limits_of_columns;
+use super::look_up_cache::LookUpCache;
+use super::{Store, StoreError};
+use crate::secrets::{Keyring, WrongKey};
+
+/// How much longer a look-up is waited for than a connection for it.
+const STATEMENT_MARGIN: Duration = Duration::from_millis(500);
+/// Pay keys of an app that can be live at once (contract 3).
+pub(super) const LIVE_PAY_KEYS: usize = 2;
+/// Retired pay keys that a diagnosis still knows.
+const RETIRED_PAY_KEYS: i64 = 8;
+
+/// What was looked up lately.
+#[derive(Debug, Default)]
+pub(super) struct Directory {
+    keyring: RwLock<Option<Arc<Keyring>>>,
+    apps: LookUpCache<AppId, Arc<App>>,
+    /// By whose it is and its hash: when it ends.
+    tokens: LookUpCache<(AppId, [u8; 32]), i64>,
+}
+
+impl Directory {
+    pub(super) fn set_keyring(&self, keyring: Keyring) {
+        *self.keyring.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keyring));
+    }
+
+    pub(super) fn keyring(&self) -> Result<Arc<Keyring>, StoreError> {
+        let keyring = self.keyring.read().unwrap_or_else(PoisonError::into_inner).clone();
+        keyring.ok_or_else(|| StoreError::Internal("the master key was not loaded".to_owned()))
+    }
+}
+
+impl Store {
+    /// The app with this id, `None` when there is none.
+    ///
+    /// # Errors
+    /// The database is away or takes too long, or the app's secrets do not open.
+    pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>, StoreError> {
+        let (store, id) = (self.clone(), app_id.clone());
+        let look_up = async move { Ok(store.load_app(&id).await?.map(Arc::new)) };
+        self.directory
+            .apps
+            .get_or(app_id.clone(), self.clock.monotonic(), self.look_up_within(), look_up)
+            .await
+    }
+
+    /// A table that is locked must not hold up whoever asks until the statement's own limit.
+    pub(super) fn look_up_within(&self) -> Duration {
+        self.settings.acquire_timeout + STATEMENT_MARGIN
+    }
+
+    /// What is known of a token, given by its hash, for this app.
+    ///
+    /// # Errors
+    /// The database is away or takes too long.
+    pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState, StoreError> {
+        let (store, id) = (self.clone(), app_id.clone());
+        let look_up = async move { store.load_token_expiry(&id, &token_hash).await };
+        let key = (app_id.clone(), token_hash);
+        let found =
+            self.directory.tokens.get_or(key, self.clock.monotonic(), self.look_up_within(), look_up).await?;
+        let Some(expiry) = found else { return Ok(TokenState::Unknown) };
+        Ok(if self.clock.unix_millis() < expiry { TokenState::Valid } else { TokenState::Expired })
+    }
+
+    async fn load_token_expiry(&self, app_id: &AppId, token_hash: &[u8]) -> Result<Option<i64>, StoreError> {
+        Ok(sqlx::query_scalar!(
+            r#"SELECT (extract(epoch FROM expires_at) * 1000)::bigint AS "millis!"
+               FROM access_tokens WHERE app_id = $1 AND token_hash = $2"#,
+            app_id.as_str(),
+            token_hash
+        )
+        .fetch_optional(&self.pool)
+        .await?)
+    }
+
+    async fn load_app(&self, app_id: &AppId) -> Result<Option<App>, StoreError> {
+        let row = sqlx::query!(
+            r#"SELECT category, scopes, sandbox, preorder_check, suspended_at IS NOT NULL AS "suspended!",
+                      app_secret, exchanges_per_second, reports_per_second, uploads_per_second, tokens_per_second,
+                      (SELECT pages FROM packages WHERE packages.app_id = apps.app_id
+                       ORDER BY published_at DESC, version DESC LIMIT 1) AS pages,
+                      ARRAY(SELECT pay_key FROM pay_keys WHERE pay_keys.app_id = apps.app_id
+                            ORDER BY generation DESC LIMIT $2) AS "pay_keys!"
+               FROM apps WHERE app_id = $1"#,
+            app_id.as_str(),
+            RETIRED_PAY_KEYS
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let (app_secret, mut live_pay_keys) =
+            self.open_secrets(app_id, &row.app_secret, &row.pay_keys).await?;
+        let retired_pay_keys = live_pay_keys.split_off(LIVE_PAY_KEYS.min(live_pay_keys.len()));
+        Ok(Some(App {
+            id: app_id.clone(),
+            category: Category::parse(&row.category).map_err(|_| StoreError::damaged("apps.category"))?,
+            scopes: row.scopes,
+            sandbox: row.sandbox,
+            preorder_check: row.preorder_check,
+            suspended: row.suspended,
+            limits: limits_of_columns(
+                row.exchanges_per_second,
+                row.reports_per_second,
+                row.uploads_per_second,
+                row.tokens_per_second,
+            )?,
+            live_pay_keys,
+            retired_pay_keys,
+            app_secret,
+            pages: row.pages.unwrap_or_default(),
+        }))
+    }
+
+    /// Decrypts what is kept of an app. Where a key is missing, a rotation elsewhere may have just
+    /// put it into the key file.
+    async fn open_secrets(
+        &self,
+        app_id: &AppId,
+        app_secret: &[u8],
+        pay_keys: &[Vec<u8>],
+    ) -> Result<(Secret, Vec<PayKey>), StoreError> {
+        let open = |keyring: &Keyring| -> Result<_, WrongKey> {
+            let app_secret = Secret::new(keyring.open(app_id, app_secret)?);
+            let pay_keys = pay_keys.iter().map(|sealed| keyring.open(app_id, sealed).map(PayKey::new));
+            Ok((app_secret, pay_keys.collect::<Result<Vec<_>, _>>()?))
+        };
+        let keyring = self.directory.keyring()?;
+        if let Ok(opened) = open(&keyring) {
+            return Ok(opened);
+        }
+        let newer = self.reread_keyring(&keyring).await?;
+        open(&newer).map_err(|wrong| StoreError::Internal(wrong.to_string()))
+    }
+}

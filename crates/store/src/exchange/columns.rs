@@ -1,0 +1,118 @@
+//! What a batch writes, column by column.
+
+use domain::exchange::Exchange;
+use domain::ids::AppId;
+use time::OffsetDateTime;
+use tokio_postgres::types::ToSql;
+
+use super::batch::{Batch, Decisions, Deduction, WalletChange};
+
+/// What the statement that writes takes ([`super::statements`]).
+pub(super) struct Columns<'a> {
+    pub(super) app_id: Vec<&'a str>,
+    pub(super) biz_no: Vec<&'a str>,
+    pub(super) open_id: Vec<&'a str>,
+    pub(super) seq: Vec<i64>,
+    pub(super) amount: Vec<i64>,
+    pub(super) pay_priority: Vec<i16>,
+    pub(super) zone_id: Vec<&'a str>,
+    pub(super) os: Vec<&'a str>,
+    pub(super) ts: Vec<i64>,
+    pub(super) user_ip: Vec<&'a str>,
+    pub(super) product_name: Vec<&'a str>,
+    pub(super) product_info: Vec<&'a str>,
+    pub(super) product_desc: Vec<&'a str>,
+    pub(super) extension: Vec<&'a str>,
+    pub(super) free_change: Vec<i64>,
+    pub(super) charge_change: Vec<i64>,
+    pub(super) free_balance: Vec<i64>,
+    pub(super) charge_balance: Vec<i64>,
+    pub(super) wallet_app_id: Vec<&'a str>,
+    pub(super) wallet_open_id: Vec<&'a str>,
+    pub(super) wallet_free_balance: Vec<i64>,
+    pub(super) wallet_charge_balance: Vec<i64>,
+    pub(super) entry_count_before: Vec<i64>,
+    pub(super) entry_count: Vec<i64>,
+    pub(super) at: OffsetDateTime,
+    pub(super) chain_hash: Vec<&'a [u8]>,
+    pub(super) wallet_chain_hash: Vec<&'a [u8]>,
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn new(batch: &Batch<'a>, decisions: &'a Decisions, at: OffsetDateTime) -> Self {
+        let deductions = &decisions.deductions;
+        let texts = |of: &dyn Fn(&'a AppId, &'a Exchange) -> &'a str| {
+            let rows = deductions.iter().map(|deduction| batch.exchanges[deduction.exchange]);
+            rows.map(|(app_id, exchange)| of(app_id, exchange)).collect::<Vec<_>>()
+        };
+        let numbers = |of: &dyn Fn(&Deduction, &'a Exchange) -> i64| {
+            deductions.iter().map(|row| of(row, batch.exchanges[row.exchange].1)).collect::<Vec<_>>()
+        };
+        let priority = |row: &Deduction| batch.exchanges[row.exchange].1.content.pay_priority.code();
+        let wallets = &decisions.wallets;
+        let wallet_texts = |keys: &[&'a str]| wallets.iter().map(|row| keys[row.wallet]).collect::<Vec<_>>();
+        let wallet_numbers = |of: fn(&WalletChange) -> i64| wallets.iter().map(of).collect::<Vec<_>>();
+        Self {
+            app_id: texts(&|app_id, _| app_id.as_str()),
+            biz_no: texts(&|_, exchange| exchange.biz_no.as_str()),
+            open_id: texts(&|_, exchange| exchange.content.open_id.as_str()),
+            seq: numbers(&|row, _| row.seq),
+            amount: numbers(&|_, exchange| exchange.content.amount.get()),
+            pay_priority: deductions.iter().map(priority).collect(),
+            zone_id: texts(&|_, exchange| exchange.content.zone_id.as_str()),
+            os: texts(&|_, exchange| exchange.os.as_str()),
+            ts: numbers(&|_, exchange| exchange.ts.unix_millis()),
+            user_ip: texts(&|_, exchange| exchange.user_ip.as_str()),
+            product_name: texts(&|_, exchange| exchange.content.product_name.as_str()),
+            product_info: texts(&|_, exchange| exchange.content.product_info.as_str()),
+            product_desc: texts(&|_, exchange| exchange.content.product_desc.as_str()),
+            extension: texts(&|_, exchange| exchange.content.extension.as_str()),
+            free_change: numbers(&|row, _| row.change.free_change),
+            charge_change: numbers(&|row, _| row.change.charge_change),
+            free_balance: numbers(&|row, _| row.change.after.free()),
+            charge_balance: numbers(&|row, _| row.change.after.charge()),
+            wallet_app_id: wallet_texts(&batch.wallets.app_ids),
+            wallet_open_id: wallet_texts(&batch.wallets.names),
+            wallet_free_balance: wallet_numbers(|row| row.balances.free()),
+            wallet_charge_balance: wallet_numbers(|row| row.balances.charge()),
+            entry_count_before: wallet_numbers(|row| row.entry_count_before),
+            entry_count: wallet_numbers(|row| row.entry_count),
+            at,
+            chain_hash: deductions.iter().map(|row| row.chain_hash.as_slice()).collect(),
+            wallet_chain_hash: wallets.iter().map(|row| row.chain_hash.as_slice()).collect(),
+        }
+    }
+
+    /// In the order of the statement's parameters.
+    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 27] {
+        [
+            &self.app_id,
+            &self.biz_no,
+            &self.open_id,
+            &self.seq,
+            &self.amount,
+            &self.pay_priority,
+            &self.zone_id,
+            &self.os,
+            &self.ts,
+            &self.user_ip,
+            &self.product_name,
+            &self.product_info,
+            &self.product_desc,
+            &self.extension,
+            &self.free_change,
+            &self.charge_change,
+            &self.free_balance,
+            &self.charge_balance,
+            &self.wallet_app_id,
+            &self.wallet_open_id,
+            &self.wallet_free_balance,
+            &self.wallet_charge_balance,
+            &self.entry_count_before,
+            &self.entry_count,
+            &self.at,
+            &self.chain_hash,
+            &self.wallet_chain_hash,
+        ]
+    }
+}

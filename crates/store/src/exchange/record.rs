@@ -1,0 +1,202 @@
+//! What is recorded of an exchange, for who asks what happened: the operator's console and the admin API.
+
+use domain::exchange::UsedNumber;
+use domain::ids::{AppId, BizNo};
+use domain::product_info::{self, Item};
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use super::statements::REPLAY_HOURS;
+use crate::{Store, StoreError};
+
+/// An exchange that deducted, with its ledger entry.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExchangeRecord {
+    /// The app.
+    pub app_id: String,
+    /// The order number.
+    pub biz_no: String,
+    /// The player who paid.
+    pub open_id: String,
+    /// Zone and role, as sent.
+    pub zone_id: String,
+    /// Platform, as sent.
+    pub os: String,
+    /// Time of the request in Unix milliseconds, as sent.
+    pub ts: i64,
+    /// Address of the player, as sent: personal, so it is there only where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_ip: Option<String>,
+    /// What was deducted from both purses together.
+    pub amount: i64,
+    /// Effective priority: 0 charged first, 1 gifted first.
+    pub pay_priority: i16,
+    /// Name of the item or bundle, as sent.
+    pub product_name: String,
+    /// The items, JSON text as sent.
+    pub product_info: String,
+    /// The same, read. Empty where the text is kept no more.
+    pub items: Vec<Item>,
+    /// Remark, as sent.
+    pub product_desc: String,
+    /// As sent; empty when absent.
+    pub extension: String,
+    /// Its ledger entry in the player's wallet.
+    pub seq: i64,
+    /// Change of the gifted purse, never positive.
+    pub free_change: i64,
+    /// Change of the charged purse, never positive.
+    pub charge_change: i64,
+    /// Gifted currency after it.
+    pub free_balance: i64,
+    /// Charged currency after it.
+    pub charge_balance: i64,
+    /// First success, database time.
+    #[serde(with = "time::serde::rfc3339")]
+    pub created_at: OffsetDateTime,
+    /// From this moment on the number is expired.
+    #[serde(with = "time::serde::rfc3339")]
+    pub replayed_until: OffsetDateTime,
+    /// What the same content is answered now.
+    pub same_content: UsedNumber,
+    /// What other content under the number is answered now.
+    pub other_content: UsedNumber,
+    /// How often it was replayed, where it was in the last 30 days. Best effort.
+    pub replays: Option<ReplayCount>,
+}
+
+/// Replays of one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ReplayCount {
+    /// How many.
+    pub replays: i64,
+    /// When the first was noted.
+    #[serde(with = "time::serde::rfc3339")]
+    pub first_at: OffsetDateTime,
+    /// When the last was noted.
+    #[serde(with = "time::serde::rfc3339")]
+    pub last_at: OffsetDateTime,
+}
+
+/// An exchange or a credit that has a number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NumberMatch {
+    /// The app.
+    pub app_id: String,
+    /// `exchange` or `credit`.
+    pub kind: String,
+    /// The `biz_no` or the ref.
+    pub number: String,
+    /// The player.
+    pub open_id: String,
+    /// The ledger entry in that wallet.
+    pub seq: i64,
+    /// Change of the gifted purse.
+    pub free_change: i64,
+    /// Change of the charged purse.
+    pub charge_change: i64,
+    /// Name of what was bought, or the note of the credit.
+    pub text: String,
+    /// Database time.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+}
+
+impl Store {
+    /// The exchange that deducted under a number of an app, `None` when none did: refused ones leave
+    /// nothing. `with_user_ip`: whether whoever asks may see the player's address.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn exchange(
+        &self,
+        app_id: &AppId,
+        biz_no: &BizNo,
+        with_user_ip: bool,
+    ) -> Result<Option<ExchangeRecord>, StoreError> {
+        // The writers' statements judge the age by the same hours and the same clock.
+        let row = sqlx::query!(
+            r#"SELECT x.open_id, x.zone_id, x.os, x.ts, x.user_ip, x.amount, x.pay_priority, x.product_name,
+                      x.product_info, x.product_desc, x.extension, x.seq, x.created_at,
+                      e.free_change, e.charge_change, e.free_balance, e.charge_balance,
+                      x.created_at + make_interval(hours => $3) AS "replayed_until!",
+                      clock_timestamp() >= x.created_at + make_interval(hours => $3) AS "is_expired!",
+                      r.replays AS "replays?", r.first_at AS "first_at?", r.last_at AS "last_at?"
+               FROM exchanges x
+               JOIN ledger_entries e ON e.app_id = x.app_id AND e.open_id = x.open_id AND e.seq = x.seq
+               LEFT JOIN exchange_replays r ON r.app_id = x.app_id AND r.biz_no = x.biz_no
+               WHERE x.app_id = $1 AND x.biz_no = $2"#,
+            app_id.as_str(),
+            biz_no.as_str(),
+            REPLAY_HOURS
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let replays = match (row.replays, row.first_at, row.last_at) {
+            (Some(replays), Some(first_at), Some(last_at)) => {
+                Some(ReplayCount { replays, first_at, last_at })
+            }
+            (_, _, _) => None,
+        };
+        Ok(Some(ExchangeRecord {
+            app_id: app_id.to_string(),
+            biz_no: biz_no.to_string(),
+            open_id: row.open_id,
+            zone_id: row.zone_id,
+            os: row.os,
+            ts: row.ts,
+            user_ip: with_user_ip.then_some(row.user_ip),
+            amount: row.amount,
+            pay_priority: row.pay_priority,
+            product_name: row.product_name,
+            items: product_info::items(&row.product_info).unwrap_or_default(),
+            product_info: row.product_info,
+            product_desc: row.product_desc,
+            extension: row.extension,
+            seq: row.seq,
+            free_change: row.free_change,
+            charge_change: row.charge_change,
+            free_balance: row.free_balance,
+            charge_balance: row.charge_balance,
+            created_at: row.created_at,
+            replayed_until: row.replayed_until,
+            same_content: UsedNumber::answer(row.is_expired, true),
+            other_content: UsedNumber::answer(row.is_expired, false),
+            replays,
+        }))
+    }
+
+    /// The exchanges and credits that have this number, of one app or of all: several apps may use
+    /// the same. `limit` at most, by app. A key of each app is looked up; nothing is searched.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn find_number(
+        &self,
+        app_id: Option<&AppId>,
+        number: &str,
+        limit: u32,
+    ) -> Result<Vec<NumberMatch>, StoreError> {
+        Ok(sqlx::query_as!(
+            NumberMatch,
+            r#"SELECT a.app_id, f.kind AS "kind!", $2::text AS "number!", f.open_id AS "open_id!",
+                      e.seq, e.free_change, e.charge_change, f.text AS "text!", e.at
+               FROM apps a
+               CROSS JOIN LATERAL (
+                   SELECT 'exchange' AS kind, open_id, seq, product_name AS text
+                   FROM exchanges x WHERE x.app_id = a.app_id AND x.biz_no = $2
+                   UNION ALL
+                   SELECT 'credit', open_id, seq, note FROM credits c WHERE c.app_id = a.app_id AND c.ref = $2
+               ) f
+               JOIN ledger_entries e ON e.app_id = a.app_id AND e.open_id = f.open_id AND e.seq = f.seq
+               WHERE $1::text IS NULL OR a.app_id = $1
+               ORDER BY a.app_id, f.kind DESC LIMIT $3"#,
+            app_id.map(AppId::as_str),
+            number,
+            i64::from(limit)
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+}

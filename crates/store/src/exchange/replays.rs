@@ -1,0 +1,133 @@
+//! How often exchanges were replayed: for people who ask what happened, and nothing depends on it.
+//!
+//! The writers count in memory, after their answers have left; once a second whatever was counted
+//! becomes one statement. A process that dies and a database that is away lose counts, never an exchange.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::ids::{AppId, BizNo};
+
+use crate::{Store, StoreError};
+
+/// Numbers that are counted between two writes: it bounds the memory (some 1 MB) and the statement.
+const NUMBERS_MAX: usize = 4096;
+/// How long the count of a number is kept after its last replay.
+const KEPT_DAYS: i32 = 30;
+
+/// What was counted since it was last written. Cheap to clone; all clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Replays(Arc<Mutex<Counts>>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    by_number: HashMap<(AppId, BizNo), i64>,
+    /// Replays of numbers for which there was no room.
+    uncounted: u64,
+}
+
+impl Replays {
+    /// Counts replays. The lock is held for a look-up each, by whoever counts, or for one move, by
+    /// whoever writes.
+    pub(super) fn count(&self, numbers: Vec<(AppId, BizNo)>) {
+        if numbers.is_empty() {
+            return;
+        }
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for number in numbers {
+            let has_room = counts.by_number.len() < NUMBERS_MAX;
+            if let Some(count) = counts.by_number.get_mut(&number) {
+                *count += 1;
+            } else if has_room {
+                counts.by_number.insert(number, 1);
+            } else {
+                counts.uncounted += 1;
+            }
+        }
+    }
+
+    fn take(&self) -> Counts {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Store {
+    /// Writes the replays that this process's writers have counted since the last call; to be
+    /// called once a second or so. What cannot be written is forgotten.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn write_replays(&self) -> Result<(), StoreError> {
+        let Counts { by_number, uncounted } = self.replays.take();
+        if uncounted > 0 {
+            tracing::warn!(uncounted, "more numbers were replayed in a second than are counted");
+        }
+        if by_number.is_empty() {
+            return Ok(());
+        }
+        let mut counted: Vec<_> = by_number.into_iter().collect();
+        // Every process in the same order, so that no two of them wait for each other.
+        counted.sort_unstable();
+        let app_ids: Vec<_> = counted.iter().map(|((app_id, _), _)| app_id.to_string()).collect();
+        let biz_nos: Vec<_> = counted.iter().map(|((_, biz_no), _)| biz_no.to_string()).collect();
+        let counts: Vec<_> = counted.iter().map(|(_, count)| *count).collect();
+        let columns = Arc::new((app_ids, biz_nos, counts));
+        self.transaction(move |connection| {
+            let columns = Arc::clone(&columns);
+            Box::pin(async move {
+                let (app_ids, biz_nos, counts) = &*columns;
+                sqlx::query!(
+                    "INSERT INTO exchange_replays AS known (app_id, biz_no, replays, first_at, last_at)
+                     SELECT app_id, biz_no, replays, now(), now()
+                     FROM unnest($1::text[], $2::text[], $3::bigint[]) AS counted (app_id, biz_no, replays)
+                     ON CONFLICT (app_id, biz_no) DO UPDATE
+                     SET replays = known.replays + excluded.replays, last_at = excluded.last_at",
+                    app_ids,
+                    biz_nos,
+                    counts
+                )
+                .execute(connection)
+                .await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Forgets the counts of numbers that were last replayed 30 days ago. Without an index: it
+    /// would cost each count more than the table, small as it is, costs this hourly look.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn forget_old_replays(&self) -> Result<u64, StoreError> {
+        let gone = sqlx::query!(
+            "DELETE FROM exchange_replays WHERE last_at < now() - make_interval(days => $1)",
+            KEPT_DAYS
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(gone.rows_affected())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> (AppId, BizNo) {
+        (AppId::parse("a").unwrap(), BizNo::parse(text).unwrap())
+    }
+
+    #[test]
+    fn a_flood_of_distinct_numbers_cannot_grow_the_memory_and_known_ones_still_count() {
+        let replays = Replays::default();
+        for place in 0..NUMBERS_MAX + 10 {
+            replays.count(vec![number(&format!("n{place}"))]);
+        }
+        replays.count(vec![number("n0"), number("n0")]);
+        let counts = replays.take();
+        assert_eq!((counts.by_number.len(), counts.uncounted), (NUMBERS_MAX, 10));
+        assert_eq!(counts.by_number[&number("n0")], 3);
+        assert!(replays.take().by_number.is_empty(), "what was taken is not taken again");
+    }
+}

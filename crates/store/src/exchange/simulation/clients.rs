@@ -1,0 +1,186 @@
+//! Clients: they ask, give up, ask again with the same number, and never forget a success.
+
+use std::time::Duration;
+
+use domain::exchange::{ExchangeOutcome, Receipt};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::content::signed_exchange;
+use super::counts::Kind;
+use super::oracle::Request;
+use super::rows::{APPS, Content, NUMBERS, UNLUCKY, WALLETS};
+use super::world::World;
+use crate::StoreError;
+use crate::exchange::Writers;
+
+pub(super) type Outcome = Result<ExchangeOutcome, StoreError>;
+
+/// What a client asks for, whether or not it is under way.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wish {
+    pub(super) number: usize,
+    pub(super) content: Content,
+    pub(super) is_fresh: bool,
+}
+
+/// A request that a client waits for.
+pub(super) struct Waiting {
+    wish: Wish,
+    request: Request,
+    pub(super) process: usize,
+    pub(super) gives_up_at: u64,
+    receiver: oneshot::Receiver<Outcome>,
+}
+
+#[derive(Default)]
+pub(super) struct Client {
+    pub(super) waiting: Option<Waiting>,
+    /// What it has asked for without learning what became of it.
+    pub(super) unsure: Option<Wish>,
+}
+
+/// All clients, and what they have been told.
+pub(super) struct Clients {
+    pub(super) all: Vec<Client>,
+    start: Instant,
+    /// The first success of each number: every other must be the same.
+    successes: Vec<Option<Receipt>>,
+}
+
+impl Clients {
+    pub(super) fn new(count: usize, start: Instant) -> Self {
+        Self {
+            all: (0..count).map(|_| Client::default()).collect(),
+            start,
+            successes: vec![None; APPS * NUMBERS],
+        }
+    }
+
+    /// Draws something new to ask for. The numbers in use move on as the run does.
+    pub(super) fn draw(world: &mut World, part_done: (u64, u64)) -> Wish {
+        let (numbers_at_once, unlucky) = (world.settings.numbers_at_once, world.settings.unlucky);
+        let random = &mut world.random;
+        let app = random.below(APPS);
+        let (done, all) = part_done;
+        let first = u64::try_from(NUMBERS - numbers_at_once).unwrap() * done.min(all) / all;
+        let number = app * NUMBERS + usize::try_from(first).unwrap() + random.below(numbers_at_once);
+        let mut content = Content {
+            wallet: app * WALLETS + number % WALLETS,
+            amount: 1 + i64::try_from(number % 9).unwrap(),
+            gifted_first: number.is_multiple_of(2),
+            variant: 0,
+        };
+        if random.chance(1_500) {
+            content.wallet = app * WALLETS + random.below(WALLETS);
+            content.amount = random.one_of(&[1, content.amount, content.amount, 40]);
+            content.gifted_first ^= random.chance(3_000);
+            content.variant = u8::from(random.chance(3_000));
+        }
+        if random.chance(unlucky) {
+            content.amount = UNLUCKY;
+        }
+        Wish { number, content, is_fresh: !random.chance(500) }
+    }
+
+    /// Sends a wish to a process.
+    pub(super) fn send(&mut self, world: &mut World, client: usize, wish: Wish, to: (usize, &Writers)) {
+        let (process, writers) = to;
+        let request = Request {
+            number: wish.number,
+            content: wish.content,
+            is_fresh: wish.is_fresh,
+            commit: world.commits,
+            at: world.now,
+        };
+        world.oracle.sent(&request);
+        let gives_up_at = world.now + world.settings.deadline;
+        let exchange = signed_exchange(wish.number, wish.content, wish.is_fresh);
+        match writers.enqueue(exchange, self.start + Duration::from_millis(gives_up_at)) {
+            Ok(receiver) => {
+                self.all[client].unsure = None;
+                self.all[client].waiting = Some(Waiting { wish, request, process, gives_up_at, receiver });
+            }
+            Err(error) => world.violated(Err(format!("a queue refused: {error}"))),
+        }
+    }
+
+    /// Nobody listens any more, but the work may be done.
+    pub(super) fn give_up(&mut self, client: usize) {
+        let client = &mut self.all[client];
+        client.unsure = client.waiting.take().map(|waiting| waiting.wish);
+    }
+
+    /// Takes the answers that a process has just given, and judges them.
+    pub(super) fn take_answers(&mut self, world: &mut World, process: usize) {
+        for place in 0..self.all.len() {
+            let Some(waiting) = self.all[place].waiting.as_mut().filter(|waiting| waiting.process == process)
+            else {
+                continue;
+            };
+            let outcome = match waiting.receiver.try_recv() {
+                Ok(outcome) => outcome,
+                Err(oneshot::error::TryRecvError::Empty) => continue,
+                Err(oneshot::error::TryRecvError::Closed) => {
+                    world.violated(Err("a request was dropped without an answer".to_owned()));
+                    continue;
+                }
+            };
+            let request = waiting.request;
+            let judged = world.oracle.answered(&request, &outcome, world.commits, world.now);
+            world.violated(judged);
+            let same = self.remember(request.number, &outcome);
+            world.violated(same);
+            count(world, &outcome);
+            self.give_up(place);
+            let is_lost = world.fault(300);
+            if is_lost {
+                world.counts.add(Kind::AnswerLost);
+            } else if is_final(&outcome) {
+                self.all[place].unsure = None;
+            }
+        }
+    }
+
+    /// Every success of a number is told the same balances.
+    fn remember(&mut self, number: usize, outcome: &Outcome) -> Result<(), String> {
+        let Ok(ExchangeOutcome::Done(receipt) | ExchangeOutcome::Replayed(receipt)) = outcome else {
+            return Ok(());
+        };
+        match self.successes[number].get_or_insert_with(|| receipt.clone()) {
+            first if first == receipt => Ok(()),
+            first => Err(format!("{receipt:?}, and before {first:?}")),
+        }
+    }
+
+    /// The numbers with which somebody was told of a success.
+    pub(super) fn acknowledged(&self) -> Vec<usize> {
+        (0..self.successes.len()).filter(|number| self.successes[*number].is_some()).collect()
+    }
+
+    pub(super) fn are_content(&self) -> bool {
+        self.all.iter().all(|client| client.waiting.is_none() && client.unsure.is_none())
+    }
+}
+
+/// Whether a client that has this answer has no reason to ask again.
+fn is_final(outcome: &Outcome) -> bool {
+    matches!(outcome, Ok(_) | Err(StoreError::Internal(_)))
+}
+
+fn count(world: &mut World, outcome: &Outcome) {
+    world.counts.add(match outcome {
+        Ok(ExchangeOutcome::Done(_)) => Kind::Done,
+        Ok(ExchangeOutcome::Replayed(_)) => Kind::Replayed,
+        Ok(ExchangeOutcome::BizNoConflict) => Kind::Conflict,
+        Ok(ExchangeOutcome::BizNoExpired) => Kind::Expired,
+        Ok(ExchangeOutcome::TsOutsideWindow) => Kind::TsRefused,
+        Ok(ExchangeOutcome::UnknownWallet) => Kind::UnknownWallet,
+        Ok(ExchangeOutcome::InsufficientBalance) => Kind::Insufficient,
+        Err(StoreError::Unavailable(_) | StoreError::Overloaded) => Kind::Unavailable,
+        Err(StoreError::Again) => Kind::Exhausted,
+        Err(StoreError::Internal(_) | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => {
+            Kind::Faulty
+        }
+    });
+}

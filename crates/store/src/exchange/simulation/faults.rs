@@ -1,0 +1,142 @@
+//! What goes wrong by chance, and what operators do meanwhile.
+
+use domain::ledger::micros;
+
+use super::counts::Kind;
+use super::link::moment;
+use super::rows::{APPS, EntryRow, WALLETS};
+use super::statements::{Reply, Statement};
+use super::world::{Peer, World};
+
+impl World {
+    /// The database finds out that nobody is at the other end of a session.
+    pub(super) fn find_out(&mut self, place: usize) {
+        self.roll_back(place);
+        self.backends.swap_remove(place);
+    }
+
+    /// Everything that goes wrong by chance; true when a process is to crash.
+    pub(super) fn chance_fault(&mut self) -> bool {
+        if self.fault(self.settings.database_crash) && self.is_up {
+            self.crash();
+        }
+        if self.fault(self.settings.session_end)
+            && let Some(place) = self.any_session()
+        {
+            self.counts.add(Kind::SessionEnded);
+            self.kill(place);
+        }
+        if self.fault(self.settings.cut_off)
+            && let Some(place) = self.any_session()
+        {
+            self.cut_off(place);
+        }
+        if self.fault(self.settings.credit) && self.is_up {
+            self.operate_credit();
+        }
+        if self.fault(self.settings.hold) && self.is_up {
+            self.operate_hold();
+        }
+        self.fault(self.settings.process_crash)
+    }
+
+    /// A session of a writer's that is alive.
+    fn any_session(&mut self) -> Option<usize> {
+        let is_alive = |place: &usize| {
+            let backend = &self.backends[*place];
+            backend.peer == Peer::Writer && !backend.is_dead
+        };
+        let sessions: Vec<usize> = (0..self.backends.len()).filter(is_alive).collect();
+        (!sessions.is_empty()).then(|| self.random.one_of(&sessions))
+    }
+
+    fn operate_credit(&mut self) {
+        let wallet = self.random.below(APPS * WALLETS);
+        // Seldom the last one, which is unknown until then.
+        if wallet % WALLETS == WALLETS - 1 && !self.random.chance(500) {
+            return;
+        }
+        let (free_change, charge_change) = (self.random.between(0, 20), self.random.between(0, 20));
+        let change = EntryRow {
+            wallet,
+            seq: 0,
+            number: None,
+            free_change,
+            charge_change,
+            free: 0,
+            charge: 0,
+            at: micros(moment(self.now)),
+            chain_hash: None,
+        };
+        self.operate(vec![
+            Statement::Begin,
+            Statement::MakeWallet(wallet),
+            Statement::Lock { wallets: vec![wallet], skips_held: false },
+            Statement::Credit(change),
+            Statement::Commit,
+        ]);
+    }
+
+    fn operate_hold(&mut self) {
+        let wallet = self.random.below(APPS * WALLETS);
+        let until = self.now + self.random.one_of(&[50, 300, 1_500]);
+        self.operate(vec![
+            Statement::Begin,
+            Statement::Lock { wallets: vec![wallet], skips_held: false },
+            Statement::Hold { until },
+            Statement::RollBack,
+        ]);
+    }
+
+    /// The database ends a session: its transaction vanishes, and so may replies on their way.
+    pub(super) fn kill(&mut self, place: usize) {
+        self.roll_back(place);
+        let loses_replies = self.random.chance(5_000);
+        let backend = &mut self.backends[place];
+        backend.is_dead = true;
+        backend.waits = None;
+        if loses_replies {
+            for (_, answer) in backend.outbox.drain(..) {
+                self.counts.add(if matches!(answer, Ok(Reply::Committed)) {
+                    Kind::CommitLost
+                } else {
+                    Kind::ReplyLost
+                });
+            }
+        }
+        if backend.peer != Peer::Writer {
+            self.backends.swap_remove(place);
+        }
+    }
+
+    /// A session is cut off in the middle of whatever it does. Its writer may be told at once, or
+    /// finds out by itself; the database goes on and finds out later.
+    fn cut_off(&mut self, place: usize) {
+        self.counts.add(Kind::Stranded);
+        let tells = self.random.chance(5_000);
+        let backend = &mut self.backends[place];
+        backend.peer = Peer::CutOff;
+        if tells {
+            backend.outbox.clear();
+            for asked in &mut backend.queue {
+                asked.reply = None;
+            }
+            backend.end.is_ended.set(true);
+            if let Some(waker) = backend.end.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// The database stops at once: open transactions vanish, what is committed stays.
+    fn crash(&mut self) {
+        self.counts.add(Kind::DatabaseCrash);
+        self.is_up = false;
+        for place in (0..self.backends.len()).rev() {
+            if self.backends[place].transaction.is_some() {
+                self.counts.add(Kind::CrashInside);
+            }
+            self.kill(place);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The simulated database as a writer sees it: the lower side of the production code's seam.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use domain::exchange::Balances;
+use domain::ledger::{ChainHash, micros};
+use time::OffsetDateTime;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::content::recorded_content;
+use super::counts::Kind;
+use super::rows::{Content, EntryRow, RecordRow, WalletRow, number_id, variant_of, wallet_id};
+use super::statements::{Recorded, Reply, Statement};
+use super::world::{End, World};
+use super::write::Write;
+use crate::StoreError;
+use crate::exchange::batch::{Batch, Record, WalletState};
+use crate::exchange::columns::Columns;
+use crate::exchange::database::{Client, Database};
+use crate::exchange::session::Fault;
+use crate::exchange::statements::{FoundWallet, Known};
+
+/// A way to the simulated database.
+#[derive(Clone)]
+pub(super) struct Simulated {
+    pub(super) world: Rc<RefCell<World>>,
+    /// The start of simulated time.
+    pub(super) start: Instant,
+}
+
+/// A session; dropping it hangs up.
+pub(super) struct SimulatedClient {
+    world: Rc<RefCell<World>>,
+    session: u64,
+}
+
+pub(super) struct Ending(Rc<End>);
+
+/// Ends at a moment of simulated time.
+struct Pause {
+    world: Rc<RefCell<World>>,
+    ends_at: u64,
+    id: u64,
+}
+
+impl Database for Simulated {
+    type Client = SimulatedClient;
+    type Connection = Ending;
+
+    async fn connect(&self) -> Result<(Self::Client, Self::Connection), Fault> {
+        let (sender, receiver) = oneshot::channel();
+        self.world.borrow_mut().connecting.push_back(sender);
+        let (session, end) = receiver.await.map_err(|_| Fault::Lost("nobody answers".to_owned()))??;
+        Ok((SimulatedClient { world: Rc::clone(&self.world), session }, Ending(end)))
+    }
+
+    fn answer_timeout(&self) -> Duration {
+        Duration::from_millis(self.world.borrow().settings.answer_timeout)
+    }
+
+    fn now(&self) -> Instant {
+        self.start + Duration::from_millis(self.world.borrow().now)
+    }
+
+    async fn pause(&self, duration: Duration) {
+        let pause = {
+            let mut world = self.world.borrow_mut();
+            let ends_at = world.now + u64::try_from(duration.as_millis()).unwrap();
+            Pause { world: Rc::clone(&self.world), ends_at, id: world.next_id() }
+        };
+        pause.await;
+        if duration == self.answer_timeout() {
+            self.world.borrow_mut().counts.add(Kind::TimedOut);
+        }
+    }
+}
+
+impl Future for Pause {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut world = self.world.borrow_mut();
+        if world.now >= self.ends_at {
+            return Poll::Ready(());
+        }
+        world.timers.insert((self.ends_at, self.id), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.world.borrow_mut().timers.remove(&(self.ends_at, self.id));
+    }
+}
+
+impl Future for Ending {
+    type Output = Fault;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Fault> {
+        if self.0.is_ended.get() {
+            return Poll::Ready(Fault::Lost("the database ended the session".to_owned()));
+        }
+        self.0.waker.replace(Some(context.waker().clone()));
+        Poll::Pending
+    }
+}
+
+impl Drop for SimulatedClient {
+    fn drop(&mut self) {
+        self.world.borrow_mut().hang_up(self.session);
+    }
+}
+
+impl SimulatedClient {
+    async fn ask(&self, statement: Statement) -> Result<Reply, Fault> {
+        let receiver = self.world.borrow_mut().send(self.session, statement);
+        match receiver.await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(told)) => Err(Fault::from_code(told.code, told.code.to_owned())),
+            Err(_) => Err(Fault::Lost("the session is closed".to_owned())),
+        }
+    }
+}
+
+fn unexpected(reply: &Reply) -> Fault {
+    Fault::Other(StoreError::Internal(format!("an answer to something else: {reply:?}")))
+}
+
+fn wallet_ids(batch: &Batch<'_>) -> Vec<usize> {
+    batch.wallets.app_ids.iter().zip(&batch.wallets.names).map(|(app, name)| wallet_id(app, name)).collect()
+}
+
+/// A moment of simulated time.
+pub(super) fn moment(millis: u64) -> OffsetDateTime {
+    OffsetDateTime::UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+fn found(place: usize, row: WalletRow) -> FoundWallet {
+    FoundWallet { place, state: state(row), chain_length: row.chain_length }
+}
+
+fn state(row: WalletRow) -> WalletState {
+    WalletState::Open {
+        balances: Balances::new(row.free, row.charge).unwrap(),
+        entry_count: row.entries,
+        chain_hash: row.chain_hash,
+    }
+}
+
+fn record(recorded: Recorded) -> Record {
+    Record {
+        content: recorded_content(recorded.content),
+        free_balance: recorded.free,
+        charge_balance: recorded.charge,
+        is_expired: recorded.is_expired,
+    }
+}
+
+impl Client for SimulatedClient {
+    async fn begin(&self, _forgets_plans: bool) -> Result<(), Fault> {
+        self.ask(Statement::Begin).await.map(drop)
+    }
+
+    async fn commit(&self) -> Result<(), Fault> {
+        self.ask(Statement::Commit).await.map(drop)
+    }
+
+    async fn roll_back(&self) -> Result<(), Fault> {
+        self.ask(Statement::RollBack).await.map(drop)
+    }
+
+    async fn read(&self, batch: &Batch<'_>, _forgets_plans: bool) -> Result<Known, Fault> {
+        let key = |(app, asked): &(&domain::ids::AppId, &domain::exchange::Exchange)| {
+            let wallet = wallet_id(app.as_str(), asked.content.open_id.as_str());
+            (wallet, number_id(app.as_str(), asked.biz_no.as_str()))
+        };
+        let reply = self.ask(Statement::Read(batch.exchanges.iter().map(key).collect())).await?;
+        let Reply::Read(now, rows) = reply else { return Err(unexpected(&reply)) };
+        let mut known = Known { at: moment(now), ..Known::nothing(batch) };
+        for (place, (wallet, recorded)) in rows.into_iter().enumerate() {
+            if let Some(row) = wallet {
+                known.take_wallet(&found(batch.wallets.place_of[place], row))?;
+            }
+            known.records[batch.numbers.place_of[place]] = recorded.map(record);
+        }
+        Ok(known)
+    }
+
+    async fn lock(&self, batch: &Batch<'_>, skips_held: bool) -> Result<Vec<FoundWallet>, Fault> {
+        let reply = self.ask(Statement::Lock { wallets: wallet_ids(batch), skips_held }).await?;
+        let Reply::Locked(rows) = reply else { return Err(unexpected(&reply)) };
+        Ok(rows.into_iter().map(|(place, row)| found(place, row)).collect())
+    }
+
+    async fn time(&self) -> Result<OffsetDateTime, Fault> {
+        let reply = self.ask(Statement::Now).await?;
+        let Reply::Now(millis) = reply else { return Err(unexpected(&reply)) };
+        Ok(moment(millis))
+    }
+
+    async fn chain_on(
+        &self,
+        batch: &Batch<'_>,
+        wallet: usize,
+        entries: Range<i64>,
+        chain_hash: &mut ChainHash,
+    ) -> Result<i64, Fault> {
+        let wallet = wallet_id(batch.wallets.app_ids[wallet], batch.wallets.names[wallet]);
+        let reply = self.ask(Statement::Unchained(wallet, entries.start, entries.end)).await?;
+        let Reply::Entries(rows) = reply else { return Err(unexpected(&reply)) };
+        for entry in &rows {
+            *chain_hash = entry.hash_after(chain_hash);
+            self.world.borrow_mut().counts.add(Kind::CaughtUp);
+        }
+        Ok(rows.last().map_or(entries.end, |entry| entry.seq))
+    }
+
+    async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, Fault> {
+        let reply = self.ask(Statement::Present(wallet_ids(batch))).await?;
+        let Reply::Places(places) = reply else { return Err(unexpected(&reply)) };
+        Ok(places)
+    }
+
+    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, Record)>, Fault> {
+        let keys = batch.numbers.app_ids.iter().zip(&batch.numbers.names);
+        let numbers = keys.map(|(app, name)| number_id(app, name)).collect();
+        let reply = self.ask(Statement::Records(numbers)).await?;
+        let Reply::Records(rows) = reply else { return Err(unexpected(&reply)) };
+        Ok(rows.into_iter().map(|(place, recorded)| (place, record(recorded))).collect())
+    }
+
+    async fn write(&self, columns: &Columns<'_>) -> Result<(), Fault> {
+        self.ask(Statement::Write(written(columns))).await.map(drop)
+    }
+}
+
+/// The rows that the columns of the statement stand for.
+fn written(columns: &Columns<'_>) -> Write {
+    let places = 0..columns.app_id.len();
+    let record = |place: usize| RecordRow {
+        number: number_id(columns.app_id[place], columns.biz_no[place]),
+        content: Content {
+            wallet: wallet_id(columns.app_id[place], columns.open_id[place]),
+            amount: columns.amount[place],
+            gifted_first: columns.pay_priority[place] == 1,
+            variant: variant_of(columns.product_name[place]),
+        },
+        seq: columns.seq[place],
+        created_at: u64::try_from((columns.at - OffsetDateTime::UNIX_EPOCH).whole_milliseconds()).unwrap(),
+    };
+    let entry = |place: usize| EntryRow {
+        wallet: wallet_id(columns.app_id[place], columns.open_id[place]),
+        seq: columns.seq[place],
+        number: Some(number_id(columns.app_id[place], columns.biz_no[place])),
+        free_change: columns.free_change[place],
+        charge_change: columns.charge_change[place],
+        free: columns.free_balance[place],
+        charge: columns.charge_balance[place],
+        at: micros(columns.at),
+        chain_hash: Some(columns.chain_hash[place].try_into().unwrap()),
+    };
+    let wallet = |place: usize| {
+        let row = WalletRow {
+            free: columns.wallet_free_balance[place],
+            charge: columns.wallet_charge_balance[place],
+            entries: columns.entry_count[place],
+            chain_length: columns.entry_count[place],
+            chain_hash: columns.wallet_chain_hash[place].try_into().unwrap(),
+        };
+        let id = wallet_id(columns.wallet_app_id[place], columns.wallet_open_id[place]);
+        (id, row, columns.entry_count_before[place])
+    };
+    Write {
+        records: places.clone().map(record).collect(),
+        entries: places.map(entry).collect(),
+        wallets: (0..columns.wallet_app_id.len()).map(wallet).collect(),
+    }
+}

@@ -1,0 +1,117 @@
+//! The rows of the simulated tables, by small numbers in place of texts.
+
+use domain::ledger::{self, CHAIN_START, ChainHash, LedgerEntry};
+
+/// Apps, wallets of each app and numbers of each app; the last wallet of an app is not there at
+/// first.
+pub(super) const APPS: usize = 2;
+pub(super) const WALLETS: usize = 4;
+pub(super) const NUMBERS: usize = 80;
+/// An amount that a constraint of the simulated tables refuses, as no check of ours foresees.
+pub(super) const UNLUCKY: i64 = 13;
+
+/// What an exchange asks for, as far as the exchanges of the simulation differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Content {
+    pub(super) wallet: usize,
+    pub(super) amount: i64,
+    pub(super) gifted_first: bool,
+    pub(super) variant: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WalletRow {
+    pub(super) free: i64,
+    pub(super) charge: i64,
+    pub(super) entries: i64,
+    /// The entry that the chain reaches, and its hash.
+    pub(super) chain_length: i64,
+    pub(super) chain_hash: ChainHash,
+}
+
+impl WalletRow {
+    /// A wallet without entries.
+    pub(super) fn new(free: i64, charge: i64) -> Self {
+        Self { free, charge, entries: 0, chain_length: 0, chain_hash: CHAIN_START }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordRow {
+    pub(super) number: usize,
+    pub(super) content: Content,
+    pub(super) seq: i64,
+    pub(super) created_at: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EntryRow {
+    pub(super) wallet: usize,
+    pub(super) seq: i64,
+    /// `None` for a credit.
+    pub(super) number: Option<usize>,
+    pub(super) free_change: i64,
+    pub(super) charge_change: i64,
+    pub(super) free: i64,
+    pub(super) charge: i64,
+    pub(super) at: i64,
+    /// `None` where a program wrote it that knew no hashes.
+    pub(super) chain_hash: Option<ChainHash>,
+}
+
+impl EntryRow {
+    /// The hash that it must have.
+    pub(super) fn hash_after(&self, previous: &ChainHash) -> ChainHash {
+        let (app, player) = (self.wallet / WALLETS, self.wallet % WALLETS);
+        let reference = self.number.map_or_else(|| "c".to_owned(), |number| format!("n{}", number % NUMBERS));
+        let entry = LedgerEntry {
+            app_id: &app_text(app),
+            open_id: &format!("o{player}"),
+            seq: self.seq,
+            kind: if self.number.is_some() { ledger::EXCHANGE } else { ledger::CREDIT },
+            reference: &reference,
+            free_change: self.free_change,
+            charge_change: self.charge_change,
+            free_balance: self.free,
+            charge_balance: self.charge,
+            at: self.at,
+        };
+        entry.chain_hash(previous)
+    }
+}
+
+/// What a transaction writes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Writes {
+    pub(super) made: Vec<usize>,
+    pub(super) records: Vec<RecordRow>,
+    pub(super) entries: Vec<EntryRow>,
+    pub(super) wallets: Vec<(usize, WalletRow)>,
+}
+
+impl Writes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.made.is_empty() && self.records.is_empty() && self.entries.is_empty() && self.wallets.is_empty()
+    }
+}
+
+pub(super) fn app_text(app: usize) -> String {
+    format!("a{app}")
+}
+
+/// The place behind a letter.
+fn index(text: &str) -> usize {
+    text[1..].parse().unwrap()
+}
+
+pub(super) fn wallet_id(app_id: &str, open_id: &str) -> usize {
+    index(app_id) * WALLETS + index(open_id)
+}
+
+pub(super) fn number_id(app_id: &str, biz_no: &str) -> usize {
+    index(app_id) * NUMBERS + index(biz_no)
+}
+
+pub(super) fn variant_of(product_name: &str) -> u8 {
+    u8::try_from(index(product_name)).unwrap()
+}

@@ -1,0 +1,207 @@
+//! The writers' way to the database: what the URL says, in the words of the second driver.
+
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use tokio_postgres::Config;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::StoreError;
+
+/// The same address, user, password, database and options.
+pub(super) fn configuration(options: &PgConnectOptions) -> Config {
+    let mut config = Config::new();
+    match options.get_socket() {
+        Some(folder) => config.host_path(folder),
+        None => config.host(options.get_host()),
+    };
+    // After a failover the old address may lead to a standby for a while.
+    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    config.port(options.get_port()).user(options.get_username()).application_name("minitill");
+    // The one way the first driver tells the password.
+    let url = options.to_url_lossy();
+    if let Some(password) = url.password() {
+        config.password(percent_encoding::percent_decode_str(password).collect::<Vec<u8>>());
+    }
+    if let Some(database) = options.get_database() {
+        config.dbname(database);
+    }
+    if let Some(more) = options.get_options() {
+        config.options(more);
+    }
+    config.ssl_mode(match options.get_ssl_mode() {
+        // As the first driver takes it.
+        PgSslMode::Disable | PgSslMode::Allow => SslMode::Disable,
+        PgSslMode::Prefer => SslMode::Prefer,
+        PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull => SslMode::Require,
+    });
+    config
+}
+
+/// TLS as the URL asks for it; `None` where it cannot come to that.
+///
+/// # Errors
+/// A certificate or key that cannot be read.
+pub(super) fn connector(options: &PgConnectOptions) -> Result<Option<MakeRustlsConnect>, StoreError> {
+    let mode = options.get_ssl_mode();
+    if options.get_socket().is_some() || matches!(mode, PgSslMode::Disable | PgSslMode::Allow) {
+        return Ok(None);
+    }
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?;
+    let url = options.to_url_lossy();
+    // The first driver writes a path with a word before it.
+    let file = |name: &str| {
+        let value = url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())?;
+        Some(value.strip_prefix("file: ").unwrap_or(&value).to_owned())
+    };
+    let verifier = Verifier { inner: verifier(mode, file("sslrootcert"), &provider)?, mode, provider };
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    let config = match (file("sslcert"), file("sslkey")) {
+        (Some(certificate), Some(key)) => {
+            let chain = certificates(&certificate)?;
+            let key = PrivateKeyDer::from_pem_file(&key).map_err(|error| unreadable(&key, error))?;
+            builder.with_client_auth_cert(chain, key).map_err(unusable)?
+        }
+        (_, _) => builder.with_no_client_auth(),
+    };
+    Ok(Some(MakeRustlsConnect::new(config)))
+}
+
+/// Checks a chain against the named roots or the machine's own, in the modes that ask for it.
+fn verifier(
+    mode: PgSslMode,
+    roots: Option<String>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<WebPkiServerVerifier>>, StoreError> {
+    if !matches!(mode, PgSslMode::VerifyCa | PgSslMode::VerifyFull) {
+        return Ok(None);
+    }
+    let trusted = match roots {
+        Some(file) => certificates(&file)?,
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(trusted);
+    let built = WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(provider)).build();
+    built.map(Some).map_err(unusable)
+}
+
+fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
+    read.map_err(|error| unreadable(file, error))
+}
+
+fn unreadable(file: &str, error: impl std::fmt::Display) -> StoreError {
+    StoreError::Internal(format!("database.url: {file}: {error}"))
+}
+
+fn unusable(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Internal(format!("database.url: TLS cannot be set up: {error}"))
+}
+
+/// What each `sslmode` asks of the server's certificate: nothing, a chain, or a chain and the name.
+#[derive(Debug)]
+struct Verifier {
+    inner: Option<Arc<WebPkiServerVerifier>>,
+    mode: PgSslMode,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let Some(inner) = &self.inner else { return Ok(ServerCertVerified::assertion()) };
+        match inner.verify_server_cert(certificate, intermediates, name, ocsp_response, now) {
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if matches!(self.mode, PgSslMode::VerifyCa) => Ok(ServerCertVerified::assertion()),
+            verdict => verdict,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::config::Host;
+
+    use super::*;
+
+    fn options(url: &str) -> PgConnectOptions {
+        url.parse().unwrap()
+    }
+
+    #[test]
+    fn the_second_driver_is_told_what_the_url_tells_the_first() {
+        let config = configuration(&options(
+            "postgres://us%40er:p%40ss%3A%2Fword@db.example:6432/the%20app?sslmode=require&options=-c%20a%3Db",
+        ));
+        assert_eq!(config.get_hosts(), [Host::Tcp("db.example".to_owned())]);
+        assert_eq!(config.get_ports(), [6432]);
+        assert_eq!(config.get_user(), Some("us@er"));
+        assert_eq!(config.get_password(), Some(b"p@ss:/word".as_slice()));
+        assert_eq!(config.get_dbname(), Some("the app"));
+        assert_eq!(config.get_options(), Some("-c a=b"));
+        assert_eq!(config.get_ssl_mode(), SslMode::Require);
+        let config =
+            configuration(&options("postgres:///app?host=/run/pg%20sql&user=minitill&sslmode=disable"));
+        assert_eq!(config.get_hosts(), [Host::Unix("/run/pg sql".into())]);
+        assert_eq!((config.get_user(), config.get_password()), (Some("minitill"), None));
+        assert_eq!(config.get_ssl_mode(), SslMode::Disable);
+    }
+
+    #[test]
+    fn tls_is_used_where_the_url_can_lead_to_it() {
+        let uses_tls = |url: &str| connector(&options(url)).map(|connector| connector.is_some());
+        assert_eq!(uses_tls("postgres://db.example/app?sslmode=disable"), Ok(false));
+        assert_eq!(uses_tls("postgres:///app?host=/run"), Ok(false));
+        for mode in ["prefer", "require", "verify-ca", "verify-full"] {
+            let url = format!("postgres://db.example/app?sslmode={mode}&sslrootcert=/nowhere.pem");
+            // The roots matter only where the chain is checked.
+            assert_eq!(uses_tls(&url).is_ok(), !mode.starts_with("verify"), "{mode}");
+        }
+        let fault = uses_tls("postgres://db.example/app?sslmode=verify-full&sslrootcert=/nowhere.pem");
+        let StoreError::Internal(words) = fault.unwrap_err() else { panic!("another error") };
+        assert!(words.starts_with("database.url: /nowhere.pem: "), "{words}");
+    }
+}

@@ -1,0 +1,254 @@
+//! The operator's block list (contract 5): pictures that no app may use, and those that look
+//! nearly the same.
+
+use std::sync::Arc;
+
+use domain::ids::ImgId;
+use domain::operator::Operator;
+use pictures::{NEAR_COPY_DISTANCE_MAX, PerceptualHash};
+use serde::Serialize;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::contents::ContentHash;
+use super::{Store, StoreError};
+use crate::operator_log::{Action, Line, record};
+
+/// A blocked picture.
+#[derive(Debug, Clone, Serialize)]
+pub struct Block {
+    /// The blocked contents.
+    #[serde(rename = "picture")]
+    pub contents: ContentHash,
+    /// Why, for people.
+    pub reason: String,
+    /// Database time.
+    #[serde(with = "time::serde::rfc3339")]
+    pub blocked_at: time::OffsetDateTime,
+    /// Images that fall under it.
+    pub images: u64,
+}
+
+/// What a block has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockOutcome {
+    /// Whether it was there before; its reason is the new one.
+    pub was_blocked: bool,
+    /// Images that fall under it.
+    pub images: u64,
+}
+
+/// Waits for a block that is being made, and makes the next one wait for this transaction.
+pub(super) async fn hold_off(connection: &mut PgConnection) -> Result<(), StoreError> {
+    sqlx::query!("LOCK TABLE picture_blocks IN ROW SHARE MODE").execute(connection).await?;
+    Ok(())
+}
+
+/// Whether a picture falls under a block.
+pub(super) async fn is_blocked(
+    connection: &mut PgConnection,
+    contents: &ContentHash,
+    looks: Option<PerceptualHash>,
+) -> Result<bool, StoreError> {
+    let is_blocked = sqlx::query_scalar!(
+        "SELECT EXISTS (
+             SELECT 1 FROM picture_blocks b
+             WHERE b.content_sha256 = $1 OR EXISTS (
+                 SELECT 1 FROM unnest(b.perceptual_hashes) AS h (bits)
+                 WHERE bit_count((h.bits # $2)::bit(64)) <= $3)) AS \"is_blocked!\"",
+        contents.as_bytes(),
+        looks.map(PerceptualHash::to_i64),
+        i64::from(NEAR_COPY_DISTANCE_MAX)
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(is_blocked)
+}
+
+/// Waits for uploads under way, makes later ones wait, and gives the reason of the block that is there.
+async fn lock_block(
+    connection: &mut PgConnection,
+    contents: &ContentHash,
+) -> Result<Option<String>, StoreError> {
+    sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
+    let reason = sqlx::query_scalar!(
+        "SELECT reason FROM picture_blocks WHERE content_sha256 = $1",
+        contents.as_bytes()
+    );
+    Ok(reason.fetch_optional(connection).await?)
+}
+
+/// Writes a block and gives how many images fall under it.
+async fn write_block(
+    connection: &mut PgConnection,
+    contents: &ContentHash,
+    looks: &[i64],
+    reason: &str,
+) -> Result<u64, StoreError> {
+    sqlx::query!(
+        "INSERT INTO picture_blocks (content_sha256, perceptual_hashes, reason) VALUES ($1, $2, $3)
+         ON CONFLICT (content_sha256) DO UPDATE
+         SET perceptual_hashes = EXCLUDED.perceptual_hashes, reason = EXCLUDED.reason",
+        contents.as_bytes(),
+        looks,
+        reason
+    )
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "UPDATE images SET blocked_by = $1
+         WHERE blocked_by IS NULL AND (content_sha256 = $1 OR EXISTS (
+             SELECT 1 FROM unnest($2::bigint[]) AS h (bits)
+             WHERE bit_count((h.bits # perceptual_hash)::bit(64)) <= $3))",
+        contents.as_bytes(),
+        looks,
+        i64::from(NEAR_COPY_DISTANCE_MAX)
+    )
+    .execute(&mut *connection)
+    .await?;
+    let images = sqlx::query_scalar!(
+        "SELECT count(*) AS \"images!\" FROM images WHERE blocked_by = $1",
+        contents.as_bytes()
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(u64::try_from(images).unwrap_or_default())
+}
+
+impl Store {
+    /// Blocks a picture: these contents, and whatever looks nearly like one of `looks`. From now on
+    /// they are not served, not accepted, and no order may use them.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn block_picture(
+        &self,
+        operator: &Operator,
+        contents: ContentHash,
+        looks: &[PerceptualHash],
+        reason: &str,
+    ) -> Result<BlockOutcome, StoreError> {
+        let looks: Vec<i64> = looks.iter().map(|looks| looks.to_i64()).collect();
+        let change = Arc::new((operator.clone(), looks, reason.to_owned()));
+        self.transaction(move |connection| {
+            let change = Arc::clone(&change);
+            Box::pin(async move {
+                let (operator, looks, reason) = &*change;
+                let former = lock_block(connection, &contents).await?;
+                let images = write_block(connection, &contents, looks, reason).await?;
+                let line = Line {
+                    operator,
+                    action: Action::ImageBlock,
+                    app_id: None,
+                    subject: &contents.to_string(),
+                    before: former.as_ref().map(|reason| json!({ "reason": reason })),
+                    after: Some(json!({ "reason": reason, "images": images })),
+                    note: reason,
+                };
+                record(connection, line).await?;
+                Ok(BlockOutcome { was_blocked: former.is_some(), images })
+            })
+        })
+        .await
+    }
+
+    /// Ends the block of a picture; gives whether there was one. Images that another block matches
+    /// stay blocked.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn unblock_picture(
+        &self,
+        operator: &Operator,
+        contents: ContentHash,
+    ) -> Result<bool, StoreError> {
+        let operator = Arc::new(operator.clone());
+        self.transaction(move |connection| {
+            let operator = Arc::clone(&operator);
+            Box::pin(async move {
+                let Some(reason) = lock_block(connection, &contents).await? else { return Ok(false) };
+                sqlx::query!("DELETE FROM picture_blocks WHERE content_sha256 = $1", contents.as_bytes())
+                    .execute(&mut *connection)
+                    .await?;
+                // Another block may match them.
+                sqlx::query!(
+                    "UPDATE images i SET blocked_by = (
+                         SELECT b.content_sha256 FROM picture_blocks b
+                         WHERE b.content_sha256 = i.content_sha256 OR EXISTS (
+                             SELECT 1 FROM unnest(b.perceptual_hashes) AS h (bits)
+                             WHERE bit_count((h.bits # i.perceptual_hash)::bit(64)) <= $2)
+                         ORDER BY b.blocked_at, b.content_sha256 LIMIT 1)
+                     WHERE i.blocked_by = $1",
+                    contents.as_bytes(),
+                    i64::from(NEAR_COPY_DISTANCE_MAX)
+                )
+                .execute(&mut *connection)
+                .await?;
+                let line = Line {
+                    operator: &operator,
+                    action: Action::ImageUnblock,
+                    app_id: None,
+                    subject: &contents.to_string(),
+                    before: Some(json!({ "reason": reason })),
+                    after: None,
+                    note: "",
+                };
+                record(connection, line).await?;
+                Ok(true)
+            })
+        })
+        .await
+    }
+
+    /// The block that an image falls under.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn block_of(&self, img_id: &ImgId) -> Result<Option<Block>, StoreError> {
+        let row = sqlx::query_as!(
+            BlockRow,
+            "SELECT b.content_sha256, b.reason, b.blocked_at,
+                    (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS \"images!\"
+             FROM picture_blocks b JOIN images i ON i.blocked_by = b.content_sha256 WHERE i.img_id = $1",
+            img_id.as_str()
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(BlockRow::read).transpose()
+    }
+
+    /// The block list, newest first.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn blocks(&self) -> Result<Vec<Block>, StoreError> {
+        let rows = sqlx::query_as!(
+            BlockRow,
+            "SELECT b.content_sha256, b.reason, b.blocked_at,
+                    (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS \"images!\"
+             FROM picture_blocks b ORDER BY b.blocked_at DESC, b.content_sha256"
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        rows.into_iter().map(BlockRow::read).collect()
+    }
+}
+
+/// A row of `picture_blocks`, with the number of images under it.
+struct BlockRow {
+    content_sha256: Vec<u8>,
+    reason: String,
+    blocked_at: time::OffsetDateTime,
+    images: i64,
+}
+
+impl BlockRow {
+    fn read(self) -> Result<Block, StoreError> {
+        Ok(Block {
+            contents: ContentHash::from_column(&self.content_sha256)?,
+            reason: self.reason,
+            blocked_at: self.blocked_at,
+            images: u64::try_from(self.images).unwrap_or_default(),
+        })
+    }
+}

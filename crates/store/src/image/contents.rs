@@ -1,0 +1,277 @@
+//! The contents of pictures, by their hash: whole ones in parts, and small copies of them.
+
+use std::fmt;
+use std::ops::Range;
+
+use bytes::Bytes;
+use domain::picture_store::Outside;
+use pictures::{Format, Kept, Thumbnail};
+use serde::{Serialize, Serializer};
+use sha2::{Digest as _, Sha256};
+use sqlx::PgConnection;
+
+use super::outside::Object;
+use super::{Store, StoreError};
+use crate::objects::Fault;
+
+/// Bytes of a part. Rows stay small, and a reader holds one part at a time.
+const PART_BYTES: usize = 262_144;
+/// How often contents that are just being moved are looked for.
+const LOOKS_MAX: u32 = 3;
+
+/// SHA-256 of a picture's contents, the name they are kept under. It never leaves the house: an
+/// image's id tells nothing about its bytes (contract 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContentHash([u8; 32]);
+
+impl ContentHash {
+    /// The hash of these contents. It takes a while for large ones.
+    #[must_use]
+    pub fn of(contents: &[u8]) -> Self {
+        Self(Sha256::digest(contents).into())
+    }
+
+    /// Of what is kept of a picture: it was hashed with it, off the async threads.
+    pub(super) const fn of_kept(kept: &Kept) -> Self {
+        Self(kept.content_sha256)
+    }
+
+    /// As it stands in a column.
+    pub(super) fn from_column(bytes: &[u8]) -> Result<Self, StoreError> {
+        bytes.try_into().map(Self).map_err(|_| StoreError::damaged("content_sha256"))
+    }
+
+    /// Compares contents with this hash as they come.
+    #[must_use]
+    pub fn check(&self) -> ContentCheck {
+        ContentCheck { expected: *self, hash: Sha256::new() }
+    }
+
+    pub(super) const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(super) const fn as_array(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// Compares contents with their hash, piece by piece.
+#[derive(Debug, Clone)]
+pub struct ContentCheck {
+    expected: ContentHash,
+    hash: Sha256,
+}
+
+impl ContentCheck {
+    /// Adds the next piece.
+    ///
+    /// # Errors
+    /// It was the last one, and the contents are not those of the hash.
+    pub fn add(&mut self, piece: &[u8], is_last: bool) -> Result<(), StoreError> {
+        self.hash.update(piece);
+        if is_last && self.hash.clone().finalize()[..] != self.expected.0 {
+            return Err(lost(&self.expected, "they are other bytes"));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0))
+    }
+}
+
+impl Serialize for ContentHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The part of a position, or the object that holds it.
+struct PartRow {
+    bytes: Option<Vec<u8>>,
+    name: Option<String>,
+    stored_in: Option<String>,
+    byte_length: Option<i32>,
+}
+
+impl PartRow {
+    fn object(self) -> Result<Option<Object>, StoreError> {
+        let (Some(name), Some(stored_in), Some(byte_length)) = (self.name, self.stored_in, self.byte_length)
+        else {
+            return Ok(None);
+        };
+        Object::read(&name, &stored_in, byte_length).map(Some)
+    }
+}
+
+/// Cuts the part that a range begins in to the range.
+fn cut(part: &Bytes, range: Range<u64>) -> Result<Bytes, StoreError> {
+    let damaged = || StoreError::damaged("picture_parts");
+    let skipped = range.start - range.start % PART_BYTES as u64;
+    let from = usize::try_from(range.start - skipped).map_err(|_| damaged())?;
+    let to = usize::try_from(range.end - skipped).map_err(|_| damaged())?.min(part.len());
+    if from < to { Ok(part.slice(from..to)) } else { Err(damaged()) }
+}
+
+/// Contents that are not where they should be.
+fn lost(contents: &ContentHash, what: &str) -> StoreError {
+    StoreError::Internal(format!("the contents {contents} of a picture: {what}"))
+}
+
+/// A fault of the store that holds contents.
+fn told(outside: Outside, contents: &ContentHash, fault: Fault) -> StoreError {
+    match fault {
+        Fault::Unavailable(cause) => {
+            StoreError::PicturesUnavailable(format!("{}: {cause}", outside.as_str()))
+        }
+        Fault::Missing | Fault::Wrong(_) => lost(contents, &format!("{}: {fault}", outside.as_str())),
+    }
+}
+
+/// Whether contents are kept, in the database or outside.
+pub(super) async fn is_there(
+    connection: &mut PgConnection,
+    contents: &ContentHash,
+) -> Result<bool, StoreError> {
+    let is_there = sqlx::query_scalar!(
+        "SELECT EXISTS (SELECT 1 FROM picture_parts WHERE content_sha256 = $1)
+             OR EXISTS (SELECT 1 FROM picture_objects WHERE content_sha256 = $1 AND is_kept) AS \"is_there!\"",
+        contents.as_bytes()
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(is_there)
+}
+
+/// Writes contents into the database.
+pub(super) async fn write(
+    connection: &mut PgConnection,
+    contents: &ContentHash,
+    bytes: &[u8],
+) -> Result<(), StoreError> {
+    for (part, bytes) in (0_i32..).zip(bytes.chunks(PART_BYTES)) {
+        // Another app's upload of the same contents may commit meanwhile: then they are there.
+        sqlx::query!(
+            "INSERT INTO picture_parts (content_sha256, part, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+            contents.as_bytes(),
+            part,
+            bytes
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// The piece of some contents that `range` begins in, cut to the range: at least one byte, at
+    /// most a part. Whoever wants more asks again.
+    ///
+    /// # Errors
+    /// The database is away, or the store that holds the contents; or they are not there.
+    pub async fn contents_piece(
+        &self,
+        contents: &ContentHash,
+        range: Range<u64>,
+    ) -> Result<Bytes, StoreError> {
+        let mut gone = None;
+        // What is moved at this moment is found where it went.
+        for _ in 0..LOOKS_MAX {
+            let row = self.part_or_object(contents, range.start).await?;
+            if let Some(bytes) = row.bytes {
+                return cut(&bytes.into(), range);
+            }
+            let Some(object) = row.object()? else {
+                return Err(lost(contents, "they are nowhere"));
+            };
+            let end = range.end.min(range.start + PART_BYTES as u64);
+            match self.objects.piece(object.outside, &object.name, range.start..end, object.byte_length).await
+            {
+                Err(Fault::Missing) => gone = Some(object.outside),
+                outcome => return outcome.map_err(|fault| told(object.outside, contents, fault)),
+            }
+        }
+        let store = gone.map_or("their store", Outside::as_str);
+        Err(lost(contents, &format!("they are missing in {store}")))
+    }
+
+    /// The part that a position is in, where it is in the database, and the object, where it is not.
+    async fn part_or_object(&self, contents: &ContentHash, start: u64) -> Result<PartRow, StoreError> {
+        let part = start / PART_BYTES as u64;
+        let row = sqlx::query_as!(
+            PartRow,
+            "SELECT p.bytes AS \"bytes?\", o.name AS \"name?\", o.stored_in AS \"stored_in?\",
+                    o.byte_length AS \"byte_length?\"
+             FROM (SELECT $1::bytea AS content_sha256) AS c
+             LEFT JOIN picture_parts p ON p.content_sha256 = c.content_sha256 AND p.part = $2
+             LEFT JOIN picture_objects o ON o.content_sha256 = c.content_sha256 AND o.is_kept",
+            contents.as_bytes(),
+            i32::try_from(part).unwrap_or(i32::MAX)
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(row)
+    }
+
+    /// All of some contents.
+    ///
+    /// # Errors
+    /// The database is away, or the contents are not there.
+    pub async fn contents(&self, contents: &ContentHash, byte_length: u64) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = Vec::with_capacity(usize::try_from(byte_length).unwrap_or_default());
+        let mut position = 0;
+        while position < byte_length {
+            let piece = self.contents_piece(contents, position..byte_length).await?;
+            position += piece.len() as u64;
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(bytes)
+    }
+
+    /// The small copy of this width, if it was made before.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn thumbnail(
+        &self,
+        contents: &ContentHash,
+        width: u32,
+    ) -> Result<Option<Thumbnail>, StoreError> {
+        let row = sqlx::query!(
+            "SELECT format, bytes FROM thumbnails WHERE content_sha256 = $1 AND width = $2",
+            contents.as_bytes(),
+            i32::try_from(width).unwrap_or(i32::MAX)
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let format = Format::parse(&row.format).ok_or_else(|| StoreError::damaged("thumbnails.format"))?;
+        Ok(Some(Thumbnail { format, bytes: row.bytes }))
+    }
+
+    /// Keeps a small copy.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn keep_thumbnail(
+        &self,
+        contents: &ContentHash,
+        width: u32,
+        thumbnail: &Thumbnail,
+    ) -> Result<(), StoreError> {
+        sqlx::query!(
+            "INSERT INTO thumbnails (content_sha256, width, format, bytes) VALUES ($1, $2, $3, $4)
+             ON CONFLICT DO NOTHING",
+            contents.as_bytes(),
+            i32::try_from(width).unwrap_or(i32::MAX),
+            thumbnail.format.as_str(),
+            thumbnail.bytes
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! Walks over all contents: verifies them, and moves them from one store to another.
+
+use bytes::Bytes;
+use domain::picture_store::PictureStore;
+
+use super::contents::{self, ContentHash};
+use super::outside::{self, Object};
+use super::{Store, StoreError};
+
+/// Contents that images use, and where they are.
+#[derive(Debug, Clone)]
+pub struct ContentsPlace {
+    /// The contents.
+    pub contents: ContentHash,
+    /// Their length in bytes.
+    pub byte_length: u64,
+    /// Images that use them, of all apps.
+    pub images: u64,
+    object: Option<Object>,
+}
+
+impl ContentsPlace {
+    /// Where they are.
+    #[must_use]
+    pub fn stored_in(&self) -> PictureStore {
+        self.object.as_ref().map_or(PictureStore::Database, |object| object.outside.into())
+    }
+}
+
+/// What became of contents that were to be moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MoveOutcome {
+    /// They are in the other store now.
+    Moved,
+    /// Somebody else has moved them meanwhile.
+    MovedByAnother,
+    /// They are not what they should be, and stay where they are.
+    Damaged(String),
+}
+
+impl Store {
+    /// How many contents images use; with `not_in`, those that are not in this store.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn count_contents(&self, not_in: Option<PictureStore>) -> Result<u64, StoreError> {
+        let count = sqlx::query_scalar!(
+            "SELECT count(DISTINCT i.content_sha256) AS \"count!\" FROM images i
+             LEFT JOIN picture_objects o ON o.content_sha256 = i.content_sha256 AND o.is_kept
+             WHERE $1::text IS NULL OR coalesce(o.stored_in, 'database') <> $1",
+            not_in.map(PictureStore::as_str)
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(u64::try_from(count).unwrap_or_default())
+    }
+
+    /// The next contents after these, in the order of their hashes; with `not_in`, of those that are
+    /// not in this store.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn contents_after(
+        &self,
+        after: Option<ContentHash>,
+        not_in: Option<PictureStore>,
+        limit: u32,
+    ) -> Result<Vec<ContentsPlace>, StoreError> {
+        let rows = sqlx::query!(
+            "SELECT i.content_sha256, max(i.byte_length) AS \"byte_length!\", count(*) AS \"images!\",
+                    o.name AS \"name?\", o.stored_in AS \"stored_in?\"
+             FROM images i
+             LEFT JOIN picture_objects o ON o.content_sha256 = i.content_sha256 AND o.is_kept
+             WHERE i.content_sha256 > $1 AND ($2::text IS NULL OR coalesce(o.stored_in, 'database') <> $2)
+             GROUP BY i.content_sha256, o.name, o.stored_in ORDER BY i.content_sha256 LIMIT $3",
+            after.as_ref().map_or(&[][..], |after| after.as_bytes()),
+            not_in.map(PictureStore::as_str),
+            i64::from(limit)
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let places = rows.into_iter().map(|row| {
+            let object = match (row.name, row.stored_in) {
+                (Some(name), Some(stored_in)) => Some(Object::read(&name, &stored_in, row.byte_length)?),
+                (None, _) | (_, None) => None,
+            };
+            Ok(ContentsPlace {
+                contents: ContentHash::from_column(&row.content_sha256)?,
+                byte_length: u64::try_from(row.byte_length)
+                    .map_err(|_| StoreError::damaged("images.byte_length"))?,
+                images: u64::try_from(row.images).unwrap_or_default(),
+                object,
+            })
+        });
+        places.collect()
+    }
+
+    /// Reads contents to their end and compares them with their hash. The inner error tells what is
+    /// wrong with them.
+    ///
+    /// # Errors
+    /// The database is away, or the store that holds them.
+    pub async fn verify_contents(&self, place: &ContentsPlace) -> Result<Result<Bytes, String>, StoreError> {
+        let bytes = match self.contents(&place.contents, place.byte_length).await {
+            Ok(bytes) => Bytes::from(bytes),
+            Err(StoreError::Internal(reason)) => return Ok(Err(reason)),
+            Err(
+                error @ (StoreError::Unavailable(_)
+                | StoreError::PicturesUnavailable(_)
+                | StoreError::Overloaded
+                | StoreError::Again
+                | StoreError::Repeated),
+            ) => return Err(error),
+        };
+        let (hashed, found) = tokio::task::spawn_blocking(move || (ContentHash::of(&bytes), bytes))
+            .await
+            .map_err(|fault| StoreError::Internal(format!("hashing contents: {fault}")))?;
+        if hashed == place.contents {
+            Ok(Ok(found))
+        } else {
+            Ok(Err(format!("the contents {} of a picture: they are other bytes", place.contents)))
+        }
+    }
+
+    /// Moves contents: reads them and compares them with their hash, writes them where they are to
+    /// be, reads them back, lets the database tell the new place, and then removes the old copy.
+    /// Cut short anywhere, they are whole in one of the two places, and it may be done again.
+    ///
+    /// # Errors
+    /// The database is away, or one of the stores.
+    pub async fn move_contents(
+        &self,
+        place: &ContentsPlace,
+        to: PictureStore,
+    ) -> Result<MoveOutcome, StoreError> {
+        let bytes = match self.verify_contents(place).await? {
+            Ok(bytes) => bytes,
+            Err(reason) => return Ok(MoveOutcome::Damaged(reason)),
+        };
+        if let Some(object) = &place.object {
+            self.check_own_store(object.outside).await?;
+        }
+        let target = match to.outside() {
+            None => None,
+            Some(outside) => {
+                let object = Object::new(outside, bytes.len());
+                self.announce_object(&object, place.contents).await?;
+                self.write_object(&object, &bytes, place.contents.as_array()).await?;
+                Some(object)
+            }
+        };
+        let moved = self.switch(place, target.clone(), bytes).await;
+        if !matches!(moved, Ok(true)) {
+            if let Some(unused) = &target {
+                self.discard_object(unused).await;
+            }
+        } else if let Some(old) = &place.object
+            && let Err(error) = self.remove_object(old).await
+        {
+            tracing::warn!(%error, "an old copy is left to `minitill image sweep`");
+        }
+        Ok(if moved? { MoveOutcome::Moved } else { MoveOutcome::MovedByAnother })
+    }
+
+    async fn announce_object(&self, object: &Object, contents: ContentHash) -> Result<(), StoreError> {
+        let object = object.clone();
+        self.transaction(move |connection| {
+            let object = object.clone();
+            Box::pin(async move { outside::announce(connection, &object, &contents).await })
+        })
+        .await
+    }
+
+    /// Lets the database tell the new place, unless the old one is no longer it.
+    async fn switch(
+        &self,
+        place: &ContentsPlace,
+        target: Option<Object>,
+        bytes: Bytes,
+    ) -> Result<bool, StoreError> {
+        let place = place.clone();
+        self.transaction(move |connection| {
+            let (place, target, bytes) = (place.clone(), target.clone(), bytes.clone());
+            Box::pin(async move {
+                let left = match &place.object {
+                    Some(old) => {
+                        sqlx::query!(
+                            "DELETE FROM picture_objects WHERE name = $1 AND is_kept",
+                            old.name.as_str()
+                        )
+                        .execute(&mut *connection)
+                        .await?
+                    }
+                    None => {
+                        sqlx::query!(
+                            "DELETE FROM picture_parts WHERE content_sha256 = $1",
+                            place.contents.as_bytes()
+                        )
+                        .execute(&mut *connection)
+                        .await?
+                    }
+                };
+                if left.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                match &target {
+                    // It was swept away: undone by the error, with what was left above.
+                    Some(object) if !outside::keep(connection, object).await? => {
+                        Err(StoreError::PicturesUnavailable("what was written did not stay".to_owned()))
+                    }
+                    Some(_) => Ok(true),
+                    None => {
+                        contents::write(connection, &place.contents, &bytes).await?;
+                        Ok(true)
+                    }
+                }
+            })
+        })
+        .await
+    }
+}

@@ -1,0 +1,125 @@
+//! Whether a folder or an S3 store is the one that this database's pictures are in.
+//!
+//! A folder whose disk is not mounted, a prefix that was mistyped, and the store of another Minitill
+//! look like an empty or a foreign store. Writing there would lose pictures when the mistake is
+//! mended, and sweeping there would remove another's.
+
+use std::sync::OnceLock;
+
+use domain::picture_store::Outside;
+
+use super::{Store, StoreError};
+use crate::objects::{Fault, ObjectName};
+
+/// The stores that were found to be ours, with their ids.
+#[derive(Debug, Default)]
+pub(crate) struct OwnStores {
+    folder: OnceLock<String>,
+    s3: OnceLock<String>,
+}
+
+impl OwnStores {
+    fn id(&self, outside: Outside) -> &OnceLock<String> {
+        match outside {
+            Outside::Folder => &self.folder,
+            Outside::S3 => &self.s3,
+        }
+    }
+}
+
+impl Store {
+    /// Whether the settings name this store of pictures.
+    #[must_use]
+    pub fn has_picture_store(&self, outside: Outside) -> bool {
+        self.objects.has(outside)
+    }
+
+    /// Makes sure that a store answers, can be written, and is the one that this database's pictures
+    /// are in; a store that is nobody's yet becomes ours. The inner error says in words why it must
+    /// not be used.
+    ///
+    /// # Errors
+    /// The database or the store is away.
+    pub async fn open_picture_store(&self, outside: Outside) -> Result<Result<(), String>, StoreError> {
+        let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
+        // The store first: who has marked it has told the database before.
+        let marked = self.objects.owner(outside).await.map_err(away)?;
+        let known =
+            sqlx::query_scalar!("SELECT id FROM picture_stores WHERE stored_in = $1", outside.as_str())
+                .fetch_optional(&self.pool)
+                .await?;
+        let id = match (known, marked) {
+            (Some(known), Some(marked)) if known == marked => known,
+            (None | Some(_), Some(_)) => {
+                return Ok(Err(misfit(outside, "belongs to another Minitill's database")));
+            }
+            (Some(known), None) if !self.has_objects(outside).await? => known,
+            // Another upload or instance may have made it ours after the first look; whoever keeps an
+            // object there has marked it before.
+            (Some(known), None)
+                if self.objects.owner(outside).await.map_err(away)?.as_ref() == Some(&known) =>
+            {
+                known
+            }
+            (Some(_), None) => return Ok(Err(misfit(outside, "does not hold this database's pictures"))),
+            (None, None) => self.new_store_id(outside).await?,
+        };
+        self.objects.set_owner(outside, &id).await.map_err(away)?;
+        if self.objects.owner(outside).await.map_err(away)?.as_ref() != Some(&id) {
+            return Ok(Err(misfit(outside, "did not keep what was written into it")));
+        }
+        self.own_stores.id(outside).get_or_init(|| id);
+        Ok(Ok(()))
+    }
+
+    /// Makes sure, before something is written or removed, that it happens in our own store. A folder
+    /// is looked at each time: its disk can go.
+    pub(super) async fn check_own_store(&self, outside: Outside) -> Result<(), StoreError> {
+        let refused = |text| StoreError::PicturesUnavailable(text);
+        let Some(id) = self.own_stores.id(outside).get() else {
+            return self.open_picture_store(outside).await?.map_err(refused);
+        };
+        match outside {
+            Outside::S3 => Ok(()),
+            Outside::Folder => match self.objects.owner(outside).await {
+                Ok(Some(owner)) if owner == *id => Ok(()),
+                Ok(_) => Err(refused(misfit(outside, "is no longer there"))),
+                Err(fault) => Err(refused(format!("{}: {fault}", outside.as_str()))),
+            },
+        }
+    }
+
+    async fn has_objects(&self, outside: Outside) -> Result<bool, StoreError> {
+        let has_objects = sqlx::query_scalar!(
+            "SELECT EXISTS (SELECT 1 FROM picture_objects WHERE stored_in = $1 AND is_kept) AS \"has_objects!\"",
+            outside.as_str()
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        Ok(has_objects)
+    }
+
+    /// A fresh id, or that of an instance which was quicker.
+    async fn new_store_id(&self, outside: Outside) -> Result<String, StoreError> {
+        let fresh = ObjectName::random();
+        sqlx::query!(
+            "INSERT INTO picture_stores (stored_in, id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            outside.as_str(),
+            fresh.as_str()
+        )
+        .execute(&self.pool)
+        .await?;
+        let id = sqlx::query_scalar!("SELECT id FROM picture_stores WHERE stored_in = $1", outside.as_str())
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(id)
+    }
+}
+
+fn misfit(outside: Outside, what: &str) -> String {
+    let (store, advice) = match outside {
+        Outside::Folder => ("the folder of image.folder", "is its disk mounted, is it the right folder?"),
+        Outside::S3 => ("the S3 store", "are s3.endpoint, s3.bucket and s3.prefix right?"),
+    };
+    format!("{store} {what}: {advice} (an object `minitill-store` there tells whose it is)")
+}

@@ -1,0 +1,295 @@
+//! Images as operators look for them, newest first, and all that is known of one.
+
+use std::fmt;
+
+use domain::fields::Expected;
+use domain::ids::{AppId, ImgId};
+use domain::picture_store::Outside;
+use pictures::NEAR_COPY_DISTANCE_MAX;
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use super::{Block, ImageRow, StoredImage};
+use crate::{Store, StoreError};
+
+/// Orders that are listed of an image, the first by their numbers.
+const ORDERS_MAX: i64 = 20;
+/// Other images that are listed of an image.
+const OTHERS_MAX: i64 = 24;
+
+/// What of a picture somebody looks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ImageKey {
+    /// The image's id.
+    ImgId(ImgId),
+    /// SHA-256 of the picture as it was uploaded, or as it is kept.
+    Sha256([u8; 32]),
+}
+
+impl ImageKey {
+    /// Takes an `imgId` or the SHA-256 of a file, both in hexadecimal.
+    ///
+    /// # Errors
+    /// Anything else.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        if let Ok(img_id) = ImgId::parse(text) {
+            return Ok(Self::ImgId(img_id));
+        }
+        let mut sha256 = [0; 32];
+        match hex::decode_to_slice(text, &mut sha256) {
+            Ok(()) => Ok(Self::Sha256(sha256)),
+            Err(_) => Err(Expected::new("an imgId (48 hexadecimal digits) or the SHA-256 of a picture (64)")),
+        }
+    }
+}
+
+/// Which images are wanted; the default is all of them.
+#[derive(Debug, Clone, Default)]
+pub struct ImageFilter {
+    /// Of this app alone.
+    pub app_id: Option<AppId>,
+    /// This picture alone.
+    pub key: Option<ImageKey>,
+    /// Blocked ones alone, or the others alone.
+    pub blocked: Option<bool>,
+    /// Uploaded at or after this moment.
+    pub uploaded_since: Option<OffsetDateTime>,
+    /// Uploaded before this moment.
+    pub uploaded_until: Option<OffsetDateTime>,
+    /// Behind this image of an earlier page.
+    pub after: Option<ImageCursor>,
+}
+
+/// A place in a list of images, newest first. As text it goes into addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageCursor {
+    uploaded_at: OffsetDateTime,
+    img_id: ImgId,
+}
+
+impl ImageCursor {
+    /// Reads what its text form holds.
+    ///
+    /// # Errors
+    /// Any other text.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        let place = text.split_once('.').and_then(|(micros, img_id)| {
+            let micros: i64 = micros.parse().ok()?;
+            let uploaded_at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1000).ok()?;
+            Some(Self { uploaded_at, img_id: ImgId::parse(img_id).ok()? })
+        });
+        place.ok_or(Expected::new("the place of an image in a list, as an earlier page gave it"))
+    }
+
+    fn of(image: &StoredImage) -> Self {
+        Self { uploaded_at: image.uploaded_at, img_id: image.img_id.clone() }
+    }
+}
+
+impl fmt::Display for ImageCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The database's times have microseconds.
+        write!(f, "{}.{}", self.uploaded_at.unix_timestamp_nanos() / 1000, self.img_id)
+    }
+}
+
+/// Some images of a list.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImagePage {
+    /// Newest first.
+    pub images: Vec<StoredImage>,
+    /// Where the next page goes on; `None` when there is none.
+    #[serde(skip)]
+    pub next: Option<ImageCursor>,
+}
+
+/// All that is known of an image besides its bytes.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImageDetail {
+    /// The image itself.
+    #[serde(flatten)]
+    pub image: StoredImage,
+    /// SHA-256 of the picture as it was uploaded, in hexadecimal.
+    pub sha256: String,
+    /// Where its bytes are: `database`, `folder` or `s3`.
+    pub stored_in: String,
+    /// The object that holds them, outside the database.
+    pub object_name: Option<String>,
+    /// The block that it falls under.
+    pub block: Option<Block>,
+    /// Orders that use it as their cover, 20 at most.
+    pub out_biz_order_nos: Vec<String>,
+    /// Other images with the same contents, of any app, newest first, 24 at most.
+    pub copies: Vec<StoredImage>,
+    /// Other images that look nearly the same, likewise.
+    pub near_copies: Vec<StoredImage>,
+}
+
+/// The ids of images, out of the index that `$found_by` goes through.
+macro_rules! image_ids {
+    ($found_by:tt, $filter:expr, $key:expr, $limit:expr) => {{
+        let (filter, after) = ($filter, $filter.after.as_ref());
+        sqlx::query_scalar!(
+            "SELECT i.img_id FROM images i WHERE "
+                + $found_by
+                + " AND ($2::text IS NULL OR i.app_id = $2)
+                    AND ($4::boolean IS NULL OR (i.blocked_by IS NOT NULL) = $4)
+                    AND ($5::timestamptz IS NULL OR i.uploaded_at >= $5)
+                    AND ($6::timestamptz IS NULL OR i.uploaded_at < $6)
+                    AND ($7::timestamptz IS NULL
+                         OR i.uploaded_at <= $7 AND (i.uploaded_at, i.img_id) < ($7, $8))
+                ORDER BY i.uploaded_at DESC, i.img_id DESC LIMIT $3",
+            $key,
+            filter.app_id.as_ref().map(AppId::as_str),
+            $limit,
+            filter.blocked,
+            filter.uploaded_since,
+            filter.uploaded_until,
+            after.map(|after| after.uploaded_at),
+            after.map(|after| after.img_id.as_str()),
+        )
+        // What is the best way depends on which filters there are: it is planned each time, for these.
+        .persistent(false)
+    }};
+}
+
+impl Store {
+    /// The images that `filter` lets through, newest first, at most `limit` of them.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn images(&self, filter: &ImageFilter, limit: u32) -> Result<ImagePage, StoreError> {
+        // One more tells whether there is another page.
+        let wanted = i64::from(limit) + 1;
+        let ids = match (&filter.key, &filter.app_id) {
+            (Some(ImageKey::ImgId(img_id)), _) => {
+                image_ids!("i.img_id = $1", filter, img_id.as_str(), wanted).fetch_all(&self.pool).await?
+            }
+            (Some(ImageKey::Sha256(sha256)), _) => {
+                image_ids!(
+                    "i.img_id = ANY (ARRAY(
+                         SELECT kept.img_id FROM images kept WHERE kept.content_sha256 = $1
+                         UNION SELECT sent.img_id FROM apps a
+                         JOIN images sent ON sent.app_id = a.app_id AND sent.sha256 = $1))",
+                    filter,
+                    sha256.as_slice(),
+                    wanted
+                )
+                .fetch_all(&self.pool)
+                .await?
+            }
+            (None, Some(app_id)) => {
+                image_ids!("i.app_id = $1", filter, app_id.as_str(), wanted).fetch_all(&self.pool).await?
+            }
+            (None, None) => {
+                image_ids!("$1::text IS NULL", filter, None::<&str>, wanted).fetch_all(&self.pool).await?
+            }
+        };
+        let mut images = self.images_by_id(&ids).await?;
+        let has_more = images.len() > limit as usize;
+        images.truncate(limit as usize);
+        let next = images.last().filter(|_| has_more).map(ImageCursor::of);
+        Ok(ImagePage { images, next })
+    }
+
+    /// All that is known of an image; `None` when there is none.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn image_detail(&self, img_id: &ImgId) -> Result<Option<ImageDetail>, StoreError> {
+        let Some(image) = self.image(img_id).await? else { return Ok(None) };
+        let row = sqlx::query!(
+            r#"SELECT i.sha256, o.stored_in AS "stored_in?", o.name AS "object_name?",
+                      ARRAY(SELECT out_biz_order_no FROM orders
+                            WHERE orders.app_id = i.app_id AND orders.product_cover_img_id = i.img_id
+                            ORDER BY out_biz_order_no LIMIT $2) AS "out_biz_order_nos!"
+               FROM images i
+               LEFT JOIN picture_objects o ON o.content_sha256 = i.content_sha256 AND o.is_kept
+               WHERE i.img_id = $1"#,
+            img_id.as_str(),
+            ORDERS_MAX
+        )
+        .fetch_optional(&self.pool)
+        .await?;
+        let Some(row) = row else { return Ok(None) };
+        let stored_in = row.stored_in.as_deref().map(Outside::parse);
+        Ok(Some(ImageDetail {
+            sha256: hex::encode(row.sha256),
+            stored_in: match stored_in {
+                None => "database".to_owned(),
+                Some(Some(outside)) => outside.as_str().to_owned(),
+                Some(None) => return Err(StoreError::damaged("picture_objects.stored_in")),
+            },
+            object_name: row.object_name,
+            block: self.block_of(img_id).await?,
+            out_biz_order_nos: row.out_biz_order_nos,
+            copies: self.copies(&image).await?,
+            near_copies: self.near_copies(&image).await?,
+            image,
+        }))
+    }
+
+    async fn copies(&self, image: &StoredImage) -> Result<Vec<StoredImage>, StoreError> {
+        let ids = sqlx::query_scalar!(
+            "SELECT img_id FROM images WHERE content_sha256 = $1 AND img_id <> $2
+             ORDER BY uploaded_at DESC, img_id DESC LIMIT $3",
+            image.contents.as_bytes(),
+            image.img_id.as_str(),
+            OTHERS_MAX
+        );
+        self.images_by_id(&ids.fetch_all(&self.pool).await?).await
+    }
+
+    /// Those whose looks differ as little as a block would bear. A block also knows crops of a picture, so it
+    /// may find more.
+    async fn near_copies(&self, image: &StoredImage) -> Result<Vec<StoredImage>, StoreError> {
+        let ids = sqlx::query_scalar!(
+            "SELECT i.img_id FROM images this JOIN images i
+                 ON bit_count((i.perceptual_hash # this.perceptual_hash)::bit(64)) <= $2
+             WHERE this.img_id = $1 AND i.content_sha256 <> this.content_sha256
+             ORDER BY i.uploaded_at DESC, i.img_id DESC LIMIT $3",
+            image.img_id.as_str(),
+            i64::from(NEAR_COPY_DISTANCE_MAX),
+            OTHERS_MAX
+        );
+        self.images_by_id(&ids.fetch_all(&self.pool).await?).await
+    }
+
+    /// The images of these ids, newest first.
+    async fn images_by_id(&self, ids: &[String]) -> Result<Vec<StoredImage>, StoreError> {
+        let rows = sqlx::query_as!(
+            ImageRow,
+            r#"SELECT app_id, img_id, format, side, byte_length, content_sha256,
+                      blocked_by IS NOT NULL AS "is_blocked!", uploaded_at
+               FROM images WHERE img_id = ANY ($1) ORDER BY uploaded_at DESC, img_id DESC"#,
+            ids
+        );
+        rows.fetch_all(&self.pool).await?.into_iter().map(ImageRow::read).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_is_looked_for_by_its_id_or_its_hash() {
+        let (id, hash) = ("0a".repeat(24), "0A".repeat(32));
+        assert_eq!(ImageKey::parse(&id), Ok(ImageKey::ImgId(ImgId::parse(&id).unwrap())));
+        assert_eq!(ImageKey::parse(&hash), Ok(ImageKey::Sha256([10; 32])));
+        for text in ["", "0a", &hash[1..], &format!("{hash}0a"), &"g".repeat(64)] {
+            assert!(ImageKey::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_place_in_a_list_reads_back_and_nothing_else_does() {
+        let text = format!("1700000000000001.{}", "0a".repeat(24));
+        assert_eq!(ImageCursor::parse(&text).unwrap().to_string(), text);
+        for text in
+            ["", "1", "1.0a", &format!("x.{}", "0a".repeat(24)), &format!("{}.{}", i64::MAX, "0a".repeat(24))]
+        {
+            assert!(ImageCursor::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Finds and removes what no image uses: contents, unfinished objects, and objects that the database
+//! does not know.
+
+use std::collections::HashSet;
+
+use domain::picture_store::Outside;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+
+use super::outside::Object;
+use super::{Store, StoreError};
+use crate::objects::{Fault, Found, ObjectName};
+
+/// Contents that are removed in one transaction, which holds up uploads for its short time.
+const CONTENTS_AT_ONCE: usize = 50;
+/// Contents that are looked for at once.
+const CONTENTS_FOUND_MAX: i64 = 1000;
+/// Objects that are removed at the same time.
+const REMOVALS_MAX: usize = 8;
+
+/// What a sweep has found, and removed unless it only looked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Swept {
+    /// Contents that no image uses, or that are in the database as well as outside.
+    pub contents: u64,
+    /// Uploads and moves that were given up an hour ago or more.
+    pub unfinished: u64,
+    /// Objects in the folder and in S3 that the database does not know.
+    pub objects: u64,
+    /// Files of the folder whose writing was cut short.
+    pub files: u64,
+    /// What lies there and is not ours; it is left alone.
+    pub foreign: u64,
+}
+
+impl Store {
+    /// Sweeps the database and every store of pictures in the settings; with `dry_run` it only looks.
+    /// Uploads and moves under way are left alone.
+    ///
+    /// # Errors
+    /// The database is away, or a store, or it is not ours.
+    pub async fn sweep_pictures(&self, dry_run: bool) -> Result<Swept, StoreError> {
+        let stores: Vec<_> = Outside::ALL.into_iter().filter(|outside| self.objects.has(*outside)).collect();
+        for outside in &stores {
+            self.check_own_store(*outside).await?;
+        }
+        let mut swept = Swept { contents: self.sweep_contents(dry_run).await?, ..Swept::default() };
+        for outside in stores {
+            swept.unfinished += self.sweep_unfinished(outside, dry_run).await?;
+            self.sweep_store(outside, dry_run, &mut swept).await?;
+        }
+        Ok(swept)
+    }
+
+    /// Contents that no image uses. Contents that are in two places stay in the database.
+    async fn sweep_contents(&self, dry_run: bool) -> Result<u64, StoreError> {
+        let (mut count, mut after) = (0, Vec::new());
+        loop {
+            let found = sqlx::query_scalar!(
+                "SELECT c.content_sha256 AS \"content_sha256!\" FROM (
+                     SELECT content_sha256 FROM picture_parts WHERE part = 0
+                     UNION SELECT content_sha256 FROM picture_objects WHERE is_kept
+                     UNION SELECT content_sha256 FROM thumbnails) AS c
+                 WHERE c.content_sha256 > $1 AND (
+                     NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = c.content_sha256)
+                     OR EXISTS (
+                         SELECT 1 FROM picture_objects o JOIN picture_parts p USING (content_sha256)
+                         WHERE o.content_sha256 = c.content_sha256 AND o.is_kept))
+                 ORDER BY 1 LIMIT $2",
+                after,
+                CONTENTS_FOUND_MAX
+            )
+            .fetch_all(&self.pool)
+            .await?;
+            let Some(last) = found.last() else { return Ok(count) };
+            after.clone_from(last);
+            count += found.len() as u64;
+            if !dry_run {
+                for some in found.chunks(CONTENTS_AT_ONCE) {
+                    self.forget_contents(some.to_vec()).await?;
+                }
+            }
+        }
+    }
+
+    /// Forgets those of some contents that are still not used. Objects among them lose their rows
+    /// alone: they are removed with the others that the database does not know.
+    async fn forget_contents(&self, some: Vec<Vec<u8>>) -> Result<(), StoreError> {
+        self.transaction(move |connection| {
+            let some = some.clone();
+            Box::pin(async move {
+                // An upload that has found contents there writes its image before this, or looks after it.
+                sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
+                sqlx::query!(
+                    "DELETE FROM picture_objects o WHERE o.is_kept AND o.content_sha256 = ANY($1) AND (
+                         NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = o.content_sha256)
+                         OR EXISTS (SELECT 1 FROM picture_parts p WHERE p.content_sha256 = o.content_sha256))",
+                    &some
+                )
+                .execute(&mut *connection)
+                .await?;
+                sqlx::query!(
+                    "DELETE FROM picture_parts p WHERE p.content_sha256 = ANY($1)
+                     AND NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = p.content_sha256)",
+                    &some
+                )
+                .execute(&mut *connection)
+                .await?;
+                sqlx::query!(
+                    "DELETE FROM thumbnails t WHERE t.content_sha256 = ANY($1)
+                     AND NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = t.content_sha256)",
+                    &some
+                )
+                .execute(connection)
+                .await?;
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    /// Rows of objects that were begun an hour ago and are not in use. Who still wrote one finds its
+    /// row gone and begins again.
+    async fn sweep_unfinished(&self, outside: Outside, dry_run: bool) -> Result<u64, StoreError> {
+        let store = outside.as_str();
+        let count = if dry_run {
+            sqlx::query_scalar!(
+                "SELECT count(*) AS \"count!\" FROM picture_objects
+                 WHERE stored_in = $1 AND NOT is_kept AND created_at < now() - interval '1 hour'",
+                store
+            )
+            .fetch_one(&self.pool)
+            .await
+            .map(|count| u64::try_from(count).unwrap_or_default())?
+        } else {
+            sqlx::query!(
+                "DELETE FROM picture_objects
+                 WHERE stored_in = $1 AND NOT is_kept AND created_at < now() - interval '1 hour'",
+                store
+            )
+            .execute(&self.pool)
+            .await?
+            .rows_affected()
+        };
+        Ok(count)
+    }
+
+    /// Objects and files that the database does not know.
+    async fn sweep_store(
+        &self,
+        outside: Outside,
+        dry_run: bool,
+        swept: &mut Swept,
+    ) -> Result<(), StoreError> {
+        let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
+        let mut lots = self.objects.list(outside);
+        while let Some(lot) = lots.try_next().await.map_err(away)? {
+            // After they were seen: whatever is to be used had its row before.
+            let known = self.known_objects(outside, &lot).await?;
+            let (mut objects, mut files) = (Vec::new(), Vec::new());
+            for found in lot {
+                match found {
+                    Found::Object(name) if !known.contains(name.as_str()) => objects.push(name),
+                    Found::Unfinished(name, file) if !known.contains(name.as_str()) => files.push(file),
+                    Found::Object(_) | Found::Unfinished(..) => {}
+                    Found::Foreign => swept.foreign += 1,
+                }
+            }
+            swept.objects += objects.len() as u64;
+            swept.files += files.len() as u64;
+            if !dry_run {
+                self.remove_unknown(outside, objects).await?;
+                for file in files {
+                    self.objects.remove_unfinished(file).await.map_err(away)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove_unknown(&self, outside: Outside, names: Vec<ObjectName>) -> Result<(), StoreError> {
+        futures_util::stream::iter(names)
+            .map(|name| async move { self.remove_object(&Object { outside, name, byte_length: 0 }).await })
+            .buffer_unordered(REMOVALS_MAX)
+            .try_collect()
+            .await
+    }
+
+    /// Those of the names that have a row, but for rows that a sweep removes.
+    async fn known_objects(&self, outside: Outside, lot: &[Found]) -> Result<HashSet<String>, StoreError> {
+        let names: Vec<String> = lot
+            .iter()
+            .filter_map(|found| match found {
+                Found::Object(name) | Found::Unfinished(name, _) => Some(name.as_str().to_owned()),
+                Found::Foreign => None,
+            })
+            .collect();
+        let known = sqlx::query_scalar!(
+            "SELECT name FROM picture_objects WHERE name = ANY($1) AND stored_in = $2
+             AND (is_kept OR created_at >= now() - interval '1 hour')",
+            &names,
+            outside.as_str()
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(known.into_iter().collect())
+    }
+}

@@ -1,0 +1,340 @@
+//! The store: balances, idempotency records, orders and images in PostgreSQL. The only home of SQL.
+//!
+//! Two rules keep money safe here. Every transaction goes through `Store::transaction`, which
+//! runs it in a task that nobody drops: a client that hangs up cannot leave a session half-way
+//! into one. And whole transactions are repeated there, and only there, when the database asks
+//! for it (40001, 40P01).
+
+mod api_key;
+mod app;
+mod audit;
+mod console_user;
+mod directory;
+mod error;
+mod exchange;
+mod idempotency;
+mod image;
+mod look_up_cache;
+mod master_key;
+mod migrate;
+pub mod objects;
+mod operator_log;
+mod order;
+pub mod secrets;
+mod token;
+mod wallet;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::clock::Clock;
+use domain::picture_store::PictureStore;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, PgPool, Row as _};
+use telemetry::metrics::ExchangeMetrics;
+
+use crate::objects::Objects;
+
+pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
+pub use app::{
+    AppChange, AppDetail, AppSummary, COUNTED_MAX, NewApp, NewAppSecrets, Package, PayKeyGeneration, Rotated,
+};
+pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
+pub use console_user::{ConsoleUser, SignInAttempt};
+pub use error::StoreError;
+pub use exchange::{ExchangeRecord, NumberMatch, ReplayCount};
+pub use idempotency::EarlierAnswer;
+pub use image::{
+    Block, BlockOutcome, ContentCheck, ContentHash, ContentsPlace, ImageCursor, ImageDetail, ImageFilter,
+    ImageKey, ImagePage, KeepOutcome, MoveOutcome, StoredImage, Swept,
+};
+pub use master_key::{MasterKeyRefused, MasterKeyState};
+pub use operator_log::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
+pub use order::{
+    OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPage, OrderPayment, ReportOutcome, StoredOrder,
+};
+pub use wallet::{
+    Credit, CreditOutcome, CreditRecord, EntryKind, ImportSummary, LedgerFilter, LedgerLine, LedgerPage,
+    LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletTotals,
+};
+
+/// How often a transaction is repeated before the caller is told that the database is too busy.
+const ATTEMPTS_MAX: u32 = 12;
+/// A session that forgets its transaction is ended by the database after this.
+const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How the store reaches its database.
+#[derive(Debug, Clone)]
+pub struct StoreSettings {
+    /// Connections, opened at the start.
+    pub connections: u32,
+    /// How long a request waits for one.
+    pub acquire_timeout: Duration,
+    /// How long one statement may run.
+    pub statement_timeout: Duration,
+    /// Whether a session that takes no writes is refused, as with a standby that an old address leads to for a
+    /// while after a failover. A standby can be audited.
+    pub must_write: bool,
+    /// Writers of exchanges, each with a session of its own.
+    pub exchange_writers: usize,
+    /// Exchanges that may wait at once.
+    pub exchange_queue_max: usize,
+    /// Where the bytes of new pictures are kept.
+    pub picture_store: PictureStore,
+    /// The stores of pictures besides the database.
+    pub picture_stores: objects::Settings,
+}
+
+/// Where the database is.
+#[derive(Debug, Clone)]
+pub struct DatabaseAddress(PgConnectOptions);
+
+impl DatabaseAddress {
+    /// The database that a `postgres://` URL names.
+    ///
+    /// # Errors
+    /// A text that is no such URL; its secret parts are not repeated.
+    pub fn from_url(url: &str) -> Result<Self, String> {
+        // The driver takes any scheme for its own.
+        let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
+        let options = is_postgres.then(|| PgConnectOptions::from_str(url).ok()).flatten();
+        options
+            .map(Self)
+            .ok_or_else(|| "database.url: expected postgres://user:password@host:port/database".to_owned())
+    }
+
+    /// The private PostgreSQL whose Unix socket is in this folder.
+    #[must_use]
+    pub fn from_socket_dir(folder: &std::path::Path) -> Self {
+        Self(
+            PgConnectOptions::new_without_pgpass()
+                .socket(folder)
+                .username("minitill")
+                .database("postgres")
+                .ssl_mode(sqlx::postgres::PgSslMode::Disable),
+        )
+    }
+}
+
+/// The shared store. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: PgPool,
+    clock: Arc<dyn Clock>,
+    settings: Arc<StoreSettings>,
+    directory: Arc<directory::Directory>,
+    writers: exchange::Writers,
+    objects: Objects,
+    own_stores: Arc<image::OwnStores>,
+    exchange_metrics: ExchangeMetrics,
+    replays: exchange::Replays,
+    last_audits: Arc<audit::LastAudits>,
+}
+
+/// The pool of connections at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolState {
+    /// Connections there are.
+    pub size: u32,
+    /// Of them, those that nobody uses.
+    pub idle: u32,
+    /// Connections there may be.
+    pub size_max: u32,
+}
+
+/// The future of one attempt at a transaction.
+type Work<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
+
+impl Store {
+    /// Connects, and checks that the database answers.
+    ///
+    /// # Errors
+    /// The database cannot be reached; settings of pictures that cannot be used.
+    pub async fn connect(
+        address: &DatabaseAddress,
+        settings: StoreSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StoreError> {
+        let objects = Objects::new(&settings.picture_stores).map_err(StoreError::PicturesUnavailable)?;
+        let options = address.0.clone().application_name("minitill").disable_statement_logging();
+        let statement_timeout = settings.statement_timeout.as_millis();
+        let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
+        // The pool would tell only that time ran out; one session of its own tells why.
+        let must_write = settings.must_write;
+        let asking = async {
+            let mut first = PgConnection::connect_with(&options).await?;
+            let serves = !must_write || takes_writes(&mut first).await?;
+            first.close().await.map(|()| serves)
+        };
+        let Ok(serves) = tokio::time::timeout(settings.acquire_timeout, asking).await else {
+            return Err(StoreError::Unavailable("it does not answer".to_owned()));
+        };
+        if !serves? {
+            return Err(StoreError::Unavailable("it takes no writes: is it a standby?".to_owned()));
+        }
+        let opening = exchange::Opening {
+            options: options.clone(),
+            connect_timeout: settings.acquire_timeout,
+            statement_timeout: settings.statement_timeout,
+        };
+        let exchange_metrics = ExchangeMetrics::default();
+        let replays = exchange::Replays::default();
+        let writers = exchange::Writers::start(
+            settings.exchange_writers,
+            settings.exchange_queue_max,
+            &opening,
+            &exchange_metrics,
+            &replays,
+        )?;
+        let pool = PgPoolOptions::new()
+            // As many as there will ever be, from the start: connections opened under load come in storms.
+            .min_connections(settings.connections)
+            .max_connections(settings.connections)
+            .acquire_timeout(settings.acquire_timeout)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .after_connect(move |connection, _| {
+                Box::pin(async move {
+                    let session = format!(
+                        "SET statement_timeout = {statement_timeout}; \
+                         SET idle_in_transaction_session_timeout = {idle_timeout}; SET timezone = 'UTC'"
+                    );
+                    sqlx::raw_sql(sqlx::AssertSqlSafe(session)).execute(&mut *connection).await?;
+                    if must_write && !takes_writes(connection).await? {
+                        return Err(sqlx::Error::Protocol("it takes no writes: is it a standby?".to_owned()));
+                    }
+                    Ok(())
+                })
+            })
+            // One round trip that finds a dead session, and one that nobody knows is in a transaction.
+            .before_acquire(|connection, _| Box::pin(is_between_transactions(connection)))
+            .connect_with(options)
+            .await?;
+        Ok(Self {
+            pool,
+            clock,
+            directory: Arc::new(directory::Directory::default()),
+            writers,
+            objects,
+            own_stores: Arc::default(),
+            exchange_metrics,
+            replays,
+            last_audits: Arc::default(),
+            settings: Arc::new(settings),
+        })
+    }
+
+    /// Whether the database answers and holds the schema this program needs; the reason if not.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn readiness(&self) -> Result<Option<String>, StoreError> {
+        Ok(self.pending_migrations().await?.map(|pending| format!("{pending} migrations are not applied")))
+    }
+
+    /// What this process's writers have counted.
+    #[must_use]
+    pub fn exchange_metrics(&self) -> &ExchangeMetrics {
+        &self.exchange_metrics
+    }
+
+    /// Exchanges that wait or are being written, and how many may.
+    #[must_use]
+    pub fn exchange_queue(&self) -> (usize, usize) {
+        let max = self.settings.exchange_queue_max;
+        (max.saturating_sub(self.writers.free_places()), max)
+    }
+
+    /// The pool of connections now.
+    #[must_use]
+    pub fn pool_state(&self) -> PoolState {
+        PoolState {
+            size: self.pool.size(),
+            idle: u32::try_from(self.pool.num_idle()).unwrap_or(u32::MAX),
+            size_max: self.settings.connections,
+        }
+    }
+
+    /// Ends the pool's sessions. Those of the writers end with the last clone of the store.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Runs `work` in one transaction, in a task of its own, and commits what it did when it
+    /// returns `Ok`. The whole is repeated when the database asks for it or `work` says
+    /// [`StoreError::Again`]; `work` must therefore be free of effects outside the database.
+    async fn transaction<T, E, F>(&self, work: F) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + AsStoreError + Send + 'static,
+        F: for<'c> Fn(&'c mut PgConnection) -> Work<'c, T, E> + Send + Sync + 'static,
+    {
+        let pool = self.pool.clone();
+        let task = tokio::spawn(async move {
+            let mut attempt = 1;
+            loop {
+                let outcome = attempt_transaction(&pool, &work).await;
+                match &outcome {
+                    Err(error) if error.is_again() && attempt < ATTEMPTS_MAX => attempt += 1,
+                    Ok(_) | Err(_) => return outcome,
+                }
+            }
+        });
+        task.await.unwrap_or_else(|fault| {
+            Err(StoreError::Internal(format!("a transaction's task ended: {fault}")).into())
+        })
+    }
+}
+
+/// Whether a session is outside any transaction, as one that is handed out must be.
+///
+/// # Errors
+/// The session is dead.
+pub async fn is_between_transactions(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    // Inside a transaction its time is older than the statement's. As a simple query: the extended
+    // protocol counts several statements, so the two times would always differ.
+    let row = connection.fetch_one(sqlx::raw_sql("SELECT now() = statement_timestamp()")).await?;
+    row.try_get(0)
+}
+
+async fn takes_writes(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let row = connection.fetch_one("SHOW transaction_read_only").await?;
+    row.try_get(0).map(|read_only: &str| read_only == "off")
+}
+
+/// One attempt. Runs inside a task that is never dropped half-way.
+async fn attempt_transaction<T, E, F>(pool: &PgPool, work: &F) -> Result<T, E>
+where
+    E: From<StoreError>,
+    F: for<'c> Fn(&'c mut PgConnection) -> Work<'c, T, E>,
+{
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that may, inside a task of its own")]
+    let mut transaction = pool.begin().await.map_err(StoreError::from)?;
+    match work(&mut transaction).await {
+        Ok(value) => {
+            transaction.commit().await.map_err(StoreError::from)?;
+            Ok(value)
+        }
+        Err(error) => {
+            // A session that cannot roll back is broken; the pool finds that out by itself.
+            let _ = transaction.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+/// An error of a unit of work that may be one of the store's.
+trait AsStoreError {
+    /// Whether the whole transaction is to be run again.
+    fn is_again(&self) -> bool;
+}
+
+impl AsStoreError for StoreError {
+    fn is_again(&self) -> bool {
+        matches!(self, Self::Again)
+    }
+}

@@ -1,0 +1,94 @@
+//! Brings a database to the schema of this program. Several instances may start at once.
+
+use sqlx::migrate::{Migrate as _, Migrator};
+use sqlx::{Connection as _, PgConnection};
+
+use super::{Store, StoreError};
+
+/// The migrations, compiled in.
+fn migrator() -> Migrator {
+    let mut migrator = sqlx::migrate!("../../migrations");
+    // Advisory locks are not to be had on every engine; a locked row does the same.
+    migrator.set_locking(false);
+    // While instances are upgraded one by one, an older one may meet a newer schema.
+    migrator.set_ignore_missing(true);
+    migrator
+}
+
+impl Store {
+    /// Applies what is not applied yet. One instance does the work, the others wait for it.
+    ///
+    /// # Errors
+    /// The database is away, or holds another schema than this program's migrations made.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        if self.pending_migrations().await?.is_none() && !self.may_create_tables().await? {
+            // A role of the server's own, which may not rewrite the books: the owner has migrated.
+            return Ok(());
+        }
+        let options = self.pool.connect_options();
+        let store = self.clone();
+        // In a task of its own, like every transaction: nobody can drop it half-way.
+        let task = tokio::spawn(async move {
+            let mut lock = PgConnection::connect_with(&options).await?;
+            make_lock_row(&mut lock).await?;
+            // Waiting for the others may take longer than a server that cleans up allows.
+            sqlx::raw_sql("SET idle_in_transaction_session_timeout = 0").execute(&mut lock).await?;
+            let mut held = lock.begin().await?;
+            sqlx::raw_sql("SELECT 1 FROM minitill_migration_lock FOR UPDATE").execute(&mut *held).await?;
+            let outcome = store.apply_migrations().await;
+            held.rollback().await?;
+            outcome
+        });
+        task.await.unwrap_or_else(|fault| Err(StoreError::Internal(format!("migrations: {fault}"))))
+    }
+
+    async fn may_create_tables(&self) -> Result<bool, StoreError> {
+        Ok(sqlx::query_scalar!(r#"SELECT has_schema_privilege(current_schema(), 'CREATE') AS "may!""#)
+            .fetch_one(&self.pool)
+            .await?)
+    }
+
+    async fn apply_migrations(&self) -> Result<(), StoreError> {
+        let mut connection = PgConnection::connect_with(&self.pool.connect_options()).await?;
+        let outcome = migrator().run_direct(None, &mut connection, false).await;
+        let _ = connection.close().await;
+        outcome.map_err(|error| StoreError::Internal(format!("migrations: {error}")))
+    }
+
+    /// How many migrations are due; `None` when none is.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn pending_migrations(&self) -> Result<Option<usize>, StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        let table = sqlx::query_scalar!(r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "there!""#)
+            .fetch_one(&mut *connection)
+            .await?;
+        let applied = if table {
+            connection
+                .list_applied_migrations("_sqlx_migrations")
+                .await
+                .map_err(|error| StoreError::Unavailable(error.to_string()))?
+                .len()
+        } else {
+            0
+        };
+        let pending = migrator().iter().count().saturating_sub(applied);
+        Ok((pending > 0).then_some(pending))
+    }
+}
+
+/// `CREATE TABLE IF NOT EXISTS` of two instances at once can fail in one of them; then it is there.
+async fn make_lock_row(connection: &mut PgConnection) -> Result<(), StoreError> {
+    let statement = "CREATE TABLE IF NOT EXISTS minitill_migration_lock (id smallint PRIMARY KEY); \
+                     INSERT INTO minitill_migration_lock VALUES (1) ON CONFLICT DO NOTHING";
+    let mut outcome = Ok(());
+    for _ in 0..10 {
+        outcome = sqlx::raw_sql(statement).execute(&mut *connection).await.map(|_| ());
+        if outcome.is_ok() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    outcome.map_err(StoreError::from)
+}

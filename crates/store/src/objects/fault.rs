@@ -1,0 +1,54 @@
+//! What can go wrong between us and a store, in words that may be logged.
+
+use domain::picture_store::Outside;
+
+/// Most of a store's complaint that is repeated.
+const COMPLAINT_CHARS_MAX: usize = 300;
+
+/// Why an object was not written or read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// There is no such object.
+    #[error("it is missing")]
+    Missing,
+    /// It does not hold what it should.
+    #[error("{0}")]
+    Wrong(String),
+    /// The store does not answer, refuses, or has no room.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+/// A store that the settings do not name.
+pub(super) fn not_set(outside: Outside) -> Fault {
+    let setting = match outside {
+        Outside::Folder => "image.folder",
+        Outside::S3 => "s3.bucket",
+    };
+    Fault::Unavailable(format!("{setting} is not set"))
+}
+
+/// What became of a call, in words that hold nothing of what a store echoes (signatures, keys).
+pub(super) fn fault_of(error: &object_store::Error) -> Fault {
+    if matches!(error, object_store::Error::NotFound { .. }) {
+        return Fault::Missing;
+    }
+    let mut text = String::new();
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let words = error.to_string();
+        // An S3 store explains itself in XML: its code says enough.
+        let told = words.split('<').next().unwrap_or_default().trim_end_matches([' ', ':']);
+        if !told.is_empty() && !text.contains(told) {
+            text = if text.is_empty() { told.to_owned() } else { format!("{text}: {told}") };
+        }
+        if let Some((_, code)) = words.split_once("<Code>") {
+            let code = code.split('<').next().unwrap_or_default();
+            if !text.contains(code) {
+                text = format!("{text} ({code})");
+            }
+        }
+        cause = error.source();
+    }
+    Fault::Unavailable(text.chars().take(COMPLAINT_CHARS_MAX).collect())
+}

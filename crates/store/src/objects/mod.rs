@@ -1,0 +1,281 @@
+//! Pictures outside the database, as objects in a folder or in a store that speaks S3 (contract 5).
+//!
+//! This module reads and writes bytes under names that it is given; which object holds what, the
+//! database alone tells (`store/image/outside.rs`). A write that returned is durable: a file and its
+//! folder were synchronised with the disk, or the S3 store has answered. Every call ends within
+//! [`Settings::timeout`], repeated tries included.
+
+mod fault;
+mod folder;
+mod https;
+mod name;
+mod s3;
+
+use std::fmt;
+use std::future::Future;
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::picture_store::Outside;
+use fault::{fault_of, not_set};
+use futures_util::TryStreamExt as _;
+use futures_util::stream::BoxStream;
+use object_store::path::Path;
+use object_store::{
+    GetOptions, GetRange, GetResult, GetResultPayload, ObjectStore, ObjectStoreExt as _, PutPayload,
+};
+use sha2::{Digest as _, Sha256};
+
+pub use fault::Fault;
+pub use name::{Found, ObjectName};
+pub use s3::S3Settings;
+
+/// The object that tells whose store it is.
+const MARKER: &str = "minitill-store";
+/// Most of what is read of it.
+const MARKER_BYTES_MAX: u64 = 256;
+/// What is read of a file at once when it is hashed.
+const HASHED_BYTES: usize = 64 * 1024;
+
+/// Which stores there are besides the database.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The folder.
+    pub folder: Option<PathBuf>,
+    /// The S3 store.
+    pub s3: Option<S3Settings>,
+    /// How long one call may take.
+    pub timeout: Duration,
+}
+
+/// The stores outside the database. Cheap to clone.
+#[derive(Clone)]
+pub struct Objects(Arc<Shared>);
+
+struct Shared {
+    folder: Option<PathBuf>,
+    folder_store: OnceLock<Arc<dyn ObjectStore>>,
+    /// The store and the prefix in it.
+    s3: Option<(Arc<dyn ObjectStore>, Path)>,
+    timeout: Duration,
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stores: Vec<_> = Outside::ALL.into_iter().filter(|outside| self.has(*outside)).collect();
+        f.debug_tuple("Objects").field(&stores).finish()
+    }
+}
+
+impl Objects {
+    /// The stores that the settings name. Nothing is read or written yet.
+    ///
+    /// # Errors
+    /// Settings of the S3 store that cannot be used, in words that name them.
+    pub fn new(settings: &Settings) -> Result<Self, String> {
+        let s3 = settings.s3.as_ref().map(|s3| s3::open(s3, settings.timeout)).transpose()?;
+        Ok(Self(Arc::new(Shared {
+            folder: settings.folder.clone(),
+            folder_store: OnceLock::new(),
+            s3,
+            timeout: settings.timeout,
+        })))
+    }
+
+    /// Whether the settings name such a store.
+    #[must_use]
+    pub fn has(&self, outside: Outside) -> bool {
+        match outside {
+            Outside::Folder => self.0.folder.is_some(),
+            Outside::S3 => self.0.s3.is_some(),
+        }
+    }
+
+    /// Writes an object, durably.
+    ///
+    /// # Errors
+    /// The store does not answer, refuses or has no room. Part of it, or all, may be there.
+    pub async fn write(&self, outside: Outside, name: &ObjectName, bytes: Bytes) -> Result<(), Fault> {
+        self.put(outside, &name.path(), bytes).await
+    }
+
+    /// Reads a whole object back and compares it with what it should hold.
+    ///
+    /// # Errors
+    /// It is missing or holds something else; the store does not answer.
+    pub async fn verify(
+        &self,
+        outside: Outside,
+        name: &ObjectName,
+        byte_length: u64,
+        sha256: &[u8; 32],
+    ) -> Result<(), Fault> {
+        let reading = async {
+            let got = self.get(outside, &name.path(), None).await?;
+            check_length(&got, byte_length)?;
+            let read = match got.payload {
+                GetResultPayload::File(file, _) => tokio::task::spawn_blocking(move || hash_of_file(file))
+                    .await
+                    .map_err(|fault| Fault::Unavailable(fault.to_string()))?
+                    .map_err(|error| Fault::Unavailable(error.to_string()))?,
+                GetResultPayload::Stream(stream) => {
+                    let hashing =
+                        stream.try_fold(Sha256::new(), async |hash, bytes| Ok(hash.chain_update(bytes)));
+                    hashing.await.map_err(|error| fault_of(&error))?.finalize().into()
+                }
+            };
+            if read == *sha256 { Ok(()) } else { Err(Fault::Wrong("it holds other bytes".to_owned())) }
+        };
+        self.in_time(reading).await
+    }
+
+    /// Reads a piece of an object that is `byte_length` bytes long.
+    ///
+    /// # Errors
+    /// It is missing, or its length is another; the store does not answer.
+    pub async fn piece(
+        &self,
+        outside: Outside,
+        name: &ObjectName,
+        range: Range<u64>,
+        byte_length: u64,
+    ) -> Result<Bytes, Fault> {
+        let expected = range.end - range.start;
+        let reading = async {
+            let got = self.get(outside, &name.path(), Some(range)).await?;
+            check_length(&got, byte_length)?;
+            got.bytes().await.map_err(|error| fault_of(&error))
+        };
+        let bytes = self.in_time(reading).await?;
+        let length = bytes.len() as u64;
+        if length == expected {
+            Ok(bytes)
+        } else {
+            Err(Fault::Wrong(format!("it gave {length} bytes where {expected} were asked for")))
+        }
+    }
+
+    /// Removes an object. One that is not there is removed already.
+    ///
+    /// # Errors
+    /// The store does not answer or refuses.
+    pub async fn remove(&self, outside: Outside, name: &ObjectName) -> Result<(), Fault> {
+        let removing = async {
+            let (store, path) = self.at(outside, &name.path()).await?;
+            store.delete(&path).await.map_err(|error| fault_of(&error))
+        };
+        match self.in_time(removing).await {
+            Err(Fault::Missing) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Whose store it is: the id that was written there; `None` for a store that is nobody's yet. The
+    /// folder is made if it is not there.
+    ///
+    /// # Errors
+    /// The store does not answer or refuses.
+    pub async fn owner(&self, outside: Outside) -> Result<Option<String>, Fault> {
+        let reading = async {
+            let got = self.get(outside, MARKER, None).await?;
+            if got.meta.size > MARKER_BYTES_MAX {
+                return Err(Fault::Wrong(format!("{MARKER} is too long to be ours")));
+            }
+            got.bytes().await.map_err(|error| fault_of(&error))
+        };
+        match self.in_time(reading).await {
+            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
+            Err(Fault::Missing) => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Writes whose store it is, which also tries whether it can be written.
+    ///
+    /// # Errors
+    /// The store does not answer or refuses.
+    pub async fn set_owner(&self, outside: Outside, id: &str) -> Result<(), Fault> {
+        self.put(outside, MARKER, format!("{id}\n").into()).await
+    }
+
+    /// What lies in a store, some at once.
+    #[must_use]
+    pub fn list(&self, outside: Outside) -> BoxStream<'_, Result<Vec<Found>, Fault>> {
+        match outside {
+            Outside::Folder => self.list_groups(),
+            Outside::S3 => self.list_s3(),
+        }
+    }
+
+    async fn put(&self, outside: Outside, path: &str, bytes: Bytes) -> Result<(), Fault> {
+        let writing = async {
+            let (store, path) = self.at(outside, path).await?;
+            match store.put(&path, PutPayload::from(bytes)).await.map_err(|error| fault_of(&error)) {
+                Ok(_) => Ok(()),
+                // There is no bucket.
+                Err(Fault::Missing) => Err(Fault::Unavailable("it was not found".to_owned())),
+                Err(fault) => Err(fault),
+            }
+        };
+        self.in_time(writing).await
+    }
+
+    async fn get(&self, outside: Outside, path: &str, range: Option<Range<u64>>) -> Result<GetResult, Fault> {
+        let (store, path) = self.at(outside, path).await?;
+        let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
+        store.get_opts(&path, options).await.map_err(|error| fault_of(&error))
+    }
+
+    /// The store, and the full path in it.
+    async fn at(&self, outside: Outside, path: &str) -> Result<(Arc<dyn ObjectStore>, Path), Fault> {
+        match outside {
+            Outside::Folder => Ok((self.folder_store().await?, Path::from(path))),
+            Outside::S3 => {
+                let (store, prefix) = self.0.s3.as_ref().ok_or_else(|| not_set(outside))?;
+                Ok((Arc::clone(store), path.split('/').fold(prefix.clone(), Path::join)))
+            }
+        }
+    }
+
+    async fn folder_store(&self) -> Result<Arc<dyn ObjectStore>, Fault> {
+        if let Some(store) = self.0.folder_store.get() {
+            return Ok(Arc::clone(store));
+        }
+        let folder = self.0.folder.clone().ok_or_else(|| not_set(Outside::Folder))?;
+        let opened = tokio::task::spawn_blocking(move || folder::open(&folder)).await;
+        let opened = opened.map_err(|fault| Fault::Unavailable(fault.to_string()))??;
+        Ok(Arc::clone(self.0.folder_store.get_or_init(|| opened)))
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        let timeout = self.0.timeout;
+        let late = || Fault::Unavailable(format!("it did not answer within {timeout:?}"));
+        tokio::time::timeout(timeout, work).await.map_err(|_| late())?
+    }
+}
+
+fn check_length(got: &GetResult, byte_length: u64) -> Result<(), Fault> {
+    if got.meta.size == byte_length {
+        Ok(())
+    } else {
+        Err(Fault::Wrong(format!("it has {} bytes where {byte_length} are expected", got.meta.size)))
+    }
+}
+
+fn hash_of_file(mut file: std::fs::File) -> std::io::Result<[u8; 32]> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; HASHED_BYTES];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hash.finalize().into()),
+            read => hash.update(&buffer[..read]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

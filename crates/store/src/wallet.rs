@@ -1,0 +1,216 @@
+//! Wallets and their ledgers: credits by the operator, and what there is to see.
+
+mod credit;
+mod entry;
+mod ledger;
+mod search;
+
+use std::io;
+
+use domain::exchange::Balances;
+use domain::ids::{AppId, CreditRef, OpenId};
+use domain::ledger::CREDIT;
+use futures_util::{Stream, TryStreamExt as _, stream};
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::{Store, StoreError};
+
+pub use credit::ImportSummary;
+pub(super) use entry::chain_on;
+pub use ledger::{CreditRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
+pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
+
+/// Entries that [`Store::statement`] reads at once.
+const STATEMENT_PIECE: usize = 1_000;
+
+/// A wallet as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Wallet {
+    /// The app.
+    pub app_id: String,
+    /// The player.
+    pub open_id: String,
+    /// Gifted currency.
+    pub free_balance: i64,
+    /// Charged currency.
+    pub charge_balance: i64,
+    /// Number of ledger entries.
+    pub entries: i64,
+}
+
+/// One ledger entry as a statement shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LedgerLine {
+    /// Its place in the wallet, from 1.
+    pub seq: i64,
+    /// `credit` or `exchange`.
+    pub kind: String,
+    /// Order number of an exchange.
+    pub biz_no: Option<String>,
+    /// Reference of a credit.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// Change of the gifted purse.
+    pub free_change: i64,
+    /// Change of the charged purse.
+    pub charge_change: i64,
+    /// Gifted currency after it.
+    pub free_balance: i64,
+    /// Charged currency after it.
+    pub charge_balance: i64,
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    pub at: OffsetDateTime,
+}
+
+impl LedgerLine {
+    /// The heading of a statement as comma-separated values.
+    pub const CSV_HEADING: &'static str =
+        "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at\n";
+
+    /// The line of an entry; `reference` is the `biz_no` or the ref, as `kind` says.
+    fn new(
+        (seq, kind, reference): (i64, String, String),
+        (free_change, charge_change): (i64, i64),
+        (free_balance, charge_balance): (i64, i64),
+        at: OffsetDateTime,
+    ) -> Self {
+        let (biz_no, reference) =
+            if kind == CREDIT { (None, Some(reference)) } else { (Some(reference), None) };
+        Self { seq, kind, biz_no, reference, free_change, charge_change, free_balance, charge_balance, at }
+    }
+
+    /// The entry's `biz_no` or ref.
+    #[must_use]
+    pub fn number(&self) -> &str {
+        self.biz_no.as_deref().or(self.reference.as_deref()).unwrap_or_default()
+    }
+
+    /// The entry as comma-separated values, with its line's end.
+    ///
+    /// # Errors
+    /// None that is known: it is written into memory.
+    pub fn csv(&self) -> io::Result<String> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        writer.write_record([
+            self.seq.to_string(),
+            self.kind.clone(),
+            self.biz_no.clone().unwrap_or_default(),
+            self.reference.clone().unwrap_or_default(),
+            self.free_change.to_string(),
+            self.charge_change.to_string(),
+            self.free_balance.to_string(),
+            self.charge_balance.to_string(),
+            self.at.format(&Rfc3339).unwrap_or_else(|_| self.at.to_string()),
+        ])?;
+        let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// A credit to be made.
+#[derive(Debug, Clone)]
+pub struct Credit {
+    /// Whose wallet; it is made where there is none.
+    pub open_id: OpenId,
+    /// Gifted currency to add.
+    pub free: i64,
+    /// Charged currency to add.
+    pub charge: i64,
+    /// The operator's reference, unique in the app.
+    pub reference: CreditRef,
+    /// For people.
+    pub note: String,
+}
+
+/// What became of a credit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CreditOutcome {
+    /// The wallet holds it; `replayed` when an earlier call with the same ref made it.
+    Done {
+        /// Both purses right after the credit.
+        balances: Balances,
+        /// Whether nothing was done now.
+        replayed: bool,
+    },
+    /// The ref was used for another player or other amounts.
+    RefConflict,
+    /// A purse would hold more than 64 bits, or an amount is negative.
+    OutOfRange,
+    /// There is no such app.
+    UnknownApp,
+}
+
+impl Store {
+    /// The wallet of a player, `None` when the app has none for this open id.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn wallet(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<Wallet>, StoreError> {
+        Ok(sqlx::query_as!(
+            Wallet,
+            "SELECT app_id, open_id, free_balance, charge_balance, entry_count AS entries
+             FROM wallets WHERE app_id = $1 AND open_id = $2",
+            app_id.as_str(),
+            open_id.as_str()
+        )
+        .fetch_optional(&self.pool)
+        .await?)
+    }
+
+    /// Whether the app knows this player.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn is_known(&self, app_id: &AppId, open_id: &OpenId) -> Result<bool, StoreError> {
+        Ok(self.wallet(app_id, open_id).await?.is_some())
+    }
+
+    /// The whole ledger of a wallet, oldest first, as it streams in. It is read in pieces, so that
+    /// who takes it slowly holds no session; entries that are added meanwhile come at its end.
+    pub fn statement(
+        &self,
+        app_id: &AppId,
+        open_id: &OpenId,
+    ) -> impl Stream<Item = Result<LedgerLine, StoreError>> + Send + use<> {
+        let start = (self.clone(), app_id.clone(), open_id.clone(), Some(0));
+        stream::try_unfold(start, |(store, app_id, open_id, after)| async move {
+            let Some(after) = after else { return Ok(None) };
+            let piece = store.statement_piece(&app_id, &open_id, after).await?;
+            let is_last = piece.len() < STATEMENT_PIECE;
+            let after = piece.last().map(|line| line.seq).filter(|_| !is_last);
+            let piece = stream::iter(piece.into_iter().map(Ok));
+            Ok::<_, StoreError>(Some((piece, (store, app_id, open_id, after))))
+        })
+        .try_flatten()
+    }
+
+    async fn statement_piece(
+        &self,
+        app_id: &AppId,
+        open_id: &OpenId,
+        after: i64,
+    ) -> Result<Vec<LedgerLine>, StoreError> {
+        let rows = sqlx::query!(
+            "SELECT seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at
+             FROM ledger_entries WHERE app_id = $1 AND open_id = $2 AND seq > $3 ORDER BY seq LIMIT $4",
+            app_id.as_str(),
+            open_id.as_str(),
+            after,
+            i64::try_from(STATEMENT_PIECE).unwrap_or(i64::MAX)
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let lines = rows.into_iter().map(|row| {
+            LedgerLine::new(
+                (row.seq, row.kind, row.reference),
+                (row.free_change, row.charge_change),
+                (row.free_balance, row.charge_balance),
+                row.at,
+            )
+        });
+        Ok(lines.collect())
+    }
+}

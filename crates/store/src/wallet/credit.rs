@@ -1,0 +1,331 @@
+//! What operators change of wallets: players made known, and credits, once for each ref
+//! (contract 8). Each with its line in the operator's log, in one transaction.
+
+use std::sync::Arc;
+
+use domain::exchange::{BalanceOutOfRange, Balances};
+use domain::ids::{AppId, OpenId};
+use domain::ledger::{CREDIT, LedgerEntry, micros};
+use domain::operator::Operator;
+use serde::Serialize;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use super::entry::{LockedWallet, lock_wallet, write_entry};
+use super::{Credit, CreditOutcome};
+use crate::operator_log::{Action, Line, record, record_and_tell, told};
+use crate::{AsStoreError, Store, StoreError};
+
+/// What an import has done, for its line in the operator's log.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImportSummary {
+    /// Name of the file.
+    pub file: String,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+    /// Lines of it.
+    pub rows: u64,
+    /// Credits that were made now.
+    pub credited: u64,
+    /// Credits that an earlier call had made.
+    pub replayed: u64,
+    /// Gifted currency that was credited now, in text: a sum may need more than 64 bits.
+    pub free: String,
+    /// Charged currency that was credited now.
+    pub charge: String,
+    /// Whether the whole file was gone through.
+    pub complete: bool,
+}
+
+impl Store {
+    /// Makes each player known, with an empty wallet; known ones are fine. `false` when there is
+    /// no such app.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn add_users(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        open_ids: &[OpenId],
+    ) -> Result<bool, StoreError> {
+        let open_ids: Vec<String> = open_ids.iter().map(ToString::to_string).collect();
+        let change = Arc::new((operator.clone(), app_id.clone(), open_ids));
+        let added: Result<(), StoreError> = self
+            .transaction(move |connection| {
+                let change = Arc::clone(&change);
+                Box::pin(async move {
+                    let (operator, app_id, open_ids) = &*change;
+                    let added = sqlx::query_scalar!(
+                        "INSERT INTO wallets (app_id, open_id)
+                     SELECT app_id, unnest($2::text[]) FROM apps WHERE app_id = $1
+                     ON CONFLICT DO NOTHING RETURNING open_id",
+                        app_id.as_str(),
+                        open_ids
+                    )
+                    .fetch_all(&mut *connection)
+                    .await?;
+                    if added.is_empty() {
+                        return Ok(());
+                    }
+                    let line = Line {
+                        operator,
+                        action: Action::UserAdd,
+                        app_id: Some(app_id),
+                        subject: app_id.as_str(),
+                        before: None,
+                        after: Some(json!({ "open_ids": added })),
+                        note: "",
+                    };
+                    record(connection, line).await
+                })
+            })
+            .await;
+        added?;
+        self.app_exists(app_id).await
+    }
+
+    /// Credits a wallet, once for each ref (contract 8).
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn credit(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        credit: Credit,
+    ) -> Result<CreditOutcome, StoreError> {
+        self.credit_as(Action::WalletCredit, operator, app_id, credit).await
+    }
+
+    /// The same for a line of an import. [`Store::log_import`] tells of the file.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn import_credit(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        credit: Credit,
+    ) -> Result<CreditOutcome, StoreError> {
+        self.credit_as(Action::WalletImportCredit, operator, app_id, credit).await
+    }
+
+    /// Writes the one line that stands for all credits of an import.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn log_import(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        summary: ImportSummary,
+    ) -> Result<(), StoreError> {
+        let change = Arc::new((operator.clone(), app_id.clone(), summary));
+        self.transaction(move |connection| {
+            let change = Arc::clone(&change);
+            Box::pin(async move {
+                let (operator, app_id, summary) = &*change;
+                let line = Line {
+                    operator,
+                    action: Action::WalletImport,
+                    app_id: Some(app_id),
+                    subject: &summary.sha256,
+                    before: None,
+                    after: Some(json!(summary)),
+                    note: "",
+                };
+                record(connection, line).await
+            })
+        })
+        .await
+    }
+
+    async fn credit_as(
+        &self,
+        action: Action,
+        operator: &Operator,
+        app_id: &AppId,
+        credit: Credit,
+    ) -> Result<CreditOutcome, StoreError> {
+        if !self.app_exists(app_id).await? {
+            return Ok(CreditOutcome::UnknownApp);
+        }
+        let change = Arc::new((operator.clone(), app_id.clone(), credit));
+        let outcome = self
+            .transaction(move |connection| {
+                let change = Arc::clone(&change);
+                Box::pin(async move {
+                    let (operator, app_id, credit) = &*change;
+                    let outcome = write_credit(connection, app_id, credit).await?;
+                    if let Written::Now { before, after } = outcome {
+                        let line = credit_line(action, operator, app_id, credit, before, after);
+                        let told = told([
+                            ("free_balance", after.free().into()),
+                            ("charge_balance", after.charge().into()),
+                            ("replayed", false.into()),
+                        ]);
+                        record_and_tell(connection, line, told).await?;
+                    }
+                    Ok(outcome.into())
+                })
+            })
+            .await;
+        match outcome {
+            Ok(outcome) => Ok(outcome),
+            Err(CreditError::OutOfRange) => Ok(CreditOutcome::OutOfRange),
+            Err(CreditError::RefConflict) => Ok(CreditOutcome::RefConflict),
+            Err(CreditError::Store(error)) => Err(error),
+        }
+    }
+}
+
+fn credit_line<'a>(
+    action: Action,
+    operator: &'a Operator,
+    app_id: &'a AppId,
+    credit: &'a Credit,
+    before: Balances,
+    after: Balances,
+) -> Line<'a> {
+    Line {
+        operator,
+        action,
+        app_id: Some(app_id),
+        subject: credit.open_id.as_str(),
+        before: Some(json!({ "free_balance": before.free(), "charge_balance": before.charge() })),
+        after: Some(json!({
+            "free_balance": after.free(), "charge_balance": after.charge(), "ref": credit.reference.as_str(),
+        })),
+        note: &credit.note,
+    }
+}
+
+/// What a credit's transaction found or did.
+#[derive(Clone, Copy)]
+enum Written {
+    Now { before: Balances, after: Balances },
+    Earlier { after: Balances },
+}
+
+impl From<Written> for CreditOutcome {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Now { after, .. } => Self::Done { balances: after, replayed: false },
+            Written::Earlier { after } => Self::Done { balances: after, replayed: true },
+        }
+    }
+}
+
+/// Why a credit's transaction is rolled back.
+enum CreditError {
+    OutOfRange,
+    RefConflict,
+    Store(StoreError),
+}
+
+impl From<StoreError> for CreditError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<sqlx::Error> for CreditError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<BalanceOutOfRange> for CreditError {
+    fn from(BalanceOutOfRange: BalanceOutOfRange) -> Self {
+        Self::OutOfRange
+    }
+}
+
+impl AsStoreError for CreditError {
+    fn is_again(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Again))
+    }
+}
+
+async fn write_credit(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    credit: &Credit,
+) -> Result<Written, CreditError> {
+    sqlx::query!(
+        "INSERT INTO wallets (app_id, open_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        app_id.as_str(),
+        credit.open_id.as_str()
+    )
+    .execute(&mut *connection)
+    .await?;
+    let wallet = lock_wallet(connection, app_id, &credit.open_id)
+        .await?
+        .ok_or(CreditError::Store(StoreError::Again))?;
+    if let Some(earlier) = earlier_credit(connection, app_id, credit).await? {
+        return Ok(earlier);
+    }
+    let (before, seq) = (wallet.balances, wallet.entry_count + 1);
+    let change = before.credit(credit.free, credit.charge)?;
+    record_credit(connection, app_id, credit, seq, &wallet).await?;
+    let entry = LedgerEntry {
+        app_id: app_id.as_str(),
+        open_id: credit.open_id.as_str(),
+        seq,
+        kind: CREDIT,
+        reference: credit.reference.as_str(),
+        free_change: change.free_change,
+        charge_change: change.charge_change,
+        free_balance: change.after.free(),
+        charge_balance: change.after.charge(),
+        at: micros(wallet.at),
+    };
+    write_entry(connection, &wallet, &entry).await?;
+    Ok(Written::Now { before, after: change.after })
+}
+
+async fn record_credit(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    credit: &Credit,
+    seq: i64,
+    wallet: &LockedWallet,
+) -> Result<(), CreditError> {
+    let recorded = sqlx::query!(
+        "INSERT INTO credits (app_id, ref, open_id, seq, note, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+         ON CONFLICT DO NOTHING",
+        app_id.as_str(),
+        credit.reference.as_str(),
+        credit.open_id.as_str(),
+        seq,
+        credit.note,
+        wallet.at
+    )
+    .execute(connection)
+    .await?;
+    // Another transaction has just used the ref for another wallet: look again.
+    if recorded.rows_affected() == 0 { Err(CreditError::Store(StoreError::Again)) } else { Ok(()) }
+}
+
+async fn earlier_credit(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    credit: &Credit,
+) -> Result<Option<Written>, CreditError> {
+    let earlier = sqlx::query!(
+        "SELECT c.open_id, e.free_change, e.charge_change, e.free_balance, e.charge_balance
+         FROM credits c JOIN ledger_entries e USING (app_id, open_id, seq) WHERE c.app_id = $1 AND c.ref = $2",
+        app_id.as_str(),
+        credit.reference.as_str()
+    )
+    .fetch_optional(connection)
+    .await?;
+    let Some(row) = earlier else { return Ok(None) };
+    let same = row.open_id == credit.open_id.as_str()
+        && (row.free_change, row.charge_change) == (credit.free, credit.charge);
+    if !same {
+        return Err(CreditError::RefConflict);
+    }
+    Ok(Some(Written::Earlier { after: Balances::new(row.free_balance, row.charge_balance)? }))
+}

@@ -1,0 +1,129 @@
+//! Players by their open id or its beginning.
+
+use std::fmt;
+use std::str::FromStr;
+
+use domain::ids::{AppId, OpenId};
+use serde::{Serialize, Serializer};
+
+use super::Wallet;
+use crate::{Store, StoreError};
+
+/// Behind every byte that an open id can have.
+const AFTER_EVERY_ID: char = '\u{7f}';
+
+/// Which players are wanted; the default is all.
+#[derive(Debug, Clone, Default)]
+pub struct PlayerFilter {
+    /// Of this app alone.
+    pub app_id: Option<AppId>,
+    /// Whose open id is this or begins with it.
+    pub open_id: Option<OpenId>,
+}
+
+/// The place behind a player in the order of [`Store::find_players`]. As text `<open_id>.<app_id>`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlayerCursor {
+    open_id: OpenId,
+    app_id: AppId,
+}
+
+impl fmt::Display for PlayerCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.open_id, self.app_id)
+    }
+}
+
+impl FromStr for PlayerCursor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (open_id, app_id) = text.split_once('.').ok_or("expected <open_id>.<app_id>")?;
+        Ok(Self { open_id: open_id.parse()?, app_id: app_id.parse()? })
+    }
+}
+
+impl Serialize for PlayerCursor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Some of the players.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlayersPage {
+    /// In the order of their open ids, then of their apps, so that the one who was asked for by
+    /// the whole open id comes first.
+    pub items: Vec<Wallet>,
+    /// Where to go on, when there are more.
+    pub next: Option<PlayerCursor>,
+}
+
+impl Store {
+    /// Players with both purses, `limit` at most. Of each app as many as are wanted are read by its
+    /// key, so the work grows with the apps, not with the players.
+    ///
+    /// # Errors
+    /// The database is away.
+    pub async fn find_players(
+        &self,
+        filter: &PlayerFilter,
+        after: Option<&PlayerCursor>,
+        limit: u32,
+    ) -> Result<PlayersPage, StoreError> {
+        let beginning = filter.open_id.as_ref().map_or("", OpenId::as_str);
+        let (after_open_id, after_app_id) =
+            after.map_or(("", ""), |after| (after.open_id.as_str(), after.app_id.as_str()));
+        let mut items = sqlx::query_as!(
+            Wallet,
+            r#"SELECT w.app_id AS "app_id!", w.open_id AS "open_id!", w.free_balance AS "free_balance!",
+                      w.charge_balance AS "charge_balance!", w.entry_count AS "entries!"
+               FROM apps a
+               CROSS JOIN LATERAL (
+                   SELECT app_id, open_id, free_balance, charge_balance, entry_count FROM wallets
+                   WHERE wallets.app_id = a.app_id
+                     AND open_id COLLATE "C" >= greatest($2::text COLLATE "C", $4)
+                     AND open_id COLLATE "C" < $3
+                     AND (open_id COLLATE "C", wallets.app_id COLLATE "C") > ($4, $5)
+                   ORDER BY open_id COLLATE "C" LIMIT $6
+               ) w
+               WHERE $1::text IS NULL OR a.app_id = $1
+               ORDER BY w.open_id COLLATE "C", w.app_id COLLATE "C" LIMIT $6"#,
+            filter.app_id.as_ref().map(AppId::as_str),
+            beginning,
+            format!("{beginning}{AFTER_EVERY_ID}"),
+            after_open_id,
+            after_app_id,
+            i64::from(limit) + 1
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        let has_more = items.len() > wanted;
+        items.truncate(wanted);
+        let next = items.last().filter(|_| has_more).map(cursor_behind).transpose()?;
+        Ok(PlayersPage { items, next })
+    }
+}
+
+fn cursor_behind(wallet: &Wallet) -> Result<PlayerCursor, StoreError> {
+    let damaged = |_| StoreError::damaged("wallets");
+    Ok(PlayerCursor {
+        open_id: OpenId::parse(&wallet.open_id).map_err(damaged)?,
+        app_id: AppId::parse(&wallet.app_id).map_err(damaged)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_what_it_prints() {
+        let cursor: PlayerCursor = "o_-1.app-1".parse().unwrap();
+        assert_eq!(cursor.to_string(), "o_-1.app-1");
+        for bad in ["", "o", "o.", ".a", "o.a.b", "o'.a"] {
+            assert!(bad.parse::<PlayerCursor>().is_err(), "{bad:?}");
+        }
+    }
+}

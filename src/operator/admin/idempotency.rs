@@ -1,0 +1,57 @@
+//! Writes that take effect once, however often they are sent.
+//!
+//! The change and its answer are one transaction (`store/api_request.rs`). So whatever was lost, an answer, a
+//! connection or this process: a repeat finds either nothing, and is carried out, or the answer. Of tries
+//! that run at once one commits; the others undo what they did and are given its answer. Refusals are not
+//! kept: nothing was done, and the same request may succeed later.
+
+use domain::idempotency::IdempotentRequest;
+use serde_json::Value;
+use store::EarlierAnswer;
+
+use super::call::Call;
+use super::problem::Problem;
+use super::{Route, messages};
+use crate::state::AppState;
+
+/// What a request is answered.
+pub(super) struct Answered {
+    pub(super) body: Value,
+    /// Whether another try has made the change.
+    pub(super) replayed: bool,
+}
+
+impl Answered {
+    fn now(body: Value) -> Self {
+        Self { body, replayed: false }
+    }
+}
+
+/// Carries out a request, unless it has taken effect before.
+pub(super) async fn carry_out(route: &Route, state: &AppState, call: &Call) -> Result<Answered, Problem> {
+    let Some(request) = call.once() else { return (route.handler)(state, call).await.map(Answered::now) };
+    if let Some(earlier) = earlier(state, &request).await? {
+        return Ok(earlier);
+    }
+    let outcome = (route.handler)(state, call).await;
+    // Whatever came out: another try may have been quicker, or this one's commit may have been answered by
+    // nobody.
+    if let Some(earlier) = earlier(state, &request).await? {
+        return Ok(earlier);
+    }
+    let body = outcome?;
+    state.store.keep_answer_of_no_change(&request, &body).await?;
+    Ok(earlier(state, &request).await?.unwrap_or_else(|| Answered::now(body)))
+}
+
+async fn earlier(state: &AppState, request: &IdempotentRequest) -> Result<Option<Answered>, Problem> {
+    match state.store.earlier_answer(request).await? {
+        EarlierAnswer::None => Ok(None),
+        EarlierAnswer::Answered { body, by_another_try } => {
+            Ok(Some(Answered { body, replayed: by_another_try }))
+        }
+        EarlierAnswer::OtherContent => {
+            Err(messages::idempotency_key_reused(request.idempotency_key.as_str()))
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The admin API: what the command line can do, as JSON (docs/admin-api.md). Every route stands once in
+//! [`ROUTES`], with what it asks of the caller; nothing reaches a handler but through `Call`.
+
+mod apps;
+mod call;
+mod exchanges;
+mod idempotency;
+mod images;
+mod input;
+pub mod messages;
+mod operator_log;
+mod orders;
+pub mod problem;
+mod routes;
+mod tokens;
+mod wallets;
+
+use std::panic::AssertUnwindSafe;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, any, on};
+use futures_util::FutureExt as _;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tracing::Instrument as _;
+
+use self::call::Call;
+use self::idempotency::Answered;
+use self::problem::{Kind, Problem};
+use crate::error::json_response;
+use crate::public::router::{REQUEST_ID, request_id};
+use crate::state::AppState;
+
+pub use self::apps::TEXT_BYTES_MAX;
+pub use self::call::{IDEMPOTENCY_KEY, PAGE_ITEMS, PAGE_ITEMS_MAX};
+pub use self::input::LIST_ITEMS_MAX;
+pub use self::orders::ORDER_EVENTS_MAX;
+pub use self::routes::{Access, Endpoint, ROUTES, Route};
+pub use self::tokens::TTL_SECONDS_MAX;
+
+/// Tells that another try of the same request has made the change.
+pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// The routes, for the operator's listener; whatever else is asked for under `/admin` is a problem too.
+pub fn routes() -> Router<AppState> {
+    let mut router = Router::new();
+    for of_path in ROUTES.chunk_by(|one, other| one.path == other.path) {
+        let mut methods = MethodRouter::new();
+        for route in of_path {
+            let answer = move |State(state): State<AppState>, request: Request| answer(route, state, request);
+            methods = methods.merge(on(filter(route.method), answer));
+        }
+        let refuse = async move |State(state): State<AppState>, request: Request| {
+            refuse(&state, &request, method_not_allowed(of_path))
+        };
+        router = router.route(of_path[0].path, methods.fallback(refuse));
+    }
+    let unknown = async |State(state): State<AppState>, request: Request| {
+        refuse(&state, &request, Problem::none("nothing at this path"))
+    };
+    router.route("/admin", any(unknown)).route("/admin/{*rest}", any(unknown))
+}
+
+fn filter(method: &str) -> MethodFilter {
+    match method {
+        "GET" => MethodFilter::GET,
+        "PUT" => MethodFilter::PUT,
+        "DELETE" => MethodFilter::DELETE,
+        "PATCH" => MethodFilter::PATCH,
+        _ => MethodFilter::POST,
+    }
+}
+
+fn method_not_allowed(of_path: &[Route]) -> Problem {
+    let methods = of_path.iter().map(|route| if route.method == "GET" { "GET, HEAD" } else { route.method });
+    let allowed = methods.collect::<Vec<_>>().join(", ");
+    let value = HeaderValue::from_str(&allowed).unwrap_or(HeaderValue::from_static(""));
+    Problem::new(Kind::MethodNotAllowed, format!("expected {allowed}")).with_header(header::ALLOW, value)
+}
+
+/// Answers a request of a route.
+async fn answer(route: &'static Route, state: AppState, request: Request) -> Response {
+    let (id, uri, method) = (request_id(&request), request.uri().clone(), request.method().clone());
+    let span = tracing::info_span!("admin", request_id = id.to_str().unwrap_or_default());
+    let started = tokio::time::Instant::now();
+    let outcome = guarded(serve(route, &state, request)).instrument(span.clone()).await;
+    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let (status, cause) = match &outcome {
+        Ok(_) => (status_of(route), String::new()),
+        Err(problem) => (problem.kind.status(), problem.cause.clone().unwrap_or_default()),
+    };
+    let (endpoint, code) = (route.endpoint.name(), status.as_u16());
+    span.in_scope(|| {
+        if status.is_server_error() {
+            tracing::error!(%method, endpoint, status = code, cause, elapsed_ms, "failed");
+        } else if outcome.is_err() {
+            tracing::info!(%method, endpoint, status = code, elapsed_ms, "refused");
+        } else {
+            tracing::debug!(%method, endpoint, status = code, elapsed_ms, "answered");
+        }
+    });
+    state.metrics.admin_answered(endpoint, status);
+    let mut response = match outcome {
+        Ok(answered) => success(route, &uri, &answered),
+        Err(problem) => problem.into_response(id.to_str().unwrap_or_default()),
+    };
+    response.headers_mut().insert(REQUEST_ID.clone(), id);
+    response
+}
+
+async fn serve(route: &Route, state: &AppState, request: Request) -> Result<Answered, Problem> {
+    let call = Call::read(route, state, request).await?;
+    idempotency::carry_out(route, state, &call).await
+}
+
+/// Answers a request that no route is for.
+fn refuse(state: &AppState, request: &Request, problem: Problem) -> Response {
+    let id = request_id(request);
+    state.metrics.admin_answered("unknown", problem.kind.status());
+    let mut response = problem.into_response(id.to_str().unwrap_or_default());
+    response.headers_mut().insert(REQUEST_ID.clone(), id);
+    response
+}
+
+/// A panic is a fault of ours like any other.
+async fn guarded<T>(serving: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+    let outcome = AssertUnwindSafe(serving).catch_unwind().await;
+    outcome.unwrap_or_else(|panic| Err(Problem::internal(format!("panic: {}", words(&*panic)))))
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()
+}
+
+fn status_of(route: &Route) -> StatusCode {
+    if route.endpoint == Endpoint::CreateApp { StatusCode::CREATED } else { StatusCode::OK }
+}
+
+fn success(route: &Route, uri: &axum::http::Uri, answered: &Answered) -> Response {
+    let mut response = json_response(status_of(route), &answered.body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if answered.replayed {
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    if let (Endpoint::CreateApp, Some(app_id)) = (route.endpoint, answered.body["app_id"].as_str())
+        && let Ok(location) = HeaderValue::from_str(&format!("{}/{app_id}", route.path))
+    {
+        headers.insert(header::LOCATION, location);
+    }
+    if let Some(next) = answered.body.get("next").and_then(Value::as_str)
+        && let Ok(link) = HeaderValue::from_str(&format!("<{}>; rel=\"next\"", page_after(uri, next)))
+    {
+        headers.insert(header::LINK, link);
+    }
+    response
+}
+
+/// The address of the page after a cursor: the same query with another `after`.
+fn page_after(uri: &axum::http::Uri, cursor: &str) -> String {
+    let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(pairs.filter(|(name, _)| name != "after")).append_pair("after", cursor);
+    format!("{}?{}", uri.path(), query.finish())
+}
+
+/// A page: at most `limit` elements, and where the next one begins if there are more. The store was asked
+/// for one more than `limit`.
+fn page<T: Serialize>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> String) -> Value {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).map(cursor);
+    json!({ "items": items, "next": next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_a_problem_that_tells_the_caller_nothing() {
+        let problem = guarded::<()>(async { panic!("a secret detail") }).await.unwrap_err();
+        assert_eq!(
+            (problem.kind, problem.cause.as_deref()),
+            (Kind::SystemError, Some("panic: a secret detail"))
+        );
+        assert!(!problem.body("id").to_string().contains("secret"));
+    }
+
+    #[test]
+    fn a_page_tells_where_the_next_begins_only_if_there_is_one() {
+        let cursor = |number: &u32| number.to_string();
+        assert_eq!(page(vec![1, 2, 3], 2, cursor), json!({ "items": [1, 2], "next": "2" }));
+        assert_eq!(page(vec![1, 2], 2, cursor), json!({ "items": [1, 2], "next": null }));
+        assert_eq!(page(Vec::new(), 2, cursor), json!({ "items": [], "next": null }));
+        let uri = "/admin/v1/apps?after=a%26b&limit=2".parse().unwrap();
+        assert_eq!(page_after(&uri, "c d"), "/admin/v1/apps?limit=2&after=c+d");
+    }
+
+    #[test]
+    fn kinds_are_in_the_order_of_their_enum_and_each_is_told_of_somewhere() {
+        assert!(Kind::ALL.iter().enumerate().all(|(index, kind)| *kind as usize == index));
+    }
+}

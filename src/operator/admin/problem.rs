@@ -1,0 +1,289 @@
+//! What the admin API says instead of success: problem details (RFC 9457).
+
+use std::time::Duration;
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use domain::fields::{FieldError, UnreadableFields};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value, json};
+use store::StoreError;
+
+use crate::error::{Refusal, json_response};
+
+/// What a URI leaves as it is.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// How long to wait before a repeat, where waiting helps.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The kinds of problems. Their names never change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The request cannot be read.
+    BadRequest,
+    /// No valid API key.
+    Unauthorized,
+    /// The API key may not do this.
+    Forbidden,
+    /// There is no such thing.
+    NotFound,
+    /// The path has other methods.
+    MethodNotAllowed,
+    /// The body did not come in time.
+    RequestTimeout,
+    /// It contradicts what is there.
+    Conflict,
+    /// The body is too large.
+    ContentTooLarge,
+    /// The body is not JSON.
+    UnsupportedMediaType,
+    /// A field is wrong.
+    InvalidField,
+    /// The idempotency key stands for another request.
+    IdempotencyKeyReused,
+    /// A fault of ours.
+    SystemError,
+    /// The database is away, or too busy.
+    Unavailable,
+}
+
+impl Kind {
+    /// Every kind, in the order of the enum.
+    pub const ALL: [Self; 13] = [
+        Self::BadRequest,
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::Conflict,
+        Self::ContentTooLarge,
+        Self::UnsupportedMediaType,
+        Self::InvalidField,
+        Self::IdempotencyKeyReused,
+        Self::SystemError,
+        Self::Unavailable,
+    ];
+
+    /// Its name, in `type` and as an anchor of the page that tells of it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BadRequest => "bad-request",
+            Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not-found",
+            Self::MethodNotAllowed => "method-not-allowed",
+            Self::RequestTimeout => "request-timeout",
+            Self::Conflict => "conflict",
+            Self::ContentTooLarge => "content-too-large",
+            Self::UnsupportedMediaType => "unsupported-media-type",
+            Self::InvalidField => "invalid-field",
+            Self::IdempotencyKeyReused => "idempotency-key-reused",
+            Self::SystemError => "system-error",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    /// The kind in words, the same for every problem of it.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::BadRequest => "The request cannot be read",
+            Self::Unauthorized => "No valid API key",
+            Self::Forbidden => "The API key may not do this",
+            Self::NotFound => "There is no such thing",
+            Self::MethodNotAllowed => "The path has other methods",
+            Self::RequestTimeout => "The body did not come in time",
+            Self::Conflict => "It contradicts what is there",
+            Self::ContentTooLarge => "The body is too large",
+            Self::UnsupportedMediaType => "The body must be JSON",
+            Self::InvalidField => "A field is wrong",
+            Self::IdempotencyKeyReused => "The idempotency key stands for another request",
+            Self::SystemError => "A fault of the service",
+            Self::Unavailable => "The service is not available now",
+        }
+    }
+
+    /// What whoever meets it should do.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::BadRequest => "Correct the request as `detail` says.",
+            Self::Unauthorized => {
+                "Send `Authorization: Bearer mtk_...` with a key of `minitill api-key create`."
+            }
+            Self::Forbidden => "Use a key of the role admin: one of the role viewer may only GET.",
+            Self::NotFound => "Look at the path: `detail` names what there is none of.",
+            Self::MethodNotAllowed => "Use a method of `Allow`.",
+            Self::RequestTimeout => "Send the body faster.",
+            Self::Conflict => "Look at what is there; repeating changes nothing.",
+            Self::ContentTooLarge => "Send less at once.",
+            Self::UnsupportedMediaType => "Send `Content-Type: application/json`.",
+            Self::InvalidField => "Correct the fields that `errors` names. Nothing was done.",
+            Self::IdempotencyKeyReused => "Give each request a key of its own, and only repeats the same.",
+            Self::SystemError => {
+                "Repeat a write with the same idempotency key; tell the operator the `instance`."
+            }
+            Self::Unavailable => "Repeat after `Retry-After`, a write with the same idempotency key.",
+        }
+    }
+
+    /// The status of HTTP.
+    #[must_use]
+    pub fn status(self) -> StatusCode {
+        match self {
+            Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::Conflict => StatusCode::CONFLICT,
+            Self::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::InvalidField | Self::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::SystemError => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// Where it is told of, from the operator's listener.
+    #[must_use]
+    pub fn uri(self) -> String {
+        format!("/docs/admin#problem-{}", self.name())
+    }
+}
+
+/// A problem on its way to the caller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// Its kind.
+    pub kind: Kind,
+    /// What is wrong here, for people; never a secret.
+    pub detail: String,
+    /// Fields at fault, each with what is wrong with it.
+    pub errors: Vec<(String, String)>,
+    /// A header that goes with it.
+    pub(super) header: Option<Box<(HeaderName, HeaderValue)>>,
+    /// Cause for the log; never sent.
+    pub(super) cause: Option<String>,
+}
+
+impl Problem {
+    /// A problem without more.
+    #[must_use]
+    pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into(), errors: Vec::new(), header: None, cause: None }
+    }
+
+    /// Fields that are wrong.
+    #[must_use]
+    pub fn invalid(errors: Vec<(String, String)>) -> Self {
+        let named: Vec<&str> = errors.iter().map(|(field, _)| field.as_str()).collect();
+        Self { detail: format!("wrong: {}", named.join(", ")), errors, ..Self::new(Kind::InvalidField, "") }
+    }
+
+    /// One field that is wrong.
+    #[must_use]
+    pub fn field(name: &str, problem: impl Into<String>) -> Self {
+        Self::invalid(vec![(name.to_owned(), problem.into())])
+    }
+
+    /// There is no such thing, in words that follow "there is".
+    #[must_use]
+    pub fn none(what: impl std::fmt::Display) -> Self {
+        Self::new(Kind::NotFound, format!("there is {what}"))
+    }
+
+    /// A fault of ours.
+    #[must_use]
+    pub fn internal(cause: impl Into<String>) -> Self {
+        let detail = "the cause stands in the service's log under this instance";
+        Self { cause: Some(cause.into()), ..Self::new(Kind::SystemError, detail) }
+    }
+
+    fn unavailable(cause: String) -> Self {
+        let wait = HeaderValue::from(RETRY_AFTER.as_secs());
+        Self {
+            header: Some(Box::new((header::RETRY_AFTER, wait))),
+            cause: Some(cause),
+            ..Self::new(Kind::Unavailable, "the database is away or too busy; nothing is known to be done")
+        }
+    }
+
+    /// The problem with a header that goes with it.
+    #[must_use]
+    pub(super) fn with_header(self, name: HeaderName, value: HeaderValue) -> Self {
+        Self { header: Some(Box::new((name, value))), ..self }
+    }
+
+    /// The body for a request of this id.
+    #[must_use]
+    pub fn body(&self, request_id: &str) -> Value {
+        let mut body = Map::new();
+        body.insert("type".to_owned(), self.kind.uri().into());
+        body.insert("title".to_owned(), self.kind.title().into());
+        body.insert("status".to_owned(), self.kind.status().as_u16().into());
+        body.insert("detail".to_owned(), self.detail.as_str().into());
+        body.insert("instance".to_owned(), utf8_percent_encode(request_id, UNRESERVED).to_string().into());
+        if !self.errors.is_empty() {
+            let errors =
+                self.errors.iter().map(|(field, detail)| json!({ "field": field, "detail": detail }));
+            body.insert("errors".to_owned(), errors.collect());
+        }
+        Value::Object(body)
+    }
+
+    pub(super) fn into_response(self, request_id: &str) -> Response {
+        let mut response = json_response(self.kind.status(), &self.body(request_id));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some((name, value)) = self.header.map(|header| *header) {
+            headers.insert(name, value);
+        }
+        response
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let cause = error.to_string();
+        match error {
+            StoreError::Unavailable(_)
+            | StoreError::PicturesUnavailable(_)
+            | StoreError::Overloaded
+            | StoreError::Again
+            // Seen only when what the other try was answered could not be read.
+            | StoreError::Repeated => Self::unavailable(cause),
+            StoreError::Internal(_) => Self::internal(cause),
+        }
+    }
+}
+
+impl From<FieldError> for Problem {
+    fn from(error: FieldError) -> Self {
+        let text = error.to_string();
+        let told = text.strip_prefix(&error.field).unwrap_or(&text).trim_start_matches([':', ' ']).to_owned();
+        Self::field(&error.field, told)
+    }
+}
+
+/// A query that cannot be read.
+impl From<UnreadableFields> for Problem {
+    fn from(error: UnreadableFields) -> Self {
+        Self::new(Kind::BadRequest, error.to_string())
+    }
+}
+
+/// A body that did not come as it should.
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let kind = match refusal.transport {
+            Some(StatusCode::REQUEST_TIMEOUT) => Kind::RequestTimeout,
+            Some(StatusCode::PAYLOAD_TOO_LARGE) => Kind::ContentTooLarge,
+            Some(_) | None => Kind::BadRequest,
+        };
+        Self::new(kind, refusal.message)
+    }
+}

@@ -1,0 +1,358 @@
+//! The signature clinic: a request of a game server that somebody has at hand is read as the exchange
+//! reads it, step by step. It says whether the signature matches and which mistake explains one that
+//! does not; what it shows is made of the request alone, never of a key ([`SignatureFinding`]).
+
+use std::str::FromStr as _;
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::{get, post};
+use domain::app::App;
+use domain::caller::TokenState;
+use domain::caller::{SignatureFinding, SignatureVerdict, examine_signature};
+use domain::exchange::{Exchange, ExchangeFieldError, UsedNumber};
+use domain::fields::{Fields, UnreadableFields};
+use domain::ids::AppId;
+use domain::signature::SIGNED_FIELDS;
+use store::secrets::token_hash;
+
+use super::app_field::AppField;
+use super::form::ViewerForm;
+use super::page::{ConsoleError, Page, Section, Shown, render};
+use super::session::SignedIn;
+use super::{Access, Route};
+use crate::state::AppState;
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::page("/console/clinic", || get(form)),
+    // It changes nothing. Only a form keeps tokens out of addresses.
+    Route { method: "POST", path: "/console/clinic", access: Access::Viewer, handler: || post(examine) },
+];
+
+/// Fields whose value is not shown again, not even to whoever brought it.
+const HIDDEN_FIELDS: [&str; 3] = ["access_token", "app_secret", "sign"];
+
+#[derive(Template)]
+#[template(path = "clinic.html")]
+struct ClinicTemplate<'a> {
+    page: Page<'a>,
+    app_field: AppField<'a>,
+    address: &'a str,
+    examined: Option<Examined>,
+}
+
+/// What is shown of a request.
+struct Examined {
+    steps: Vec<Step>,
+    fields: Vec<FieldRow>,
+    signature: Option<SignatureFinding>,
+}
+
+/// One thing that the exchange looks at, in its order.
+struct Step {
+    what: &'static str,
+    tone: Tone,
+    says: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tone {
+    Good,
+    Wait,
+    Bad,
+}
+
+impl Tone {
+    /// Class of the style sheet, and word for people.
+    fn shown(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Good => ("good", "good"),
+            Self::Wait => ("wait", "look"),
+            Self::Bad => ("bad", "wrong"),
+        }
+    }
+}
+
+impl Step {
+    fn good(what: &'static str, says: impl Into<String>) -> Self {
+        Self { what, tone: Tone::Good, says: says.into() }
+    }
+
+    fn wait(what: &'static str, says: impl Into<String>) -> Self {
+        Self { what, tone: Tone::Wait, says: says.into() }
+    }
+
+    fn bad(what: &'static str, says: impl Into<String>) -> Self {
+        Self { what, tone: Tone::Bad, says: says.into() }
+    }
+}
+
+/// A field as it was read.
+struct FieldRow {
+    name: String,
+    is_known: bool,
+    value: String,
+    bytes: usize,
+    part: &'static str,
+}
+
+async fn form(State(state): State<AppState>, signed_in: SignedIn) -> Result<Response, ConsoleError> {
+    let page = Page::new(&signed_in, Section::Clinic, Section::Clinic.name());
+    let app_field = app_field(&state, "").await?;
+    Ok(render(&ClinicTemplate { page, app_field, address: "", examined: None }))
+}
+
+async fn examine(State(state): State<AppState>, form: ViewerForm) -> Result<Response, ConsoleError> {
+    let (app_id, address) = (form.text("app_id"), form.text("address"));
+    let examined = examine_request(&state, app_id, address, form.text("request")).await?;
+    let page = Page::new(&form.signed_in, Section::Clinic, Section::Clinic.name());
+    let app_field = app_field(&state, app_id).await?;
+    Ok(render(&ClinicTemplate { page, app_field, address, examined: Some(examined) }))
+}
+
+async fn app_field<'a>(state: &AppState, chosen: &'a str) -> Result<AppField<'a>, ConsoleError> {
+    let field = AppField::new(state, chosen).await?.with_label("App whose keys are tried");
+    Ok(field.with_hint("Empty: the one that the request names."))
+}
+
+/// In the order of contract 3: form, token, signature, fields, number, `ts`, wallet.
+async fn examine_request(
+    state: &AppState,
+    chosen: &str,
+    address: &str,
+    request: &str,
+) -> Result<Examined, ConsoleError> {
+    let mut steps: Vec<Step> = address_step(address).into_iter().collect();
+    let fields = match read_request(request) {
+        Ok(fields) => fields,
+        Err(unreadable) => {
+            steps.push(Step::bad("Form", format!("{unreadable}. The request is refused with 10000200.")));
+            return Ok(Examined { steps, fields: Vec::new(), signature: None });
+        }
+    };
+    steps.push(Step::good("Form", format!("It was read: {} fields.", fields.texts().count())));
+    steps.extend(app_step(chosen, &fields));
+    let rows = field_rows(&fields);
+    let named = if chosen.is_empty() { fields.text("app_id").unwrap_or_default() } else { chosen };
+    let app = match AppId::parse(named) {
+        Ok(app_id) => state.store.find_app(&app_id).await?,
+        Err(_) => None,
+    };
+    let Some(app) = app else {
+        steps.push(Step::bad("app_id", "There is no such app: refused with 100200102."));
+        return Ok(Examined { steps, fields: rows, signature: None });
+    };
+    if app.suspended {
+        steps.push(Step::bad("app_id", "The app is suspended: refused with 100200102."));
+    }
+    steps.push(token_step(state, &app, &fields).await?);
+    let signature = examine_signature(&app, &fields);
+    steps.push(signature_step(&signature));
+    steps.extend(exchange_steps(state, &app, &fields).await?);
+    Ok(Examined { steps, fields: rows, signature: Some(signature) })
+}
+
+/// Several lines are a field each, as it is; one line is a form body, percent-encoded.
+fn read_request(text: &str) -> Result<Fields, UnreadableFields> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.len() <= 1 {
+        return Fields::from_urlencoded(lines.concat().as_bytes());
+    }
+    let mut fields = Fields::default();
+    for line in lines {
+        let (name, value) = line.split_once('=').unwrap_or((line, ""));
+        fields.add_text(name.trim().to_owned(), value.to_owned())?;
+    }
+    Ok(fields)
+}
+
+/// Whether the request was sent to where exchanges are taken.
+fn address_step(address: &str) -> Option<Step> {
+    if address.is_empty() {
+        return None;
+    }
+    let (method, target) = address.split_once(' ').unwrap_or(("POST", address));
+    let path =
+        target.split_once("://").map_or(target, |(_, rest)| rest.find('/').map_or("", |at| &rest[at..]));
+    let path = path.trim().split(['?', ' ']).next().unwrap_or_default();
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let is_path = matches!(parts[..], ["api", _, "minigame", "pay"]);
+    let is_post = Method::from_str(method).is_ok_and(|method| method == Method::POST);
+    Some(match (is_post, is_path) {
+        (true, true) => Step::good("Address", "Exchanges are taken there."),
+        (false, true) => {
+            Step::bad("Address", "The method is another one: an exchange is POST, others get 405.")
+        }
+        (_, false) => Step::bad(
+            "Address",
+            "An exchange goes to POST /api/<payment_segment>/minigame/pay, and not there.",
+        ),
+    })
+}
+
+fn app_step(chosen: &str, fields: &Fields) -> Option<Step> {
+    match fields.text("app_id") {
+        None => Some(Step::bad("app_id", "It is missing: the request is refused with 100200102.")),
+        Some(sent) if !chosen.is_empty() && sent != chosen => Some(Step::bad(
+            "app_id",
+            "The request names another app than the one chosen here, whose keys are tried all the same.",
+        )),
+        Some(_) => None,
+    }
+}
+
+async fn token_step(state: &AppState, app: &App, fields: &Fields) -> Result<Step, ConsoleError> {
+    let what = "access_token";
+    let Some(token) = fields.text(what) else {
+        return Ok(Step::bad(what, "It is missing: refused with 100200102."));
+    };
+    Ok(match state.store.token_state(&app.id, token_hash(token)).await? {
+        TokenState::Valid => Step::good(what, "It is valid."),
+        TokenState::Expired => Step::bad(what, "It has expired: refused with 100200102; take a new one."),
+        TokenState::Unknown => Step::bad(what, "It is none of this app's: refused with 100200102."),
+    })
+}
+
+fn signature_step(finding: &SignatureFinding) -> Step {
+    let what = "sign";
+    match finding.verdict {
+        SignatureVerdict::Missing => Step::bad(what, "It is missing: refused with 100200114."),
+        SignatureVerdict::Current => Step::good(what, "It matches, made with the current pay key."),
+        SignatureVerdict::Previous => Step::wait(
+            what,
+            "It matches, made with the pay key before the current one. That one is valid until the next rotation: \
+             give the game server the current one.",
+        ),
+        SignatureVerdict::Differs(Some(mistake)) => {
+            Step::bad(what, format!("It does not match: {}.", mistake.text()))
+        }
+        SignatureVerdict::Differs(None) => Step::bad(
+            what,
+            "It does not match, and no known mistake explains it. Compare the string below with the one that was \
+             signed, byte for byte. If they are the same, another key was used.",
+        ),
+    }
+}
+
+/// The fields, then what the store knows of number and wallet.
+async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<Vec<Step>, ConsoleError> {
+    let exchange = match Exchange::parse(fields, &state.reading()) {
+        Ok(exchange) => exchange,
+        Err(ExchangeFieldError::OpenId(error)) => {
+            return Ok(vec![Step::bad("Fields", format!("{error}: refused with 10000423."))]);
+        }
+        Err(ExchangeFieldError::Other(error)) => {
+            return Ok(vec![Step::bad("Fields", format!("{error}: refused with 10000200."))]);
+        }
+    };
+    let mut steps = vec![Step::good("Fields", "Each is there and acceptable.")];
+    let used = state.store.exchange(&app.id, &exchange.biz_no, false).await?;
+    if let Some(used) = used {
+        let at = used.created_at.shown();
+        steps.push(Step::wait("biz_no", match used.same_content {
+            UsedNumber::Expired => format!("It deducted at {at} UTC and has expired: refused with 10000603."),
+            UsedNumber::Replayed | UsedNumber::Conflict => format!(
+                "It deducted at {at} UTC: the same content is answered again, other content is refused with 10000602."
+            ),
+        }));
+        return Ok(steps);
+    }
+    steps.push(Step::good("biz_no", "It has not deducted anything yet."));
+    if !exchange.is_fresh {
+        steps.push(Step::wait(
+            "ts",
+            "Outside the accepted window, if it were sent now: refused with 10000604.",
+        ));
+    }
+    let content = &exchange.content;
+    steps.push(match state.store.wallet(&app.id, &content.open_id).await? {
+        None => Step::bad("open_id", "The app knows no such player: refused with 10000423."),
+        Some(wallet) => {
+            let (free, charge) = (wallet.free_balance, wallet.charge_balance);
+            let held = format!("The purses hold {} gifted and {} charged", free.shown(), charge.shown());
+            if free.saturating_add(charge) < content.amount.get() {
+                Step::bad("amount", format!("{held}: not enough, refused with 10000601."))
+            } else {
+                Step::good("amount", format!("{held}: enough."))
+            }
+        }
+    });
+    Ok(steps)
+}
+
+fn field_rows(fields: &Fields) -> Vec<FieldRow> {
+    let rows = fields.texts().map(|(name, value)| {
+        let is_signed = SIGNED_FIELDS.contains(&name);
+        let part = match (is_signed, value.is_empty(), name) {
+            (true, false, _) => "signed",
+            (true, true, _) => "empty: left out of the string",
+            (false, _, "access_token" | "sign") => "not signed",
+            (false, _, _) => "unknown: ignored",
+        };
+        let shown = if HIDDEN_FIELDS.contains(&name) { "hidden" } else { value };
+        FieldRow {
+            name: name.to_owned(),
+            is_known: is_signed || HIDDEN_FIELDS.contains(&name),
+            value: shown.to_owned(),
+            bytes: value.len(),
+            part,
+        }
+    });
+    rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(request: &str) -> Vec<(String, String)> {
+        let fields = read_request(request).unwrap();
+        fields.texts().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn one_line_is_a_form_and_several_are_a_field_each() {
+        let of = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        assert_eq!(texts("a=1%202&b=x%3Dy\r\n"), of(&[("a", "1 2"), ("b", "x=y")]));
+        assert_eq!(texts("a=1%202&3\r\n\r\nb=x=y\r\n"), of(&[("a", "1%202&3"), ("b", "x=y")]));
+        assert_eq!(texts(""), of(&[]));
+        assert!(read_request("a=1&a=2").is_err() && read_request("a=1\na=2").is_err());
+    }
+
+    #[test]
+    fn an_address_is_that_of_the_exchange_or_not() {
+        let tone = |address: &str| address_step(address).map(|step| step.tone);
+        assert_eq!(tone(""), None);
+        for good in [
+            "/api/kpay/minigame/pay",
+            "POST /api/kpay/minigame/pay",
+            "POST https://pay.example//api//kpay/minigame/pay?x=1 HTTP/1.1",
+        ] {
+            assert_eq!(tone(good), Some(Tone::Good), "{good}");
+        }
+        for bad in ["GET /api/kpay/minigame/pay", "POST /api/minigame/pay", "https://pay.example", "/"] {
+            assert_eq!(tone(bad), Some(Tone::Bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown_again() {
+        let fields = read_request("access_token=t0ken&sign=abc&app_secret=s&amount=5&os=&x=1").unwrap();
+        let rows = field_rows(&fields);
+        let shown: Vec<_> =
+            rows.iter().map(|row| (row.name.as_str(), row.value.as_str(), row.part)).collect();
+        let expected = [
+            ("access_token", "hidden", "not signed"),
+            ("sign", "hidden", "not signed"),
+            ("app_secret", "hidden", "unknown: ignored"),
+            ("amount", "5", "signed"),
+            ("os", "", "empty: left out of the string"),
+            ("x", "1", "unknown: ignored"),
+        ];
+        assert_eq!(shown, expected);
+    }
+}

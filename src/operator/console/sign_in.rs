@@ -1,0 +1,167 @@
+//! Signing in and out.
+
+use std::num::NonZero;
+use std::sync::LazyLock;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::{get, post};
+use domain::console_user::{ConsoleUserName, PASSWORD_BYTES_MAX};
+use store::StoreError;
+use store::secrets::{PasswordHash, random_token, token_hash};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::form::{Input, ViewerForm};
+use super::page::{ConsoleError, Page, Section, render, render_as};
+use super::session::{came_by_https, clear_cookie, set_cookie};
+use super::{Access, Route};
+use crate::state::AppState;
+
+pub(super) const ROUTES: &[Route] = &[
+    Route { method: "GET", path: "/console/sign-in", access: Access::Anyone, handler: || get(page) },
+    Route { method: "POST", path: "/console/sign-in", access: Access::Anyone, handler: || post(sign_in) },
+    Route { method: "POST", path: "/console/sign-out", access: Access::Viewer, handler: || post(sign_out) },
+];
+
+/// Largest form of a stranger, in bytes: name, password and a path, each byte encoded as three.
+const FORM_BYTES_MAX: usize = 8 * 1024;
+/// How long a password waits for its turn.
+const TURN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A failed attempt is answered after a multiple of this, which is longer than a comparison and what is
+/// written of it: whether anything was written depends on the name.
+const FAILURE_TAKES: Duration = Duration::from_millis(300);
+
+/// Passwords that are compared at once: each takes 19 MiB and a core, of which others are to be left.
+static TURNS: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new((available_parallelism().map_or(1, NonZero::get) / 2).max(1)));
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignInPage<'a> {
+    page: Page<'a>,
+    next: &'a str,
+    name: &'a str,
+    has_failed: bool,
+    /// Whether a link of another site led here: browsers do not send the cookie with it.
+    from_elsewhere: bool,
+}
+
+async fn page(headers: HeaderMap, input: Input) -> Response {
+    let page = Page::of_nobody("Sign in");
+    let from_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+    let next = where_to(input.text("next"));
+    render(&SignInPage { page, next, name: "", has_failed: false, from_elsewhere })
+}
+
+async fn sign_in(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Response, ConsoleError> {
+    let form = Input::read(&state, request, FORM_BYTES_MAX).await?;
+    // Phones begin a name with a capital.
+    let (next, typed) = (where_to(form.text("next")), &form.text("name").to_ascii_lowercase());
+    let password = form.as_typed("password").to_owned();
+    let token = match ConsoleUserName::parse(typed) {
+        Ok(name) if password.len() <= PASSWORD_BYTES_MAX => begin_session(&state, &name, password).await?,
+        Ok(_) | Err(_) => None,
+    };
+    let Some(token) = token else {
+        let page = Page::of_nobody("Sign in");
+        let page = SignInPage { page, next, name: typed, has_failed: true, from_elsewhere: false };
+        return Ok(render_as(StatusCode::FORBIDDEN, &page));
+    };
+    Ok(with_cookie(Redirect::to(next).into_response(), &set_cookie(&token, came_by_https(&state, &headers))))
+}
+
+async fn sign_out(State(state): State<AppState>, form: ViewerForm) -> Result<Response, ConsoleError> {
+    state.store.end_console_session(form.signed_in.token_hash()).await?;
+    Ok(with_cookie(Redirect::to("/console/sign-in").into_response(), &clear_cookie()))
+}
+
+/// The token of a fresh session, if the password fits. What is answered, and after how long, does not
+/// tell an unknown name from a wrong password or a locked name.
+async fn begin_session(
+    state: &AppState,
+    name: &ConsoleUserName,
+    password: String,
+) -> Result<Option<String>, ConsoleError> {
+    // Before the attempt is counted: whoever gets no turn has not tried.
+    let turn = timeout(TURN_PATIENCE, TURNS.acquire()).await;
+    let turn = turn.ok().and_then(Result::ok).ok_or(ConsoleError::Busy)?;
+    let started = Instant::now();
+    let attempt = state.store.attempt_sign_in(name).await?;
+    let kept = attempt.as_ref().map_or_else(PasswordHash::of_nobody, |attempt| attempt.password.clone());
+    let compared = kept.clone();
+    // The turn goes with the work, which goes on when whoever asked hangs up.
+    let fits = tokio::task::spawn_blocking(move || {
+        let fits = compared.fits(&password);
+        drop(turn);
+        fits
+    });
+    let fits = fits.await.map_err(|fault| StoreError::Internal(format!("comparing a password: {fault}")))?;
+    let user = name.as_str();
+    if !fits {
+        if attempt.is_some_and(|attempt| attempt.is_last) {
+            tracing::warn!(user, "console: ten wrong passwords in a row, the name is locked for 15 minutes");
+        } else {
+            tracing::info!(user, "console: an attempt to sign in failed");
+        }
+        let steps = started.elapsed().as_millis() / FAILURE_TAKES.as_millis() + 1;
+        sleep_until(started + FAILURE_TAKES * u32::try_from(steps).unwrap_or(u32::MAX)).await;
+        return Ok(None);
+    }
+    let token = random_token();
+    let begun = state.store.begin_console_session(name, &kept, token_hash(&token)).await?;
+    if begun {
+        tracing::info!(user, "console: signed in");
+    }
+    Ok(begun.then_some(token))
+}
+
+/// Where to go after signing in: a page of the console, never elsewhere.
+fn where_to(next: &str) -> &str {
+    let rest = next.strip_prefix("/console");
+    let is_page = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with('?'));
+    let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if is_page && is_plain { next } else { Section::Overview.path() }
+}
+
+fn with_cookie(mut response: Response, cookie: &str) -> Response {
+    // Made of our own words and hexadecimal digits.
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_comes_back_to_the_console_and_nowhere_else() {
+        for page in ["/console", "/console/log?from=2026-11-21", "/console?a=b", "/console/players"] {
+            assert_eq!(where_to(page), page);
+        }
+        for other in [
+            "",
+            "/",
+            "//evil.example",
+            "https://evil.example",
+            "/consolex",
+            "/console/\\evil",
+            "/console/\r\nx",
+            "/openapi.json",
+            "javascript:alert(1)",
+        ] {
+            assert_eq!(where_to(other), "/console", "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! How a request is read: query, form, JSON and multipart, every fault answered in the envelope.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use domain::caller::Caller;
+use domain::fields::Fields;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited as LimitedBody};
+use serde::Serialize;
+
+use crate::error::{Code, Refusal, json_response};
+use crate::public::auth::{authenticate, require_scope};
+use crate::rate_limit::Limited;
+use crate::state::AppState;
+
+/// Fields of the query.
+pub struct QueryFields(pub Fields);
+
+impl FromRequestParts<AppState> for QueryFields {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Refusal> {
+        Ok(Self(Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?))
+    }
+}
+
+/// The caller of an order report, checked by the query before the body is read, with its scope.
+pub struct ReportCaller(pub Caller);
+
+impl FromRequestParts<AppState> for ReportCaller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Refusal> {
+        let QueryFields(query) = QueryFields::from_request_parts(parts, state).await?;
+        let caller = authenticate(state, &query, Limited::Reports).await?;
+        require_scope(&caller, "epay")?;
+        Ok(Self(caller))
+    }
+}
+
+/// The caller of an upload by file, checked by the query before the body is read.
+pub struct UploadCaller(pub Caller);
+
+impl FromRequestParts<AppState> for UploadCaller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Refusal> {
+        let QueryFields(query) = QueryFields::from_request_parts(parts, state).await?;
+        authenticate(state, &query, Limited::Uploads).await.map(Self)
+    }
+}
+
+/// A form body, whatever the content type says. The query gives nothing, but is held to the same rules.
+pub struct FormFields(pub Fields);
+
+impl FromRequest<AppState> for FormFields {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Refusal> {
+        let (mut parts, body) = request.into_parts();
+        QueryFields::from_request_parts(&mut parts, state).await?;
+        Ok(Self(Fields::from_urlencoded(&read_body(state, body).await?)?))
+    }
+}
+
+/// A JSON body of one object, whatever the content type says.
+pub struct JsonFields(pub Fields);
+
+impl FromRequest<AppState> for JsonFields {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Refusal> {
+        Ok(Self(Fields::from_json(&read_body(state, request.into_body()).await?)?))
+    }
+}
+
+/// Reads a body of at most `http.body_bytes_max` bytes within `http.body_timeout`.
+///
+/// # Errors
+/// 413, 408, or a body that ends early.
+pub async fn read_body(state: &AppState, body: Body) -> Result<Bytes, Refusal> {
+    read_body_of(state, body, state.config.http.body_bytes_max).await
+}
+
+/// Reads a body of at most `limit` bytes within `http.body_timeout`.
+///
+/// # Errors
+/// 413, 408, or a body that ends early.
+pub async fn read_body_of(state: &AppState, body: Body, limit: usize) -> Result<Bytes, Refusal> {
+    let reading = LimitedBody::new(body, limit).collect();
+    match within(state.config.http.body_timeout, reading).await? {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large(limit)),
+        Err(_) => Err(Refusal::new(Code::IllegalParameter, "body: expected a complete body")),
+    }
+}
+
+/// Waits for what the peer sends, but not longer than it may take.
+///
+/// # Errors
+/// 408.
+pub async fn within<T>(limit: Duration, receiving: impl Future<Output = T>) -> Result<T, Refusal> {
+    tokio::time::timeout(limit, receiving).await.map_err(|_| too_slow(limit))
+}
+
+/// 408 with the limit.
+#[must_use]
+pub fn too_slow(limit: Duration) -> Refusal {
+    let seconds = limit.as_secs_f64();
+    Refusal::transport(StatusCode::REQUEST_TIMEOUT, format!("body: expected within {seconds} s"))
+}
+
+/// 413 with the limit.
+#[must_use]
+pub fn too_large(limit: usize) -> Refusal {
+    Refusal::transport(StatusCode::PAYLOAD_TOO_LARGE, format!("body: expected at most {limit} bytes"))
+}
+
+/// The fields of a small body whose kind the client chose: multipart by its content type, JSON
+/// by its first character, else a form. Nothing, `{}` and `[]` are no fields (contract 5).
+///
+/// # Errors
+/// 10000200 for a body that cannot be read.
+pub async fn fields_of_any_kind(headers: &HeaderMap, body: Bytes) -> Result<Fields, Refusal> {
+    if let Some(boundary) = multipart_boundary(headers) {
+        return multipart_fields(boundary, body).await;
+    }
+    let trimmed = body.trim_ascii();
+    let is_empty_array = trimmed.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii() == b"]");
+    if trimmed.is_empty() || is_empty_array {
+        return Ok(Fields::default());
+    }
+    let is_json = matches!(trimmed[0], b'{' | b'[');
+    Ok(if is_json { Fields::from_json(trimmed)? } else { Fields::from_urlencoded(trimmed)? })
+}
+
+/// The boundary of a multipart body, when the content type says that it is one.
+#[must_use]
+pub fn multipart_boundary(headers: &HeaderMap) -> Option<String> {
+    let content_type = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    multer::parse_boundary(content_type).ok()
+}
+
+async fn multipart_fields(boundary: String, body: Bytes) -> Result<Fields, Refusal> {
+    let unreadable = |error: multer::Error| Refusal::new(Code::IllegalParameter, format!("body: {error}"));
+    let stream = futures_util::stream::iter([Ok::<_, std::convert::Infallible>(body)]);
+    let mut multipart = multer::Multipart::new(stream, boundary);
+    let mut fields = Fields::default();
+    while let Some(part) = multipart.next_field().await.map_err(unreadable)? {
+        let name = part.name().unwrap_or_default().to_owned();
+        let bytes = part.bytes().await.map_err(unreadable)?;
+        let value = String::from_utf8(bytes.to_vec())
+            .map_err(|_| Refusal::new(Code::IllegalParameter, "body: expected UTF-8 text"))?;
+        fields.add_text(name, value)?;
+    }
+    Ok(fields)
+}
+
+/// A success of the order, image and token endpoints, with what comes beside it (contract 2.1).
+#[derive(Debug, Serialize)]
+struct Success<T: Serialize> {
+    result: u8,
+    error_msg: &'static str,
+    #[serde(flatten)]
+    more: T,
+}
+
+/// `{"result":1,"error_msg":"success"}` and what comes beside it.
+pub fn success(more: impl Serialize) -> Response {
+    json_response(StatusCode::OK, &Success { result: 1, error_msg: "success", more })
+}

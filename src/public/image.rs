@@ -1,0 +1,242 @@
+//! `GET /img/{imgId}`: pictures for the order center and its users.
+//!
+//! Whoever knows an id may see the picture. Its bytes never change, so every cache may keep them;
+//! nothing that a picture could hold is ever run.
+
+use std::ops::RangeInclusive;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+use domain::fields::Fields;
+use domain::ids::ImgId;
+use futures_util::{StreamExt as _, stream};
+use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange};
+use pictures::{Format, Thumbnail};
+use store::{ContentCheck, ContentHash, StoreError, StoredImage};
+
+use crate::error::{Code, Refusal};
+use crate::small_copies;
+use crate::state::AppState;
+
+/// Widths of the small copies, in pixels. A few, because each is made once and kept.
+pub const THUMBNAIL_WIDTHS: [u32; 3] = [120, 240, 480];
+
+/// The same answer for ever.
+const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+/// A picture is shown and nothing else, wherever it is opened.
+const CONTENT_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
+const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+/// Pages of other origins may show it.
+const CROSS_ORIGIN: HeaderValue = HeaderValue::from_static("cross-origin");
+static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// `GET` and `HEAD /img/{imgId}`, with `w` for a small copy.
+///
+/// # Errors
+/// 404 for an id that is unknown or blocked, 400 for another width or a query that cannot be read, 500
+/// and 503.
+pub async fn image(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
+    // A browser or cache that asks for a picture must see by the status that it gets none.
+    let query = Fields::from_urlencoded(request.uri().query().unwrap_or_default().as_bytes())
+        .map_err(|fault| Refusal::transport(StatusCode::BAD_REQUEST, fault.to_string()))?;
+    let width = query.text("w").map(thumbnail_width).transpose()?;
+    let name = request.uri().path().rsplit('/').next().unwrap_or_default();
+    let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
+    let image = state.store.image(&img_id).await?.filter(|image| !image.is_blocked);
+    let image = image.ok_or_else(no_such_image)?;
+    let asked = Asked::new(&request, &img_id, width);
+    if asked.has_it {
+        return Ok(answer(StatusCode::NOT_MODIFIED, &asked, Body::empty()));
+    }
+    match width {
+        // A small copy is never larger than the picture.
+        Some(width) if width < image.side => {
+            let Thumbnail { format, bytes } = small_copies::small_copy(&state, &image, width).await?;
+            let part = asked.part(bytes.len() as u64);
+            let body = part.range.as_ref().map_or_else(Body::empty, |range| slice(bytes, range).into());
+            Ok(partial(&asked, format, &part, body))
+        }
+        Some(_) | None => {
+            let part = asked.part(image.byte_length);
+            let body = match part.range.clone() {
+                Some(range) => streamed(state, &image, range).await?,
+                None => Body::empty(),
+            };
+            Ok(partial(&asked, image.format, &part, body))
+        }
+    }
+}
+
+pub(crate) fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
+    let width = text.parse().ok().filter(|width| THUMBNAIL_WIDTHS.contains(width));
+    width.ok_or_else(|| {
+        let widths = THUMBNAIL_WIDTHS.map(|width| width.to_string()).join(", ");
+        let shown = domain::fields::shown(text);
+        Refusal::transport(StatusCode::BAD_REQUEST, format!("w: expected one of {widths}, got {shown}"))
+    })
+}
+
+/// An id that was never given out and a picture that is blocked are the same to a stranger.
+pub(crate) fn no_such_image() -> Refusal {
+    Refusal {
+        transport: Some(StatusCode::NOT_FOUND),
+        ..Refusal::new(Code::ImageNotFound, "imgId: there is no such image")
+    }
+}
+
+/// What the headers of a request ask for (RFC 9110, 13 and 14).
+struct Asked {
+    etag: HeaderValue,
+    /// The caller has these very bytes.
+    has_it: bool,
+    /// The `Range` header, where it is to be followed.
+    range: Option<HeaderValue>,
+}
+
+impl Asked {
+    fn new(request: &Request, img_id: &ImgId, width: Option<u32>) -> Self {
+        let headers = request.headers();
+        let small = width.map(|width| format!("-{width}")).unwrap_or_default();
+        let etag = format!("\"{img_id}{small}\"");
+        let known = headers.get_all(header::IF_NONE_MATCH).iter();
+        let known = known.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+        // Weak comparison, as RFC 9110 has it for this header.
+        let has_it = known.map(str::trim).any(|tag| tag == "*" || tag.trim_start_matches("W/") == etag);
+        // A range of other bytes than the caller has a part of would make a broken file.
+        let is_the_same = headers.get(header::IF_RANGE).is_none_or(|tag| tag.as_bytes() == etag.as_bytes());
+        let is_get = request.method() == Method::GET;
+        let range = headers.get(header::RANGE).filter(|_| is_get && is_the_same).cloned();
+        let etag = HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""));
+        Self { etag, has_it, range }
+    }
+
+    /// What to send of `length` bytes. A header that makes no sense, or asks for several ranges, is
+    /// as none.
+    fn part(&self, length: u64) -> Part {
+        let ranges = self.range.as_ref().and_then(|range| range.to_str().ok());
+        let ranges = ranges.and_then(|text| http_range_header::parse_range_header(text).ok());
+        let last = length.saturating_sub(1);
+        let range = match ranges.as_ref().map(|ranges| ranges.ranges.as_slice()) {
+            Some([SyntacticallyCorrectRange { start, end }]) => first_and_last(*start, *end, last),
+            _ => None,
+        };
+        match range {
+            None => Part { status: StatusCode::OK, range: Some(0..=last), length },
+            Some((first, _)) if first > last => {
+                Part { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length }
+            }
+            Some((first, last)) => {
+                Part { status: StatusCode::PARTIAL_CONTENT, range: Some(first..=last), length }
+            }
+        }
+    }
+}
+
+/// The first and the last byte of a range, of bytes up to `last`; nothing for one that ends before it begins.
+fn first_and_last(start: StartPosition, end: EndPosition, last: u64) -> Option<(u64, u64)> {
+    match (start, end) {
+        (StartPosition::Index(first), EndPosition::Index(end)) if end < first => None,
+        (StartPosition::Index(first), EndPosition::Index(end)) => Some((first, end.min(last))),
+        (StartPosition::Index(first), EndPosition::LastByte) => Some((first, last)),
+        // Of fewer bytes than are asked for, all.
+        (StartPosition::FromLast(count), _) => Some(((last + 1).saturating_sub(count), last)),
+    }
+}
+
+/// Which bytes of a picture are sent.
+struct Part {
+    status: StatusCode,
+    /// None of them, where a range was asked for that is not there.
+    range: Option<RangeInclusive<u64>>,
+    /// Of the whole.
+    length: u64,
+}
+
+fn partial(asked: &Asked, format: Format, part: &Part, body: Body) -> Response {
+    let mut response = answer(part.status, asked, body);
+    let Some(range) = &part.range else {
+        set(&mut response, header::CONTENT_RANGE, &format!("bytes */{}", part.length));
+        // It is no answer to whoever asks for another part.
+        response.headers_mut().remove(header::ETAG);
+        set(&mut response, header::CACHE_CONTROL, "no-store");
+        return response;
+    };
+    let (start, end) = (range.start(), range.end());
+    set(&mut response, header::CONTENT_TYPE, format.media_type());
+    set(&mut response, header::CONTENT_LENGTH, &(end - start + 1).to_string());
+    if part.status == StatusCode::PARTIAL_CONTENT {
+        set(&mut response, header::CONTENT_RANGE, &format!("bytes {start}-{end}/{}", part.length));
+    }
+    response
+}
+
+fn answer(status: StatusCode, asked: &Asked, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, asked.etag.clone());
+    headers.insert(header::CACHE_CONTROL, CACHING);
+    headers.insert(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY);
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
+    headers.insert(RESOURCE_POLICY.clone(), CROSS_ORIGIN);
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    response
+}
+
+fn set(response: &mut Response, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// The contents, a piece at a time, as fast as the caller takes them. The first one is there before
+/// the answer begins.
+async fn streamed(
+    state: AppState,
+    image: &StoredImage,
+    range: RangeInclusive<u64>,
+) -> Result<Body, StoreError> {
+    let (position, end) = (*range.start(), *range.end() + 1);
+    let is_whole = position == 0 && end == image.byte_length;
+    let check = is_whole.then(|| image.contents.check());
+    let mut pieces = Pieces { state, contents: image.contents, position, end, check };
+    let first = pieces.next().await?;
+    let rest = stream::try_unfold(pieces, |mut pieces| async move {
+        if pieces.position >= pieces.end {
+            return Ok(None);
+        }
+        let piece = pieces.next().await?;
+        Ok(Some((piece, pieces)))
+    });
+    Ok(Body::from_stream(stream::once(async move { Ok::<_, StoreError>(first) }).chain(rest)))
+}
+
+/// What is still to be sent of a picture.
+struct Pieces {
+    state: AppState,
+    contents: ContentHash,
+    position: u64,
+    end: u64,
+    /// Of a whole picture the last piece is sent only if all of them are the right bytes: then a
+    /// caller has the picture, or knows that it has not.
+    check: Option<ContentCheck>,
+}
+
+impl Pieces {
+    async fn next(&mut self) -> Result<Bytes, StoreError> {
+        let piece = self.state.store.contents_piece(&self.contents, self.position..self.end).await?;
+        self.position += piece.len() as u64;
+        if let Some(check) = &mut self.check {
+            check.add(&piece, self.position == self.end)?;
+        }
+        Ok(piece)
+    }
+}
+
+fn slice(bytes: Vec<u8>, range: &RangeInclusive<u64>) -> Bytes {
+    let bytes = Bytes::from(bytes);
+    let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.slice(at(*range.start())..at(*range.end() + 1))
+}

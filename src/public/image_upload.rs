@@ -1,0 +1,294 @@
+//! The two ways to upload a cover image, by file and by URL, with one acceptance path
+//! (contract 5.1 and 5.2).
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bytes::BytesMut;
+use domain::caller::Caller;
+use domain::fields::{Expected, Fields};
+use futures_util::{Stream, StreamExt as _, stream};
+use guarded_fetch::bulkhead::Place;
+use guarded_fetch::{OwnPicture, Refused};
+use pictures::{self, Unacceptable};
+use telemetry::traces::{self, Kind};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::extract::{UploadCaller, fields_of_any_kind, multipart_boundary, read_body, too_large, too_slow};
+use crate::error::{Code, Refusal};
+use crate::operator;
+use crate::public::auth::authenticate;
+use crate::rate_limit::Limited;
+use crate::state::{AppState, KIB};
+
+mod acceptance;
+use acceptance::accept;
+
+/// Largest multipart body: a picture, and room for parts that are skipped. What a client may send
+/// behind its refusal, too (`server/socket.rs`), is counted up to 11 MB in all.
+pub const UPLOAD_BODY_BYTES_MAX: usize = pictures::BYTES_MAX + 256 * 1024;
+/// What an upload takes in memory beside the picture: the reader's buffer.
+const BESIDE_PICTURE_BYTES: usize = 64 * 1024;
+/// How long a sender may take before it is held to a pace.
+const PACE_GRACE: Duration = Duration::from_secs(5);
+/// What a body whose length is not announced is expected to bring, as far as its pace goes.
+const PACE_BYTES: usize = 1024 * 1024;
+/// Extensions a file name may have, where one is given (contract 5.1).
+pub const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
+
+/// `POST /openapi/mp/developer/file/img/uploadWithFile`.
+///
+/// # Errors
+/// The codes of contract 7 that are marked images or all.
+pub async fn upload_with_file(
+    State(state): State<AppState>,
+    UploadCaller(caller): UploadCaller,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let boundary = multipart_boundary(&parts.headers)
+        .ok_or_else(|| illegal("content type: expected multipart/form-data with a boundary"))?;
+    let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    if announced.is_some_and(|bytes| bytes > UPLOAD_BODY_BYTES_MAX) {
+        return Err(too_large(UPLOAD_BODY_BYTES_MAX));
+    }
+    let picture_bytes = announced.unwrap_or(pictures::BYTES_MAX).min(pictures::BYTES_MAX);
+    let place = upload_place(&state, &caller, picture_bytes + BESIDE_PICTURE_BYTES).await?;
+    let time = state.config.http.body_timeout;
+    let body = paced(body, announced.unwrap_or(PACE_BYTES), time);
+    let bytes = read_file_part(body, boundary, picture_bytes).await.map_err(|fault| match fault {
+        FileFault::TooSlow => too_slow(time),
+        FileFault::TooLarge => too_large(UPLOAD_BODY_BYTES_MAX),
+        FileFault::Illegal(text) => illegal(text),
+    })?;
+    accept(state, caller, bytes, place).await
+}
+
+/// `POST /openapi/mp/developer/file/img/uploadWithUrl`.
+///
+/// # Errors
+/// The codes of contract 7 that are marked images or all.
+pub async fn upload_with_url(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let (query, trailing_url) = split_trailing_url(parts.uri.query().unwrap_or_default());
+    let query = Fields::from_urlencoded(query.as_bytes())?;
+    let names = ["app_id", "access_token"];
+    let url_in_query = trailing_url.is_some() || query.text("url").is_some();
+    // Credentials in the query are checked before the body is read.
+    let mut caller = None;
+    if names.iter().all(|name| query.text(name).is_some()) {
+        caller = Some(authenticate(&state, &query, Limited::Uploads).await?);
+    }
+    let body = if caller.is_some() && url_in_query {
+        Fields::default()
+    } else {
+        fields_of_any_kind(&parts.headers, read_body(&state, body).await?).await?
+    };
+    let caller = match caller {
+        Some(caller) => caller,
+        None => authenticate(&state, &merged_credentials(&query, &body)?, Limited::Uploads).await?,
+    };
+    let url = match trailing_url {
+        Some(url) => url.to_owned(),
+        None if url_in_query => query.required("url", parse_text)?,
+        None => body.required("url", parse_text)?,
+    };
+    let own = caller.app().sandbox.then(|| own_picture(&state));
+    let started = Instant::now();
+    let fetched = state.fetcher.get(caller.app().id.as_str(), &url, own.as_ref()).await;
+    trace_fetch(started, fetched.as_ref().err().copied());
+    let fetched = fetched.map_err(|refused| {
+        state.metrics.fetch_refused(refused);
+        illegal_url(refused.cause().to_owned())
+    })?;
+    accept(state, caller, fetched.bytes, fetched.place).await
+}
+
+/// A span for a fetch: what came of it, never where it went.
+fn trace_fetch(started: Instant, refused: Option<Refused>) {
+    if let Some(trace) = traces::current() {
+        let outcome = refused.map_or("fetched", Refused::cause);
+        trace.add(
+            "fetch",
+            Kind::Client,
+            (started, Instant::now()),
+            vec![("minitill.fetch.outcome", outcome.into())],
+        );
+    }
+}
+
+/// One text for every cause: it must not tell what is inside the network.
+pub(crate) fn illegal_url(cause: String) -> Refusal {
+    let text = "url: expected a picture on a public http or https address";
+    Refusal { cause: Some(cause), ..Refusal::new(Code::IllegalUrl, text) }
+}
+
+/// Room in memory for an upload of this app; nobody waits for it for ever.
+async fn upload_place(state: &AppState, caller: &Caller, bytes: usize) -> Result<Place, Refusal> {
+    let kib = u32::try_from(bytes).unwrap_or(u32::MAX).div_ceil(KIB);
+    let waiting = async {
+        let share = state.upload_memory.share(caller.app().id.as_str(), kib).await;
+        state.upload_memory.place(share).await
+    };
+    timeout(state.config.http.body_timeout, waiting)
+        .await
+        .map_err(|_| Refusal::unavailable("the service is overloaded, try again", "no memory for an upload"))
+}
+
+/// The data of a body as it comes, for as long as the sender keeps up the pace at which `expected`
+/// bytes arrive within `time`: what takes up memory for long must bring something for it. Ends with
+/// [`TooSlow`], and in any case after `time`.
+fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = Result<Bytes, BoxedError>> {
+    let grace = PACE_GRACE.min(time);
+    let start = Instant::now();
+    stream::try_unfold((body.into_data_stream(), 0), move |(mut data, received)| async move {
+        let (part, whole) = (u32::try_from(received), u32::try_from(expected.max(1)));
+        let (part, whole) = (part.unwrap_or(u32::MAX), whole.unwrap_or(u32::MAX));
+        let earned = time.saturating_sub(grace).mul_f64(f64::from(part.min(whole)) / f64::from(whole));
+        match timeout_at(start + grace + earned, data.next()).await {
+            Err(_) => Err(TooSlow.into()),
+            Ok(None) => Ok(None),
+            Ok(Some(Err(error))) => Err(error.into()),
+            Ok(Some(Ok(chunk))) => {
+                let received = received + chunk.len();
+                Ok(Some((chunk, (data, received))))
+            }
+        }
+    })
+}
+
+type BoxedError = Box<dyn Error + Send + Sync>;
+
+/// A body that does not come as fast as it should.
+#[derive(Debug)]
+struct TooSlow;
+
+impl fmt::Display for TooSlow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the body comes too slowly")
+    }
+}
+
+impl Error for TooSlow {}
+
+/// The demonstration's picture, the only thing of ours that may be fetched.
+fn own_picture(state: &AppState) -> OwnPicture {
+    OwnPicture { url: operator::demo_picture_url(&state.config), address: state.config.ops.reachable() }
+}
+
+fn illegal(text: impl Into<String>) -> Refusal {
+    Refusal::new(Code::IllegalParameter, text)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the parser of a field that takes any text")]
+fn parse_text(text: &str) -> Result<String, Expected> {
+    Ok(text.to_owned())
+}
+
+/// Each credential from the query, else from the body.
+fn merged_credentials(query: &Fields, body: &Fields) -> Result<Fields, Refusal> {
+    let mut merged = Fields::default();
+    for name in ["app_id", "access_token"] {
+        if let Some(value) = query.text(name).or_else(|| body.text(name)) {
+            merged.add_text(name.to_owned(), value.to_owned())?;
+        }
+    }
+    Ok(merged)
+}
+
+/// Splits an unencoded `url=` off the end of a query: real clients write it there as it is, `&`
+/// and all (contract 5). It is the last parameter when no credential stands only after it. Gives the
+/// query before it, and the URL as it stands there.
+#[must_use]
+pub fn split_trailing_url(query: &str) -> (&str, Option<&str>) {
+    let start = if query.starts_with("url=") { Some(0) } else { query.find("&url=").map(|at| at + 1) };
+    let Some(start) = start else { return (query, None) };
+    let (before, rest) = (&query[..start], &query[start + "url=".len()..]);
+    let value = rest.split('&').next().unwrap_or_default();
+    let holds = |text: &str, name: &str| text.split('&').any(|pair| pair.split('=').next() == Some(name));
+    let credential_after =
+        ["app_id", "access_token"].iter().any(|name| holds(rest, name) && !holds(before, name));
+    if value.contains("://") && !credential_after {
+        (before.trim_end_matches('&'), Some(rest))
+    } else {
+        (query, None)
+    }
+}
+
+/// Why there is no file in a multipart body.
+#[derive(Debug, PartialEq, Eq)]
+pub enum FileFault {
+    /// It stopped coming, or came too slowly.
+    TooSlow,
+    /// The whole body is longer than any that can be accepted.
+    TooLarge,
+    /// What is wrong with it, in words for its sender.
+    Illegal(String),
+}
+
+/// Streams the parts of a multipart body and gives the one named `file`, at most
+/// [`pictures::BYTES_MAX`] bytes; the others are skipped unread (contract 5). Room for `expected` bytes
+/// is made when the part begins.
+///
+/// # Errors
+/// No such part or two, a file name that does not end as it should, a body that is too long, does
+/// not arrive, or is no multipart body.
+pub async fn read_file_part(
+    body: impl Stream<Item = Result<Bytes, BoxedError>> + Send + 'static,
+    boundary: String,
+    expected: usize,
+) -> Result<Bytes, FileFault> {
+    let constraints = multer::Constraints::new()
+        .size_limit(multer::SizeLimit::new().whole_stream(UPLOAD_BODY_BYTES_MAX as u64));
+    let mut multipart = multer::Multipart::with_constraints(body, boundary, constraints);
+    let mut file = None;
+    while let Some(mut part) = multipart.next_field().await.map_err(|error| unreadable(&error))? {
+        if part.name() != Some("file") {
+            continue;
+        }
+        if file.is_some() {
+            return Err(FileFault::Illegal("file: expected once, given twice".to_owned()));
+        }
+        check_file_name(part.file_name())?;
+        // All at once: growing would copy, and take up to twice as much. The kernel gives memory
+        // only for what is written.
+        let mut bytes = BytesMut::with_capacity(expected.min(pictures::BYTES_MAX));
+        while let Some(chunk) = part.chunk().await.map_err(|error| unreadable(&error))? {
+            if bytes.len() + chunk.len() > pictures::BYTES_MAX {
+                let fault = Unacceptable::TooLong { bytes: bytes.len() + chunk.len() };
+                return Err(FileFault::Illegal(format!("file: {fault}")));
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        file = Some(bytes.freeze());
+    }
+    file.ok_or_else(|| FileFault::Illegal("file is missing".to_owned()))
+}
+
+fn unreadable(error: &multer::Error) -> FileFault {
+    match error {
+        multer::Error::StreamSizeExceeded { .. } => FileFault::TooLarge,
+        multer::Error::StreamReadFailed(cause) if cause.is::<TooSlow>() => FileFault::TooSlow,
+        other => FileFault::Illegal(format!("body: expected a complete multipart body ({other})")),
+    }
+}
+
+fn check_file_name(file_name: Option<&str>) -> Result<(), FileFault> {
+    let Some(name) = file_name.filter(|name| !name.is_empty()) else { return Ok(()) };
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    if extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str())) {
+        Ok(())
+    } else {
+        let shown = domain::fields::shown(name);
+        Err(FileFault::Illegal(format!(
+            "file: expected a file name that ends in png, jpg or jpeg, got {shown}"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! What both uploads end in: a picture is judged and kept.
+
+use axum::body::Bytes;
+use axum::response::Response;
+use domain::caller::Caller;
+use domain::ids::{AppId, ImgId};
+use guarded_fetch::bulkhead::Place;
+use pictures::{self, Kept};
+use serde::Serialize;
+use store::KeepOutcome;
+use tokio::time::{Instant, timeout};
+use tracing::Instrument as _;
+
+use super::illegal;
+use crate::error::{Code, Refusal};
+use crate::image_judge::{ImageJudge, Ruling};
+use crate::public::extract::success;
+use crate::small_copies;
+use crate::state::AppState;
+
+/// Judges a picture and keeps it. It is a task of its own, so that a caller that goes away does not
+/// give `place` to others while its bytes are still in memory.
+pub(super) async fn accept(
+    state: AppState,
+    caller: Caller,
+    bytes: Bytes,
+    place: Place,
+) -> Result<Response, Refusal> {
+    let work = async move {
+        let kept = judge_and_keep(&state, &caller.app().id, bytes).await;
+        drop(place);
+        kept
+    };
+    let work = tokio::spawn(work.in_current_span());
+    let img_id = work.await.map_err(|fault| Refusal::internal(format!("keeping a picture: {fault}")))??;
+    Ok(success(Uploaded { data: UploadedData { img_id } }))
+}
+
+async fn judge_and_keep(state: &AppState, app_id: &AppId, bytes: Bytes) -> Result<ImgId, Refusal> {
+    let kept = judge(state, bytes).await?;
+    let Some(outside) = &state.image_judge else { return id_of(state.store.keep_image(app_id, kept).await?) };
+    // What is settled without a verdict needs none: the app's picture is here, or it is blocked.
+    if let Some(outcome) = state.store.settled_image(app_id, &kept).await? {
+        return id_of(outcome);
+    }
+    // Neither a permit to decode nor a session of the database is held from here on.
+    let ruling = ask(state, outside, app_id, &kept).await?;
+    match ruling {
+        Ruling::Allow | Ruling::AllowUnjudged => {}
+        Ruling::Block => return Err(blocked()),
+        Ruling::TryAgain { cause } => {
+            return Err(Refusal::unavailable(
+                "the picture cannot be judged now, try again",
+                format!("image judge: {cause}"),
+            ));
+        }
+    }
+    let img_id = id_of(state.store.keep_image(app_id, kept).await?)?;
+    if ruling == Ruling::AllowUnjudged {
+        tracing::warn!(%img_id, "a picture was kept without a verdict of the image judge");
+    }
+    Ok(img_id)
+}
+
+/// By the rules of contract 5, on a thread that may block.
+async fn judge(state: &AppState, bytes: Bytes) -> Result<Kept, Refusal> {
+    let turn = small_copies::turn(state).await?;
+    let started = Instant::now();
+    let judging = tokio::task::spawn_blocking(move || {
+        pictures::inspect(&bytes).and_then(|picture| pictures::keep(&bytes, &picture))
+    });
+    let judged = judging.await.map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?;
+    state.metrics.judged(started.elapsed(), judged.as_ref().err());
+    drop(turn);
+    judged.map_err(|reason| illegal(format!("file: {reason}")))
+}
+
+/// By the operator's judge; nobody waits for a place at it for ever.
+async fn ask(state: &AppState, outside: &ImageJudge, app_id: &AppId, kept: &Kept) -> Result<Ruling, Refusal> {
+    let waiting = timeout(state.config.http.body_timeout, outside.place(app_id)).await;
+    let place = waiting.map_err(|_| {
+        Refusal::unavailable("the service is overloaded, try again", "no place at the image judge")
+    })?;
+    let ruling = outside.rule(app_id, kept, state.clock.unix_millis()).await;
+    drop(place);
+    Ok(ruling)
+}
+
+fn id_of(outcome: KeepOutcome) -> Result<ImgId, Refusal> {
+    match outcome {
+        KeepOutcome::Kept(img_id) => Ok(img_id),
+        KeepOutcome::Blocked => Err(blocked()),
+    }
+}
+
+fn blocked() -> Refusal {
+    Refusal::new(Code::ImageBlocked, "file: the picture is blocked by risk control")
+}
+
+/// Contract 5.6.
+#[derive(Serialize)]
+struct Uploaded {
+    data: UploadedData,
+}
+
+#[derive(Serialize)]
+struct UploadedData {
+    #[serde(rename = "imgId", serialize_with = "as_text")]
+    img_id: ImgId,
+}
+
+fn as_text<S: serde::Serializer>(img_id: &ImgId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(img_id.as_str())
+}

@@ -1,0 +1,27 @@
+//! The public listener: its routes, who calls, how a request is read, and one file an endpoint.
+
+pub mod auth;
+pub mod exchange;
+pub mod extract;
+pub mod image;
+pub mod image_upload;
+pub mod order_report;
+pub mod router;
+pub mod token;
+
+use store::StoreError;
+
+use crate::error::Refusal;
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        let cause = error.to_string();
+        match error {
+            StoreError::Unavailable(_) | StoreError::PicturesUnavailable(_) | StoreError::Again => {
+                Self::unavailable("the service is not available now, try again", cause)
+            }
+            StoreError::Overloaded => Self::unavailable("the service is overloaded, try again", cause),
+            StoreError::Repeated | StoreError::Internal(_) => Self::internal(cause),
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! The route table of the public listener, every route once, and the layers around it.
+
+mod client_address;
+
+use std::net::SocketAddr;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::uri::PathAndQuery;
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodFilter, MethodRouter, on};
+use store::secrets::random_bytes;
+use telemetry::traces::{Answered, Trace, TraceParent};
+use tower::ServiceBuilder;
+use tower_http::catch_panic::CatchPanicLayer;
+use tracing::Instrument as _;
+
+use self::client_address::client_address;
+use crate::error::{Code, Envelope, Refusal};
+use crate::public::exchange::exchange;
+use crate::public::image::image;
+use crate::public::image_upload::{upload_with_file, upload_with_url};
+use crate::public::order_report::report;
+use crate::public::token::access_token;
+use crate::state::AppState;
+
+/// How a route knows its caller. A test asks each of these for a case of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Authentication {
+    /// Token and signature in the form.
+    SignedForm,
+    /// Token in the query.
+    QueryToken,
+    /// Token in the query or the body.
+    QueryOrBodyToken,
+    /// App secret.
+    AppSecret,
+    /// None: whoever knows the path may see what is there.
+    Path,
+}
+
+/// What a route is for. Whoever adds one is led by the compiler to the API's document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Endpoint {
+    /// The exchange (contract 3).
+    Exchange,
+    /// The order report (contract 4).
+    OrderReport,
+    /// The upload by file (contract 5.1).
+    UploadWithFile,
+    /// The upload by URL (contract 5.2).
+    UploadWithUrl,
+    /// The access token (contract 6).
+    AccessToken,
+    /// A picture.
+    Image,
+}
+
+impl Endpoint {
+    /// Every endpoint, in the order of the enum.
+    pub const ALL: [Self; 6] = [
+        Self::Exchange,
+        Self::OrderReport,
+        Self::UploadWithFile,
+        Self::UploadWithUrl,
+        Self::AccessToken,
+        Self::Image,
+    ];
+
+    /// Its name among the metrics. It never changes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exchange => "exchange",
+            Self::OrderReport => "order_report",
+            Self::UploadWithFile => "upload_with_file",
+            Self::UploadWithUrl => "upload_with_url",
+            Self::AccessToken => "access_token",
+            Self::Image => "image",
+        }
+    }
+}
+
+/// One route of the public listener.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// What it is for.
+    pub endpoint: Endpoint,
+    /// Path, with parameters in braces.
+    pub path: &'static str,
+    /// Methods, as `Allow` lists them.
+    pub methods: &'static [&'static str],
+    /// Names of the answer's fields.
+    pub envelope: Envelope,
+    /// How it knows its caller.
+    pub authentication: Authentication,
+    /// Makes what answers its methods.
+    pub handler: fn() -> MethodRouter<AppState>,
+}
+
+/// Every route of the public listener (contract 1: sections 3 to 6, and nothing else).
+pub const ROUTES: [Route; 6] = [
+    Route {
+        endpoint: Endpoint::Exchange,
+        path: "/api/{payment_segment}/minigame/pay",
+        methods: &["POST"],
+        envelope: Envelope::Exchange,
+        authentication: Authentication::SignedForm,
+        handler: || on(MethodFilter::POST, exchange),
+    },
+    Route {
+        endpoint: Endpoint::OrderReport,
+        path: "/openapi/mp/developer/order/v1/report",
+        methods: &["POST"],
+        envelope: Envelope::Open,
+        authentication: Authentication::QueryToken,
+        handler: || on(MethodFilter::POST, report),
+    },
+    Route {
+        endpoint: Endpoint::UploadWithFile,
+        path: "/openapi/mp/developer/file/img/uploadWithFile",
+        methods: &["POST"],
+        envelope: Envelope::Open,
+        authentication: Authentication::QueryToken,
+        handler: || on(MethodFilter::POST, upload_with_file),
+    },
+    Route {
+        endpoint: Endpoint::UploadWithUrl,
+        path: "/openapi/mp/developer/file/img/uploadWithUrl",
+        methods: &["POST"],
+        envelope: Envelope::Open,
+        authentication: Authentication::QueryOrBodyToken,
+        handler: || on(MethodFilter::POST, upload_with_url),
+    },
+    Route {
+        endpoint: Endpoint::AccessToken,
+        path: "/oauth2/access_token",
+        methods: &["GET", "POST"],
+        envelope: Envelope::Open,
+        authentication: Authentication::AppSecret,
+        handler: || on(MethodFilter::GET.or(MethodFilter::POST), access_token),
+    },
+    Route {
+        endpoint: Endpoint::Image,
+        path: "/img/{img_id}",
+        methods: &["GET", "HEAD"],
+        envelope: Envelope::Open,
+        authentication: Authentication::Path,
+        handler: || on(MethodFilter::GET.or(MethodFilter::HEAD), image),
+    },
+];
+
+/// The header that carries a request's id.
+pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Longest request id that is echoed.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The public listener: the route table, and around it slash collapsing, request ids, the log,
+/// and the envelope for whatever refuses.
+pub fn public(state: AppState) -> Router {
+    with_routes(state, &ROUTES)
+}
+
+/// The layers of the public listener around another table: tests bring routes that fail.
+pub fn with_routes(state: AppState, table: &[Route]) -> Router {
+    let mut routes = Router::new();
+    for route in table.iter().copied() {
+        let rendering = (state.clone(), route.envelope);
+        let refuse = move || async move { method_not_allowed(&route) };
+        let mut handler = (route.handler)();
+        if !route.methods.contains(&"HEAD") {
+            // A GET handler would take HEAD too, and a token would be issued that nobody sees.
+            handler = handler.on(MethodFilter::HEAD, refuse);
+        }
+        let handler = handler.fallback(refuse).layer(
+            ServiceBuilder::new()
+                .layer(middleware::from_fn_with_state(rendering, render))
+                .layer(CatchPanicLayer::custom(caught)),
+        );
+        routes = routes.route(route.path, handler);
+    }
+    let not_found = (state.clone(), Envelope::Open);
+    let routes = routes
+        .fallback(async || Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint"))
+        .layer(middleware::from_fn_with_state(not_found, render))
+        .layer(middleware::from_fn_with_state(state.clone(), observe))
+        .with_state(state);
+    // The path is rewritten before routing, which a layer of the router itself would be too late for.
+    Router::new().fallback_service(tower::util::MapRequest::new(routes, collapse_slashes))
+}
+
+fn method_not_allowed(route: &Route) -> Response {
+    let allowed = route.methods.join(", ");
+    let refusal = Refusal::transport(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("method: expected {}", route.methods.join(" or ")),
+    );
+    let mut response = refusal.into_response();
+    if let Ok(value) = HeaderValue::from_str(&allowed) {
+        response.headers_mut().insert(axum::http::header::ALLOW, value);
+    }
+    response
+}
+
+/// Puts a refusal into the envelope of its endpoint; what is no refusal passes.
+async fn render(
+    State((state, envelope)): State<(AppState, Envelope)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let mut response = next.run(request).await;
+    let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
+    let mut rendered = refusal.render(envelope, state.config.http.error_status);
+    if let Some(allow) = response.headers_mut().remove(axum::http::header::ALLOW) {
+        rendered.headers_mut().insert(axum::http::header::ALLOW, allow);
+    }
+    rendered.extensions_mut().insert(Refused { code: refusal.code, cause: refusal.cause });
+    rendered
+}
+
+/// What the log is told of a refusal. Not the message: it repeats parts of the request.
+#[derive(Clone)]
+struct Refused {
+    code: Code,
+    cause: Option<String>,
+}
+
+/// A panic is a bug of ours; the caller is told 500 in the envelope.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands over the box")]
+fn caught(panic: Box<dyn std::any::Any + Send + 'static>) -> Response {
+    let text = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    Refusal::internal(format!("panic: {text}")).into_response()
+}
+
+/// Runs of slashes count as one: real clients send them (contract 2.4).
+fn collapse_slashes(mut request: Request<Body>) -> Request<Body> {
+    let path = request.uri().path();
+    if !path.contains("//") {
+        return request;
+    }
+    let mut collapsed = String::with_capacity(path.len());
+    for character in path.chars() {
+        if character != '/' || !collapsed.ends_with('/') {
+            collapsed.push(character);
+        }
+    }
+    if let Some(query) = request.uri().query() {
+        collapsed.push('?');
+        collapsed.push_str(query);
+    }
+    let mut parts = request.uri().clone().into_parts();
+    if let Ok(path_and_query) = PathAndQuery::try_from(collapsed) {
+        parts.path_and_query = Some(path_and_query);
+        if let Ok(uri) = Uri::from_parts(parts) {
+            *request.uri_mut() = uri;
+        }
+    }
+    request
+}
+
+/// Gives the request its id, the metrics their numbers and the log its line: `info` for a refusal, `error` for a fault of
+/// ours, `debug` for a success. Never the path with its query, a header or a body (contract 2.8).
+/// The client's address stands in it where clients are servers, not where players look at pictures.
+async fn observe(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let request_id = request_id(&request);
+    let method = request.method().clone();
+    let route = route_of(request.uri().path());
+    let may_be_player = route.is_some_and(|route| route.authentication == Authentication::Path);
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().filter(|_| !may_be_player);
+    let client =
+        peer.map(|peer| client_address(peer.0, request.headers(), &state.config.public.trusted_proxies));
+    let started = tokio::time::Instant::now();
+    let caller = trace_parent(&request);
+    let tracer = state.tracer.as_ref();
+    let trace = tracer.and_then(|tracer| tracer.begin(caller, started, state.clock.unix_millis()));
+    let trace_id =
+        trace.as_ref().map(Trace::id).or_else(|| caller.map(|caller| hex::encode(caller.trace_id)));
+    let span = tracing::info_span!(
+        "request",
+        request_id = request_id.to_str().unwrap_or_default(),
+        trace_id,
+        client = client.map(tracing::field::display),
+        app_id = tracing::field::Empty
+    );
+    let answering = next.run(request).instrument(span.clone());
+    let mut response = match &trace {
+        Some(trace) => trace.scope(answering).await,
+        None => answering.await,
+    };
+    let elapsed = started.elapsed();
+    let code = response.extensions().get::<Refused>().map(|refused| refused.code);
+    state.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
+    let endpoint = route.map_or("unknown", |route| route.path);
+    span.in_scope(|| log(&method, endpoint, &response, elapsed));
+    if let (Some(tracer), Some(trace)) = (tracer, &trace) {
+        tracer.end(trace, answered(&method, route, &response, code, &request_id));
+    }
+    response.headers_mut().insert(REQUEST_ID.clone(), request_id);
+    response
+}
+
+fn log(method: &Method, endpoint: &'static str, response: &Response, elapsed: std::time::Duration) {
+    let status = response.status().as_u16();
+    let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    let Some(Refused { code, cause }) = response.extensions().get::<Refused>() else {
+        tracing::debug!(%method, endpoint, status, elapsed_ms, "answered");
+        return;
+    };
+    let (code, cause) = (code.number(), cause.as_deref().unwrap_or_default());
+    if status >= 500 {
+        tracing::error!(%method, endpoint, status, code, cause, elapsed_ms, "failed");
+    } else {
+        tracing::info!(%method, endpoint, status, code, cause, elapsed_ms, "refused");
+    }
+}
+
+/// The route of a path, for metrics and log: paths that strangers make up stay out of both.
+fn route_of(path: &str) -> Option<&'static Route> {
+    let matches = |pattern: &str| {
+        let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
+        loop {
+            match (pattern.next(), path.next()) {
+                (None, None) => return true,
+                (Some(expected), Some(got)) if expected == got || expected.starts_with('{') => {}
+                (Some(_) | None, Some(_)) | (Some(_), None) => return false,
+            }
+        }
+    };
+    ROUTES.iter().find(|route| matches(route.path))
+}
+
+/// The id that came, or a fresh one.
+pub(crate) fn request_id(request: &Request) -> HeaderValue {
+    let sent = request.headers().get(&REQUEST_ID).filter(|value| {
+        (1..=REQUEST_ID_BYTES_MAX).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
+    });
+    sent.cloned().unwrap_or_else(next_request_id)
+}
+
+/// An id of our own: what is random of it was asked for once, the rest counts.
+fn next_request_id() -> HeaderValue {
+    static PROCESS: LazyLock<u64> = LazyLock::new(|| u64::from_be_bytes(random_bytes()));
+    static MADE: AtomicU64 = AtomicU64::new(0);
+    let bytes = u128::from(*PROCESS) << 64 | u128::from(MADE.fetch_add(1, Ordering::Relaxed));
+    let mut text = [0; 32];
+    // The text is twice as long as the bytes, and hexadecimal is visible ASCII.
+    let _ = hex::encode_to_slice(bytes.to_be_bytes(), &mut text);
+    HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("none"))
+}
+
+/// What a W3C `traceparent` says, where one came that is well-formed.
+fn trace_parent(request: &Request) -> Option<TraceParent> {
+    TraceParent::parse(request.headers().get(&TRACEPARENT)?.to_str().ok()?)
+}
+
+/// What a trace is told of a request.
+fn answered<'a>(
+    method: &Method,
+    route: Option<&'static Route>,
+    response: &Response,
+    code: Option<Code>,
+    request_id: &'a HeaderValue,
+) -> Answered<'a> {
+    // Methods that strangers make up stay out of it.
+    let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+    let method = known.into_iter().find(|known| *known == method.as_str());
+    Answered {
+        method: method.unwrap_or("_OTHER"),
+        route: route.map(|route| route.path),
+        endpoint: route.map_or("unknown", |route| route.endpoint.name()),
+        status: response.status().as_u16(),
+        code: code.map_or(1, Code::number),
+        request_id: request_id.to_str().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,83 @@
+//! What is made of pictures that are kept: small copies, and what a block of one is made of. The work is
+//! done off the async threads, and the places for it bound its memory too.
+
+use pictures::{self, PerceptualHash, Picture, Thumbnail};
+use store::{ContentHash, StoreError, StoredImage};
+use tokio::sync::SemaphorePermit;
+use tokio::time::timeout;
+
+use crate::state::AppState;
+
+/// The small copy of a picture, made now if nobody has asked for it before.
+///
+/// # Errors
+/// The database is away, or the store of the picture; or it is not there.
+pub async fn small_copy(state: &AppState, image: &StoredImage, width: u32) -> Result<Thumbnail, StoreError> {
+    if let Some(known) = state.store.thumbnail(&image.contents, width).await? {
+        return Ok(known);
+    }
+    let (state, image) = (state.clone(), image.clone());
+    // A task of its own: a caller that goes away does not make room for more of this work.
+    let making = tokio::spawn(async move {
+        let turn = turn(&state).await?;
+        // Of all who have waited for a turn with the same wish, the first has made and kept it.
+        if let Some(known) = state.store.thumbnail(&image.contents, width).await? {
+            return Ok(known);
+        }
+        // It was judged when it came.
+        let (format, side) = (image.format, image.side);
+        let made = with_bytes(&state, &image, &turn, move |bytes| {
+            let picture = Picture { format, side, length: bytes.len() };
+            pictures::reduce(bytes, &picture, width).map(|reduced| pictures::thumbnail(&reduced, width))
+        });
+        let thumbnail = made.await?;
+        state.store.keep_thumbnail(&image.contents, width, &thumbnail).await?;
+        drop(turn);
+        Ok(thumbnail)
+    });
+    making.await.map_err(internal)?
+}
+
+/// What a block of an image is made of: its contents, and what its near copies look like.
+///
+/// # Errors
+/// As of [`small_copy`].
+pub async fn marks(
+    state: &AppState,
+    image: &StoredImage,
+) -> Result<(ContentHash, Vec<PerceptualHash>), StoreError> {
+    let (state, image) = (state.clone(), image.clone());
+    let making = tokio::spawn(async move {
+        let turn = turn(&state).await?;
+        let made = with_bytes(&state, &image, &turn, |bytes| {
+            pictures::marks(bytes).map(|(contents, looks)| (ContentHash::of(&contents), looks))
+        });
+        made.await
+    });
+    making.await.map_err(internal)?
+}
+
+/// A place to work on a picture, waited for as long as a body may take.
+///
+/// # Errors
+/// Others keep all places busy.
+pub async fn turn(state: &AppState) -> Result<SemaphorePermit<'_>, StoreError> {
+    let waiting = timeout(state.config.http.body_timeout, state.decodes.acquire()).await;
+    waiting.map_err(|_| StoreError::Overloaded)?.map_err(internal)
+}
+
+/// Runs `work` on the bytes of a picture while the caller has its turn, which bounds the memory too:
+/// they are read only then.
+async fn with_bytes<T: Send + 'static>(
+    state: &AppState,
+    image: &StoredImage,
+    _turn: &SemaphorePermit<'_>,
+    work: impl FnOnce(&[u8]) -> Result<T, pictures::Unacceptable> + Send + 'static,
+) -> Result<T, StoreError> {
+    let bytes = state.store.contents(&image.contents, image.byte_length).await?;
+    tokio::task::spawn_blocking(move || work(&bytes)).await.map_err(internal)?.map_err(internal)
+}
+
+fn internal(fault: impl std::fmt::Display) -> StoreError {
+    StoreError::Internal(format!("a picture's work ended: {fault}"))
+}

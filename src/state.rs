@@ -1,0 +1,142 @@
+//! What every handler shares: settings, clock, store, limits and the fetcher.
+
+use std::num::NonZero;
+use std::sync::Arc;
+
+use domain::clock::Clock;
+use domain::exchange::{Reading, TsWindow};
+use domain::ids::WEB_URL_BYTES_MAX;
+use guarded_fetch::Fetcher;
+use guarded_fetch::bulkhead::Shares;
+use http_server::OpenConnections;
+use store::{Store, StoreSettings};
+use telemetry::traces::Tracer;
+use tokio::sync::Semaphore;
+
+use crate::config::Config;
+use crate::image_judge::ImageJudge;
+use crate::metrics::Metrics;
+use crate::rate_limit::RateLimits;
+
+/// The unit of [`Shared::upload_memory`].
+pub const KIB: u32 = 1024;
+
+/// The state of a running server. Cheap to clone.
+#[derive(Clone)]
+pub struct AppState(Arc<Shared>);
+
+/// What a [`AppState`] shares.
+pub struct Shared {
+    /// Settings.
+    pub config: Config,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The store.
+    pub store: Store,
+    /// Rate limits of this process.
+    pub rate_limits: RateLimits,
+    /// Outbound fetches.
+    pub fetcher: Fetcher,
+    /// Memory for the bytes of uploads by file, in KiB. Fetched ones are counted by the fetcher.
+    pub upload_memory: Shares,
+    /// Pictures that are being judged.
+    pub decodes: Semaphore,
+    /// The operator's judge of pictures, where there is one.
+    pub image_judge: Option<ImageJudge>,
+    /// Connections of the public listener.
+    pub connections: OpenConnections,
+    /// What is counted and measured.
+    pub metrics: Metrics,
+    /// Where traces of requests go, where the settings name a collector.
+    pub tracer: Option<Tracer>,
+}
+
+impl std::ops::Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl AppState {
+    /// A till on this store. To be called within a runtime, where the settings name a collector of traces.
+    #[must_use]
+    pub fn new(config: Config, clock: Arc<dyn Clock>, store: Store) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let decodes = if config.image.decodes_max == 0 { cores } else { config.image.decodes_max };
+        let fetcher = Fetcher::new(guarded_fetch::Settings {
+            ports: config.fetch.ports.clone(),
+            connect_timeout: config.fetch.connect_timeout,
+            timeout: config.fetch.timeout,
+            redirects_max: config.fetch.redirects_max,
+            bytes_max: pictures::BYTES_MAX,
+            url_bytes_max: WEB_URL_BYTES_MAX,
+            concurrent_max: config.fetch.concurrent_max,
+            concurrent_per_app_max: config.fetch.concurrent_per_app_max,
+            allow_networks: config.fetch.allow_networks.clone(),
+        });
+        let metrics = Metrics::new(store.exchange_metrics(), clock.unix_millis());
+        let collector = config.tracing.otlp_endpoint.clone();
+        Self(Arc::new(Shared {
+            rate_limits: RateLimits::new(config.limits.clone()),
+            upload_memory: Shares::new(
+                config.image.memory_bytes_max / KIB,
+                config.image.memory_per_app_bytes_max / KIB,
+            ),
+            decodes: Semaphore::new(decodes),
+            image_judge: ImageJudge::new(&config.image_judge),
+            connections: OpenConnections::default(),
+            tracer: collector.map(|collector| Tracer::start(collector, metrics.traces().clone())),
+            metrics,
+            fetcher,
+            config,
+            clock,
+            store,
+        }))
+    }
+
+    /// How the fields of an exchange that arrives now are read.
+    #[must_use]
+    pub fn reading(&self) -> Reading {
+        let settings = &self.config.exchange;
+        Reading {
+            pay_priority_default: settings.pay_priority_default,
+            ts_window: TsWindow { ahead_max: settings.ts_ahead_max, behind_max: settings.ts_behind_max },
+            now_millis: self.clock.unix_millis(),
+        }
+    }
+}
+
+impl Config {
+    /// What the listeners need of the settings.
+    #[must_use]
+    pub fn server_limits(&self) -> http_server::Limits {
+        http_server::Limits {
+            header_bytes_max: self.http.header_bytes_max,
+            header_timeout: self.http.header_timeout,
+            keep_alive_timeout: self.http.keep_alive_timeout,
+            write_timeout: self.http.write_timeout,
+            connections_max: self.http.connections_max,
+            drain_timeout: self.http.drain_timeout,
+        }
+    }
+
+    /// What the store needs of the settings.
+    ///
+    /// # Panics
+    /// Settings of pictures that [`Config::load`] would have refused.
+    #[must_use]
+    pub fn store_settings(&self) -> StoreSettings {
+        StoreSettings {
+            connections: self.database.connections,
+            acquire_timeout: self.database.acquire_timeout,
+            statement_timeout: self.database.statement_timeout,
+            must_write: true,
+            exchange_writers: self.exchange.writers,
+            exchange_queue_max: self.exchange.queue_max,
+            picture_store: self.image.store,
+            picture_stores: self.picture_stores().expect("these settings were checked when they were loaded"),
+        }
+    }
+}
