@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub use picture_stores::S3;
 pub use sections::{
     Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Log, LogFormat, Operators, Order, Public,
-    Secrets, Tracing,
+    Secrets, Tracing, WhenUnavailable,
 };
 
 /// The documented defaults, which are the defaults.
@@ -20,6 +20,9 @@ const DEFAULTS: &str = include_str!("../config/default.toml");
 const JUDGE_SECRET_BYTES_MIN: usize = 16;
 /// What a setting's environment variable begins with.
 const VARIABLE_PREFIX: &str = "MINITILL_";
+
+/// Path of the demonstration's picture on the operator's listener.
+pub const DEMO_PICTURE_PATH: &str = "/demo/cover.png";
 
 /// Every setting. `config/default.toml` says what each one means.
 #[derive(Debug, Clone, Deserialize)]
@@ -92,6 +95,12 @@ impl Config {
             settings.try_into().map_err(|error| ConfigError::Setting(setting_fault(&error)))?;
         config.check()?;
         Ok(config)
+    }
+
+    /// The URL of the demonstration's picture on the operator's listener.
+    #[must_use]
+    pub fn demo_picture_url(&self) -> String {
+        format!("{}{DEMO_PICTURE_PATH}", self.ops.base_url())
     }
 
     fn check(&self) -> Result<(), ConfigError> {

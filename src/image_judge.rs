@@ -12,22 +12,12 @@ use hyper::http::HeaderValue;
 use pictures::{Format, Kept};
 use serde::Deserialize;
 
-use crate::config;
+use crate::config::{self, WhenUnavailable};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 4096;
 /// Characters of the judge's reason that the log repeats.
 const REASON_CHARS_MAX: usize = 256;
-
-/// What is done with a picture while no verdict can be had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WhenUnavailable {
-    /// It is kept, and the log names it.
-    Allow,
-    /// It is not kept, and its sender is asked to try again.
-    Block,
-}
 
 /// What is to be done with a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

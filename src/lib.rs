@@ -10,6 +10,7 @@
 //! - [`operator`] is the operator's listener: health, metrics, console and admin API.
 //! - [`openapi`] describes both APIs, as documents and as pages.
 //! - [`state`] is what the handlers share, made of [`config`], [`metrics`] and [`rate_limit`].
+//! - [`body`] reads bodies within limits; [`request_id`] and [`endpoint`] name requests and endpoints.
 //! - [`error`] is the code table, and the type that every refusal has.
 //! - [`image_judge`] asks the operator's own judge about a picture; [`small_copies`] makes small
 //!   copies of pictures.
@@ -18,8 +19,10 @@
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+pub mod body;
 pub mod cli;
 pub mod config;
+pub mod endpoint;
 pub mod error;
 pub mod image_judge;
 pub mod metrics;
@@ -27,5 +30,6 @@ pub mod openapi;
 pub mod operator;
 pub mod public;
 pub mod rate_limit;
+pub mod request_id;
 pub mod small_copies;
 pub mod state;

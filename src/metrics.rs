@@ -21,8 +21,8 @@ use samples::Samples;
 use telemetry::metrics::{CONSTANT, ExchangeMetrics, Named, SECONDS, TraceMetrics, counters, histogram};
 use tokio::time::Instant;
 
+use crate::endpoint::Endpoint;
 use crate::error::Code;
-use crate::public::router::Endpoint;
 
 pub use read_off::Reading;
 pub use samples::{Answers, SAMPLE_INTERVAL, Sample};

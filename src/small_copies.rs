@@ -8,6 +8,9 @@ use tokio::time::timeout;
 
 use crate::state::AppState;
 
+/// Widths of the small copies, in pixels. They are few, because each copy is made once and kept.
+pub const THUMBNAIL_WIDTHS: [u32; 3] = [120, 240, 480];
+
 /// The small copy of a picture, made now if nobody has asked for it before.
 ///
 /// # Errors

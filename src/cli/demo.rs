@@ -13,7 +13,7 @@ use store::{Credit, CreditOutcome, KeepOutcome, NewApp, Store};
 use super::sign::sign;
 use super::{Context, Failure, database::Opened};
 use crate::operator;
-use crate::public::token::TOKEN_LIFETIME;
+use domain::app::TOKEN_LIFETIME;
 
 const APP_ID: &str = "demo";
 const OPEN_ID: &str = "player-1";
@@ -92,7 +92,7 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
         balances,
         img_id,
         picture: write_picture(opened)?,
-        picture_url: operator::demo_picture_url(&context.config),
+        picture_url: context.config.demo_picture_url(),
         now_millis,
     })
 }

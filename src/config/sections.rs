@@ -17,7 +17,6 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
 use crate::error::ErrorStatus;
-use crate::image_judge::WhenUnavailable;
 
 /// `[public]`.
 #[derive(Debug, Clone, Deserialize)]
@@ -208,6 +207,16 @@ pub struct Tracing {
 pub struct Log {
     pub format: LogFormat,
     pub filter: String,
+}
+
+/// What is done with a picture while no verdict can be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenUnavailable {
+    /// It is kept, and the log names it.
+    Allow,
+    /// It is not kept, and its sender is asked to try again.
+    Block,
 }
 
 /// How log lines look.

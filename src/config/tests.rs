@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use super::WhenUnavailable;
 use super::*;
 use crate::error::ErrorStatus;
-use crate::image_judge::WhenUnavailable;
 
 fn load(variables: &[(&str, &str)]) -> Result<Config, String> {
     let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));

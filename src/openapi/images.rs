@@ -10,8 +10,9 @@ use super::operation::{
 };
 use crate::config::Config;
 use crate::error::{Code, Refusal};
-use crate::public::image::{THUMBNAIL_WIDTHS, no_such_image, thumbnail_width};
+use crate::public::image::{no_such_image, thumbnail_width};
 use crate::public::image_upload::{EXTENSIONS, UPLOAD_BODY_BYTES_MAX, illegal_url};
+use crate::small_copies::THUMBNAIL_WIDTHS;
 
 pub(super) fn with_file(config: &Config) -> Operation {
     let names = EXTENSIONS.join(", ");

@@ -25,8 +25,9 @@ use json::{Json, object};
 use operation::{Body, Content, Field, Operation, Parameter, Success};
 
 use crate::config::Config;
+use crate::endpoint::Endpoint;
 use crate::error::{Code, Envelope, ErrorStatus, Refusal};
-use crate::public::router::{Endpoint, ROUTES, Route};
+use crate::public::router::{ROUTES, Route};
 
 /// A call with its route and method.
 #[derive(Debug, Clone)]

@@ -7,8 +7,8 @@ use domain::fields::{Expected, Fields};
 use store::StoreError;
 
 use super::json::{Json, object};
+use crate::body::{too_large, too_slow};
 use crate::error::{Code, Refusal};
-use crate::public::extract::{too_large, too_slow};
 
 /// App id of all examples.
 pub(super) const APP_ID: &str = "demo";

@@ -9,7 +9,7 @@ use super::operation::{
 };
 use crate::config::Config;
 use crate::error::Code;
-use crate::public::token::TOKEN_LIFETIME;
+use domain::app::TOKEN_LIFETIME;
 
 pub(super) fn by_query(config: &Config) -> Operation {
     Operation {

@@ -16,14 +16,12 @@ use axum::response::Response;
 use axum::routing::get;
 use serde_json::json;
 
-use crate::config::Config;
+use crate::config::DEMO_PICTURE_PATH;
 use crate::error::{Refusal, json_response};
 use crate::metrics::{Reading, SAMPLE_INTERVAL};
 use crate::openapi;
 use crate::state::AppState;
 
-/// Path of the demonstration's picture.
-const DEMO_PICTURE_PATH: &str = "/demo/cover.png";
 /// The demonstration's picture: a gold coin, 128 by 128 pixels.
 pub const DEMO_PICTURE: &[u8] = include_bytes!("demo-cover.png");
 /// How long the database has to answer.
@@ -55,12 +53,6 @@ pub fn operator(state: AppState) -> Router {
             refusal.render(crate::error::Envelope::Open, state.config.http.error_status)
         })
         .with_state(state)
-}
-
-/// Where the demonstration's picture is fetched from.
-#[must_use]
-pub fn demo_picture_url(config: &Config) -> String {
-    format!("{}{DEMO_PICTURE_PATH}", config.ops.base_url())
 }
 
 /// 200 while the process lives.

@@ -1,17 +1,15 @@
 //! How a request is read: query, form, JSON and multipart, every fault answered in the envelope.
 
-use std::time::Duration;
-
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use domain::caller::Caller;
 use domain::fields::Fields;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited as LimitedBody};
 use serde::Serialize;
 
+use crate::body::read_body;
 use crate::error::{Code, Refusal, json_response};
 use crate::public::auth::{authenticate, require_scope};
 use crate::rate_limit::Limited;
@@ -63,7 +61,7 @@ impl FromRequest<AppState> for FormFields {
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Refusal> {
         let (mut parts, body) = request.into_parts();
         QueryFields::from_request_parts(&mut parts, state).await?;
-        Ok(Self(Fields::from_urlencoded(&read_body(state, body).await?)?))
+        Ok(Self(Fields::from_urlencoded(&read_body(&state.config.http, body).await?)?))
     }
 }
 
@@ -74,50 +72,8 @@ impl FromRequest<AppState> for JsonFields {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Refusal> {
-        Ok(Self(Fields::from_json(&read_body(state, request.into_body()).await?)?))
+        Ok(Self(Fields::from_json(&read_body(&state.config.http, request.into_body()).await?)?))
     }
-}
-
-/// Reads a body of at most `http.body_bytes_max` bytes within `http.body_timeout`.
-///
-/// # Errors
-/// 413, 408, or a body that ends early.
-pub async fn read_body(state: &AppState, body: Body) -> Result<Bytes, Refusal> {
-    read_body_of(state, body, state.config.http.body_bytes_max).await
-}
-
-/// Reads a body of at most `limit` bytes within `http.body_timeout`.
-///
-/// # Errors
-/// 413, 408, or a body that ends early.
-pub async fn read_body_of(state: &AppState, body: Body, limit: usize) -> Result<Bytes, Refusal> {
-    let reading = LimitedBody::new(body, limit).collect();
-    match within(state.config.http.body_timeout, reading).await? {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_large(limit)),
-        Err(_) => Err(Refusal::new(Code::IllegalParameter, "body: expected a complete body")),
-    }
-}
-
-/// Waits for what the peer sends, but not longer than it may take.
-///
-/// # Errors
-/// 408.
-pub async fn within<T>(limit: Duration, receiving: impl Future<Output = T>) -> Result<T, Refusal> {
-    tokio::time::timeout(limit, receiving).await.map_err(|_| too_slow(limit))
-}
-
-/// 408 with the limit.
-#[must_use]
-pub fn too_slow(limit: Duration) -> Refusal {
-    let seconds = limit.as_secs_f64();
-    Refusal::transport(StatusCode::REQUEST_TIMEOUT, format!("body: expected within {seconds} s"))
-}
-
-/// 413 with the limit.
-#[must_use]
-pub fn too_large(limit: usize) -> Refusal {
-    Refusal::transport(StatusCode::PAYLOAD_TOO_LARGE, format!("body: expected at most {limit} bytes"))
 }
 
 /// The fields of a small body whose kind the client chose: multipart by its content type, JSON

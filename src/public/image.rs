@@ -17,11 +17,8 @@ use pictures::{Format, Thumbnail};
 use store::{ContentCheck, ContentHash, StoreError, StoredImage};
 
 use crate::error::{Code, Refusal};
-use crate::small_copies;
+use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;
-
-/// Widths of the small copies, in pixels. A few, because each is made once and kept.
-pub const THUMBNAIL_WIDTHS: [u32; 3] = [120, 240, 480];
 
 /// The same answer for ever.
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");

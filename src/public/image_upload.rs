@@ -18,9 +18,9 @@ use pictures::{self, Unacceptable};
 use telemetry::traces::{self, Kind};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::extract::{UploadCaller, fields_of_any_kind, multipart_boundary, read_body, too_large, too_slow};
+use super::extract::{UploadCaller, fields_of_any_kind, multipart_boundary};
+use crate::body::{read_body, too_large, too_slow};
 use crate::error::{Code, Refusal};
-use crate::operator;
 use crate::public::auth::authenticate;
 use crate::rate_limit::Limited;
 use crate::state::{AppState, KIB};
@@ -86,7 +86,7 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
     let body = if caller.is_some() && url_in_query {
         Fields::default()
     } else {
-        fields_of_any_kind(&parts.headers, read_body(&state, body).await?).await?
+        fields_of_any_kind(&parts.headers, read_body(&state.config.http, body).await?).await?
     };
     let caller = match caller {
         Some(caller) => caller,
@@ -177,7 +177,7 @@ impl Error for TooSlow {}
 
 /// The demonstration's picture, the only thing of ours that may be fetched.
 fn own_picture(state: &AppState) -> OwnPicture {
-    OwnPicture { url: operator::demo_picture_url(&state.config), address: state.config.ops.reachable() }
+    OwnPicture { url: state.config.demo_picture_url(), address: state.config.ops.reachable() }
 }
 
 fn illegal(text: impl Into<String>) -> Refusal {

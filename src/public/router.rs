@@ -3,8 +3,6 @@
 mod client_address;
 
 use std::net::SocketAddr;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::Router;
 use axum::body::Body;
@@ -14,19 +12,20 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
-use store::secrets::random_bytes;
 use telemetry::traces::{Answered, Trace, TraceParent};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
 use self::client_address::client_address;
+use crate::endpoint::Endpoint;
 use crate::error::{Code, Envelope, Refusal};
 use crate::public::exchange::exchange;
 use crate::public::image::image;
 use crate::public::image_upload::{upload_with_file, upload_with_url};
 use crate::public::order_report::report;
 use crate::public::token::access_token;
+use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
 
 /// How a route knows its caller. A test asks each of these for a case of its own.
@@ -42,48 +41,6 @@ pub enum Authentication {
     AppSecret,
     /// None: whoever knows the path may see what is there.
     Path,
-}
-
-/// What a route is for. Whoever adds one is led by the compiler to the API's document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Endpoint {
-    /// The exchange (contract 3).
-    Exchange,
-    /// The order report (contract 4).
-    OrderReport,
-    /// The upload by file (contract 5.1).
-    UploadWithFile,
-    /// The upload by URL (contract 5.2).
-    UploadWithUrl,
-    /// The access token (contract 6).
-    AccessToken,
-    /// A picture.
-    Image,
-}
-
-impl Endpoint {
-    /// Every endpoint, in the order of the enum.
-    pub const ALL: [Self; 6] = [
-        Self::Exchange,
-        Self::OrderReport,
-        Self::UploadWithFile,
-        Self::UploadWithUrl,
-        Self::AccessToken,
-        Self::Image,
-    ];
-
-    /// Its name among the metrics. It never changes.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exchange => "exchange",
-            Self::OrderReport => "order_report",
-            Self::UploadWithFile => "upload_with_file",
-            Self::UploadWithUrl => "upload_with_url",
-            Self::AccessToken => "access_token",
-            Self::Image => "image",
-        }
-    }
 }
 
 /// One route of the public listener.
@@ -155,11 +112,7 @@ pub const ROUTES: [Route; 6] = [
     },
 ];
 
-/// The header that carries a request's id.
-pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// Longest request id that is echoed.
-const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// The public listener: the route table, and around it slash collapsing, request ids, the log,
 /// and the envelope for whatever refuses.
@@ -337,25 +290,6 @@ fn route_of(path: &str) -> Option<&'static Route> {
         }
     };
     ROUTES.iter().find(|route| matches(route.path))
-}
-
-/// The id that came, or a fresh one.
-pub(crate) fn request_id(request: &Request) -> HeaderValue {
-    let sent = request.headers().get(&REQUEST_ID).filter(|value| {
-        (1..=REQUEST_ID_BYTES_MAX).contains(&value.len()) && value.as_bytes().iter().all(u8::is_ascii_graphic)
-    });
-    sent.cloned().unwrap_or_else(next_request_id)
-}
-
-/// An id of our own: what is random of it was asked for once, the rest counts.
-fn next_request_id() -> HeaderValue {
-    static PROCESS: LazyLock<u64> = LazyLock::new(|| u64::from_be_bytes(random_bytes()));
-    static MADE: AtomicU64 = AtomicU64::new(0);
-    let bytes = u128::from(*PROCESS) << 64 | u128::from(MADE.fetch_add(1, Ordering::Relaxed));
-    let mut text = [0; 32];
-    // The text is twice as long as the bytes, and hexadecimal is visible ASCII.
-    let _ = hex::encode_to_slice(bytes.to_be_bytes(), &mut text);
-    HeaderValue::from_bytes(&text).unwrap_or(HeaderValue::from_static("none"))
 }
 
 /// What a W3C `traceparent` says, where one came that is well-formed.

@@ -1,20 +1,17 @@
 //! `/oauth2/access_token`: an app exchanges its secret for an access token (contract 6).
 
-use std::time::Duration;
-
 use axum::extract::{FromRequestParts as _, Request, State};
 use axum::http::Method;
 use axum::response::Response;
+use domain::app::TOKEN_LIFETIME;
 use domain::fields::{Expected, Fields};
 use serde::Serialize;
 
-use super::extract::{QueryFields, fields_of_any_kind, read_body, success};
+use super::extract::{QueryFields, fields_of_any_kind, success};
+use crate::body::read_body;
 use crate::error::{Code, Refusal};
 use crate::public::auth::authenticate_secret;
 use crate::state::AppState;
-
-/// How long a token lives.
-pub const TOKEN_LIFETIME: Duration = Duration::from_hours(48);
 
 /// GET with a query, or POST with a form, multipart or JSON body.
 ///
@@ -52,7 +49,7 @@ async fn read_fields(state: &AppState, request: Request) -> Result<Fields, Refus
     if parts.method == Method::GET {
         return Ok(query);
     }
-    fields_of_any_kind(&parts.headers, read_body(state, body).await?).await
+    fields_of_any_kind(&parts.headers, read_body(&state.config.http, body).await?).await
 }
 
 fn parse_grant_type(text: &str) -> Result<(), Expected> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use minitill::error::Code;
-use minitill::public::router::Endpoint;
+use minitill::endpoint::Endpoint;
 use store::AuditOptions;
 
 use crate::game::Game;

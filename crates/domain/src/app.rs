@@ -1,12 +1,17 @@
 //! An app: a game or a mini-program whose servers call Minitill (contract 3 to 6), with all that
 //! deciding about its requests takes.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::fields::Expected;
 use crate::ids::{AppId, PagePath};
 use crate::secret::Secret;
 use crate::signature::PayKey;
+
+/// How long an access token is valid (contract 6).
+pub const TOKEN_LIFETIME: Duration = Duration::from_hours(48);
 
 /// An app.
 #[derive(Debug, Clone)]

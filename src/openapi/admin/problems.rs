@@ -5,12 +5,12 @@ use std::time::Duration;
 use domain::ids::AppId;
 use store::StoreError;
 
+use crate::body::{too_large, too_slow};
 use crate::config::Config;
 use crate::openapi::json::{Json, object};
 use crate::openapi::operation::{APP_ID, Operation};
 use crate::operator::admin::problem::{Kind, Problem};
 use crate::operator::admin::{Access, Route, messages};
-use crate::public::extract::{too_large, too_slow};
 
 /// A problem with the name that tests know it by.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use super::{Said, answers, moment, operation, record, whole_number};
 use crate::openapi::json::object;
 use crate::openapi::operation::{ACCESS_TOKEN, APP_ID, Field, integer, pattern, text as text_of};
 use crate::operator::admin::{TTL_SECONDS_MAX, messages};
-use crate::public::token::TOKEN_LIFETIME;
+use domain::app::TOKEN_LIFETIME;
 
 pub(super) fn issue() -> Said {
     let schema = record(vec![

@@ -19,7 +19,7 @@ use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
 use super::input::Input;
 use super::problem::{Kind, Problem};
 use super::{Access, Route, messages};
-use crate::public::extract::read_body;
+use crate::body::read_body;
 use crate::state::AppState;
 
 /// Header that names a write.
@@ -60,7 +60,7 @@ impl Call {
         let input = match route.access {
             Access::Read => Input::default(),
             Access::Check | Access::Replace | Access::Once => {
-                let body = read_body(state, body).await?;
+                let body = read_body(&state.config.http, body).await?;
                 if !body.is_empty() {
                     require_json(&parts.headers)?;
                 }

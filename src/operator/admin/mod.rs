@@ -31,7 +31,7 @@ use self::call::Call;
 use self::idempotency::Answered;
 use self::problem::{Kind, Problem};
 use crate::error::json_response;
-use crate::public::router::{REQUEST_ID, request_id};
+use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
 
 pub use self::apps::TEXT_BYTES_MAX;

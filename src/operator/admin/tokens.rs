@@ -10,8 +10,8 @@ use store::secrets::token_hash;
 use super::call::Call;
 use super::messages::{no_app, no_token, which_token};
 use super::problem::Problem;
-use crate::public::token::TOKEN_LIFETIME;
 use crate::state::AppState;
+use domain::app::TOKEN_LIFETIME;
 
 /// Longest life of a token, in seconds: a year.
 pub const TTL_SECONDS_MAX: i64 = 366 * 86_400;

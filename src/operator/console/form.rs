@@ -8,7 +8,7 @@ use domain::fields::{Expected, Fields};
 
 use super::page::ConsoleError;
 use super::session::SignedIn;
-use crate::public::extract::read_body_of;
+use crate::body::read_body_of;
 use crate::state::AppState;
 
 /// Largest form, in bytes.
@@ -24,7 +24,7 @@ impl Input {
         request: Request,
         bytes_max: usize,
     ) -> Result<Self, ConsoleError> {
-        let body = read_body_of(state, request.into_body(), bytes_max).await?;
+        let body = read_body_of(&state.config.http, request.into_body(), bytes_max).await?;
         Ok(Self(Fields::from_urlencoded(&body)?))
     }
 

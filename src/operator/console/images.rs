@@ -16,8 +16,7 @@ use super::app_field::AppField;
 use super::form::{AdminForm, Input};
 use super::page::{ConsoleError, Page, Section, Shown, render};
 use super::session::SignedIn;
-use crate::public::image::THUMBNAIL_WIDTHS;
-use crate::small_copies;
+use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
