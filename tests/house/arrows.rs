@@ -1,24 +1,263 @@
-//! The arrows between the modules of the root package go down. The walls between crates are the
+//! Imports go down: between the modules of the root package as ARCHITECTURE.md draws them, and in
+//! no package in a circle between files of different folders. The walls between crates are the
 //! compiler's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use regex_lite::Regex;
 
-use crate::sources::{read, rust_files};
+use crate::sources::{read, repository, rust_files};
 
-/// The modules of the root package, from the top floor down: a module uses those below it alone.
-/// ARCHITECTURE.md draws the same.
-const FLOORS: [&[&str]; 1] = [&[]];
+/// The modules of the root package, from the top floor down. A module uses only those on lower floors.
+const FLOORS: [&[&str]; 9] = [
+    &["cli"],
+    &["operator"],
+    &["public"],
+    &["small_copies"],
+    &["state"],
+    &["image_judge", "metrics", "openapi", "rate_limit"],
+    &["body"],
+    &["config"],
+    &["endpoint", "error", "request_id"],
+];
+
+/// A module by its names from the package's root.
+type Module = Vec<String>;
+
+/// The modules of a package, and which of them each one imports from.
+struct Package {
+    modules: BTreeSet<Module>,
+    imports: BTreeMap<Module, BTreeSet<Module>>,
+}
+
+impl Package {
+    /// Reads the package whose sources are below `folder`, without its tests.
+    fn read(folder: &str) -> Self {
+        let mut texts: BTreeMap<Module, String> = BTreeMap::new();
+        let mut tests: Vec<Module> = Vec::new();
+        let test_module = Regex::new(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*mod (\w+)\s*([;{])").unwrap();
+        let comment = Regex::new(r"//[^\n]*").unwrap();
+        for path in rust_files(folder) {
+            let module = module_of(path.strip_prefix(folder).unwrap());
+            let mut text = read(&path);
+            while let Some(found) = test_module.captures(&text) {
+                tests.push(module.iter().cloned().chain([found[1].to_owned()]).collect());
+                let whole = found.get(0).unwrap().range();
+                // A module of tests in braces stands at the end of its file.
+                let end = if &found[2] == "{" { text.len() } else { whole.end };
+                text.replace_range(whole.start..end, "");
+            }
+            texts.insert(module, comment.replace_all(&text, "").into_owned());
+        }
+        texts.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+        let modules: BTreeSet<Module> = texts.keys().cloned().collect();
+        let exports: BTreeMap<&Module, BTreeMap<String, Vec<String>>> =
+            texts.iter().map(|(module, text)| (module, exports_of(text))).collect();
+        let imports = texts.iter().map(|(module, text)| {
+            let targets =
+                paths_in(text).into_iter().filter_map(|path| resolve(&modules, &exports, module, &path));
+            // A module and what it is made of belong together.
+            let others = targets.filter(|target| !target.starts_with(module) && !module.starts_with(target));
+            (module.clone(), others.collect())
+        });
+        let imports = imports.collect();
+        Self { modules, imports }
+    }
+
+    /// The imports between the modules directly below `parent`, each with all that it is made of.
+    fn imports_between_children_of(&self, parent: &[String]) -> BTreeMap<&str, BTreeSet<&str>> {
+        let child = |module: &'_ Module| -> Option<usize> {
+            (module.len() > parent.len() && module.starts_with(parent)).then_some(parent.len())
+        };
+        let mut imports: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (module, targets) in &self.imports {
+            let Some(at) = child(module) else { continue };
+            let targets = targets.iter().filter(|target| child(target).is_some() && target[at] != module[at]);
+            imports.entry(&module[at]).or_default().extend(targets.map(|target| target[at].as_str()));
+        }
+        imports
+    }
+
+    /// Whether a module is made of several files.
+    fn has_folder(&self, module: &Module) -> bool {
+        self.modules.iter().any(|other| other.len() > module.len() && other.starts_with(module))
+    }
+}
+
+fn module_of(path: &Path) -> Module {
+    let names = path.with_extension("");
+    let mut names: Module = names.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+    if names.last().is_some_and(|name| matches!(name.as_str(), "mod" | "lib" | "main")) {
+        names.pop();
+    }
+    names
+}
+
+/// What a module exports under its own name: `pub use child::Thing` gives `Thing -> [child]`.
+fn exports_of(text: &str) -> BTreeMap<String, Vec<String>> {
+    let export = Regex::new(r"pub(?:\([^)]*\))? use ([^;]+);").unwrap();
+    let mut exports = BTreeMap::new();
+    for found in export.captures_iter(text) {
+        for mut path in expand(&found[1]) {
+            if path.first().is_some_and(|first| first == "self") {
+                path.remove(0);
+            }
+            if let Some(name) = path.pop() {
+                exports.insert(name, path);
+            }
+        }
+    }
+    exports
+}
+
+/// Every path of this package that a text names: in `use` and where it is used.
+fn paths_in(text: &str) -> Vec<Vec<String>> {
+    let import = Regex::new(r"\buse ((?:crate|super|self)::[^;]+);").unwrap();
+    let path = Regex::new(r"\b(?:crate|super|self)(?:::\w+)+").unwrap();
+    let imports = import.captures_iter(text).flat_map(|found| expand(&found[1]));
+    let paths = path.find_iter(text).map(|found| found.as_str().split("::").map(str::to_owned).collect());
+    imports.chain(paths).collect()
+}
+
+/// The paths of a tree such as `a::{b, c::{d, e}}`.
+fn expand(tree: &str) -> Vec<Vec<String>> {
+    let tree = tree.split(" as ").next().unwrap_or_default().trim();
+    let Some((before, rest)) = tree.split_once('{') else {
+        return vec![tree.split("::").map(|name| name.trim().to_owned()).collect()];
+    };
+    let before: Vec<String> =
+        before.split("::").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    let inner = rest.rsplit_once('}').map_or(rest, |(inner, _)| inner);
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0, 0);
+    for (at, character) in inner.char_indices() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&inner[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&inner[start..]);
+    let parts = parts.into_iter().filter(|part| !part.trim().is_empty()).flat_map(expand);
+    parts.map(|part| before.iter().cloned().chain(part).collect()).collect()
+}
+
+/// The module whose file defines what a path in `from` names.
+fn resolve(
+    modules: &BTreeSet<Module>,
+    exports: &BTreeMap<&Module, BTreeMap<String, Vec<String>>>,
+    from: &Module,
+    path: &[String],
+) -> Option<Module> {
+    let (mut at, mut rest) = match path.first()?.as_str() {
+        "crate" => (Vec::new(), &path[1..]),
+        _ => (from.clone(), path),
+    };
+    while let Some((name, further)) = rest.split_first() {
+        match name.as_str() {
+            "self" => {}
+            "super" => {
+                at.pop();
+            }
+            name => {
+                let below: Module = at.iter().cloned().chain([name.to_owned()]).collect();
+                if !modules.contains(&below) {
+                    break;
+                }
+                at = below;
+            }
+        }
+        rest = further;
+    }
+    // What is exported again is defined further below.
+    if let Some(inner) = rest.first().and_then(|name| exports.get(&at)?.get(name)) {
+        let path: Vec<String> = inner.iter().cloned().chain(rest.first().cloned()).collect();
+        let is_own = inner.first().is_some_and(|first| {
+            modules.contains(&at.iter().cloned().chain([first.clone()]).collect::<Module>())
+        });
+        if is_own {
+            let path: Vec<String> = ["self".to_owned()].into_iter().chain(path).collect();
+            return resolve(modules, exports, &at, &path);
+        }
+    }
+    modules.contains(&at).then_some(at)
+}
+
+/// The folders of every package of the workspace.
+fn package_folders() -> Vec<String> {
+    let mut folders = vec!["src".to_owned()];
+    for entry in repository().join("crates").read_dir().unwrap() {
+        folders.push(format!("crates/{}/src", entry.unwrap().file_name().to_str().unwrap()));
+    }
+    folders
+}
 
 #[test]
-fn placeholder() {
-    let _ = (
-        FLOORS,
-        Regex::new("x"),
-        BTreeMap::<u8, u8>::new(),
-        BTreeSet::<u8>::new(),
-        read("Cargo.toml"),
-        rust_files("src"),
-    );
+fn no_circle_of_imports_ties_modules_that_have_folders() {
+    let mut circles = Vec::new();
+    for folder in package_folders() {
+        let package = Package::read(&folder);
+        let count: usize = package.imports.values().map(BTreeSet::len).sum();
+        assert!(count > 0 || package.modules.len() < 4, "{folder}: no import was read");
+        let parents: BTreeSet<&[String]> =
+            package.modules.iter().filter_map(|module| Some(module.split_last()?.1)).collect();
+        for parent in parents {
+            let imports = package.imports_between_children_of(parent);
+            for (child, targets) in &imports {
+                for target in
+                    targets.iter().filter(|target| child < *target && reaches(&imports, target, child))
+                {
+                    let has_folder = |name: &&str| {
+                        let module: Module = parent.iter().cloned().chain([(**name).to_owned()]).collect();
+                        package.has_folder(&module)
+                    };
+                    if has_folder(child) || has_folder(target) {
+                        circles.push(format!("{folder}/{}: {child} and {target}", parent.join("/")));
+                    }
+                }
+            }
+        }
+    }
+    assert!(circles.is_empty(), "folders import each other:\n{}", circles.join("\n"));
+}
+
+/// Whether imports lead from one module to another.
+fn reaches(imports: &BTreeMap<&str, BTreeSet<&str>>, from: &str, to: &str) -> bool {
+    let (mut reached, mut waiting) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = waiting.pop() {
+        for target in imports.get(module).into_iter().flatten() {
+            if *target == to {
+                return true;
+            }
+            if reached.insert(*target) {
+                waiting.push(target);
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn the_modules_of_the_service_use_only_those_below_them() {
+    let package = Package::read("src");
+    let floor_of = |module: &Module| {
+        let name = module.first()?.as_str();
+        Some(FLOORS.iter().position(|floor| floor.contains(&name)).unwrap_or_else(|| {
+            panic!("the module {name} has no floor yet: add it to FLOORS and to ARCHITECTURE.md")
+        }))
+    };
+    let mut upward = Vec::new();
+    for (module, targets) in &package.imports {
+        for target in targets.iter().filter(|target| target.first() != module.first()) {
+            let (Some(from), Some(to)) = (floor_of(module), floor_of(target)) else { continue };
+            if to <= from {
+                upward.push(format!("{} uses {}", module.join("::"), target.join("::")));
+            }
+        }
+    }
+    assert!(upward.is_empty(), "imports that do not go down:\n{}", upward.join("\n"));
 }
