@@ -3,7 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,8 +13,9 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use crate::connection;
+use crate::limits::ServerLimits;
 use crate::tls::TlsIdentity;
-use crate::{Drained, OpenConnections, ServerLimits, connection};
 
 /// The pause after a failed accept that would fail again at once, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -27,6 +29,25 @@ const DRAIN_ACCEPTS_MAX: usize = 4096;
 
 /// How long connections that were cut may take to release what they hold.
 const CUT_GRACE: Duration = Duration::from_millis(100);
+
+/// The number of open connections of a listener. Clones share one number.
+#[derive(Clone, Debug, Default)]
+pub struct OpenConnections(Arc<AtomicUsize>);
+
+impl OpenConnections {
+    /// Connections that are open now, those in a TLS handshake included.
+    #[must_use]
+    pub fn now(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The result of a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections that the server cut because they were still open at the deadline.
+    pub connections_cut: usize,
+}
 
 /// A listener's settings and its open connections.
 pub(super) struct AcceptLoop {

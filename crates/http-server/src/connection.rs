@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tower::Service;
 
-use crate::ServerLimits;
+use crate::limits::ServerLimits;
 use crate::progress::{Phase, SharedProgress};
 use crate::socket::Socket;
 use crate::tls::TlsIdentity;

@@ -7,6 +7,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `limits` | the limits of a listener and its connections |
 //! | `accept` | accepts connections until the server stops, then drains them |
 //! | `connection` | runs hyper on one connection, with a watchdog beside it |
 //! | `progress` | the step that a connection is in, and the deadline of that step |
@@ -18,9 +19,6 @@
 //! | `process` | the tokio runtime and the limit of open files |
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use tokio::net::TcpListener;
@@ -29,6 +27,7 @@ use tokio::sync::watch;
 mod accept;
 mod connection;
 mod framing;
+mod limits;
 mod process;
 mod progress;
 mod socket;
@@ -36,55 +35,10 @@ mod tls;
 mod tls_records;
 mod tracked_tcp;
 
+pub use accept::{Drained, OpenConnections};
+pub use limits::ServerLimits;
 pub use process::{raise_open_files_limit, runtime};
 pub use tls::{TlsError, TlsIdentity};
-
-/// The limits of one listener and its connections.
-///
-/// There is no default. The right values depend on the requests and on what stands in front of the
-/// server, so that every caller states all of them:
-///
-/// ```compile_fail,E0599
-/// let limits = http_server::ServerLimits::default();
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerLimits {
-    /// Bytes of a request's head, with the request line. A longer head gets status 431.
-    pub header_bytes_max: usize,
-    /// From the first byte of a head to its end. A new connection has the same time until its first
-    /// byte, and for its TLS handshake.
-    pub header_timeout: Duration,
-    /// From a response to the first byte of the next request.
-    pub keep_alive_timeout: Duration,
-    /// How long the peer may accept no byte of a response while more of it waits.
-    pub write_timeout: Duration,
-    /// Bytes of one request that the server reads before a close, whether the handler reads them or
-    /// the lingering close discards them. Handlers limit the bodies that they accept.
-    pub request_bytes_max: u64,
-    /// Open connections. More connections wait in the kernel's backlog.
-    pub connections_max: usize,
-    /// From the signal to stop until the server cuts the connections that remain.
-    pub drain_timeout: Duration,
-}
-
-/// The number of open connections of a listener. Clones share one number.
-#[derive(Clone, Debug, Default)]
-pub struct OpenConnections(Arc<AtomicUsize>);
-
-impl OpenConnections {
-    /// Connections that are open now, those in a TLS handshake included.
-    #[must_use]
-    pub fn now(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// The result of a drain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drained {
-    /// Connections that the server cut because they were still open at the deadline.
-    pub connections_cut: usize,
-}
 
 /// Serves `router` on `listener` until `shutdown` holds `true` or its sender is dropped; then drains.
 ///

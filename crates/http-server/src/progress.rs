@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::ServerLimits;
 use crate::framing::Framing;
+use crate::limits::ServerLimits;
 
 /// How long a drain waits for the first byte of a new connection. Its client has just connected, and
 /// the request is probably on the way.
