@@ -8,7 +8,7 @@ use domain::exchange::{Reading, TsWindow};
 use domain::ids::WEB_URL_BYTES_MAX;
 use guarded_fetch::Fetcher;
 use guarded_fetch::bulkhead::Shares;
-use http_server::OpenConnections;
+use http_server::{OpenConnections, ServerLimits};
 use store::{Store, StoreSettings};
 use telemetry::traces::Tracer;
 use tokio::sync::Semaphore;
@@ -20,6 +20,10 @@ use crate::rate_limit::RateLimits;
 
 /// The unit of [`Shared::upload_memory`].
 pub const KIB: u32 = 1024;
+
+/// Bytes of one request that a listener reads before it closes (contract 2.7.4). It is above the
+/// largest body, so that a client which sends a whole upload before it reads gets its refusal.
+const REQUEST_BYTES_MAX: u64 = 11_000_000;
 
 /// The state of a running server. Cheap to clone.
 #[derive(Clone)]
@@ -109,14 +113,15 @@ impl AppState {
 }
 
 impl Config {
-    /// What the listeners need of the settings.
+    /// The limits of both listeners (contract 2.7).
     #[must_use]
-    pub fn server_limits(&self) -> http_server::Limits {
-        http_server::Limits {
+    pub fn server_limits(&self) -> ServerLimits {
+        ServerLimits {
             header_bytes_max: self.http.header_bytes_max,
             header_timeout: self.http.header_timeout,
             keep_alive_timeout: self.http.keep_alive_timeout,
             write_timeout: self.http.write_timeout,
+            request_bytes_max: REQUEST_BYTES_MAX,
             connections_max: self.http.connections_max,
             drain_timeout: self.http.drain_timeout,
         }

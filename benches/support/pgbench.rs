@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::Fallible;
 use crate::sample::Latency;
-use crate::stage::Stage;
+use crate::stage::{self, Stage};
 
 /// The program, and where it works.
 pub(crate) struct Pgbench {
@@ -47,7 +47,7 @@ impl Pgbench {
         command.args(["--no-vacuum", "--protocol=prepared", "--log"]).current_dir(&self.folder);
         command.arg(format!("--client={clients}")).arg(format!("--jobs={}", clients.min(2)));
         command.arg(format!("--time={}", lasting.as_secs())).arg("--file").arg(&path);
-        command.arg("--host").arg(&self.socket_dir).args(["--username", private_postgres::USER]);
+        command.arg("--host").arg(&self.socket_dir).args(["--username", stage::USER]);
         for (name, value) in variables {
             command.arg(format!("--define={name}={value}"));
         }

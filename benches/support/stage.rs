@@ -5,11 +5,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use private_postgres::{PrivateCluster, Programs, Role};
+use private_postgres::{ClusterOptions, PrivateCluster, ProcessRole, Programs};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use tokio::runtime::Runtime;
 
 use crate::Fallible;
+
+/// The superuser of the PostgreSQL.
+pub(crate) const USER: &str = "minitill";
 
 /// A durable PostgreSQL, one session on it, and a folder. Dropped in this order.
 pub(crate) struct Stage {
@@ -24,9 +27,11 @@ impl Stage {
     pub(crate) fn open(under: Option<&PathBuf>) -> Fallible<Self> {
         let folder = Folder::create(under)?;
         let data_dir = folder.path().join("postgresql");
-        let cluster = PrivateCluster::open(private_postgres::Options {
+        let cluster = PrivateCluster::open(ClusterOptions {
+            name: USER,
             data_dir,
-            role: Role::Server,
+            fallback_dir: None,
+            role: ProcessRole::Server,
             settings: Vec::new(),
         })?;
         let session = Session::open(&url(cluster.socket_dir()))?;
@@ -71,7 +76,7 @@ impl Stage {
 
 fn url(socket_dir: &Path) -> String {
     let host = utf8_percent_encode(&socket_dir.to_string_lossy(), NON_ALPHANUMERIC).to_string();
-    format!("postgres:///postgres?host={host}&user={}", private_postgres::USER)
+    format!("postgres:///postgres?host={host}&user={USER}")
 }
 
 /// A session for plain SQL, without async around it.
@@ -152,10 +157,8 @@ impl Drop for Folder {
 
 /// Why a folder will not do, if so.
 fn why_not(path: &Path) -> Fallible<Option<String>> {
-    // Minitill would go on in the folder of a real installation, which is none of our business.
-    if let Some(notice) = private_postgres::data_folder(path)?.notice() {
-        let reason = notice.rsplit_once(": ").map_or(notice, |(_, reason)| reason);
-        return Ok(Some(reason.to_owned()));
+    if let Err(error) = private_postgres::data_folder(path, None) {
+        return Ok(Some(error.to_string()));
     }
     let kind = file_system(path);
     let in_memory = ["tmpfs", "ramfs"].contains(&kind.as_str());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use private_postgres::{PrivateCluster, Role};
+use private_postgres::{ClusterError, ClusterOptions, PrivateCluster, ProcessRole};
 use store::secrets::Keyring;
 use store::{DatabaseAddress, MasterKeyRefused, Store, StoreError, StoreSettings};
 
@@ -18,6 +18,10 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 const COMMAND_CONNECTIONS: u32 = 4;
 /// How long a command waits for a connection; it is in less of a hurry than a request.
 const COMMAND_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The superuser of the private PostgreSQL.
+const CLUSTER_NAME: &str = "minitill";
+/// The data folder under root, if PostgreSQL's user may not enter `database.data_dir` (contract 9.1.6).
+const FALLBACK_DIR: &str = "/var/lib/minitill";
 /// How long closing connections may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -47,7 +51,7 @@ pub(super) async fn open_for_command(context: &Context, migrates: bool) -> Resul
         must_write: false,
         ..context.config.store_settings()
     };
-    let opened = open(context, Role::Command, settings).await?;
+    let opened = open(context, ProcessRole::Command, settings).await?;
     let prepared = prepare_for_command(&opened, &context.config, migrates).await;
     finish(opened, prepared).await
 }
@@ -65,7 +69,7 @@ async fn prepare_for_command(opened: &Opened, config: &Config, migrates: bool) -
 
 /// Opens the store for the server, with the schema and the master key.
 pub(super) async fn open_for_server(context: &Context) -> Result<Opened, Failure> {
-    let opened = open(context, Role::Server, context.config.store_settings()).await?;
+    let opened = open(context, ProcessRole::Server, context.config.store_settings()).await?;
     let prepared = async {
         opened.store.migrate().await?;
         unlock(&opened.store, &context.config, &opened.folder).await
@@ -84,7 +88,7 @@ async fn finish(opened: Opened, prepared: Result<(), Failure>) -> Result<Opened,
     }
 }
 
-async fn open(context: &Context, role: Role, settings: StoreSettings) -> Result<Opened, Failure> {
+async fn open(context: &Context, role: ProcessRole, settings: StoreSettings) -> Result<Opened, Failure> {
     let database = &context.config.database;
     let (address, folder, cluster) = if let Some(url) = database.url.get() {
         let address = DatabaseAddress::from_url(url).map_err(Failure)?;
@@ -98,31 +102,62 @@ async fn open(context: &Context, role: Role, settings: StoreSettings) -> Result<
         Ok(store) => Ok(Opened { store, folder, cluster }),
         Err(error) => {
             if let Some(cluster) = cluster {
-                let _ = tokio::task::spawn_blocking(move || cluster.stop()).await;
+                let _ = tokio::task::spawn_blocking(move || drop(cluster)).await;
             }
             Err(error.into())
         }
     }
 }
 
-async fn open_cluster(data_dir: PathBuf, role: Role) -> Result<PrivateCluster, Failure> {
+async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateCluster, Failure> {
     let opening = tokio::task::spawn_blocking(move || {
-        PrivateCluster::open(private_postgres::Options { data_dir, role, settings: Vec::new() })
+        PrivateCluster::open(ClusterOptions {
+            name: CLUSTER_NAME,
+            data_dir,
+            fallback_dir: Some(FALLBACK_DIR.into()),
+            role,
+            settings: Vec::new(),
+        })
     });
     let cluster = opening
         .await
         .map_err(|fault| Failure(format!("starting the private PostgreSQL: {fault}")))?
-        .map_err(|error| Failure(error.to_string()))?;
+        .map_err(|error| Failure(sentence(&error)))?;
     if let Some(notice) = cluster.notice() {
         match role {
-            Role::Server => tracing::warn!("{notice}"),
-            Role::Command => super::output::complain(notice),
+            ProcessRole::Server => tracing::warn!("{notice}"),
+            ProcessRole::Command => super::output::complain(notice),
         }
     }
     Ok(cluster)
 }
 
-/// A database that is just coming up is waited for.
+/// The text of an error, with the settings that are another way out (contract 9.1.8).
+fn sentence(error: &ClusterError) -> String {
+    let way_out = match error {
+        ClusterError::NoPrograms | ClusterError::TooOld { .. } => {
+            ", or set DATABASE_URL to a PostgreSQL that is already there"
+        }
+        ClusterError::NoUser => ", or set DATABASE_URL",
+        ClusterError::NotEnterable { .. } | ClusterError::NotACluster { .. } => {
+            ", or choose another database.data_dir"
+        }
+        ClusterError::ServerRuns { .. } => ", or give this one a database.data_dir of its own",
+        ClusterError::OtherVersion { .. }
+        | ClusterError::Busy { .. }
+        | ClusterError::NotAccepting { .. }
+        | ClusterError::LeftoversRemain { .. }
+        | ClusterError::Initdb { .. }
+        | ClusterError::NotStarted { .. }
+        | ClusterError::NotReady { .. }
+        | ClusterError::NoSocketFolder { .. }
+        | ClusterError::SupervisorEnded
+        | ClusterError::Io { .. } => "",
+    };
+    format!("{error}{way_out}")
+}
+
+/// Connects. A database that is starting gets time for that.
 async fn connect(
     context: &Context,
     address: &DatabaseAddress,
@@ -174,4 +209,21 @@ async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<(), Fai
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(Failure::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract 9.1.8.
+    #[test]
+    fn without_programs_the_sentence_names_every_way_out() {
+        let text = sentence(&ClusterError::NoPrograms);
+        for part in ["apt install", "dnf install", "brew install", "DATABASE_URL"] {
+            assert!(text.contains(part), "{part} is missing in: {text}");
+        }
+        assert!(!text.contains('\n'), "one sentence");
+        let text = sentence(&ClusterError::NotACluster { path: "/a/pgdata".into() });
+        assert!(text.ends_with("move it away, or choose another database.data_dir"), "{text}");
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::picture_store::Outside;
-use http_server::Tls;
+use http_server::TlsIdentity;
 use store::{Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -44,7 +44,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
     let limits = config.server_limits();
-    let url = |listener: &TcpListener, tls: Option<&Tls>| {
+    let url = |listener: &TcpListener, tls: Option<&TlsIdentity>| {
         let scheme = if tls.is_some() { "https" } else { "http" };
         listener.local_addr().map(|address| format!("{scheme}://{address}"))
     };
@@ -120,11 +120,11 @@ async fn listen(name: &str, address: SocketAddr) -> Result<TcpListener, Failure>
 }
 
 /// The TLS of a listener, where its certificate is set. It is kept fresh until the runtime ends.
-fn tls(name: &str, certificate: &Path, key: &Path) -> Result<Option<Tls>, Failure> {
+fn tls(name: &str, certificate: &Path, key: &Path) -> Result<Option<TlsIdentity>, Failure> {
     if certificate.as_os_str().is_empty() {
         return Ok(None);
     }
-    let loaded = Tls::load(certificate, key);
+    let loaded = TlsIdentity::load(certificate, key);
     let tls =
         loaded.map_err(|error| Failure(format!("{name}.tls_certificate and {name}.tls_key: {error}")))?;
     tokio::spawn(tls.clone().keep_fresh());

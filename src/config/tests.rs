@@ -28,6 +28,21 @@ fn the_documented_defaults_are_the_defaults() {
     assert_eq!(config.image_judge.when_unavailable, WhenUnavailable::Block);
 }
 
+/// Contract 2.7.1, 2.7.4 and 9.6.3. The server has no defaults of its own beside these.
+#[test]
+fn the_limits_of_the_listeners_are_those_of_the_contract() {
+    let limits = http_server::ServerLimits {
+        header_bytes_max: 32 * 1024,
+        header_timeout: Duration::from_secs(10),
+        keep_alive_timeout: Duration::from_secs(75),
+        write_timeout: Duration::from_secs(30),
+        request_bytes_max: 11_000_000,
+        connections_max: 10_000,
+        drain_timeout: Duration::from_secs(7),
+    };
+    assert_eq!(load(&[]).unwrap().server_limits(), limits);
+}
+
 #[test]
 fn variables_override_and_lists_are_separated_by_commas() {
     let config = load(&[

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use private_postgres::USER;
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
+
+use crate::service::cluster::USER;
 
 /// The folder of its socket, as it wrote it down itself.
 pub(crate) fn socket_dir(data_dir: &Path) -> PathBuf {

@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::ids::{OrderNo, PoiId};
-use private_postgres::{Programs, USER};
+use private_postgres::Programs;
 use sqlx::PgPool;
 use tokio::task::JoinSet;
 
 use crate::calls::{exchange, now, picture, report, token, try_send, upload};
 use crate::digests::digests;
 use crate::private::{self, text};
+use crate::service::cluster::USER;
 use crate::service::program::Program;
 use crate::service::{Answer, NOW, PICTURE, Request, TestApp, TestTill, empty_database, operator};
 use crate::support::figures::Figures;

@@ -1,4 +1,4 @@
-//! One connection: hyper, the router behind it, and the watchdog beside it.
+//! One connection: the TLS handshake, hyper with the router behind it, and a watchdog beside it.
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
@@ -16,70 +16,68 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tower::Service;
 
-use super::progress::{Phase, SharedProgress};
-use super::socket::Socket;
-use super::tls::Tls;
-use super::wire::Wire;
-use super::{Limits, stopped};
+use crate::limits::ServerLimits;
+use crate::progress::{Phase, SharedProgress};
+use crate::socket::Socket;
+use crate::tls::TlsIdentity;
+use crate::tracked_tcp::TrackedTcp;
 
-/// What hyper may hold of one connection, in each direction. A head fits in as well.
+/// How many bytes of one connection hyper may hold in each direction. A head must fit in as well.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
-/// Serves the requests of one connection until it ends, runs into a limit, or `shutdown` fires and
-/// the requests that have begun are answered. A handshake of TLS comes before, within the time that
-/// a first byte may take.
+/// Serves the requests of one connection until it ends or exceeds a limit. After `stop` ends, it
+/// answers the requests that have begun and closes.
 pub(super) async fn run(
     stream: TcpStream,
     peer: SocketAddr,
-    tls: Option<Tls>,
+    tls: Option<TlsIdentity>,
     router: Router,
-    limits: Limits,
-    shutdown: watch::Receiver<bool>,
+    limits: ServerLimits,
+    stop: impl Future<Output = ()>,
 ) {
     let progress = SharedProgress::new(Instant::now());
-    let mut stop = pin!(stopped(shutdown));
+    let mut stop = pin!(stop);
     let socket = match tls {
-        None => Socket::plain(Wire::new(stream, progress.clone()), progress.clone()),
+        None => {
+            let tcp = TrackedTcp::plain(stream, progress.clone());
+            Socket::plain(tcp, progress.clone(), limits.request_bytes_max)
+        }
         Some(tls) => {
-            let wire = Wire::beneath_tls(stream, progress.clone());
-            let handshake = heeding(stop.as_mut(), &progress, tls.acceptor().accept(wire));
+            let tcp = TrackedTcp::below_tls(stream, progress.clone());
+            let handshake = draining_after(stop.as_mut(), &progress, tls.acceptor().accept(tcp));
             match in_time(handshake, &progress, &limits).await {
-                Ok(Ok(stream)) => Socket::tls(stream, progress.clone()),
+                Ok(Ok(stream)) => Socket::tls(stream, progress.clone(), limits.request_bytes_max),
                 Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
                 Err(_) => return tracing::debug!("a TLS handshake ran out of time"),
             }
         }
     };
     let service = ConnectionService { router, peer, progress: progress.clone() };
-    let mut connection = protocol(&limits).serve_connection(TokioIo::new(socket), service);
-    match in_time(heeding(stop, &progress, &mut connection), &progress, &limits).await {
+    let mut connection = http1_builder(&limits).serve_connection(TokioIo::new(socket), service);
+    match in_time(draining_after(stop, &progress, &mut connection), &progress, &limits).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
-        Err(phase) => {
-            tracing::debug!(?phase, "a connection ran out of time");
-            return;
-        }
+        Err(phase) => return tracing::debug!(?phase, "a connection ran out of time"),
     }
-    // hyper leaves the socket open when the client has offered to upgrade the connection.
+    // After a request with an offer to upgrade, hyper ends without closing the socket.
     let mut socket = connection.into_parts().io.into_inner();
     if !socket.is_write_closed() && in_time(socket.shutdown(), &progress, &limits).await.is_err() {
         tracing::debug!("a connection ran out of time while it closed");
     }
 }
 
-/// `work`, and `progress` told when `stop` ends.
-async fn heeding<Work: Future>(
+/// Runs `work`, and puts `progress` into the drain when `stop` ends.
+async fn draining_after<Work: Future>(
     mut stop: Pin<&mut impl Future<Output = ()>>,
     progress: &SharedProgress,
     work: Work,
 ) -> Work::Output {
     let mut work = pin!(work);
     poll_fn(|context| {
-        // Before hyper is polled, so that an answer made in this very poll says that it is the last.
+        // This comes before hyper, because a response of this very poll must be marked as the last.
         if !progress.lock().is_draining() && stop.as_mut().poll(context).is_ready() {
             progress.lock().drain(Instant::now());
         }
@@ -88,11 +86,11 @@ async fn heeding<Work: Future>(
     .await
 }
 
-/// The output of `work`, or the phase in which the connection ran out of time.
+/// The watchdog: runs `work`, and gives the phase of the connection if its deadline passes first.
 async fn in_time<Work: Future>(
     work: Work,
     progress: &SharedProgress,
-    limits: &Limits,
+    limits: &ServerLimits,
 ) -> Result<Work::Output, Phase> {
     let mut work = pin!(work);
     let mut alarm = pin!(sleep_until(Instant::now() + limits.header_timeout));
@@ -109,21 +107,10 @@ async fn in_time<Work: Future>(
     .await
 }
 
-fn protocol(limits: &Limits) -> http1::Builder {
-    let mut builder = http1::Builder::new();
-    builder
-        // hyper's own header time-out also runs between requests; the watchdog is exact.
-        .header_read_timeout(None)
-        // A client that closes its write side behind a request still gets the answer, and a client
-        // that goes away does not cut a handler in the middle of its work.
-        .half_close(true)
-        .max_header_size(limits.header_bytes_max)
-        .max_buf_size(BUFFER_BYTES_MAX.max(limits.header_bytes_max));
-    builder
-}
-
-/// Ready once `deadline` has passed. The alarm is set anew only when it would ring too late: that
-/// it rings too early, for a deadline of a former phase, is rare and costs less.
+/// Ready when `deadline` has passed.
+///
+/// The alarm is set again only if it would ring too late. It rarely rings too early, for the
+/// deadline of a former phase, and that costs less than setting it at every poll.
 fn poll_alarm(mut alarm: Pin<&mut Sleep>, deadline: Option<Instant>, context: &mut Context<'_>) -> Poll<()> {
     let Some(deadline) = deadline else { return Poll::Pending };
     if alarm.deadline() > deadline {
@@ -138,7 +125,20 @@ fn poll_alarm(mut alarm: Pin<&mut Sleep>, deadline: Option<Instant>, context: &m
     }
 }
 
-/// Hands each request of a connection to the router and notes when it begins and ends.
+fn http1_builder(limits: &ServerLimits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        // hyper's own time-out also runs between two requests. The watchdog is exact.
+        .header_read_timeout(None)
+        // A client that closes its write side after a request still gets the response. A client
+        // that goes away does not cut a handler in the middle of its work.
+        .half_close(true)
+        .max_header_size(limits.header_bytes_max)
+        .max_buf_size(BUFFER_BYTES_MAX.max(limits.header_bytes_max));
+    builder
+}
+
+/// Hands each request of a connection to the router, and notes when it begins and ends.
 struct ConnectionService {
     router: Router,
     peer: SocketAddr,
@@ -146,32 +146,32 @@ struct ConnectionService {
 }
 
 impl hyper::service::Service<Request<Incoming>> for ConnectionService {
-    type Response = Response<AnswerBody>;
+    type Response = Response<TrackedBody>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         self.progress.lock().request_begins(request.body().size_hint().exact(), Instant::now());
         request.extensions_mut().insert(ConnectInfo(self.peer));
-        let answer = self.router.clone().call(request);
+        let response = self.router.clone().call(request);
         let progress = self.progress.clone();
         Box::pin(async move {
-            let mut answer = answer.await?;
-            if progress.lock().answers_last() {
-                answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            let mut response = response.await?;
+            if progress.lock().is_last_response() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok(answer.map(|body| AnswerBody { body, progress }))
+            Ok(response.map(|body| TrackedBody { body, progress }))
         })
     }
 }
 
-/// The body of an answer. hyper drops it when it has all of it.
-struct AnswerBody {
+/// The body of a response. hyper drops it when it has read all of it.
+struct TrackedBody {
     body: Body,
     progress: SharedProgress,
 }
 
-impl HttpBody for AnswerBody {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -191,8 +191,8 @@ impl HttpBody for AnswerBody {
     }
 }
 
-impl Drop for AnswerBody {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
-        self.progress.lock().answer_ends(Instant::now());
+        self.progress.lock().response_ends(Instant::now());
     }
 }

@@ -1,42 +1,42 @@
-//! Where one request ends and the next begins, among the bytes that came.
+//! HTTP/1.1 message framing: where one request ends and the next begins in the bytes of a connection.
 //!
-//! hyper does the parsing; this only follows it, because hyper does not tell whether the bytes it
-//! holds begin another request, and a drain must not close on a request that has begun
-//! (contract 9). Whatever it is unsure of it takes for a request that has begun.
+//! hyper parses the requests. This module follows it, because hyper does not report whether the
+//! bytes that it holds begin another request, and a drain must not close in the middle of one. When
+//! it is unsure, it assumes that a request has begun.
 
 /// Follows the bytes of one connection in the order in which hyper reads them.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
     position: Position,
-    lines: Lines,
+    lines: LineEnds,
 }
 
 /// What the next byte of the connection belongs to.
 #[derive(Debug, Default)]
 enum Position {
-    /// To nothing yet: line ends are skipped, any other byte begins a head.
+    /// No request yet: line ends are skipped, any other byte begins a head.
     #[default]
     Between,
-    /// To a head whose empty line has not come.
+    /// A head without its empty line.
     Head,
-    /// To whatever follows a head that the router has not been given; `behind` is what came of it.
+    /// A complete head that the router does not have yet; `behind` has arrived after it.
     HeadEnd { behind: Vec<u8> },
-    /// To a body of which `left` bytes have not come; `behind` is what came after the whole body.
-    Body { left: u64, behind: Vec<u8> },
-    /// To a chunked body, whose end hyper alone knows.
+    /// A body that lacks `missing` bytes; `behind` has arrived after the whole body.
+    Body { missing: u64, behind: Vec<u8> },
+    /// A chunked body. Only hyper knows its end.
     Chunked,
-    /// To an unknown place, after a client sent on behind a chunked body.
-    Lost,
+    /// Unknown, because more bytes arrived after a chunked body.
+    Unknown,
 }
 
-/// Follows line ends, to find the empty line that ends a head or a chunked body.
+/// Finds the empty line that ends a head or a chunked body.
 #[derive(Debug, Default)]
-struct Lines {
+struct LineEnds {
     line_is_empty: bool,
     after_empty_line: bool,
 }
 
-impl Lines {
+impl LineEnds {
     fn follow(&mut self, byte: u8) {
         match byte {
             b'\n' => {
@@ -56,25 +56,25 @@ impl Lines {
 }
 
 impl Framing {
-    /// Takes the bytes that hyper has just been given.
+    /// hyper has read these bytes.
     pub(super) fn received(&mut self, bytes: &[u8]) {
         match &mut self.position {
             Position::Between => {
                 if let Some(start) = bytes.iter().position(|byte| !is_line_end(*byte)) {
-                    self.lines = Lines::default();
+                    self.lines = LineEnds::default();
                     self.position = Position::Head;
                     self.received_of_head(&bytes[start..]);
                 }
             }
             Position::Head => self.received_of_head(bytes),
             Position::HeadEnd { behind } => behind.extend_from_slice(bytes),
-            Position::Body { left, behind } => {
-                let of_body = overlap(*left, bytes.len());
-                *left -= of_body as u64;
+            Position::Body { missing, behind } => {
+                let of_body = overlap(*missing, bytes.len());
+                *missing -= of_body as u64;
                 behind.extend_from_slice(&bytes[of_body..]);
             }
             Position::Chunked => self.lines.follow_all(bytes),
-            Position::Lost => {}
+            Position::Unknown => {}
         }
     }
 
@@ -88,71 +88,55 @@ impl Framing {
         }
     }
 
-    /// hyper has parsed a head: its body has `body_bytes`, or is chunked when that is `None`.
+    /// hyper has parsed a head. Its body has `body_bytes`; `None` means chunked.
     pub(super) fn request_begins(&mut self, body_bytes: Option<u64>) {
-        self.position = match (std::mem::take(&mut self.position), body_bytes) {
-            (Position::HeadEnd { mut behind }, Some(body_bytes)) => {
-                let of_body = overlap(body_bytes, behind.len());
-                Position::Body { left: body_bytes - of_body as u64, behind: behind.split_off(of_body) }
-            }
-            (Position::HeadEnd { behind }, None) => {
-                self.lines = Lines::default();
-                self.lines.follow_all(&behind);
-                Position::Chunked
-            }
-            (
-                Position::Between
-                | Position::Head
-                | Position::Body { .. }
-                | Position::Chunked
-                | Position::Lost,
-                Some(_) | None,
-            ) => Position::Lost,
+        let Position::HeadEnd { mut behind } = std::mem::replace(&mut self.position, Position::Unknown)
+        else {
+            return;
+        };
+        self.position = if let Some(body_bytes) = body_bytes {
+            let of_body = overlap(body_bytes, behind.len());
+            Position::Body { missing: body_bytes - of_body as u64, behind: behind.split_off(of_body) }
+        } else {
+            self.lines = LineEnds::default();
+            self.lines.follow_all(&behind);
+            Position::Chunked
         };
     }
 
-    /// The request has come in full and hyper goes on to the next, part of which may be here.
+    /// The request is complete, and hyper goes on to the next. Part of that may be here already.
     pub(super) fn request_ends(&mut self) {
         match std::mem::take(&mut self.position) {
-            Position::Body { left: 0, behind } => self.received(&behind),
+            Position::Body { missing: 0, behind } => self.received(&behind),
             Position::Chunked if self.lines.after_empty_line => {}
             Position::Between
             | Position::Head
             | Position::HeadEnd { .. }
             | Position::Body { .. }
             | Position::Chunked
-            | Position::Lost => self.position = Position::Lost,
+            | Position::Unknown => self.position = Position::Unknown,
         }
     }
 
-    /// Whether a head has begun to come, and may not be complete.
+    /// Whether a head has begun, complete or not, that the router does not have yet.
     pub(super) fn is_in_head(&self) -> bool {
-        match self.position {
-            Position::Head | Position::HeadEnd { .. } | Position::Lost => true,
-            Position::Between | Position::Body { .. } | Position::Chunked => false,
-        }
+        matches!(self.position, Position::Head | Position::HeadEnd { .. } | Position::Unknown)
     }
 
-    /// Whether the request that the router has, or had last, has come in full.
+    /// Whether the router's present or last request has arrived in full.
     pub(super) fn is_request_complete(&self) -> bool {
         match self.position {
-            Position::Between | Position::Lost => true,
+            Position::Between | Position::Unknown => true,
             Position::Head | Position::HeadEnd { .. } => false,
-            Position::Body { left, .. } => left == 0,
+            Position::Body { missing, .. } => missing == 0,
             Position::Chunked => self.lines.after_empty_line,
         }
     }
 
-    /// Whether bytes of another request have come behind the one that the router has.
+    /// Whether bytes of another request have arrived after the router's present one.
     pub(super) fn has_begun_next(&self) -> bool {
-        match &self.position {
-            Position::Body { left, behind } => *left == 0 && behind.iter().any(|byte| !is_line_end(*byte)),
-            Position::Between
-            | Position::Head
-            | Position::HeadEnd { .. }
-            | Position::Chunked
-            | Position::Lost => false,
-        }
+        matches!(&self.position, Position::Body { missing: 0, behind }
+            if behind.iter().any(|byte| !is_line_end(*byte)))
     }
 }
 
@@ -160,9 +144,9 @@ fn is_line_end(byte: u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// How many of `available` bytes belong to a body that lacks `left`.
-fn overlap(left: u64, available: usize) -> usize {
-    usize::try_from(left).map_or(available, |left| left.min(available))
+/// How many of `available` bytes belong to a body that lacks `missing` bytes.
+fn overlap(missing: u64, available: usize) -> usize {
+    usize::try_from(missing).map_or(available, |missing| missing.min(available))
 }
 
 #[cfg(test)]

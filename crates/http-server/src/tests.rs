@@ -1,7 +1,8 @@
-//! The server seen from raw sockets, with short limits.
+//! Tests of the server through raw sockets, with short limits.
 
 mod drain;
 mod time_limits;
+mod tls;
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,35 +12,46 @@ use axum::body::{Body, to_bytes};
 use axum::extract::ConnectInfo;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::progress::SharedProgress;
-use super::socket::Socket;
-use super::wire::Wire;
-use super::{Drained, Limits, raise_open_files_limit, serve};
+use crate::progress::SharedProgress;
+use crate::socket::Socket;
+use crate::tracked_tcp::TrackedTcp;
+use crate::{Drained, ServerLimits, serve};
 
 /// No single step of a test takes longer.
 const PATIENCE: Duration = Duration::from_secs(8);
 const LARGE_BYTES: usize = 24 * 1024 * 1024;
-const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: till\r\n\r\n";
-const GET_GATED: &[u8] = b"GET /gated HTTP/1.1\r\nHost: till\r\n\r\n";
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: server\r\n\r\n";
+const GET_GATED: &[u8] = b"GET /gated HTTP/1.1\r\nHost: server\r\n\r\n";
 
-fn short_limits() -> Limits {
-    Limits {
+/// Limits as a server in production may have them.
+pub(crate) const LIMITS: ServerLimits = ServerLimits {
+    header_bytes_max: 32 * 1024,
+    header_timeout: Duration::from_secs(10),
+    keep_alive_timeout: Duration::from_secs(75),
+    write_timeout: Duration::from_secs(30),
+    request_bytes_max: 11_000_000,
+    connections_max: 10_000,
+    drain_timeout: Duration::from_secs(30),
+};
+
+fn short_limits() -> ServerLimits {
+    ServerLimits {
         header_timeout: Duration::from_millis(400),
         keep_alive_timeout: Duration::from_millis(1_600),
         write_timeout: Duration::from_millis(500),
         drain_timeout: Duration::from_secs(5),
-        ..Limits::default()
+        ..LIMITS
     }
 }
 
-/// A server of its own for each test; `gate` holds back the handler of `/gated`.
-struct Till {
+/// A server for one test; `gate` holds back the handler of `/gated`.
+struct TestServer {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     gate: watch::Sender<bool>,
@@ -47,13 +59,13 @@ struct Till {
     served: JoinHandle<std::io::Result<Drained>>,
 }
 
-impl Till {
-    async fn open(limits: Limits) -> Self {
+impl TestServer {
+    async fn open(limits: ServerLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self::open_on(listener, limits)
     }
 
-    fn open_on(listener: TcpListener, limits: Limits) -> Self {
+    fn open_on(listener: TcpListener, limits: ServerLimits) -> Self {
         let address = listener.local_addr().unwrap();
         let (stop, shutdown) = watch::channel(false);
         let (gate, opened) = watch::channel(false);
@@ -113,8 +125,8 @@ async fn within<F: Future>(step: F) -> F::Output {
     timeout(PATIENCE, step).await.expect("the step ends in time")
 }
 
-/// One answer, head and body, as text; its length must be given.
-async fn read_answer(client: &mut TcpStream) -> String {
+/// One answer, head and body, as text. It must have a content length.
+async fn read_answer(client: &mut (impl AsyncRead + Unpin)) -> String {
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n\r\n") {
         answer.push(within(client.read_u8()).await.expect("an answer comes"));
@@ -126,7 +138,7 @@ async fn read_answer(client: &mut TcpStream) -> String {
     head + &String::from_utf8(body).unwrap()
 }
 
-/// All that comes until the server closes; a reset counts as a close.
+/// All bytes until the server closes. A reset counts as a close.
 async fn read_until_closed(client: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let _ = within(client.read_to_end(&mut bytes)).await;
@@ -137,12 +149,10 @@ fn is_between(taken: Duration, least_ms: u64, most_ms: u64) -> bool {
     (Duration::from_millis(least_ms)..Duration::from_millis(most_ms)).contains(&taken)
 }
 
-/// Contract 2.7: header time, 10 s by default; nothing that drips in prolongs it.
-
 #[tokio::test]
 async fn pipelined_requests_are_all_answered_in_order() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     let post = b"POST /length HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
     client.write_all(&[GET, post, GET].concat()).await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("hello"));
@@ -150,14 +160,14 @@ async fn pipelined_requests_are_all_answered_in_order() {
     assert!(read_answer(&mut client).await.ends_with("hello"));
 }
 
-/// Contract 2.6: a refusal comes before the body is read, and a client that sends it all before it
-/// reads still learns of it.
+/// A refusal may come before the body is read. A client that sends its whole body before it reads
+/// still gets that refusal.
 #[tokio::test]
 async fn a_refusal_reaches_a_client_that_sends_its_body_first() {
-    let till = Till::open(short_limits()).await;
+    let server = TestServer::open(short_limits()).await;
     for length in ["Content-Length: 5000000", "Transfer-Encoding: chunked"] {
-        let mut client = till.connect().await;
-        let head = format!("POST /refuse HTTP/1.1\r\nHost: till\r\n{length}\r\n\r\n4c4b40\r\n");
+        let mut client = server.connect().await;
+        let head = format!("POST /refuse HTTP/1.1\r\nHost: server\r\n{length}\r\n\r\n4c4b40\r\n");
         client.write_all(head.as_bytes()).await.unwrap();
         sleep(Duration::from_millis(50)).await;
         within(client.write_all(&vec![b'a'; 5_000_000])).await.expect("the whole body is taken");
@@ -167,8 +177,8 @@ async fn a_refusal_reaches_a_client_that_sends_its_body_first() {
     }
 }
 
-/// Rule (contract 2.7): of one request at most 11 MB are read, counted with what hyper had of it; the
-/// connection stays open behind that, so that the answer is not destroyed by a reset.
+/// The limit counts what hyper has read as well. The connection stays open after it, so that no reset
+/// destroys the answer.
 #[tokio::test]
 async fn eleven_megabytes_of_a_request_are_read_and_no_more() {
     for read_before in [0, 4_000_000] {
@@ -176,7 +186,8 @@ async fn eleven_megabytes_of_a_request_are_read_and_no_more() {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let progress = SharedProgress::new(Instant::now());
-        let mut socket = Socket::plain(Wire::new(stream, progress.clone()), progress.clone());
+        let mut socket =
+            Socket::plain(TrackedTcp::plain(stream, progress.clone()), progress.clone(), 11_000_000);
         let sending = tokio::spawn(async move { client.write_all(&vec![b'a'; 40_000_000]).await.is_ok() });
         within(socket.read_exact(&mut vec![0; read_before])).await.unwrap();
         let closing = timeout(Duration::from_millis(600), socket.shutdown()).await;
@@ -191,7 +202,7 @@ async fn eleven_megabytes_of_a_request_are_read_and_no_more() {
 
 #[tokio::test]
 async fn what_is_too_large_or_unreadable_is_refused_before_there_is_a_request() {
-    let till = Till::open(short_limits()).await;
+    let server = TestServer::open(short_limits()).await;
     let too_large = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(32 * 1024));
     let too_many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: a\r\n".repeat(101));
     let fits = format!("GET / HTTP/1.1\r\nConnection: close\r\nA: {}\r\n\r\n", "a".repeat(32_000));
@@ -203,7 +214,7 @@ async fn what_is_too_large_or_unreadable_is_refused_before_there_is_a_request() 
         ("GET / HTTP/1.1\r\nno colon\r\n\r\n", "400"),
         ("POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "400"),
     ] {
-        let mut client = till.connect().await;
+        let mut client = server.connect().await;
         client.write_all(request.as_bytes()).await.unwrap();
         let mut status_line = [0; 12];
         within(client.read_exact(&mut status_line)).await.unwrap();
@@ -211,11 +222,11 @@ async fn what_is_too_large_or_unreadable_is_refused_before_there_is_a_request() 
     }
 }
 
-/// A head far over the limit is refused with an answer that survives the bytes behind it.
+/// The bytes behind a head that is far too long do not destroy the answer.
 #[tokio::test]
 async fn a_refused_head_of_a_megabyte_gets_its_answer() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     let request = format!("GET / HTTP/1.1\r\nA: {}\r\n\r\n", "a".repeat(1024 * 1024));
     within(client.write_all(request.as_bytes())).await.unwrap();
     assert!(read_until_closed(&mut client).await.starts_with("HTTP/1.1 431 "));
@@ -223,9 +234,9 @@ async fn a_refused_head_of_a_megabyte_gets_its_answer() {
 
 #[tokio::test]
 async fn a_body_is_asked_for_when_the_handler_reads_it() {
-    let till = Till::open(short_limits()).await;
+    let server = TestServer::open(short_limits()).await;
     let expecting = "HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n";
-    let mut client = till.connect().await;
+    let mut client = server.connect().await;
     client.write_all(format!("POST /length {expecting}").as_bytes()).await.unwrap();
     let mut interim = [0; 25];
     within(client.read_exact(&mut interim)).await.unwrap();
@@ -233,15 +244,15 @@ async fn a_body_is_asked_for_when_the_handler_reads_it() {
     client.write_all(b"abc").await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("\r\n\r\n3"));
 
-    let mut client = till.connect().await;
+    let mut client = server.connect().await;
     client.write_all(format!("POST /refuse {expecting}").as_bytes()).await.unwrap();
     assert!(read_answer(&mut client).await.starts_with("HTTP/1.1 413 "), "refused without asking");
 }
 
 #[tokio::test]
 async fn http_1_0_is_answered_and_closed() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     client.write_all(b"GET / HTTP/1.0\r\n\r\n").await.unwrap();
     let started = Instant::now();
     let answer = read_until_closed(&mut client).await;
@@ -250,17 +261,17 @@ async fn http_1_0_is_answered_and_closed() {
 }
 
 #[tokio::test]
-async fn a_whole_address_as_request_target_finds_its_route() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
-    client.write_all(b"GET http://till.example:8080/ HTTP/1.1\r\nHost: till\r\n\r\n").await.unwrap();
+async fn an_absolute_url_as_request_target_finds_its_route() {
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
+    client.write_all(b"GET http://till.example:8080/ HTTP/1.1\r\nHost: server\r\n\r\n").await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("hello"));
 }
 
 #[tokio::test]
 async fn a_request_knows_its_peer() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     client.write_all(b"GET /peer HTTP/1.1\r\n\r\n").await.unwrap();
     let address = client.local_addr().unwrap().to_string();
     assert!(read_answer(&mut client).await.ends_with(&address));
@@ -268,35 +279,34 @@ async fn a_request_knows_its_peer() {
 
 #[tokio::test]
 async fn a_client_that_closes_its_write_side_gets_its_answer() {
-    let mut till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let mut server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     client.write_all(GET_GATED).await.unwrap();
     client.shutdown().await.unwrap();
-    till.wait_until_entered().await;
+    server.wait_until_entered().await;
     sleep(Duration::from_millis(50)).await;
-    till.gate.send(true).unwrap();
+    server.gate.send(true).unwrap();
     assert!(read_until_closed(&mut client).await.ends_with("gated"));
 }
 
 #[tokio::test]
 async fn a_panic_ends_its_own_connection_alone() {
-    let till = Till::open(short_limits()).await;
-    let mut other = till.connect_idle().await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut other = server.connect_idle().await;
+    let mut client = server.connect().await;
     client.write_all(b"GET /panic HTTP/1.1\r\n\r\n").await.unwrap();
     assert_eq!(read_until_closed(&mut client).await, "");
     other.write_all(GET).await.unwrap();
     assert!(read_answer(&mut other).await.ends_with("hello"));
-    till.connect_idle().await;
+    server.connect_idle().await;
 }
 
-/// Contract 2.7: at the cap a connection waits in the backlog, and is served when another ends.
 #[tokio::test]
 async fn a_connection_over_the_cap_waits_and_is_served() {
-    let till = Till::open(Limits { connections_max: 2, ..short_limits() }).await;
-    let first = till.connect_idle().await;
-    let mut second = till.connect_idle().await;
-    let mut third = till.connect().await;
+    let server = TestServer::open(ServerLimits { connections_max: 2, ..short_limits() }).await;
+    let first = server.connect_idle().await;
+    let mut second = server.connect_idle().await;
+    let mut third = server.connect().await;
     third.write_all(GET).await.unwrap();
     let early = timeout(Duration::from_millis(200), third.read_u8()).await;
     assert!(early.is_err(), "served over the cap");
@@ -308,30 +318,22 @@ async fn a_connection_over_the_cap_waits_and_is_served() {
 
 #[tokio::test]
 async fn a_sender_that_is_gone_stops_the_server() {
-    let Till { stop, served, .. } = Till::open(short_limits()).await;
+    let TestServer { stop, served, .. } = TestServer::open(short_limits()).await;
     drop(stop);
     assert_eq!(within(served).await.unwrap().unwrap(), Drained { connections_cut: 0 });
 }
 
-#[test]
-fn the_open_files_limit_is_raised_to_the_hard_limit() {
-    let raised = raise_open_files_limit().unwrap();
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    assert_eq!(limit.current, limit.maximum);
-    assert_eq!(raised, limit.maximum.unwrap_or(u64::MAX));
-}
-
-/// Java's HTTP client offers HTTP/2 in its first request.
+/// Java's HTTP client offers HTTP/2 in its first request. The offer is ignored.
 #[tokio::test]
-async fn an_offer_to_upgrade_is_passed_over() {
-    let till = Till::open(short_limits()).await;
+async fn an_offer_to_upgrade_is_ignored() {
+    let server = TestServer::open(short_limits()).await;
     let offer = "HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n";
-    let mut client = till.connect().await;
+    let mut client = server.connect().await;
     client.write_all(format!("POST /length {offer}Content-Length: 3\r\n\r\nabc").as_bytes()).await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("\r\n\r\n3"));
     client.write_all(GET).await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("hello"), "the connection goes on");
-    let mut client = till.connect().await;
+    let mut client = server.connect().await;
     client
         .write_all(format!("POST /refuse {offer}Content-Length: 5000000\r\n\r\n").as_bytes())
         .await

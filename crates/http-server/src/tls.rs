@@ -1,4 +1,4 @@
-//! TLS on a listener: certificate and key from PEM files, read anew when they change.
+//! TLS for a listener: certificate and key from PEM files, read again when they change.
 
 use std::fs;
 use std::io;
@@ -14,10 +14,10 @@ use rustls::version::{TLS12, TLS13};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 
-/// How often the files are looked at: a renewal may take this long to be noticed.
-const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// How often the files are checked for a change.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why TLS cannot be had, in words that name the file.
+/// Why a certificate and its key cannot be used. The text names the file.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -25,7 +25,7 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// A file holds no certificate or no key in PEM form.
@@ -33,68 +33,71 @@ pub enum TlsError {
     Pem {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What was expected there.
         problem: String,
     },
-    /// Certificate and key cannot be used together.
+    /// The key does not belong to the certificate, or rustls does not support one of them.
     #[error("{} with its key: {source}", certificate.display())]
     Pair {
         /// The certificate's file.
         certificate: PathBuf,
-        /// Why.
+        /// The error of rustls.
         source: rustls::Error,
     },
 }
 
-/// The TLS of a listener. Cheap to clone; clones share what is read anew.
+/// The certificate and the key of a listener, which can be read again. Clones share one state.
 #[derive(Debug, Clone)]
-pub struct Tls(Arc<Shared>);
+pub struct TlsIdentity(Arc<TlsFiles>);
 
 #[derive(Debug)]
-struct Shared {
+struct TlsFiles {
     certificate: PathBuf,
     key: PathBuf,
-    current: RwLock<Current>,
+    loaded: RwLock<LoadedIdentity>,
 }
 
-/// What new connections get, and the bytes it was made of.
+/// The configuration of new connections, and the bytes of the two files that it was made of.
 #[derive(Debug)]
-struct Current {
+struct LoadedIdentity {
     bytes: (Vec<u8>, Vec<u8>),
     config: Arc<ServerConfig>,
 }
 
-impl Tls {
-    /// Reads a certificate chain, the server's own first, and its private key (PKCS #8, SEC 1 or
-    /// PKCS #1), both PEM. Offers TLS 1.2 and 1.3 and HTTP/1.1.
+impl TlsIdentity {
+    /// Reads a certificate chain and its private key, both in PEM form.
+    ///
+    /// The server's own certificate is the first of the chain. The key is PKCS #8, SEC 1 or PKCS #1.
+    /// The listener offers TLS 1.2, TLS 1.3 and HTTP/1.1.
     ///
     /// # Errors
-    /// A file that cannot be read or does not hold what it should; a key of another certificate.
+    /// A file cannot be read or has other contents; the key belongs to another certificate.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let bytes = (read(certificate)?, read(key)?);
         let config = config(certificate, key, &bytes)?;
-        let current = RwLock::new(Current { bytes, config });
-        Ok(Self(Arc::new(Shared { certificate: certificate.to_owned(), key: key.to_owned(), current })))
+        let loaded = RwLock::new(LoadedIdentity { bytes, config });
+        Ok(Self(Arc::new(TlsFiles { certificate: certificate.to_owned(), key: key.to_owned(), loaded })))
     }
 
-    /// Reads the files again. New connections get what they hold now; those that are open keep
-    /// what they have. Gives whether anything changed.
+    /// Reads the files again, and returns whether they have changed. Open connections keep the
+    /// certificate of their handshake.
     ///
     /// # Errors
-    /// As [`Tls::load`]; what was read before then stays in use.
+    /// As [`TlsIdentity::load`]. The former certificate then stays in use.
     pub fn reload(&self) -> Result<bool, TlsError> {
-        let Shared { certificate, key, current } = &*self.0;
+        let TlsFiles { certificate, key, loaded } = &*self.0;
         let bytes = (read(certificate)?, read(key)?);
-        if current.read().unwrap_or_else(PoisonError::into_inner).bytes == bytes {
+        if loaded.read().unwrap_or_else(PoisonError::into_inner).bytes == bytes {
             return Ok(false);
         }
         let config = config(certificate, key, &bytes)?;
-        *current.write().unwrap_or_else(PoisonError::into_inner) = Current { bytes, config };
+        *loaded.write().unwrap_or_else(PoisonError::into_inner) = LoadedIdentity { bytes, config };
         Ok(true)
     }
 
-    /// Reads the files again at SIGHUP, and whenever they have changed. Never ends; files that are
-    /// at fault are logged once and what was read before stays in use.
+    /// Reads the files again at SIGHUP, and at most 10 s after a change. It never ends.
+    ///
+    /// Files that cannot be used are logged once, and the former certificate stays in use.
     pub async fn keep_fresh(self) {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut last_problem = String::new();
@@ -105,9 +108,9 @@ impl Tls {
                     None => std::future::pending().await,
                 }
             };
-            let by_signal = tokio::time::timeout(LOOK_INTERVAL, asked).await.is_ok();
-            let tls = self.clone();
-            let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await;
+            let by_signal = tokio::time::timeout(CHECK_INTERVAL, asked).await.is_ok();
+            let identity = self.clone();
+            let reloaded = tokio::task::spawn_blocking(move || identity.reload()).await;
             let file = self.0.certificate.display();
             match reloaded {
                 Ok(Ok(true)) => tracing::info!(certificate = %file, "a renewed certificate is in use"),
@@ -131,10 +134,10 @@ impl Tls {
         }
     }
 
-    /// What makes TLS of a connection that has just been accepted.
+    /// Makes TLS of a new connection, with the certificate that was read last.
     pub(super) fn acceptor(&self) -> TlsAcceptor {
-        let current = self.0.current.read().unwrap_or_else(PoisonError::into_inner);
-        TlsAcceptor::from(Arc::clone(&current.config))
+        let loaded = self.0.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        TlsAcceptor::from(Arc::clone(&loaded.config))
     }
 }
 
@@ -162,6 +165,3 @@ fn config(certificate: &Path, key: &Path, bytes: &(Vec<u8>, Vec<u8>)) -> Result<
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
-
-#[cfg(test)]
-mod tests;

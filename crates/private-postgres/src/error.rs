@@ -1,30 +1,29 @@
-//! What can go wrong with the private cluster, in words for the operator.
+//! The errors of the private cluster, as sentences for the operator.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why there is no private PostgreSQL (contract 9). Every text is a sentence for the operator.
+/// Why there is no private PostgreSQL.
+///
+/// Each text is a sentence for the operator and ends with what to do. A program may add ways of its
+/// own to that, such as one of its settings.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum ClusterError {
     /// Neither `PG_BIN`, a usual folder nor `PATH` holds `postgres` and `initdb`.
     #[error(
         "no PostgreSQL programs (postgres, initdb) were found on this machine: install them (Debian and Ubuntu: \
-         `apt install postgresql`, Fedora: `dnf install postgresql-server`, macOS: `brew install postgresql@17`), \
-         or set DATABASE_URL to a PostgreSQL that is already there"
+         `apt install postgresql`, Fedora: `dnf install postgresql-server`, macOS: `brew install postgresql@17`)"
     )]
     NoPrograms,
 
-    /// Programs are there, all of them before version 14.
-    #[error(
-        "PostgreSQL 14 or newer is needed, found only {found}: install a newer one, or set DATABASE_URL to a \
-         PostgreSQL that is already there"
-    )]
+    /// All programs that were found are older than version 14.
+    #[error("PostgreSQL 14 or newer is needed, found only {found}: install a newer one")]
     TooOld {
-        /// Folders and their versions.
+        /// Versions and their folders.
         found: String,
     },
 
-    /// The cluster was made by a major version that is not installed.
+    /// The cluster belongs to a major version that is not installed.
     #[error(
         "the data in {pgdata} was made by PostgreSQL {wanted}, found only {found}: install PostgreSQL {wanted}, or \
          point PG_BIN at the folder of its programs"
@@ -32,40 +31,37 @@ pub enum Error {
     OtherVersion {
         /// The cluster.
         pgdata: PathBuf,
-        /// The major version that made it.
+        /// The major version of the cluster.
         wanted: u32,
-        /// Folders and their versions, or "none".
+        /// Versions and their folders.
         found: String,
     },
 
-    /// Started as root on a machine without a user to run PostgreSQL as.
+    /// The program runs as root, on a machine without an unprivileged user for PostgreSQL.
     #[error(
         "PostgreSQL does not run as root, and this machine has neither a user `postgres` nor `nobody` to run it as: \
-         start Minitill as an ordinary user, or set DATABASE_URL"
+         start the program as an ordinary user"
     )]
     NoUser,
 
-    /// The user that PostgreSQL runs as cannot get to its data.
+    /// PostgreSQL's user may not enter the data folder.
     #[error(
         "PostgreSQL runs as {user}, which may not enter {blocked} (mode {mode:04o}) on the way to {path}: \
-         `chmod o+x` that folder, or choose another database.data_dir"
+         `chmod o+x` that folder"
     )]
     NotEnterable {
-        /// Where it wants to go.
+        /// The data folder.
         path: PathBuf,
-        /// The folder that keeps it out.
+        /// The folder that the user may not enter.
         blocked: PathBuf,
         /// The permission bits of that folder.
         mode: u32,
-        /// Who.
+        /// The user.
         user: String,
     },
 
     /// A second server on one data folder.
-    #[error(
-        "another Minitill server (process {pid}) already runs on {folder}: stop it first, or give this one a \
-         database.data_dir of its own"
-    )]
+    #[error("another server (process {pid}) already runs on {folder}: stop it first")]
     ServerRuns {
         /// The data folder.
         folder: PathBuf,
@@ -73,60 +69,60 @@ pub enum Error {
         pid: u32,
     },
 
-    /// The owner of the folder did not let go in time.
+    /// Another program did not release the folder in time.
     #[error("{folder} is still in use by {owner} after {seconds} s")]
     Busy {
         /// The data folder.
         folder: PathBuf,
-        /// Who owns it, as far as is known.
+        /// The owner, as far as it is known.
         owner: String,
-        /// How long this program waited.
+        /// How long this program waited, in seconds.
         seconds: u64,
     },
 
     /// A server owns the folder but its PostgreSQL does not accept connections.
     #[error(
-        "the Minitill server (process {pid}) that runs on {folder} has no PostgreSQL that accepts connections, \
-         waited {seconds} s; {folder}/postgres.log tells more"
+        "the server (process {pid}) that runs on {folder} has no PostgreSQL that accepts connections, \
+         waited {seconds} s; {folder}/postgres.log has the details"
     )]
     NotAccepting {
         /// The data folder.
         folder: PathBuf,
         /// The server that owns it.
         pid: u32,
-        /// How long this program waited.
+        /// How long this program waited, in seconds.
         seconds: u64,
     },
 
-    /// There is something where the cluster belongs.
-    #[error("{path} exists but is no PostgreSQL cluster: move it away, or choose another database.data_dir")]
+    /// The path of the cluster holds something else.
+    #[error("{path} exists but is no PostgreSQL cluster: move it away")]
     NotACluster {
-        /// What is in the way.
+        /// The path.
         path: PathBuf,
     },
 
-    /// Processes of a former run hold on to the cluster.
+    /// PostgreSQL processes of a killed run still use the cluster.
     #[error("PostgreSQL processes of a former run do not end (process {pids}); they work in {pgdata}")]
-    FormerStays {
+    LeftoversRemain {
         /// The cluster.
         pgdata: PathBuf,
-        /// Their process ids.
+        /// Their process ids, separated by commas.
         pids: String,
     },
 
-    /// The cluster could not be made.
+    /// `initdb` failed.
     #[error("initdb failed ({status}): {output}")]
     Initdb {
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// The end of what it said.
+        /// The last lines of its output.
         output: String,
     },
 
     /// PostgreSQL ended before it accepted connections.
     #[error("PostgreSQL did not start ({status}); the end of {log}: {tail}")]
     NotStarted {
-        /// How it ended.
+        /// Its exit status.
         status: String,
         /// Its log.
         log: PathBuf,
@@ -134,10 +130,10 @@ pub enum Error {
         tail: String,
     },
 
-    /// PostgreSQL runs but never became ready.
+    /// PostgreSQL runs but did not become ready.
     #[error("PostgreSQL was not ready after {seconds} s; the end of {log}: {tail}")]
     NotReady {
-        /// How long this program waited.
+        /// How long this program waited, in seconds.
         seconds: u64,
         /// Its log.
         log: PathBuf,
@@ -145,9 +141,9 @@ pub enum Error {
         tail: String,
     },
 
-    /// The path of the socket would be too long everywhere.
+    /// In every folder the path of the socket would be too long.
     #[error(
-        "no folder was found for PostgreSQL's socket: {folder} is too long a path, and {tried} did not do"
+        "no folder was found for PostgreSQL's socket: {folder} is too long a path, and {tried} cannot be used"
     )]
     NoSocketFolder {
         /// The data folder.
@@ -156,24 +152,24 @@ pub enum Error {
         tried: String,
     },
 
-    /// The thread that owns PostgreSQL ended too early.
-    #[error("the thread that looks after PostgreSQL ended unexpectedly")]
+    /// The supervising thread ended too early.
+    #[error("the thread that supervises PostgreSQL ended unexpectedly")]
     SupervisorEnded,
 
-    /// The system refused something.
+    /// The operating system refused an operation.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What was tried, as in "cannot ... the path".
+        /// The operation, as in "cannot {doing} {path}".
         doing: &'static str,
-        /// On what.
+        /// Its object.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-impl Error {
-    /// For `map_err`: adds to an error of the system what was tried, and on what.
+impl ClusterError {
+    /// For `map_err`: adds the operation and its object to an error of the operating system.
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.to_owned(), source }
     }

@@ -1,6 +1,8 @@
-//! Opening what this program writes to. Root may work in a folder of another user's, who may have put a link to
-//! something of root's in any place. So no link is followed, and owners and modes are set by the handle: a path may
-//! lead elsewhere a moment later.
+//! Safe writes in a folder of another user.
+//!
+//! Root may work in such a folder, and that user may have put a link to a file of root's there. So
+//! no link is followed. Owner and mode are set by the open handle, because a path may lead elsewhere
+//! a moment later.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,23 +12,23 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use super::Error;
-use super::folder::is_root;
+use crate::error::ClusterError;
+use crate::user::is_root;
 
 /// Opens a folder.
-pub(super) fn open_folder(path: &Path) -> Result<File, Error> {
+pub(super) fn open_folder(path: &Path) -> Result<File, ClusterError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(CWD, path, flags, Mode::empty()).map(File::from).map_err(|errno| refused(path, errno))
 }
 
-/// Opens a file of ours to append to, and makes it where it is missing.
+/// Opens a file of this crate to append to. Makes it if it is missing.
 ///
-/// One that root makes in a folder of another user's is that user's, who could not work with it otherwise once the
-/// program runs as that user again. One that was there keeps its owner: that user may have moved it there.
-pub(super) fn open_file(folder: &Path, name: &str) -> Result<File, Error> {
+/// Under root a new file gets the owner of its folder, because the program may run as that user
+/// later. An existing file keeps its owner: that user may have moved it there.
+pub(super) fn append_file(folder: &Path, name: &str) -> Result<File, ClusterError> {
     let path = folder.join(name);
     let folder = open_folder(folder)?;
-    // Without NONBLOCK a pipe would be waited for.
+    // Without NONBLOCK the open of a pipe would wait.
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let made = openat(&folder, name, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR);
     let is_new = made.is_ok();
@@ -35,30 +37,48 @@ pub(super) fn open_file(folder: &Path, name: &str) -> Result<File, Error> {
         made => made,
     };
     let file = opened.map(File::from).map_err(|errno| refused(&path, errno))?;
-    let metadata = file.metadata().map_err(Error::io("look at", &path))?;
+    let metadata = file.metadata().map_err(ClusterError::io("look at", &path))?;
     if !metadata.is_file() || metadata.nlink() > 1 {
         let reason =
             if metadata.is_file() { "it has a second name (a hard link)" } else { "it is no regular file" };
-        return Err(Error::io("open", &path)(io::Error::other(reason)));
+        return Err(ClusterError::io("open", &path)(io::Error::other(reason)));
     }
     if is_new && is_root() {
-        let owner = folder.metadata().map_err(Error::io("look at the folder of", &path))?;
-        fchown(&file, Some(owner.uid()), Some(owner.gid())).map_err(Error::io("give away", &path))?;
+        let owner = folder.metadata().map_err(ClusterError::io("look at the folder of", &path))?;
+        fchown(&file, Some(owner.uid()), Some(owner.gid()))
+            .map_err(ClusterError::io("change the owner of", &path))?;
     }
     Ok(file)
 }
 
-/// Makes `bytes` all that a file of ours holds.
-pub(super) fn write_file(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Error> {
-    let mut file = open_file(folder, name)?;
-    // Only now: opening must not cut what is refused.
-    file.set_len(0).and_then(|()| file.write_all(bytes)).map_err(Error::io("write", &folder.join(name)))
+/// Replaces the contents of a file of this crate. Makes the file if it is missing.
+pub(super) fn write_file(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), ClusterError> {
+    let mut file = append_file(folder, name)?;
+    // Not at the open: that must not truncate a file which is refused.
+    file.set_len(0)
+        .and_then(|()| file.write_all(bytes))
+        .map_err(ClusterError::io("write", &folder.join(name)))
 }
 
-/// What the system says to a link is a riddle: too many levels, or not a directory.
-fn refused(path: &Path, errno: Errno) -> Error {
+/// Removes a file. A missing file is no error.
+pub(super) fn remove_file(path: &Path) -> Result<(), ClusterError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(ClusterError::io("remove", path)(source))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// The error of an open. For a link the system's own text is misleading: too many levels, or not a
+/// directory.
+fn refused(path: &Path, errno: Errno) -> ClusterError {
     let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    Error::io("open", path)(if is_link { io::Error::other("it is a symbolic link") } else { errno.into() })
+    ClusterError::io("open", path)(if is_link {
+        io::Error::other("it is a symbolic link")
+    } else {
+        errno.into()
+    })
 }
 
 #[cfg(test)]

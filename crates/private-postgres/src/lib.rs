@@ -1,20 +1,32 @@
-//! The private PostgreSQL that Minitill runs when it is given no `DATABASE_URL` (contract 9).
+//! A private PostgreSQL for one program: made with initdb, started, supervised, restarted, stopped.
+//!
+//! The program owns a data folder and needs no database server that an administrator sets up.
+//! PostgreSQL runs as a child process, listens on a Unix socket only, and ends with the program,
+//! even after `kill -9`.
 //!
 //! In the data folder:
 //!
 //! | name | what |
 //! |---|---|
 //! | `pgdata/` | the cluster |
-//! | `run/` | the folder of its socket, for PostgreSQL's user and root alone |
-//! | `socket` | where the socket is instead, if the path of the data folder is too long for one |
-//! | `lock`, `owner` | which program owns the cluster just now: the lock decides, the text informs |
+//! | `run/` | the folder of the socket; only PostgreSQL's user and root may enter it |
+//! | `socket` | the path of another folder for the socket, if that of `run/` is too long |
+//! | `lock`, `owner` | the lock that decides which program owns the cluster, and a text about it |
 //! | `postgres.log` | PostgreSQL's own log |
 //!
-//! One program at a time owns the cluster and runs its PostgreSQL: a server as long as it runs, a command for its own
-//! short time when there is no server. The way of a call: [`PrivateCluster::open`] finds the folder (`folder`), waits
-//! for its turn (`owner`), and hands it to a thread (`supervisor`) that ends leftovers of a killed run (`former`),
-//! makes and starts the cluster (`cluster`, by way of `shim`, with the programs of `programs`) and watches over it.
-//! All of them write by way of `files`, which trusts no name in a folder of another user's.
+//! One program at a time owns the cluster and runs its PostgreSQL: a server as long as it runs, a
+//! command for its own short time if no server runs. [`PrivateCluster::open`] works in these steps:
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `folder` | chooses and makes the data folder |
+//! | `owner` | waits for the lock, or attaches to the PostgreSQL of a running server |
+//! | `supervisor` | the one thread that starts, watches, restarts and stops PostgreSQL |
+//! | `leftovers` | ends processes that a killed run left behind |
+//! | `initdb` | makes the cluster |
+//! | `cluster`, `settings`, `log_file` | starts PostgreSQL with its settings and its log |
+//! | `programs`, `shim` | finds PostgreSQL's programs, and runs them so that they end with this one |
+//! | `files`, `user`, `socket_dir`, `pid_file` | safe writes, PostgreSQL's user, its socket and state |
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -23,121 +35,106 @@ mod cluster;
 mod error;
 mod files;
 mod folder;
-mod former;
+mod initdb;
+mod leftovers;
+mod log_file;
+mod options;
 mod owner;
+mod pid_file;
 mod programs;
+mod settings;
 mod shim;
-mod socket;
+mod socket_dir;
+mod stop_request;
 mod supervisor;
+#[cfg(test)]
+mod test_folder;
+mod user;
 
-pub use error::Error;
+pub use error::ClusterError;
 pub use folder::{DataFolder, data_folder};
+pub use options::{ClusterOptions, ProcessRole};
 pub use programs::Programs;
 pub use shim::become_postgres_if_asked;
+pub use stop_request::STOP_WITHIN;
 
 use owner::{Patience, Turn};
 use supervisor::Supervisor;
 
-/// The superuser of the private cluster, who connects to the database `postgres` without a password.
-pub const USER: &str = "minitill";
-
-/// How long [`PrivateCluster::stop`] takes at most: the server has 10 s to exit, its own drain included.
-pub const STOP_WITHIN: Duration = Duration::from_secs(8);
-
-/// Who wants the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// A server: it owns the cluster as long as it runs.
-    Server,
-    /// A command: it works on the server's PostgreSQL, or without a server on one of its own.
-    Command,
-}
-
-/// What to open.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The setting `database.data_dir`.
-    pub data_dir: PathBuf,
-    /// Who asks.
-    pub role: Role,
-    /// Settings of PostgreSQL, name and value, that win over Minitill's own. They count for an owner only.
-    pub settings: Vec<(String, String)>,
-}
-
-/// A private PostgreSQL that accepts connections. An owner stops it with [`PrivateCluster::stop`], or when this is
-/// dropped; should the program be killed, Linux stops it, elsewhere the next run does.
+/// A private PostgreSQL that accepts connections.
+///
+/// An owner stops PostgreSQL with [`PrivateCluster::stop_within`], or when this is dropped. If the
+/// program is killed, Linux stops PostgreSQL; on other systems the next run does.
 #[derive(Debug)]
 pub struct PrivateCluster {
     folder: DataFolder,
-    held: Held,
+    access: Access,
 }
 
 #[derive(Debug)]
-enum Held {
+enum Access {
     Owned(Supervisor),
     Attached { socket_dir: PathBuf },
 }
 
 impl PrivateCluster {
-    /// Blocks until PostgreSQL accepts connections; makes the cluster where there is none.
+    /// Blocks until PostgreSQL accepts connections. Makes the cluster if there is none.
     ///
-    /// A server becomes the owner. It waits up to a minute for a command that owns the folder just now. From then on
-    /// PostgreSQL is started again whenever it dies. A command attaches to the PostgreSQL of a server, waiting up to
-    /// 30 s until that accepts; without a server it waits for its turn among other commands, up to 10 minutes, and
-    /// becomes the owner itself.
+    /// A server becomes the owner, and waits up to a minute for a command that owns the folder. It
+    /// starts PostgreSQL again whenever that dies. A command attaches to the PostgreSQL of a server,
+    /// and waits up to 30 s until that accepts connections. Without a server it becomes the owner
+    /// itself, and waits up to 10 minutes for other commands.
     ///
     /// The program's `main` must call [`become_postgres_if_asked`] first.
     ///
     /// # Errors
-    /// Each [`Error`] is a sentence for the operator. A second server is [`Error::ServerRuns`].
-    pub fn open(options: Options) -> Result<Self, Error> {
-        let folder = data_folder(&options.data_dir)?;
+    /// Each [`ClusterError`] is a sentence for the operator. A second server gets
+    /// [`ClusterError::ServerRuns`].
+    pub fn open(options: ClusterOptions) -> Result<Self, ClusterError> {
+        let folder = data_folder(&options.data_dir, options.fallback_dir.as_deref())?;
         folder.create()?;
         let patience = Patience::of(options.role);
-        let held = match owner::take_turn(folder.path(), options.role, patience)? {
+        let access = match owner::take_turn(folder.path(), options.role, patience)? {
             Turn::Owned(ownership) => {
-                Held::Owned(Supervisor::start(ownership, folder.path().to_owned(), options.settings)?)
+                Access::Owned(Supervisor::start(ownership, folder.path().to_owned(), options)?)
             }
-            Turn::Attached(socket_dir) => Held::Attached { socket_dir },
+            Turn::Attached(socket_dir) => Access::Attached { socket_dir },
         };
-        Ok(Self { folder, held })
+        Ok(Self { folder, access })
     }
 
-    /// The folder of the socket; the port in its name is 5432.
+    /// The folder of the Unix socket. The port, which is part of the socket's name, is 5432.
     #[must_use]
     pub fn socket_dir(&self) -> &Path {
-        match &self.held {
-            Held::Owned(supervisor) => supervisor.socket_dir(),
-            Held::Attached { socket_dir } => socket_dir,
+        match &self.access {
+            Access::Owned(supervisor) => supervisor.socket_dir(),
+            Access::Attached { socket_dir } => socket_dir,
         }
     }
 
-    /// The data folder that is really used.
+    /// The data folder in use: [`ClusterOptions::data_dir`] or [`ClusterOptions::fallback_dir`].
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A sentence to show when that is not the folder that was asked for.
+    /// A sentence for the operator if the fallback folder is in use.
     #[must_use]
     pub fn notice(&self) -> Option<&str> {
         self.folder.notice()
     }
 
-    /// An owner stops PostgreSQL and waits for that, at most [`STOP_WITHIN`]; otherwise nothing happens.
-    pub fn stop(self) {
-        self.stop_within(STOP_WITHIN);
-    }
-
-    /// The same with a time limit of the caller's: a fast shutdown first, then an immediate one, then a kill.
+    /// Stops PostgreSQL within `limit` and waits for that, if this program is the owner.
+    ///
+    /// It asks for a fast shutdown first, then for an immediate one, then kills PostgreSQL.
     pub fn stop_within(mut self, limit: Duration) {
         self.end(limit);
     }
 
     fn end(&mut self, limit: Duration) {
-        match &mut self.held {
-            Held::Owned(supervisor) => supervisor.stop(limit),
-            Held::Attached { .. } => {}
+        match &mut self.access {
+            Access::Owned(supervisor) => supervisor.stop(limit),
+            Access::Attached { .. } => {}
         }
     }
 }
@@ -147,3 +144,7 @@ impl Drop for PrivateCluster {
         self.end(STOP_WITHIN);
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExample;

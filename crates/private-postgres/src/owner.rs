@@ -1,58 +1,59 @@
-//! One program at a time owns a data folder.
+//! Ownership of the data folder by one program at a time, by a file lock.
 //!
-//! The kernel's lock on a file decides, because it is released whatever happens to its holder. The `owner` file
-//! beside it only tells others who that is; it may be older than the lock, so nothing relies on it alone.
+//! The kernel releases the lock however its holder ends. The file `owner` beside it names the holder
+//! to other programs. It may be older than the lock, so nothing relies on it alone.
 
 use std::fs::{self, File, TryLockError};
-use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::files::{open_file, write_file};
-use super::folder::{LOCK, PGDATA};
-use super::former::{PidFile, is_alive};
-use super::{Error, Role};
+use crate::error::ClusterError;
+use crate::files::{append_file, remove_file, write_file};
+use crate::folder::{LOCK, PGDATA};
+use crate::options::ProcessRole;
+use crate::pid_file::{PidFile, is_alive};
+use crate::socket_dir::SOCKET;
 
 const OWNER: &str = "owner";
-/// The next `owner`, until it is whole.
+/// The next `owner` until it is complete.
 const OWNER_NEW: &str = "owner.new";
 
-/// How often a waiting program looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often a waiting program checks again.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// For how long a server must be seen as the owner before it is believed: between taking the lock and clearing away
-/// what the last owner wrote there is a moment.
+/// How long `owner` must name the same server before it counts. A new holder of the lock needs a moment
+/// to remove the former text.
 const BELIEVE_AFTER: Duration = Duration::from_millis(300);
 
-/// How long to wait for what.
+/// How long a program waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// For other owners to finish.
+    /// For other owners to end.
     pub(super) turn: Duration,
     /// For the PostgreSQL of a running server to accept connections.
     pub(super) accepting: Duration,
 }
 
 impl Patience {
-    pub(super) fn of(role: Role) -> Self {
+    pub(super) fn of(role: ProcessRole) -> Self {
         let turn = match role {
-            // Only commands make a server wait, and somebody waits for the server.
-            Role::Server => Duration::from_mins(1),
-            // A command that imports wallets may take minutes.
-            Role::Command => Duration::from_mins(10),
+            // A server waits for commands only, and its operator waits for it.
+            ProcessRole::Server => Duration::from_mins(1),
+            // A command such as an import may take minutes.
+            ProcessRole::Command => Duration::from_mins(10),
         };
         Self { turn, accepting: Duration::from_secs(30) }
     }
 }
 
-/// What waiting for a data folder led to.
+/// The result of waiting for the data folder.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// The folder is ours.
+    /// This program owns the folder.
     Owned(Ownership),
-    /// A server owns it, and its PostgreSQL accepts connections in this folder.
+    /// A server owns it, and its PostgreSQL has its socket in this folder.
     Attached(PathBuf),
 }
 
@@ -60,104 +61,100 @@ pub(super) enum Turn {
 #[derive(Debug)]
 pub(super) struct Ownership {
     folder: PathBuf,
-    role: Role,
+    role: ProcessRole,
     _lock: File,
 }
 
 impl Ownership {
-    /// Tells others who owns the folder and, once it runs, which process is the PostgreSQL that belongs to this owner
-    /// (and not to the one before).
-    pub(super) fn tell(&self, postmaster: Option<u32>) -> Result<(), Error> {
-        let record = Record { role: self.role, pid: std::process::id(), postmaster };
+    /// Writes `owner`, with the process id of this owner's PostgreSQL once that runs. That tells it from
+    /// the PostgreSQL of a former owner.
+    pub(super) fn publish(&self, postmaster: Option<u32>) -> Result<(), ClusterError> {
+        let record = OwnerRecord { role: self.role, pid: std::process::id(), postmaster };
         write_file(&self.folder, OWNER_NEW, record.to_line().as_bytes())?;
         let side = self.folder.join(OWNER_NEW);
-        fs::rename(&side, self.folder.join(OWNER)).map_err(Error::io("rename", &side))
+        fs::rename(&side, self.folder.join(OWNER)).map_err(ClusterError::io("rename", &side))
     }
 }
 
 impl Drop for Ownership {
     fn drop(&mut self) {
-        // It would only be an old record; the lock goes with the file handle after this.
+        // The lock goes after this, with the file handle.
         let _ = fs::remove_file(self.folder.join(OWNER));
     }
 }
 
-/// Waits until the folder is ours or, for a command, until the PostgreSQL of the server that owns it accepts.
-pub(super) fn take_turn(folder: &Path, role: Role, patience: Patience) -> Result<Turn, Error> {
+/// Waits until this program owns the folder, or until a command can attach to a server's PostgreSQL.
+pub(super) fn take_turn(folder: &Path, role: ProcessRole, patience: Patience) -> Result<Turn, ClusterError> {
     let path = folder.join(LOCK);
-    let lock = open_file(folder, LOCK)?;
+    let lock = append_file(folder, LOCK)?;
     let started = Instant::now();
     let mut server: Option<(u32, Instant)> = None;
     loop {
         match lock.try_lock() {
             Ok(()) => return own(folder, role, lock).map(Turn::Owned),
             Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(source)) => return Err(Error::io("lock", &path)(source)),
+            Err(TryLockError::Error(source)) => return Err(ClusterError::io("lock", &path)(source)),
         }
-        let record = Record::read(folder).filter(|record| is_alive(record.pid));
+        let record = OwnerRecord::read(folder).filter(|record| is_alive(record.pid));
         server = match record {
-            Some(Record { role: Role::Server, pid, .. }) => match server {
+            Some(OwnerRecord { role: ProcessRole::Server, pid, .. }) => match server {
                 Some((seen, since)) if seen == pid => Some((pid, since)),
                 Some(_) | None => Some((pid, Instant::now())),
             },
-            Some(Record { role: Role::Command, .. }) | None => None,
+            Some(OwnerRecord { role: ProcessRole::Command, .. }) | None => None,
         };
         if let (Some((pid, since)), Some(record)) = (server, record) {
             match role {
-                Role::Server if since.elapsed() >= BELIEVE_AFTER => {
-                    return Err(Error::ServerRuns { folder: folder.to_owned(), pid });
+                ProcessRole::Server if since.elapsed() >= BELIEVE_AFTER => {
+                    return Err(ClusterError::ServerRuns { folder: folder.to_owned(), pid });
                 }
-                Role::Server => {}
-                Role::Command => {
+                ProcessRole::Server => {}
+                ProcessRole::Command => {
                     if let Some(socket_dir) = accepting(folder, record) {
                         return Ok(Turn::Attached(socket_dir));
                     }
                     if since.elapsed() >= patience.accepting {
                         let seconds = patience.accepting.as_secs();
-                        return Err(Error::NotAccepting { folder: folder.to_owned(), pid, seconds });
+                        return Err(ClusterError::NotAccepting { folder: folder.to_owned(), pid, seconds });
                     }
                 }
             }
         }
         if started.elapsed() >= patience.turn {
-            let owner = record.map_or("another program".to_owned(), Record::describe);
+            let owner = record.map_or("another program".to_owned(), OwnerRecord::describe);
             let seconds = patience.turn.as_secs();
-            return Err(Error::Busy { folder: folder.to_owned(), owner, seconds });
+            return Err(ClusterError::Busy { folder: folder.to_owned(), owner, seconds });
         }
-        sleep(LOOK_AGAIN);
+        sleep(CHECK_INTERVAL);
     }
 }
 
-/// What to do with a lock that was just taken, before anything else: no older record may stand beside it.
-fn own(folder: &Path, role: Role, lock: File) -> Result<Ownership, Error> {
-    match fs::remove_file(folder.join(OWNER)) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(source) => return Err(Error::io("remove", &folder.join(OWNER))(source)),
-    }
+/// Replaces the former owner's text, first of all, after this program got the lock.
+fn own(folder: &Path, role: ProcessRole, lock: File) -> Result<Ownership, ClusterError> {
+    remove_file(&folder.join(OWNER))?;
     let ownership = Ownership { folder: folder.to_owned(), role, _lock: lock };
-    ownership.tell(None)?;
+    ownership.publish(None)?;
     Ok(ownership)
 }
 
-/// The folder of the socket, once the PostgreSQL of this very owner accepts connections there.
-fn accepting(folder: &Path, owner: Record) -> Option<PathBuf> {
+/// The folder of the socket, if the PostgreSQL of this owner accepts connections.
+fn accepting(folder: &Path, owner: OwnerRecord) -> Option<PathBuf> {
     let pid_file = PidFile::read(&folder.join(PGDATA))?;
     let ready = pid_file.ready && owner.postmaster == Some(pid_file.pid);
     ready.then_some(())?;
-    UnixStream::connect(pid_file.socket_dir.join(".s.PGSQL.5432")).ok()?;
+    UnixStream::connect(pid_file.socket_dir.join(SOCKET)).ok()?;
     Some(pid_file.socket_dir)
 }
 
-/// What the `owner` file tells.
+/// The contents of `owner`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Record {
-    role: Role,
+struct OwnerRecord {
+    role: ProcessRole,
     pid: u32,
     postmaster: Option<u32>,
 }
 
-impl Record {
+impl OwnerRecord {
     fn read(folder: &Path) -> Option<Self> {
         Self::parse(&fs::read_to_string(folder.join(OWNER)).ok()?)
     }
@@ -165,8 +162,8 @@ impl Record {
     fn parse(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let role = match words.next()? {
-            "server" => Role::Server,
-            "command" => Role::Command,
+            "server" => ProcessRole::Server,
+            "command" => ProcessRole::Command,
             _ => return None,
         };
         let pid = words.next()?.parse().ok()?;
@@ -176,18 +173,11 @@ impl Record {
 
     fn to_line(self) -> String {
         let postmaster = self.postmaster.map(|pid| format!(" {pid}")).unwrap_or_default();
-        format!("{} {}{postmaster}\n", role_name(self.role), self.pid)
+        format!("{} {}{postmaster}\n", self.role.name(), self.pid)
     }
 
     fn describe(self) -> String {
-        format!("another Minitill {} (process {})", role_name(self.role), self.pid)
-    }
-}
-
-fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Server => "server",
-        Role::Command => "command",
+        format!("another {} (process {})", self.role.name(), self.pid)
     }
 }
 

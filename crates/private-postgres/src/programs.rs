@@ -1,4 +1,4 @@
-//! Finds PostgreSQL's own programs on this machine.
+//! Finds PostgreSQL's programs, `postgres` and `initdb`, on this machine.
 
 use std::env;
 use std::ffi::OsStr;
@@ -6,14 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::Error;
+use crate::error::ClusterError;
 
-/// The oldest major version that Minitill runs on (contract 9).
+/// The oldest major version that this crate accepts.
 const MAJOR_MIN: u32 = 14;
 
-/// Where packages put one folder a version: the folder above them, and the way down to the programs.
+/// Where packages keep one folder for each version.
 const VERSIONED: [(&str, &str, &str); 6] = [
-    // (folder, what a version's name starts with, the rest of the path)
+    // (folder, start of the names in it, path below them)
     ("/usr/lib/postgresql", "", "bin"),
     ("/usr", "pgsql-", "bin"),
     ("/opt/homebrew/opt", "postgresql", "bin"),
@@ -22,7 +22,7 @@ const VERSIONED: [(&str, &str, &str); 6] = [
     ("/Applications/Postgres.app/Contents/Versions", "", "bin"),
 ];
 
-/// The folder of one PostgreSQL's programs.
+/// The programs of one PostgreSQL version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     folder: PathBuf,
@@ -30,27 +30,28 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Finds `postgres` and `initdb`: in the folder that the variable `PG_BIN` names, if it is set; else the newest
-    /// version in the folders that packages use; else along `PATH`, which comes last because it may hold stand-in
-    /// scripts. With `major`, only that major version will do.
+    /// Finds `postgres` and `initdb` of the newest version, or of the major version `major`.
+    ///
+    /// If the environment variable `PG_BIN` is set, only that folder is searched. Otherwise the
+    /// folders of packages come first, then `PATH`, which may hold wrapper scripts.
     ///
     /// # Errors
-    /// [`Error::NoPrograms`] or [`Error::TooOld`]; [`Error::OtherVersion`] is made by the caller, who knows the data.
-    pub fn find(major: Option<u32>) -> Result<Self, Error> {
+    /// [`ClusterError::NoPrograms`] or [`ClusterError::TooOld`].
+    pub fn find(major: Option<u32>) -> Result<Self, ClusterError> {
         match choose(&candidates(), major, &version_of) {
             Choice::Found(programs) => Ok(programs),
-            Choice::NoneFits(seen) if seen.is_empty() => Err(Error::NoPrograms),
-            Choice::NoneFits(seen) => Err(Error::TooOld { found: list(&seen) }),
+            Choice::NoneFits(seen) if seen.is_empty() => Err(ClusterError::NoPrograms),
+            Choice::NoneFits(seen) => Err(ClusterError::TooOld { found: list(&seen) }),
         }
     }
 
-    /// Like [`Programs::find`], for the cluster in `pgdata` that major version `wanted` made.
-    pub(super) fn find_for(pgdata: &Path, wanted: u32) -> Result<Self, Error> {
+    /// Like [`Programs::find`], for the cluster in `pgdata`, which needs the major version `wanted`.
+    pub(super) fn find_for(pgdata: &Path, wanted: u32) -> Result<Self, ClusterError> {
         match choose(&candidates(), Some(wanted), &version_of) {
             Choice::Found(programs) => Ok(programs),
-            Choice::NoneFits(seen) if seen.is_empty() => Err(Error::NoPrograms),
+            Choice::NoneFits(seen) if seen.is_empty() => Err(ClusterError::NoPrograms),
             Choice::NoneFits(seen) => {
-                Err(Error::OtherVersion { pgdata: pgdata.to_owned(), wanted, found: list(&seen) })
+                Err(ClusterError::OtherVersion { pgdata: pgdata.to_owned(), wanted, found: list(&seen) })
             }
         }
     }
@@ -68,15 +69,15 @@ impl Programs {
     }
 }
 
-/// What [`choose`] came to.
+/// The result of [`choose`].
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Found(Programs),
-    /// What is there instead.
+    /// The programs that were found instead.
     NoneFits(Vec<Programs>),
 }
 
-/// The first candidate that is recent enough and, with `wanted`, of that very major version.
+/// The first candidate that is new enough and, with `wanted`, has that major version.
 fn choose(candidates: &[PathBuf], wanted: Option<u32>, version_of: &dyn Fn(&Path) -> Option<u32>) -> Choice {
     let mut seen = Vec::new();
     for folder in candidates {
@@ -98,7 +99,7 @@ fn list(seen: &[Programs]) -> String {
     seen.join(", ")
 }
 
-/// Folders worth a look, the best first.
+/// The folders to search, the best first.
 fn candidates() -> Vec<PathBuf> {
     if let Some(folder) = env::var_os("PG_BIN").filter(|folder| !folder.is_empty()) {
         return vec![folder.into()];
@@ -114,7 +115,8 @@ fn candidates() -> Vec<PathBuf> {
     folders
 }
 
-/// Sorts names such as `9.6`, `17` and `postgresql@16` by their number, newest first; names without one come last.
+/// Sorts names such as `9.6`, `17` and `postgresql@16` by their number, newest first. Names without a
+/// number come last.
 fn newest_first(mut names: Vec<String>) -> Vec<String> {
     names.sort_by_key(|name| std::cmp::Reverse(first_number(name)));
     names
@@ -127,19 +129,19 @@ fn first_number(text: &str) -> Option<u32> {
     digits[..end].parse().ok()
 }
 
-/// The major version of the programs in `folder`; `None` where they are missing or do not run.
+/// The major version of the programs in `folder`; `None` if they are missing or do not run.
 fn version_of(folder: &Path) -> Option<u32> {
     if !folder.is_absolute() || !folder.join("initdb").is_file() || !folder.join("postgres").is_file() {
         return None;
     }
-    let output = quiet(folder.join("postgres").as_os_str()).arg("--version").output().ok()?;
+    let output = clean_command(folder.join("postgres").as_os_str()).arg("--version").output().ok()?;
     // "postgres (PostgreSQL) 17.2 (Debian 17.2-1.pgdg120+1)"
     first_number(&String::from_utf8_lossy(&output.stdout)).filter(|_| output.status.success())
 }
 
-/// A command with an environment of its own: no `PGPORT`, `LD_PRELOAD` or locale of the operator's decides how
-/// PostgreSQL runs, and no folder of the operator's is kept busy.
-pub(super) fn quiet(program: &OsStr) -> Command {
+/// A command with a clean environment and working directory. So no `PGPORT`, `LD_PRELOAD` or locale of
+/// the operator changes PostgreSQL, and the operator's folder can be unmounted.
+pub(super) fn clean_command(program: &OsStr) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").env("TZ", "UTC");
     command.current_dir("/").stdin(Stdio::null());
@@ -191,19 +193,15 @@ mod tests {
         let there = folders(&["/a/13", "/a/17", "/a/13"]);
         let Choice::NoneFits(seen) = choose(&there, Some(15), &versions) else { panic!("15 is not there") };
         assert_eq!(list(&seen), "13 in /a/13, 17 in /a/17");
-        // Data of a version that is too old to be run is not run, even where its programs are there.
+        // Data of a version that is too old is refused, even if its programs are there.
         assert!(matches!(choose(&there, Some(13), &versions), Choice::NoneFits(_)));
     }
 
     #[test]
-    fn without_programs_the_sentence_names_every_way_out() {
-        let text = Error::NoPrograms.to_string();
-        for part in [
-            "apt install postgresql",
-            "dnf install postgresql-server",
-            "brew install postgresql@17",
-            "DATABASE_URL",
-        ] {
+    fn without_programs_one_sentence_has_the_install_commands() {
+        let text = ClusterError::NoPrograms.to_string();
+        for part in ["apt install postgresql", "dnf install postgresql-server", "brew install postgresql@17"]
+        {
             assert!(text.contains(part), "{part} is missing in: {text}");
         }
         assert!(!text.contains('\n'), "one sentence");

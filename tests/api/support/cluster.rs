@@ -13,11 +13,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use private_postgres::{Programs, USER};
+use private_postgres::Programs;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use tokio::sync::OnceCell;
 use tokio::time::sleep;
+
+/// The superuser of this PostgreSQL, and of the one that Minitill runs by itself.
+pub(crate) const USER: &str = "minitill";
 
 const TEMPLATE: &str = "template_minitill";
 

@@ -10,13 +10,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use private_postgres::{Programs, USER};
+use private_postgres::Programs;
 use rustix::process::{Pid, Signal, kill_process};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{ConnectOptions as _, Connection as _};
 use tokio::time::sleep;
 
-use crate::service::cluster::unprivileged_user;
+use crate::service::cluster::{USER, unprivileged_user};
 
 const START_WITHIN: Duration = Duration::from_mins(1);
 

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use private_postgres::USER;
 use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::unix;
@@ -18,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::protocol::{Commit, Conversation, Loss, Step};
+use crate::service::cluster::USER;
 
 /// What happens to all sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,48 +1,47 @@
-//! What a server does when it is told to stop.
+//! Tests of the graceful drain.
 
 use super::*;
 
-/// Contract 9.
 #[tokio::test]
 async fn a_drain_answers_a_request_in_flight_and_closes_behind_it() {
-    let mut till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let mut server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     client.write_all(GET_GATED).await.unwrap();
-    till.wait_until_entered().await;
-    till.stop();
+    server.wait_until_entered().await;
+    server.stop();
     sleep(Duration::from_millis(100)).await;
-    assert!(TcpStream::connect(till.address).await.is_err(), "the listener is closed");
-    till.gate.send(true).unwrap();
+    assert!(TcpStream::connect(server.address).await.is_err(), "the listener is closed");
+    server.gate.send(true).unwrap();
     let answer = read_until_closed(&mut client).await;
     assert!(answer.ends_with("gated") && answer.contains("\r\nconnection: close\r\n"), "{answer}");
-    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    assert_eq!(server.drained().await, Drained { connections_cut: 0 });
 }
 
-/// Contract 9.
 #[tokio::test]
 async fn a_drain_closes_idle_connections_at_once() {
-    let till = Till::open(short_limits()).await;
-    let mut clients = [till.connect_idle().await, till.connect_idle().await];
+    let server = TestServer::open(short_limits()).await;
+    let mut clients = [server.connect_idle().await, server.connect_idle().await];
     clients[1].write_all(b"\r\n").await.unwrap();
     let stopped = Instant::now();
-    till.stop();
+    server.stop();
     for client in &mut clients {
         assert_eq!(read_until_closed(client).await, "");
     }
-    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    assert_eq!(server.drained().await, Drained { connections_cut: 0 });
     assert!(stopped.elapsed() < Duration::from_secs(1), "{:?}", stopped.elapsed());
 }
 
-/// Contract 9: a request has begun with its first byte.
+/// A request begins with its first byte.
 #[tokio::test]
 async fn a_drain_waits_for_the_rest_of_a_head() {
-    let till = Till::open(Limits { header_timeout: Duration::from_secs(4), ..short_limits() }).await;
-    let mut first = till.connect().await;
-    let mut second = till.connect_idle().await;
+    let server =
+        TestServer::open(ServerLimits { header_timeout: Duration::from_secs(4), ..short_limits() }).await;
+    let mut first = server.connect().await;
+    let mut second = server.connect_idle().await;
     first.write_all(&GET[..1]).await.unwrap();
     second.write_all(&GET[..9]).await.unwrap();
     sleep(Duration::from_millis(50)).await;
-    till.stop();
+    server.stop();
     sleep(Duration::from_millis(150)).await;
     first.write_all(&GET[1..]).await.unwrap();
     second.write_all(&GET[9..]).await.unwrap();
@@ -50,23 +49,24 @@ async fn a_drain_waits_for_the_rest_of_a_head() {
         let answer = read_until_closed(client).await;
         assert!(answer.ends_with("hello") && answer.contains("\r\nconnection: close\r\n"), "{answer}");
     }
-    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    assert_eq!(server.drained().await, Drained { connections_cut: 0 });
 }
 
-/// Contract 9: also of a pipelined head.
+/// The first byte of a pipelined head counts as well.
 #[tokio::test]
 async fn a_drain_answers_what_is_pipelined_behind_a_request_in_flight() {
-    let mut till = Till::open(Limits { header_timeout: Duration::from_secs(4), ..short_limits() }).await;
-    let mut together = till.connect().await;
+    let mut server =
+        TestServer::open(ServerLimits { header_timeout: Duration::from_secs(4), ..short_limits() }).await;
+    let mut together = server.connect().await;
     together.write_all(&[GET_GATED, GET, &GET[..9]].concat()).await.unwrap();
-    till.wait_until_entered().await;
-    let mut apart = till.connect().await;
+    server.wait_until_entered().await;
+    let mut apart = server.connect().await;
     apart.write_all(GET_GATED).await.unwrap();
     sleep(Duration::from_millis(100)).await;
     apart.write_all(GET).await.unwrap();
-    till.stop();
+    server.stop();
     sleep(Duration::from_millis(100)).await;
-    till.gate.send(true).unwrap();
+    server.gate.send(true).unwrap();
     sleep(Duration::from_millis(100)).await;
     together.write_all(&GET[9..]).await.unwrap();
     for (client, answers) in [(&mut together, 3), (&mut apart, 2)] {
@@ -75,11 +75,10 @@ async fn a_drain_answers_what_is_pipelined_behind_a_request_in_flight() {
         assert_eq!(answer.matches("connection: close").count(), 1, "{answer}");
         assert!(answer.ends_with("hello"), "{answer}");
     }
-    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    assert_eq!(server.drained().await, Drained { connections_cut: 0 });
 }
 
-/// Contract 9: a request whose bytes nobody has read yet, on a connection that nobody has accepted
-/// yet or that the event loop has not looked at yet.
+/// The server has not accepted these connections yet, or has not seen their bytes yet.
 #[tokio::test]
 async fn a_drain_answers_requests_that_still_wait_in_the_kernel() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -90,14 +89,14 @@ async fn a_drain_answers_requests_that_still_wait_in_the_kernel() {
         std::io::Write::write_all(&mut client, GET).unwrap();
         waiting.push(client);
     }
-    let till = Till::open_on(listener, short_limits());
-    till.stop();
+    let server = TestServer::open_on(listener, short_limits());
+    server.stop();
     for client in waiting {
         client.set_nonblocking(true).unwrap();
         let answer = read_until_closed(&mut TcpStream::from_std(client).unwrap()).await;
         assert!(answer.ends_with("hello") && answer.contains("connection: close"), "{answer}");
     }
-    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    assert_eq!(server.drained().await, Drained { connections_cut: 0 });
 }
 
 /// The same on a keep-alive connection. One thread runs server and test, so the server cannot have
@@ -105,49 +104,49 @@ async fn a_drain_answers_requests_that_still_wait_in_the_kernel() {
 #[tokio::test]
 async fn a_drain_answers_a_request_that_came_in_the_same_moment() {
     for _ in 0..20 {
-        let till = Till::open(short_limits()).await;
-        let client = till.connect_idle().await.into_std().unwrap();
+        let server = TestServer::open(short_limits()).await;
+        let client = server.connect_idle().await.into_std().unwrap();
         std::io::Write::write_all(&mut &client, GET).unwrap();
-        till.stop();
+        server.stop();
         let answer = read_until_closed(&mut TcpStream::from_std(client).unwrap()).await;
         assert!(answer.ends_with("hello") && answer.contains("connection: close"), "{answer}");
-        assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+        assert_eq!(server.drained().await, Drained { connections_cut: 0 });
     }
 }
 
-/// A client that has just connected is heard, though its first byte comes after the signal.
+/// The first byte of a new connection may come shortly after the signal.
 #[tokio::test]
 async fn a_drain_listens_to_a_new_connection_for_a_moment() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
-    till.stop();
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
+    server.stop();
     sleep(Duration::from_millis(20)).await;
     client.write_all(GET).await.unwrap();
     assert!(read_until_closed(&mut client).await.ends_with("hello"));
-    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    assert_eq!(server.drained().await, Drained { connections_cut: 0 });
 }
 
-/// Contract 9: under load, every request that was sent before the signal is answered.
+/// Under load, every request that was sent before the signal gets its answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drain_under_load_loses_no_request() {
     for round in 0..5 {
-        let till = Till::open(short_limits()).await;
-        let (address, stop) = (till.address, till.stop.clone());
+        let server = TestServer::open(short_limits()).await;
+        let (address, stop) = (server.address, server.stop.clone());
         let clients: Vec<_> =
             (0..32).map(|_| tokio::spawn(request_until_stopped(address, stop.clone()))).collect();
         sleep(Duration::from_millis(40 + 7 * round)).await;
-        till.stop();
+        server.stop();
         let mut answers = 0;
         for client in clients {
             answers += within(client).await.expect("no request is lost");
         }
         assert!(answers > 32, "there was load: {answers}");
-        assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+        assert_eq!(server.drained().await, Drained { connections_cut: 0 });
     }
 }
 
-/// Sends requests, each tenth on a new connection, until the signal has been given; how many were
-/// answered. Fails when one that was sent before the signal was not.
+/// Sends requests until the server stops, ten on each connection, and returns how many got an answer.
+/// Fails if a request that was sent before the signal got none.
 async fn request_until_stopped(address: SocketAddr, stop: watch::Sender<bool>) -> usize {
     let mut answers = 0;
     while let Ok(mut client) = TcpStream::connect(address).await {
@@ -170,30 +169,31 @@ async fn request_until_stopped(address: SocketAddr, stop: watch::Sender<bool>) -
 
 #[tokio::test]
 async fn a_drain_at_the_cap_serves_the_backlog_as_others_end() {
-    let mut till = Till::open(Limits { connections_max: 1, ..short_limits() }).await;
-    let mut first = till.connect().await;
+    let mut server = TestServer::open(ServerLimits { connections_max: 1, ..short_limits() }).await;
+    let mut first = server.connect().await;
     first.write_all(GET_GATED).await.unwrap();
-    till.wait_until_entered().await;
-    let mut second = till.connect().await;
+    server.wait_until_entered().await;
+    let mut second = server.connect().await;
     second.write_all(GET).await.unwrap();
-    till.stop();
+    server.stop();
     sleep(Duration::from_millis(50)).await;
-    till.gate.send(true).unwrap();
+    server.gate.send(true).unwrap();
     assert!(read_until_closed(&mut first).await.ends_with("gated"));
     assert!(read_until_closed(&mut second).await.ends_with("hello"));
-    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    assert_eq!(server.drained().await, Drained { connections_cut: 0 });
 }
 
-/// Contract 9: the deadline holds for a handler that never ends.
+/// The handler of one connection never ends.
 #[tokio::test]
 async fn a_drain_cuts_what_is_left_at_its_deadline_and_counts_it() {
-    let till = Till::open(Limits { drain_timeout: Duration::from_millis(300), ..short_limits() }).await;
-    let mut client = till.connect().await;
+    let server =
+        TestServer::open(ServerLimits { drain_timeout: Duration::from_millis(300), ..short_limits() }).await;
+    let mut client = server.connect().await;
     client.write_all(b"GET /never HTTP/1.1\r\n\r\n").await.unwrap();
-    let _idle = till.connect_idle().await;
+    let _idle = server.connect_idle().await;
     let stopped = Instant::now();
-    till.stop();
-    assert_eq!(till.drained().await, Drained { connections_cut: 1 });
+    server.stop();
+    assert_eq!(server.drained().await, Drained { connections_cut: 1 });
     assert!(is_between(stopped.elapsed(), 250, 900), "{:?}", stopped.elapsed());
     assert_eq!(read_until_closed(&mut client).await, "");
 }

@@ -1,11 +1,11 @@
-//! How long a connection may take for what (contract 2.7).
+//! Tests of the time-outs of a connection.
 
 use super::*;
 
 #[tokio::test]
 async fn a_head_that_drips_in_is_dropped_at_the_deadline() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     let started = Instant::now();
     let dripped = async {
         for byte in GET.iter().cycle().take(200) {
@@ -25,17 +25,17 @@ async fn a_head_that_drips_in_is_dropped_at_the_deadline() {
 
 #[tokio::test]
 async fn a_silent_connection_is_dropped_at_the_header_time_out() {
-    let till = Till::open(short_limits()).await;
+    let server = TestServer::open(short_limits()).await;
     let started = Instant::now();
-    let mut client = till.connect().await;
+    let mut client = server.connect().await;
     assert_eq!(read_until_closed(&mut client).await, "");
     assert!(is_between(started.elapsed(), 350, 1_100), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
 async fn an_idle_connection_outlives_the_header_time_out_and_ends_at_its_own() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect_idle().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect_idle().await;
     sleep(Duration::from_millis(800)).await;
     client.write_all(GET).await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("hello"), "it lives after twice the header time-out");
@@ -46,8 +46,8 @@ async fn an_idle_connection_outlives_the_header_time_out_and_ends_at_its_own() {
 
 #[tokio::test]
 async fn a_line_end_behind_a_request_does_not_shorten_the_idle_time() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect_idle().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect_idle().await;
     client.write_all(b"\r\n").await.unwrap();
     sleep(Duration::from_millis(800)).await;
     client.write_all(GET).await.unwrap();
@@ -56,8 +56,8 @@ async fn a_line_end_behind_a_request_does_not_shorten_the_idle_time() {
 
 #[tokio::test]
 async fn the_header_time_counts_anew_for_each_request() {
-    let till = Till::open(Limits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
-    let mut client = till.connect_idle().await;
+    let server = TestServer::open(ServerLimits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
+    let mut client = server.connect_idle().await;
     // Long enough for the watchdog to have gone over to the idle deadline.
     sleep(Duration::from_millis(500)).await;
     client.write_all(&GET[..7]).await.unwrap();
@@ -68,8 +68,8 @@ async fn the_header_time_counts_anew_for_each_request() {
 
 #[tokio::test]
 async fn half_a_pipelined_head_is_dropped_at_the_header_time_out() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     client.write_all(&[GET, &GET[..9]].concat()).await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("hello"));
     let started = Instant::now();
@@ -79,8 +79,8 @@ async fn half_a_pipelined_head_is_dropped_at_the_header_time_out() {
 
 #[tokio::test]
 async fn a_client_that_never_stops_sending_is_cut_after_a_while() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     client.write_all(b"POST /refuse HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n").await.unwrap();
     let endless = async {
         let chunk = vec![b'a'; 1024 * 1024];
@@ -96,27 +96,26 @@ async fn a_client_that_never_stops_sending_is_cut_after_a_while() {
 
 #[tokio::test]
 async fn a_refused_client_that_stalls_is_cut_after_a_while() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     client.write_all(b"POST /refuse HTTP/1.1\r\nContent-Length: 9\r\n\r\n").await.unwrap();
     assert!(read_answer(&mut client).await.ends_with("refused"));
     let answered = Instant::now();
     let ended = async {
-        while client.write_all(b"").await.is_ok() && !till.served.is_finished() {
+        while client.write_all(b"").await.is_ok() && !server.served.is_finished() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    till.stop();
+    server.stop();
     within(ended).await;
     assert!(answered.elapsed() < Duration::from_millis(3_500), "{:?}", answered.elapsed());
-    assert_eq!(till.drained().await, Drained { connections_cut: 0 });
+    assert_eq!(server.drained().await, Drained { connections_cut: 0 });
 }
 
-/// Contract 2.7: a stalled peer is dropped.
 #[tokio::test]
 async fn a_peer_that_does_not_read_its_answer_is_dropped() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     client.write_all(b"GET /large HTTP/1.1\r\n\r\n").await.unwrap();
     sleep(Duration::from_millis(1_500)).await;
     let mut answer = Vec::new();
@@ -126,8 +125,8 @@ async fn a_peer_that_does_not_read_its_answer_is_dropped() {
 
 #[tokio::test]
 async fn a_peer_that_reads_slowly_gets_its_whole_answer() {
-    let till = Till::open(short_limits()).await;
-    let mut client = till.connect().await;
+    let server = TestServer::open(short_limits()).await;
+    let mut client = server.connect().await;
     client.write_all(b"GET /large HTTP/1.1\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut chunk = vec![0; 2 * 1024 * 1024];
     let mut read = 0;

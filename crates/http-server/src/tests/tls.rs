@@ -1,55 +1,47 @@
-//! TLS seen from clients that speak it, and from some that do not, with short limits.
+//! Tests of TLS, with clients that speak it and some that do not.
 
-use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fs, io};
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::routing::{get, post};
-use rustls::pki_types::ServerName;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::*;
-use crate::{Drained, Limits, serve};
+use crate::TlsIdentity;
 
-/// No single step of a test takes longer.
-const PATIENCE: Duration = Duration::from_secs(8);
-const LARGE_BYTES: usize = 24 * 1024 * 1024;
-const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: till\r\n\r\n";
-
-fn short_limits() -> Limits {
-    Limits {
+fn short_limits() -> ServerLimits {
+    ServerLimits {
         header_timeout: Duration::from_secs(2),
         keep_alive_timeout: Duration::from_secs(3),
         write_timeout: Duration::from_secs(1),
         drain_timeout: Duration::from_secs(5),
-        ..Limits::default()
+        ..LIMITS
     }
 }
 
-/// A certificate of the test's own, in files.
-struct Files {
+/// A self-signed certificate and its key, in files of one test.
+struct PemFiles {
     folder: PathBuf,
     certificate: PathBuf,
     key: PathBuf,
 }
 
-impl Files {
+impl PemFiles {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("minitill-tls-{name}-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("http-server-tls-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let files = Self { certificate: folder.join("cert.pem"), key: folder.join("key.pem"), folder };
         files.renew();
         files
     }
 
-    /// Writes a fresh certificate and gives it.
+    /// Writes a new certificate and returns it.
     fn renew(&self) -> CertificateDer<'static> {
         let made = rcgen::generate_simple_self_signed(vec!["till.example".to_owned()]).unwrap();
         fs::write(&self.certificate, made.cert.pem()).unwrap();
@@ -62,24 +54,24 @@ impl Files {
     }
 }
 
-impl Drop for Files {
+impl Drop for PemFiles {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-struct Server {
+struct TlsServer {
     address: SocketAddr,
-    tls: Tls,
+    tls: TlsIdentity,
     stop: watch::Sender<bool>,
     served: JoinHandle<io::Result<Drained>>,
 }
 
-impl Server {
-    async fn start(files: &Files, limits: Limits) -> Self {
+impl TlsServer {
+    async fn start(files: &PemFiles, limits: ServerLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let tls = Tls::load(&files.certificate, &files.key).unwrap();
+        let tls = TlsIdentity::load(&files.certificate, &files.key).unwrap();
         let (stop, shutdown) = watch::channel(false);
         let router = Router::new()
             .route("/", get(|| async { "hello" }))
@@ -117,25 +109,8 @@ impl Server {
     }
 }
 
-async fn within<F: Future>(step: F) -> F::Output {
-    timeout(PATIENCE, step).await.expect("the step ends in time")
-}
-
-/// One answer; its length must be given.
-async fn answer(client: &mut TlsStream<TcpStream>) -> String {
-    let mut bytes = Vec::new();
-    while !bytes.ends_with(b"\r\n\r\n") {
-        bytes.push(within(client.read_u8()).await.expect("an answer comes"));
-    }
-    let head = String::from_utf8(bytes).unwrap();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-    let mut body = vec![0; length.parse().unwrap()];
-    within(client.read_exact(&mut body)).await.unwrap();
-    head + &String::from_utf8(body).unwrap()
-}
-
-/// Reads until the server closes; whether it said TLS's farewell, without which a client cannot
-/// tell an end from a cut.
+/// Reads until the server closes. True if it sent `close_notify`, without which a client cannot tell
+/// an end from a cut.
 async fn is_closed_properly(client: &mut TlsStream<TcpStream>) -> bool {
     let mut rest = Vec::new();
     within(client.read_to_end(&mut rest)).await.is_ok_and(|length| length == 0)
@@ -143,8 +118,8 @@ async fn is_closed_properly(client: &mut TlsStream<TcpStream>) -> bool {
 
 #[tokio::test]
 async fn tls_12_and_13_carry_http_1_1_and_nothing_else() {
-    let files = Files::new("versions");
-    let server = Server::start(&files, short_limits()).await;
+    let files = PemFiles::new("versions");
+    let server = TlsServer::start(&files, short_limits()).await;
     for version in [&TLS13, &TLS12] {
         let mut client =
             server.connect_as(files.certificate(), &[version], &[b"h2", b"http/1.1"]).await.unwrap();
@@ -152,20 +127,20 @@ async fn tls_12_and_13_carry_http_1_1_and_nothing_else() {
         assert_eq!(client.get_ref().1.alpn_protocol(), Some(b"http/1.1".as_slice()));
         for _ in 0..3 {
             client.write_all(GET).await.unwrap();
-            assert!(answer(&mut client).await.ends_with("hello"));
+            assert!(read_answer(&mut client).await.ends_with("hello"));
         }
     }
     let mut without = server.connect_as(files.certificate(), &[&TLS13], &[]).await.unwrap();
     without.write_all(GET).await.unwrap();
-    assert!(answer(&mut without).await.ends_with("hello"), "a client may name no protocol");
+    assert!(read_answer(&mut without).await.ends_with("hello"), "a client may name no protocol");
     assert!(server.connect_as(files.certificate(), &[&TLS13], &[b"h2"]).await.is_err());
 }
 
-/// Contract 2.7: a handshake has the time of a head, and a broken one ends at once.
+/// A handshake has as much time as a head. A broken handshake ends at once.
 #[tokio::test]
 async fn slow_and_broken_handshakes_are_closed() {
-    let files = Files::new("handshakes");
-    let server = Server::start(&files, short_limits()).await;
+    let files = PemFiles::new("handshakes");
+    let server = TlsServer::start(&files, short_limits()).await;
     let closed_after = async |hello: &[u8]| {
         let mut client = TcpStream::connect(server.address).await.unwrap();
         let started = Instant::now();
@@ -183,65 +158,66 @@ async fn slow_and_broken_handshakes_are_closed() {
     assert!(plain < Duration::from_secs(2) && nonsense < Duration::from_secs(2), "{plain:?} {nonsense:?}");
     let mut client = server.connect(files.certificate()).await.unwrap();
     client.write_all(GET).await.unwrap();
-    assert!(answer(&mut client).await.ends_with("hello"), "others are served");
+    assert!(read_answer(&mut client).await.ends_with("hello"), "others are served");
 }
 
-/// Contract 2.7: a handshake is a connection, for the cap.
+/// The limit of connections counts handshakes.
 #[tokio::test]
 async fn a_handshake_under_way_counts_as_a_connection() {
-    let files = Files::new("cap");
-    let server = Server::start(&files, Limits { connections_max: 1, ..short_limits() }).await;
+    let files = PemFiles::new("cap");
+    let server = TlsServer::start(&files, ServerLimits { connections_max: 1, ..short_limits() }).await;
     let slow = TcpStream::connect(server.address).await.unwrap();
     sleep(Duration::from_millis(100)).await;
     let started = Instant::now();
     let mut client = server.connect(files.certificate()).await.unwrap();
     client.write_all(GET).await.unwrap();
-    assert!(answer(&mut client).await.ends_with("hello"));
+    assert!(read_answer(&mut client).await.ends_with("hello"));
     assert!(started.elapsed() >= Duration::from_secs(1), "it waited for the slow one to run out of time");
     drop(slow);
 }
 
 #[tokio::test]
 async fn an_idle_connection_and_a_peer_that_does_not_read_are_dropped() {
-    let files = Files::new("limits");
-    let server = Server::start(&files, short_limits()).await;
+    let files = PemFiles::new("limits");
+    let server = TlsServer::start(&files, short_limits()).await;
     let mut idle = server.connect(files.certificate()).await.unwrap();
     idle.write_all(GET).await.unwrap();
-    answer(&mut idle).await;
+    read_answer(&mut idle).await;
     let started = Instant::now();
     let _ = within(idle.read_to_end(&mut Vec::new())).await;
     assert!(started.elapsed() >= Duration::from_millis(2500), "keep-alive");
     let mut deaf = server.connect(files.certificate()).await.unwrap();
-    deaf.write_all(b"GET /large HTTP/1.1\r\nHost: till\r\n\r\n").await.unwrap();
+    deaf.write_all(b"GET /large HTTP/1.1\r\nHost: server\r\n\r\n").await.unwrap();
     sleep(Duration::from_secs(3)).await;
     let mut bytes = Vec::new();
     let _ = within(deaf.read_to_end(&mut bytes)).await;
     assert!(bytes.len() < LARGE_BYTES, "it was cut while it did not read");
 }
 
-/// A large answer comes whole, and slowly too.
 #[tokio::test]
 async fn a_large_answer_comes_whole() {
-    let files = Files::new("large");
+    let files = PemFiles::new("large");
     let server =
-        Server::start(&files, Limits { write_timeout: Duration::from_secs(5), ..short_limits() }).await;
+        TlsServer::start(&files, ServerLimits { write_timeout: Duration::from_secs(5), ..short_limits() })
+            .await;
     let mut client = server.connect(files.certificate()).await.unwrap();
-    client.write_all(b"GET /large HTTP/1.1\r\nHost: till\r\nConnection: close\r\n\r\n").await.unwrap();
+    client.write_all(b"GET /large HTTP/1.1\r\nHost: server\r\nConnection: close\r\n\r\n").await.unwrap();
     let mut bytes = Vec::new();
     within(client.read_to_end(&mut bytes)).await.unwrap();
     assert!(bytes.len() > LARGE_BYTES && bytes.ends_with(b"aaaa"));
 }
 
-/// Contract 9: what has begun to come is answered, what is idle is closed at once.
+/// Half a TLS record is half a request. Idle connections are closed at once.
 #[tokio::test]
 async fn a_drain_answers_a_request_of_which_half_a_record_has_come() {
-    let files = Files::new("drain");
-    let server = Server::start(&files, Limits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
+    let files = PemFiles::new("drain");
+    let server =
+        TlsServer::start(&files, ServerLimits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
     let mut idle = server.connect(files.certificate()).await.unwrap();
     let mut half = server.connect(files.certificate()).await.unwrap();
     for client in [&mut idle, &mut half] {
         client.write_all(GET).await.unwrap();
-        answer(client).await;
+        read_answer(client).await;
     }
     // The record is made here, and its halves go out by hand.
     let mut record = Vec::new();
@@ -257,7 +233,7 @@ async fn a_drain_answers_a_request_of_which_half_a_record_has_come() {
     assert!(started.elapsed() < Duration::from_secs(4), "an idle connection is closed at once");
     sleep(Duration::from_millis(500)).await;
     half.get_mut().0.write_all(&record[middle..]).await.unwrap();
-    let answered = answer(&mut half).await;
+    let answered = read_answer(&mut half).await;
     assert!(answered.ends_with("hello") && answered.contains("connection: close"), "{answered}");
     assert!(is_closed_properly(&mut half).await);
     assert_eq!(server.drained().await, Drained { connections_cut: 0 });
@@ -265,9 +241,10 @@ async fn a_drain_answers_a_request_of_which_half_a_record_has_come() {
 
 #[tokio::test]
 async fn a_handshake_under_way_does_not_hold_up_a_drain() {
-    let files = Files::new("drain-handshake");
+    let files = PemFiles::new("drain-handshake");
     let server =
-        Server::start(&files, Limits { header_timeout: Duration::from_secs(20), ..short_limits() }).await;
+        TlsServer::start(&files, ServerLimits { header_timeout: Duration::from_secs(20), ..short_limits() })
+            .await;
     let slow = TcpStream::connect(server.address).await.unwrap();
     sleep(Duration::from_millis(100)).await;
     server.stop.send(true).unwrap();
@@ -277,15 +254,16 @@ async fn a_handshake_under_way_does_not_hold_up_a_drain() {
     drop(slow);
 }
 
-/// A client that sends its whole body before it reads learns why it was refused.
+/// A client that sends its whole body before it reads still gets the refusal.
 #[tokio::test]
 async fn an_answer_before_the_body_survives_the_close() {
-    let files = Files::new("linger");
+    let files = PemFiles::new("linger");
     let server =
-        Server::start(&files, Limits { write_timeout: Duration::from_secs(8), ..short_limits() }).await;
+        TlsServer::start(&files, ServerLimits { write_timeout: Duration::from_secs(8), ..short_limits() })
+            .await;
     let mut client = server.connect(files.certificate()).await.unwrap();
     let body = vec![b'x'; 4 * 1024 * 1024];
-    let head = format!("POST /refuse HTTP/1.1\r\nHost: till\r\nContent-Length: {}\r\n\r\n", body.len());
+    let head = format!("POST /refuse HTTP/1.1\r\nHost: server\r\nContent-Length: {}\r\n\r\n", body.len());
     client.write_all(head.as_bytes()).await.unwrap();
     within(client.write_all(&body)).await.unwrap();
     let mut bytes = Vec::new();
@@ -293,11 +271,12 @@ async fn an_answer_before_the_body_survives_the_close() {
     assert!(String::from_utf8(bytes).unwrap().ends_with("refused"));
 }
 
-/// Certificates renew: new connections get the new one, open ones stay, files at fault change nothing.
+/// New connections get the renewed certificate, open ones continue, and broken files change nothing.
 #[tokio::test]
 async fn a_renewed_certificate_is_taken_without_dropping_connections() {
-    let files = Files::new("renewed");
-    let server = Server::start(&files, Limits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
+    let files = PemFiles::new("renewed");
+    let server =
+        TlsServer::start(&files, ServerLimits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
     let former = files.certificate();
     let mut open = server.connect(former.clone()).await.unwrap();
     let key = fs::read(&files.key).unwrap();
@@ -316,17 +295,18 @@ async fn a_renewed_certificate_is_taken_without_dropping_connections() {
     let mut fresh = server.connect(renewed).await.unwrap();
     for client in [&mut open, &mut fresh] {
         client.write_all(GET).await.unwrap();
-        assert!(answer(client).await.ends_with("hello"));
+        assert!(read_answer(client).await.ends_with("hello"));
     }
 }
 
 #[test]
 fn files_at_fault_are_named() {
-    let files = Files::new("faults");
-    let problem = |certificate: &Path, key: &Path| Tls::load(certificate, key).unwrap_err().to_string();
+    let files = PemFiles::new("faults");
+    let problem =
+        |certificate: &Path, key: &Path| TlsIdentity::load(certificate, key).unwrap_err().to_string();
     let missing = files.folder.join("missing.pem");
     assert!(problem(&missing, &files.key).contains("missing.pem"));
     assert!(problem(&files.key, &files.key).contains("expected a certificate in PEM form"));
     assert!(problem(&files.certificate, &files.certificate).contains("expected a private key in PEM form"));
-    assert!(Tls::load(&files.certificate, &files.key).is_ok());
+    assert!(TlsIdentity::load(&files.certificate, &files.key).is_ok());
 }

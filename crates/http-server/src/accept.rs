@@ -1,0 +1,210 @@
+//! The accept loop and the graceful drain of one listener.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use crate::connection;
+use crate::limits::ServerLimits;
+use crate::tls::TlsIdentity;
+
+/// The pause after a failed accept that would fail again at once, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Failed accepts are logged at most this often.
+const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many connections a drain accepts from the backlog. The kernel's default backlog is as long,
+/// and a flood of new connections cannot keep the listener open.
+const DRAIN_ACCEPTS_MAX: usize = 4096;
+
+/// How long connections that were cut may take to release what they hold.
+const CUT_GRACE: Duration = Duration::from_millis(100);
+
+/// The number of open connections of a listener. Clones share one number.
+#[derive(Clone, Debug, Default)]
+pub struct OpenConnections(Arc<AtomicUsize>);
+
+impl OpenConnections {
+    /// Connections that are open now, those in a TLS handshake included.
+    #[must_use]
+    pub fn now(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The result of a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Connections that the server cut because they were still open at the deadline.
+    pub connections_cut: usize,
+}
+
+/// A listener's settings and its open connections.
+pub(super) struct AcceptLoop {
+    tls: Option<TlsIdentity>,
+    router: Router,
+    limits: ServerLimits,
+    open: OpenConnections,
+    shutdown: watch::Receiver<bool>,
+    connections: JoinSet<()>,
+}
+
+impl AcceptLoop {
+    pub(super) fn new(
+        tls: Option<TlsIdentity>,
+        router: Router,
+        limits: ServerLimits,
+        open: OpenConnections,
+        shutdown: watch::Receiver<bool>,
+    ) -> Self {
+        Self { tls, router, limits, open, shutdown, connections: JoinSet::new() }
+    }
+
+    /// Accepts connections until the server stops, then drains.
+    pub(super) async fn run(mut self, listener: TcpListener) -> io::Result<Drained> {
+        self.accept_until_stopped(&listener).await;
+        let deadline = Instant::now() + self.limits.drain_timeout;
+        let accepted = self.accept_backlog(listener, deadline).await;
+        let drained = self.drain(deadline).await;
+        accepted.map(|()| drained)
+    }
+
+    async fn accept_until_stopped(&mut self, listener: &TcpListener) {
+        let mut failures = AcceptFailures::default();
+        let mut stop = pin!(stopped(self.shutdown.clone()));
+        loop {
+            let has_room = self.connections.len() < self.limits.connections_max;
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                Some(ended) = self.connections.join_next() => log_panic(ended),
+                accepted = listener.accept(), if has_room => match accepted {
+                    Ok((stream, peer)) => self.start(stream, peer),
+                    Err(error) => failures.survive(&error).await,
+                },
+            }
+        }
+    }
+
+    /// Accepts the connections that the kernel has established, and closes the listener.
+    async fn accept_backlog(&mut self, listener: TcpListener, deadline: Instant) -> io::Result<()> {
+        // tokio may not have seen the newest connections yet. The kernel has, so ask it directly.
+        let listener = listener.into_std()?;
+        for _ in 0..DRAIN_ACCEPTS_MAX {
+            while self.connections.len() >= self.limits.connections_max {
+                match timeout_at(deadline, self.connections.join_next()).await {
+                    Ok(Some(ended)) => log_panic(ended),
+                    Ok(None) => break,
+                    Err(_) => return Ok(()),
+                }
+            }
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    stream.set_nonblocking(true)?;
+                    self.start(TcpStream::from_std(stream)?, peer);
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, stream: TcpStream, peer: SocketAddr) {
+        // This fails only on a connection that is gone. The first read reports that.
+        let _ = stream.set_nodelay(true);
+        let (tls, router, shutdown) = (self.tls.clone(), self.router.clone(), self.shutdown.clone());
+        let (limits, counted) = (self.limits, CountedConnection::new(&self.open));
+        self.connections.spawn(async move {
+            connection::run(stream, peer, tls, router, limits, stopped(shutdown)).await;
+            drop(counted);
+        });
+    }
+
+    async fn drain(mut self, deadline: Instant) -> Drained {
+        let all_ended = async {
+            while let Some(ended) = self.connections.join_next().await {
+                log_panic(ended);
+            }
+        };
+        if timeout_at(deadline, all_ended).await.is_ok() {
+            return Drained { connections_cut: 0 };
+        }
+        let connections_cut = self.connections.len();
+        tracing::warn!(connections_cut, "the drain deadline has passed: connections are cut");
+        // The handlers release what they hold before the caller closes it.
+        let _ = timeout(CUT_GRACE, self.connections.shutdown()).await;
+        Drained { connections_cut }
+    }
+}
+
+/// Ends when the server is to stop. A dropped sender counts as a signal to stop, because nothing
+/// could send that signal any more.
+async fn stopped(mut shutdown: watch::Receiver<bool>) {
+    let _ = shutdown.wait_for(|stop| *stop).await;
+}
+
+/// Counts as an open connection until it is dropped, however the connection ends.
+struct CountedConnection(OpenConnections);
+
+impl CountedConnection {
+    fn new(open: &OpenConnections) -> Self {
+        open.0.fetch_add(1, Ordering::Relaxed);
+        Self(open.clone())
+    }
+}
+
+impl Drop for CountedConnection {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A panic ends only its own connection.
+fn log_panic(ended: Result<(), JoinError>) {
+    if ended.is_err_and(|error| error.is_panic()) {
+        tracing::error!("the task of a connection panicked; the connection is closed");
+    }
+}
+
+/// Whether an accept failed because its connection went away. Other errors concern the listener.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}
+
+/// Counts failed accepts between two lines of the log.
+#[derive(Default)]
+struct AcceptFailures {
+    last_logged: Option<Instant>,
+    unlogged: u64,
+}
+
+impl AcceptFailures {
+    async fn survive(&mut self, error: &io::Error) {
+        self.unlogged += 1;
+        if self.last_logged.is_none_or(|last| last.elapsed() >= ACCEPT_LOG_INTERVAL) {
+            tracing::warn!(%error, failures = self.unlogged, "connections cannot be accepted");
+            *self = Self { last_logged: Some(Instant::now()), unlogged: 0 };
+        }
+        if !is_of_one_connection(error) {
+            sleep(ACCEPT_PAUSE).await;
+        }
+    }
+}
