@@ -12,18 +12,7 @@
 )]
 
 mod fill;
-#[path = "../support/heading.rs"]
-mod heading;
-#[path = "../support/interrupt.rs"]
-mod interrupt;
-#[path = "../support/program.rs"]
-mod program;
 mod runs;
-#[path = "../support/stage.rs"]
-#[expect(dead_code, reason = "what pgbench needs is of no use here")]
-mod stage;
-#[path = "../support/usage.rs"]
-mod usage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -35,9 +24,7 @@ use heading::grouped;
 use program::Program;
 use runs::{Audit, run};
 use stage::Stage;
-
-/// What can fail here ends the run, with a sentence for the person who started it.
-pub(crate) type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use testkit::bench::{Fallible, heading, interrupt, program, stage, usage};
 
 /// Entries that each wallet has.
 const ENTRIES_PER_WALLET: u32 = 10;

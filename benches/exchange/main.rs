@@ -15,30 +15,14 @@
 
 mod books;
 mod ceiling;
-#[path = "../support/heading.rs"]
-mod heading;
-#[path = "../support/interrupt.rs"]
-mod interrupt;
 mod load;
 mod options;
-#[path = "../support/pgbench.rs"]
-mod pgbench;
-#[path = "../support/program.rs"]
-mod program;
 mod reference;
 mod report;
 mod requests;
 mod rounds;
 mod rows;
-#[path = "../support/sample.rs"]
-mod sample;
 mod seed;
-#[path = "../support/servers.rs"]
-mod servers;
-#[path = "../support/stage.rs"]
-mod stage;
-#[path = "../support/usage.rs"]
-mod usage;
 mod verdicts;
 
 use std::process::ExitCode;
@@ -46,9 +30,7 @@ use std::process::ExitCode;
 use options::Options;
 use rounds::Bench;
 use stage::Stage;
-
-/// What can fail here ends the run, with a sentence for the person who started it.
-pub(crate) type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use testkit::bench::{Fallible, heading, interrupt, pgbench, program, sample, servers, stage, usage};
 
 fn main() -> ExitCode {
     // The private PostgreSQL is started by this very program, and so is the ceiling's server.

@@ -13,36 +13,18 @@
     reason = "results go to standard output, the progress of a run to standard error"
 )]
 
-#[path = "../support/heading.rs"]
-mod heading;
-#[path = "../support/interrupt.rs"]
-mod interrupt;
 mod load;
 mod options;
-#[path = "../support/pgbench.rs"]
-mod pgbench;
 mod picture;
-#[path = "../support/program.rs"]
-mod program;
 mod report;
 mod rounds;
-#[path = "../support/sample.rs"]
-mod sample;
-#[path = "../support/servers.rs"]
-mod servers;
-#[path = "../support/stage.rs"]
-mod stage;
-#[path = "../support/usage.rs"]
-mod usage;
 
 use std::process::ExitCode;
 
 use options::Options;
 use rounds::Bench;
 use stage::Stage;
-
-/// What can fail here ends the run, with a sentence for the person who started it.
-pub(crate) type Fallible<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use testkit::bench::{Fallible, heading, interrupt, pgbench, program, sample, servers, stage, usage};
 
 fn main() -> ExitCode {
     // The private PostgreSQL is started by this very program.

@@ -74,7 +74,12 @@ async fn every_endpoint_answers_503_quickly_and_recovers_by_itself() {
 /// writes. They are not kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_takes_no_writes_is_left_for_one_that_does() {
-    let till = TestTill::start().await;
+    let till = TestTill::start_with(|config| {
+        // A request waits this long for a session that takes writes.
+        config.database.acquire_timeout = Duration::from_millis(500);
+        config.exchange.deadline = Duration::from_millis(500);
+    })
+    .await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
     let game = Game::new(&app, "o1", "b1", 10);

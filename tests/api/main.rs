@@ -39,10 +39,9 @@ mod private_postgres;
 mod rate_limit;
 mod routes;
 mod snippets;
-mod support;
 mod token;
 mod traces;
 mod upload_floods;
 mod wire;
 
-pub(crate) use support::game;
+pub(crate) use testkit::{self as support, game};

@@ -25,10 +25,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use support::figures::Figures;
+pub(crate) use testkit as service;
 
-#[path = "../api/support/mod.rs"]
-#[expect(dead_code, reason = "the proofs use a part of what the tests of the API use")]
-mod service;
 mod support;
 
 mod calls;

@@ -5,12 +5,12 @@ use std::thread;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::Fallible;
+use super::Fallible;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// From now on a signal does not end the process; [`check`] tells of it.
-pub(crate) fn watch() {
+pub fn watch() {
     thread::spawn(|| -> Fallible<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
@@ -28,6 +28,6 @@ pub(crate) fn watch() {
 }
 
 /// An error once the run has been told to end.
-pub(crate) fn check() -> Fallible<()> {
+pub fn check() -> Fallible<()> {
     if ASKED.load(Ordering::Relaxed) { Err("interrupted".into()) } else { Ok(()) }
 }

@@ -9,13 +9,13 @@ use private_postgres::{ClusterOptions, PrivateCluster, ProcessRole, Programs};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use tokio::runtime::Runtime;
 
-use crate::Fallible;
+use super::Fallible;
 
 /// The superuser of the PostgreSQL.
 pub(crate) const USER: &str = "minitill";
 
 /// A durable PostgreSQL, one session on it, and a folder. Dropped in this order.
-pub(crate) struct Stage {
+pub struct Stage {
     session: Session,
     cluster: PrivateCluster,
     folder: Folder,
@@ -24,7 +24,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// Starts a PostgreSQL on a fresh folder, under the one that was asked for, and checks that it
     /// keeps what it commits.
-    pub(crate) fn open(under: Option<&PathBuf>) -> Fallible<Self> {
+    pub fn open(under: Option<&PathBuf>) -> Fallible<Self> {
         let folder = Folder::create(under)?;
         let data_dir = folder.path().join("postgresql");
         let cluster = PrivateCluster::open(ClusterOptions {
@@ -45,30 +45,30 @@ impl Stage {
         Ok(stage)
     }
 
-    pub(crate) fn session(&mut self) -> &mut Session {
+    pub fn session(&mut self) -> &mut Session {
         &mut self.session
     }
 
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    pub(crate) fn socket_dir(&self) -> &Path {
+    pub fn socket_dir(&self) -> &Path {
         self.cluster.socket_dir()
     }
 
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         url(self.cluster.socket_dir())
     }
 
     /// The path of one of PostgreSQL's own programs.
-    pub(crate) fn program(&mut self, name: &str) -> Fallible<PathBuf> {
+    pub fn program(&mut self, name: &str) -> Fallible<PathBuf> {
         let major = self.session.number("SELECT current_setting('server_version_num')::bigint / 10000")?;
         Ok(Programs::find(Some(u32::try_from(major)?))?.path(name))
     }
 
     /// The process id of PostgreSQL's first process.
-    pub(crate) fn postmaster(&self) -> Fallible<u32> {
+    pub fn postmaster(&self) -> Fallible<u32> {
         let text = fs::read_to_string(self.cluster.folder().join("pgdata/postmaster.pid"))?;
         Ok(text.lines().next().unwrap_or_default().trim().parse()?)
     }
@@ -80,9 +80,9 @@ fn url(socket_dir: &Path) -> String {
 }
 
 /// A session for plain SQL, without async around it.
-pub(crate) struct Session {
-    pub(crate) runtime: Runtime,
-    pub(crate) connection: PgConnection,
+pub struct Session {
+    pub runtime: Runtime,
+    pub connection: PgConnection,
 }
 
 impl Session {
@@ -92,21 +92,21 @@ impl Session {
         Ok(Self { runtime, connection })
     }
 
-    pub(crate) fn execute(&mut self, statements: &str) -> Fallible<()> {
+    pub fn execute(&mut self, statements: &str) -> Fallible<()> {
         let statements = sqlx::raw_sql(AssertSqlSafe(statements));
         self.runtime.block_on(self.connection.execute(statements))?;
         Ok(())
     }
 
     /// The one value that a statement gives, as a number.
-    pub(crate) fn number(&mut self, statement: &str) -> Fallible<i64> {
+    pub fn number(&mut self, statement: &str) -> Fallible<i64> {
         let row =
             self.runtime.block_on(self.connection.fetch_one(sqlx::raw_sql(AssertSqlSafe(statement))))?;
         Ok(row.try_get(0)?)
     }
 
     /// The same as a text.
-    pub(crate) fn text(&mut self, statement: &str) -> Fallible<String> {
+    pub fn text(&mut self, statement: &str) -> Fallible<String> {
         let row =
             self.runtime.block_on(self.connection.fetch_one(sqlx::raw_sql(AssertSqlSafe(statement))))?;
         Ok(row.try_get(0)?)
@@ -117,10 +117,12 @@ impl Session {
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Under the folder that was asked for; else in Cargo's, unless PostgreSQL may not enter that:
+    /// Under the folder that was asked for; else in Cargo's `target/tmp`, unless PostgreSQL may not enter that:
     /// under root it runs as another user.
     fn create(asked_for: Option<&PathBuf>) -> Fallible<Self> {
-        let usual = [PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from("/var/tmp")];
+        let program = std::env::current_exe()?;
+        let target = program.ancestors().nth(3).ok_or("the benchmark lies in no folder")?;
+        let usual = [target.join("tmp"), PathBuf::from("/var/tmp")];
         let candidates = asked_for.map_or(usual.as_slice(), std::slice::from_ref);
         let mut reasons = Vec::new();
         for parent in candidates {
@@ -166,7 +168,7 @@ fn why_not(path: &Path) -> Fallible<Option<String>> {
 }
 
 /// The kind of file system that holds a path, such as `ext4`; empty where the system does not tell.
-pub(crate) fn file_system(path: &Path) -> String {
+pub fn file_system(path: &Path) -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let holding = fields.filter_map(|fields| match fields[..] {

@@ -9,30 +9,30 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::Fallible;
-use crate::program::Program;
+use super::Fallible;
+use super::program::Program;
 
 /// How a server says where it can be reached.
-pub(crate) const READY: &str = "ready: public http://";
+pub const READY: &str = "ready: public http://";
 /// A server that is not ready by then never will be.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// The program promises 10 seconds.
 const EXIT_WITHIN: Duration = Duration::from_secs(12);
 
 /// A server process. Dropping it asks it to stop, and waits.
-pub(crate) struct Server {
+pub struct Server {
     child: Child,
     address: SocketAddr,
 }
 
 impl Server {
     /// Starts `minitill serve`.
-    pub(crate) fn of(program: &Program) -> Fallible<Self> {
+    pub fn of(program: &Program) -> Fallible<Self> {
         Self::start(program.minitill().arg("serve"))
     }
 
     /// Starts a server that says where it can be reached, as `minitill serve` does.
-    pub(crate) fn start(command: &mut Command) -> Fallible<Self> {
+    pub fn start(command: &mut Command) -> Fallible<Self> {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let log = child.stderr.take().ok_or("a server without standard error")?;
         // From here on it is stopped, whatever happens; the address is filled in below.
@@ -41,11 +41,11 @@ impl Server {
         Ok(server)
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 }

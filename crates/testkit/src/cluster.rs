@@ -59,20 +59,20 @@ rm -rf "$2"
 
 /// A database of one test's own.
 #[derive(Debug)]
-pub(crate) struct Database {
+pub struct Database {
     /// How to reach it, as `DATABASE_URL` takes it.
-    pub(crate) url: String,
+    pub url: String,
 }
 
 /// The folder of the socket of the run's PostgreSQL, which is started if it does not run yet.
-pub(crate) async fn socket_dir() -> PathBuf {
+pub async fn socket_dir() -> PathBuf {
     static STARTED: OnceCell<PathBuf> = OnceCell::const_new();
     STARTED.get_or_init(start).await.clone()
 }
 
 /// Makes a database like the one that `migrate` fills; that is called for the first database of the run only, with the
 /// URL of an empty one, and must close its connections.
-pub(crate) async fn create(migrate: impl AsyncFnOnce(&str)) -> Database {
+pub async fn create(migrate: impl AsyncFnOnce(&str)) -> Database {
     static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
     static MADE: AtomicU32 = AtomicU32::new(0);
     let folder = socket_dir().await;
@@ -192,7 +192,7 @@ fn start_keeper(folder: &Path) -> Child {
 }
 
 /// User and group that PostgreSQL runs as where the tests run as root, which it refuses.
-pub(crate) fn unprivileged_user() -> (u32, u32) {
+pub fn unprivileged_user() -> (u32, u32) {
     let passwd = fs::read_to_string("/etc/passwd").expect("users are listed");
     let find = |name: &str| {
         let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;

@@ -9,22 +9,22 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// Whose CPU time is read.
 #[derive(Debug, Clone)]
-pub(crate) struct Watched {
-    pub(crate) servers: Vec<u32>,
-    pub(crate) postmaster: u32,
+pub struct Watched {
+    pub servers: Vec<u32>,
+    pub postmaster: u32,
 }
 
 /// CPU time up to some moment, or between two.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Usage {
-    pub(crate) servers: Duration,
-    pub(crate) postgres: Duration,
+pub struct Usage {
+    pub servers: Duration,
+    pub postgres: Duration,
     /// This process and those it has waited for, pgbench among them.
-    pub(crate) load: Duration,
+    pub load: Duration,
 }
 
 impl Watched {
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         let own = Stat::of(std::process::id());
         Usage {
             servers: self.servers.iter().map(|&pid| Stat::of(pid).own).sum(),
@@ -34,7 +34,7 @@ impl Watched {
     }
 
     /// The memory of all servers together.
-    pub(crate) fn memory(&self) -> Option<Memory> {
+    pub fn memory(&self) -> Option<Memory> {
         let of_each = self.servers.iter().map(|&pid| Memory::of(pid));
         of_each.reduce(|one, other| Memory {
             now_mib: one.now_mib + other.now_mib,
@@ -91,9 +91,9 @@ impl Stat {
 
 /// Memory that is resident.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Memory {
-    pub(crate) now_mib: f64,
-    pub(crate) peak_mib: f64,
+pub struct Memory {
+    pub now_mib: f64,
+    pub peak_mib: f64,
 }
 
 impl Memory {
@@ -104,7 +104,7 @@ impl Memory {
 }
 
 /// A line such as `MemTotal:  1024 kB`, in mebibytes.
-pub(crate) fn mebibytes(text: &str, name: &str) -> f64 {
+pub fn mebibytes(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     let kibibytes: u32 = line.trim().trim_end_matches(" kB").parse().unwrap_or_default();
     f64::from(kibibytes) / 1024.0

@@ -5,12 +5,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use domain::clock::{Clock as _, SystemClock};
 
-use crate::Fallible;
-use crate::stage::{Stage, file_system};
-use crate::usage::mebibytes;
+use super::Fallible;
+use super::stage::{Stage, file_system};
+use super::usage::mebibytes;
 
 /// Machine, versions, settings and the command itself.
-pub(crate) fn text(benchmark: &str, stage: &mut Stage, measured: &str) -> Fallible<String> {
+pub fn text(benchmark: &str, stage: &mut Stage, measured: &str) -> Fallible<String> {
     let millis = u64::try_from(SystemClock::new().unix_millis())?;
     let date = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(millis));
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
@@ -42,7 +42,7 @@ fn machine() -> String {
 }
 
 /// 1234567 as 1,234,567.
-pub(crate) fn grouped(digits: &str) -> String {
+pub fn grouped(digits: &str) -> String {
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {

@@ -6,23 +6,23 @@ use store::secrets::{PasswordHash, random_token, token_hash};
 use super::{Answer, Request, TestTill, form, operator};
 
 /// The origin of the console, as [`Request`] asks for it.
-pub(crate) const ORIGIN: &str = "http://till";
+pub const ORIGIN: &str = "http://till";
 
 /// A text that does something wherever it is not shown as text.
-pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&";
+pub const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&";
 /// The same as a page must write it.
-pub(crate) const ESCAPED: &str = "&#60;img src=x onerror=alert(1)&#62;&#34;&#39;&#38;";
+pub const ESCAPED: &str = "&#60;img src=x onerror=alert(1)&#62;&#34;&#39;&#38;";
 
 /// A user's browser.
-pub(crate) struct Browser<'a> {
+pub struct Browser<'a> {
     till: &'a TestTill,
     /// The session's token.
-    pub(crate) token: String,
+    pub token: String,
 }
 
 impl TestTill {
     /// A browser of a fresh user with this role. It did not go through the sign-in, which takes long.
-    pub(crate) async fn browser(&self, role: Role) -> Browser<'_> {
+    pub async fn browser(&self, role: Role) -> Browser<'_> {
         let name = ConsoleUserName::parse(&format!("{}-{}", role.as_str(), &random_token()[..8])).unwrap();
         let password = PasswordHash::kept("none fits".to_owned());
         assert!(self.store.add_console_user(&operator(), &name, role, password.clone()).await.unwrap());
@@ -34,25 +34,25 @@ impl TestTill {
 
 impl Browser<'_> {
     /// Asks for a page.
-    pub(crate) async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> Answer {
         self.send(Request::get(path)).await
     }
 
     /// Sends a form from a page of the console, with the session's token.
-    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+    pub async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         let csrf = self.csrf_token().await;
         let fields: Vec<_> = [("csrf", csrf.as_str())].into_iter().chain(fields.iter().copied()).collect();
         self.send(Request::post(path).header("origin", ORIGIN).body(form(&fields))).await
     }
 
     /// Sends a request with the session's cookie.
-    pub(crate) async fn send(&self, request: Request) -> Answer {
+    pub async fn send(&self, request: Request) -> Answer {
         let cookie = format!("theme=dark; minitill_console={}", self.token);
         request.header("cookie", &cookie).send(self.till.operator_address).await
     }
 
     /// What the session's forms carry.
-    pub(crate) async fn csrf_token(&self) -> String {
+    pub async fn csrf_token(&self) -> String {
         let page = self.get("/console").await;
         let (_, rest) = page.body.split_once("name=\"csrf\" value=\"").expect("a form");
         rest.split('"').next().unwrap().to_owned()

@@ -5,25 +5,25 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::Fallible;
-use crate::stage::Stage;
+use super::Fallible;
+use super::stage::Stage;
 
 /// The key of an app that lives as long as the run.
 const MASTER_KEY: &str = "22222222222222222222222222222222222222222222222222222222222222ff";
 
 /// How the program is started: on the stage's PostgreSQL, otherwise with its defaults.
-pub(crate) struct Program {
+pub struct Program {
     database_url: String,
     folder: PathBuf,
 }
 
 impl Program {
-    pub(crate) fn on(stage: &Stage) -> Self {
+    pub fn on(stage: &Stage) -> Self {
         Self { database_url: stage.url(), folder: stage.folder().to_owned() }
     }
 
     /// The program, or another that takes its settings.
-    pub(crate) fn command(&self, program: &Path) -> Command {
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.stdin(Stdio::null());
         // Nothing of the developer's own settings leaks in.
@@ -42,12 +42,12 @@ impl Program {
     }
 
     /// The program itself.
-    pub(crate) fn minitill(&self) -> Command {
-        self.command(Path::new(env!("CARGO_BIN_EXE_minitill")))
+    pub fn minitill(&self) -> Command {
+        self.command(&crate::program::path())
     }
 
     /// Runs a command to its end, and gives the JSON object that it prints, whatever its exit code.
-    pub(crate) fn json(&self, arguments: &[&str]) -> Fallible<Value> {
+    pub fn json(&self, arguments: &[&str]) -> Fallible<Value> {
         let output = self.minitill().args(arguments).arg("--json").output()?;
         serde_json::from_slice(&output.stdout).map_err(|_| {
             format!("minitill {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr)).into()

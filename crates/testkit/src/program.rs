@@ -13,19 +13,19 @@ use super::http::Request;
 
 /// How the program is started: on a database of the run's, with the tests' master key.
 #[derive(Debug, Clone)]
-pub(crate) struct Program {
+pub struct Program {
     variables: Vec<(String, String)>,
 }
 
 /// A server process. It is killed when the test ends.
-pub(crate) struct ServerProcess {
+pub struct ServerProcess {
     child: Child,
-    pub(crate) address: SocketAddr,
-    pub(crate) operator_address: SocketAddr,
+    pub address: SocketAddr,
+    pub operator_address: SocketAddr,
 }
 
 impl Program {
-    pub(crate) fn on(database_url: &str) -> Self {
+    pub fn on(database_url: &str) -> Self {
         let program = Self { variables: Vec::new() };
         program
             .with("DATABASE_URL", database_url)
@@ -34,13 +34,13 @@ impl Program {
             .with("MINITILL_EXCHANGE__DEADLINE", "20s")
     }
 
-    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+    pub fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_minitill"));
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(path());
         command.args(arguments).stdin(Stdio::null());
         // Nothing of the developer's own settings leaks in.
         for (name, _) in
@@ -53,13 +53,13 @@ impl Program {
     }
 
     /// Runs a command to its end.
-    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+    pub fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("the program starts")
     }
 
     /// Runs a command that must succeed, and gives the JSON object it prints.
     #[track_caller]
-    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+    pub fn json(&self, arguments: &[&str]) -> Value {
         let output = self.run(&[arguments, &["--json"]].concat());
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         serde_json::from_slice(&output.stdout).expect("one JSON object")
@@ -67,7 +67,7 @@ impl Program {
 
     /// Runs a command that must fail with exit code 1, and gives what it complains.
     #[track_caller]
-    pub(crate) fn complaint(&self, arguments: &[&str]) -> String {
+    pub fn complaint(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(
             output.status.code(),
@@ -80,7 +80,7 @@ impl Program {
     }
 
     /// Starts a server on ports of its own and waits until it is ready.
-    pub(crate) async fn serve(&self, log: Option<PathBuf>) -> ServerProcess {
+    pub async fn serve(&self, log: Option<PathBuf>) -> ServerProcess {
         let (address, operator_address) = (free_address(), free_address());
         let program = self
             .clone()
@@ -113,18 +113,18 @@ impl ServerProcess {
     }
 
     /// The server's process.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// `kill -9`: nothing is said, nothing is finished.
-    pub(crate) fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// SIGTERM, and how long the program took to exit with success.
-    pub(crate) fn terminate(mut self) -> Duration {
+    pub fn terminate(mut self) -> Duration {
         let started = Instant::now();
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).unwrap();
@@ -144,4 +144,16 @@ impl Drop for ServerProcess {
 /// An address that nobody listens on just now.
 fn free_address() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// The program that was built with the test, proof or benchmark that runs.
+pub fn path() -> PathBuf {
+    // Cargo tells it; else it lies in the folder above the one of this test.
+    std::env::var_os("CARGO_BIN_EXE_minitill").map_or_else(
+        || {
+            let test = std::env::current_exe().expect("a process has a program");
+            test.ancestors().nth(2).expect("Cargo's folder for tests").join("minitill")
+        },
+        PathBuf::from,
+    )
 }

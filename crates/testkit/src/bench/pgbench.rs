@@ -5,25 +5,25 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::Fallible;
-use crate::sample::Latency;
-use crate::stage::{self, Stage};
+use super::Fallible;
+use super::sample::Latency;
+use super::stage::{self, Stage};
 
 /// The program, and where it works.
-pub(crate) struct Pgbench {
+pub struct Pgbench {
     program: PathBuf,
     socket_dir: PathBuf,
     folder: PathBuf,
 }
 
 /// What a run gives.
-pub(crate) struct Transactions {
-    pub(crate) latencies: Vec<Latency>,
-    pub(crate) rate: f64,
+pub struct Transactions {
+    pub latencies: Vec<Latency>,
+    pub rate: f64,
 }
 
 impl Pgbench {
-    pub(crate) fn on(stage: &mut Stage) -> Fallible<Self> {
+    pub fn on(stage: &mut Stage) -> Fallible<Self> {
         let program = stage.program("pgbench")?;
         if !program.exists() {
             return Err(format!("{} is missing: it comes with PostgreSQL's server", program.display()).into());
@@ -34,7 +34,7 @@ impl Pgbench {
     }
 
     /// Repeats a script of prepared statements with so many clients.
-    pub(crate) fn run(
+    pub fn run(
         &self,
         script: &str,
         clients: u32,

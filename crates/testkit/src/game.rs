@@ -7,19 +7,19 @@ use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
 use super::{Answer, NOW, Request, TestApp, TestTill, form};
 
 /// Path of the exchange.
-pub(crate) const PATH: &str = "/api/kpay/minigame/pay";
+pub const PATH: &str = "/api/kpay/minigame/pay";
 /// Items that are accepted.
-pub(crate) const ITEMS: &str = r#"[{"product_id":1,"product_num":2,"product_type":0}]"#;
+pub const ITEMS: &str = r#"[{"product_id":1,"product_num":2,"product_type":0}]"#;
 
 /// The fields of an exchange, changed as a test wants, then signed.
 #[derive(Debug, Clone)]
-pub(crate) struct Game {
-    pub(crate) fields: BTreeMap<&'static str, String>,
+pub struct Game {
+    pub fields: BTreeMap<&'static str, String>,
     key: String,
 }
 
 impl Game {
-    pub(crate) fn new(app: &TestApp, open_id: &str, biz_no: &str, amount: i64) -> Self {
+    pub fn new(app: &TestApp, open_id: &str, biz_no: &str, amount: i64) -> Self {
         let fields = [
             ("access_token", app.token.as_str()),
             ("open_id", open_id),
@@ -39,31 +39,31 @@ impl Game {
     }
 
     /// Sets a field.
-    pub(crate) fn with(mut self, name: &'static str, value: impl std::fmt::Display) -> Self {
+    pub fn with(mut self, name: &'static str, value: impl std::fmt::Display) -> Self {
         self.fields.insert(name, value.to_string());
         self
     }
 
     /// Leaves a field out.
-    pub(crate) fn without(mut self, name: &'static str) -> Self {
+    pub fn without(mut self, name: &'static str) -> Self {
         self.fields.remove(name);
         self
     }
 
     /// Signs with another key.
-    pub(crate) fn keyed(mut self, key: &str) -> Self {
+    pub fn keyed(mut self, key: &str) -> Self {
         key.clone_into(&mut self.key);
         self
     }
 
     /// The string that is signed.
-    pub(crate) fn string_to_sign(&self) -> String {
+    pub fn string_to_sign(&self) -> String {
         let signed = self.fields.iter().filter(|(name, _)| SIGNED_FIELDS.contains(name));
         canonical_string(signed.map(|(name, value)| (*name, value.as_str())))
     }
 
     /// The form body, signed unless the test set `sign` itself.
-    pub(crate) fn body(&self) -> String {
+    pub fn body(&self) -> String {
         let sign = self
             .fields
             .get("sign")
@@ -79,11 +79,11 @@ impl Game {
         form(&pairs)
     }
 
-    pub(crate) fn request(&self) -> Request {
+    pub fn request(&self) -> Request {
         Request::post(PATH).header("content-type", "application/x-www-form-urlencoded").body(self.body())
     }
 
-    pub(crate) async fn send(&self, till: &TestTill) -> Answer {
+    pub async fn send(&self, till: &TestTill) -> Answer {
         till.send(self.request()).await
     }
 }

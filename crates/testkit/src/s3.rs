@@ -15,15 +15,15 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 /// An S3 store for one test, or a prefix of its own in a real one.
-pub(crate) struct S3 {
-    pub(crate) variables: Vec<(String, String)>,
+pub struct S3 {
+    pub variables: Vec<(String, String)>,
     /// The double; `None` with a real store.
-    pub(crate) double: Option<Arc<Double>>,
+    pub double: Option<Arc<Double>>,
 }
 
 /// The store in this process.
 #[derive(Default)]
-pub(crate) struct Double {
+pub struct Double {
     objects: Mutex<BTreeMap<String, Bytes>>,
     /// Whether pictures that are written wait.
     holds: AtomicBool,
@@ -34,7 +34,7 @@ pub(crate) struct Double {
 }
 
 impl S3 {
-    pub(crate) async fn start() -> Self {
+    pub async fn start() -> Self {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("test-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         let real = |name: &str| std::env::var(format!("MINITILL_TEST_S3_{name}")).ok();
@@ -64,25 +64,25 @@ impl S3 {
 }
 
 impl Double {
-    pub(crate) fn objects(&self) -> MutexGuard<'_, BTreeMap<String, Bytes>> {
+    pub fn objects(&self) -> MutexGuard<'_, BTreeMap<String, Bytes>> {
         self.objects.lock().unwrap()
     }
 
     /// From now on every request fails, or none does.
-    pub(crate) fn fail(&self, fails: bool) {
+    pub fn fail(&self, fails: bool) {
         self.fails.store(fails, Ordering::SeqCst);
     }
 
     /// The next picture that is written waits for [`Double::release`] behind its last byte.
-    pub(crate) fn hold(&self) {
+    pub fn hold(&self) {
         self.holds.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) async fn held(&self) {
+    pub async fn held(&self) {
         self.held.notified().await;
     }
 
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         self.released.notify_one();
     }
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 /// A request as it goes over the wire.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub struct Request {
     method: String,
     target: String,
     headers: Vec<(String, String)>,
@@ -18,39 +18,39 @@ pub(crate) struct Request {
 
 /// What came back.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
+pub struct Answer {
+    pub status: u16,
     headers: Vec<(String, String)>,
     /// As text, where it is text.
-    pub(crate) body: String,
-    pub(crate) bytes: Vec<u8>,
+    pub body: String,
+    pub bytes: Vec<u8>,
 }
 
 impl Request {
-    pub(crate) fn new(method: &str, target: &str) -> Self {
+    pub fn new(method: &str, target: &str) -> Self {
         Self { method: method.to_owned(), target: target.to_owned(), headers: Vec::new(), body: Vec::new() }
     }
 
-    pub(crate) fn post(target: &str) -> Self {
+    pub fn post(target: &str) -> Self {
         Self::new("POST", target)
     }
 
-    pub(crate) fn get(target: &str) -> Self {
+    pub fn get(target: &str) -> Self {
         Self::new("GET", target)
     }
 
-    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+    pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    pub(crate) fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
     /// A multipart body with parts as they are given: their head lines, then their bytes.
-    pub(crate) fn multipart(self, parts: &[(&str, &[u8])]) -> Self {
+    pub fn multipart(self, parts: &[(&str, &[u8])]) -> Self {
         let mut body = Vec::new();
         for (head, bytes) in parts {
             body.extend_from_slice(format!("--test-boundary\r\n{head}\r\n\r\n").as_bytes());
@@ -61,7 +61,7 @@ impl Request {
         self.header("content-type", "multipart/form-data; boundary=test-boundary").body(body)
     }
 
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let headers: Vec<String> =
             self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let (method, target, length) = (&self.method, &self.target, self.body.len());
@@ -74,13 +74,13 @@ impl Request {
         bytes
     }
 
-    pub(crate) async fn send(&self, address: SocketAddr) -> Answer {
+    pub async fn send(&self, address: SocketAddr) -> Answer {
         raw(address, &self.bytes()).await
     }
 }
 
 /// Sends bytes, reads until the server closes, and takes the answer apart.
-pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
+pub async fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await.expect("the server listens");
         let (mut reading, mut writing) = stream.split();
@@ -96,7 +96,7 @@ pub(crate) async fn raw(address: SocketAddr, bytes: &[u8]) -> Answer {
 }
 
 impl Answer {
-    pub(crate) fn parse(bytes: &[u8]) -> Self {
+    pub fn parse(bytes: &[u8]) -> Self {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or_else(|| {
             panic!("expected an HTTP answer, got {:?}", String::from_utf8_lossy(bytes));
         });
@@ -111,22 +111,22 @@ impl Answer {
         Self { status, headers, body, bytes: bytes[end + 4..].to_vec() }
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {:.1000?}", self.body))
     }
 
     /// `code` or `result`.
-    pub(crate) fn code(&self) -> u64 {
+    pub fn code(&self) -> u64 {
         let json = self.json();
         json.get("code").or_else(|| json.get("result")).and_then(Value::as_u64).expect("a code or result")
     }
 
     /// `msg` or `error_msg`.
-    pub(crate) fn message(&self) -> String {
+    pub fn message(&self) -> String {
         let json = self.json();
         let text = json.get("msg").or_else(|| json.get("error_msg")).and_then(Value::as_str);
         text.expect("a text").to_owned()
@@ -134,7 +134,7 @@ impl Answer {
 
     /// A business answer with this code and text, with the headers that every one has.
     #[track_caller]
-    pub(crate) fn assert_refused(&self, code: u64, message: &str) {
+    pub fn assert_refused(&self, code: u64, message: &str) {
         assert_eq!(
             (self.status, self.code(), self.message().as_str()),
             (200, code, message),
@@ -146,7 +146,7 @@ impl Answer {
 
     /// Exactly this body, and success.
     #[track_caller]
-    pub(crate) fn assert_body(&self, body: &str) {
+    pub fn assert_body(&self, body: &str) {
         assert_eq!((self.status, self.body.as_str()), (200, body));
         self.assert_headers();
     }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::usage::{Memory, Usage};
+use super::usage::{Memory, Usage};
 
 /// Tenths of a microsecond: fine enough for a ceiling, and four bytes an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Latency(u32);
+pub struct Latency(u32);
 
 impl Latency {
-    pub(crate) fn of(duration: Duration) -> Self {
+    pub fn of(duration: Duration) -> Self {
         Self(u32::try_from(duration.as_nanos() / 100).unwrap_or(u32::MAX))
     }
 
@@ -20,31 +20,31 @@ impl Latency {
 
 /// One measurement of one row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Sample {
+pub struct Sample {
     /// Answers a second.
-    pub(crate) rate: f64,
+    pub rate: f64,
     /// Latencies in milliseconds.
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) p999: f64,
+    pub p50: f64,
+    pub p99: f64,
+    pub p999: f64,
     /// CPU seconds per 10,000 answers.
-    pub(crate) cpu: Cpu,
+    pub cpu: Cpu,
     /// Of the servers, right after the measurement.
-    pub(crate) memory: Option<Memory>,
+    pub memory: Option<Memory>,
 }
 
 /// CPU seconds per 10,000 answers, by who spent them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Cpu {
+pub struct Cpu {
     /// `None` where no server of ours took part.
-    pub(crate) server: Option<f64>,
-    pub(crate) postgres: f64,
-    pub(crate) load: f64,
+    pub server: Option<f64>,
+    pub postgres: f64,
+    pub load: f64,
 }
 
 impl Sample {
     /// Sums up one measurement; `None` when there was no answer at all.
-    pub(crate) fn new(
+    pub fn new(
         mut latencies: Vec<Latency>,
         rate: f64,
         used: &Usage,
@@ -69,7 +69,7 @@ impl Sample {
     }
 
     /// The median of each figure by itself; the memory is that of the last measurement.
-    pub(crate) fn median(samples: &[Self]) -> Option<Self> {
+    pub fn median(samples: &[Self]) -> Option<Self> {
         let last = samples.last()?;
         let of = |figure: fn(&Self) -> f64| median(samples.iter().map(figure).collect());
         Some(Self {
@@ -93,7 +93,7 @@ fn percentile(sorted: &[Latency], per_mille: usize) -> Option<Latency> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let middle = values.len() / 2;
     if values.len().is_multiple_of(2) {

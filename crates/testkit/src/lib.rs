@@ -1,11 +1,27 @@
-//! A till of its own for each test: its own database, its own clock, a real socket.
+//! Support code of tests, proofs and benchmarks: a server with its own database and clock for each
+//! test, the program as a process, an HTTP client that sends exact bytes, throw-away PostgreSQL.
 
-pub(crate) mod cluster;
-pub(crate) mod console;
-pub(crate) mod game;
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests look at the tables as an operator would, with plain SQL"
+)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(
+    missing_docs,
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "nobody outside of the tests uses this"
+)]
+
+pub mod bench;
+pub mod cluster;
+pub mod console;
+pub mod game;
 mod http;
-pub(crate) mod program;
-pub(crate) mod s3;
+pub mod program;
+pub mod s3;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -27,28 +43,28 @@ use store::{AuditOptions, Credit, DatabaseAddress, KeepOutcome, NewApp, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-pub(crate) use http::{Answer, Request, raw};
+pub use http::{Answer, Request, raw};
 
 /// The test clock stands still here until a test moves it.
-pub(crate) const NOW: i64 = 1_800_000_000_000;
+pub const NOW: i64 = 1_800_000_000_000;
 /// Master key of all tests.
-pub(crate) const MASTER_KEY: &str = "11111111111111111111111111111111111111111111111111111111111111ff";
+pub const MASTER_KEY: &str = "11111111111111111111111111111111111111111111111111111111111111ff";
 /// The page that test apps publish.
-pub(crate) const PAGE: &str = "pages/order/detail";
+pub const PAGE: &str = "pages/order/detail";
 /// A path of tests alone, whose handler panics.
-pub(crate) const PANICKING_PATH: &str = "/panics";
+pub const PANICKING_PATH: &str = "/panics";
 /// A picture that is accepted.
-pub(crate) const PICTURE: &[u8] = include_bytes!("../../../src/operator/demo-cover.png");
+pub const PICTURE: &[u8] = include_bytes!("../../../src/operator/demo-cover.png");
 
 /// A clock that moves when it is told to.
 #[derive(Debug)]
-pub(crate) struct ManualClock {
+pub struct ManualClock {
     unix_millis: AtomicI64,
     monotonic: Mutex<Duration>,
 }
 
 impl ManualClock {
-    pub(crate) fn advance(&self, by: Duration) {
+    pub fn advance(&self, by: Duration) {
         self.unix_millis.fetch_add(by.as_millis().try_into().unwrap(), Ordering::SeqCst);
         *self.monotonic.lock().unwrap() += by;
     }
@@ -65,33 +81,33 @@ impl Clock for ManualClock {
 }
 
 /// A running server with everything a test wants to look at.
-pub(crate) struct TestTill {
-    pub(crate) address: SocketAddr,
-    pub(crate) operator_address: SocketAddr,
-    pub(crate) till: AppState,
-    pub(crate) store: Store,
-    pub(crate) clock: Arc<ManualClock>,
-    pub(crate) sql: PgPool,
-    pub(crate) database_url: String,
+pub struct TestTill {
+    pub address: SocketAddr,
+    pub operator_address: SocketAddr,
+    pub till: AppState,
+    pub store: Store,
+    pub clock: Arc<ManualClock>,
+    pub sql: PgPool,
+    pub database_url: String,
     /// Dropped with the till: then the servers stop.
     _stop: watch::Sender<bool>,
 }
 
 /// An app as its developer knows it.
 #[derive(Debug, Clone)]
-pub(crate) struct TestApp {
-    pub(crate) id: AppId,
-    pub(crate) secret: String,
-    pub(crate) pay_key: String,
-    pub(crate) token: String,
+pub struct TestApp {
+    pub id: AppId,
+    pub secret: String,
+    pub pay_key: String,
+    pub token: String,
 }
 
 /// What a test app is like; the default has every right.
-pub(crate) struct AppKind {
-    pub(crate) category: Category,
-    pub(crate) scopes: &'static [&'static str],
-    pub(crate) sandbox: bool,
-    pub(crate) preorder_check: bool,
+pub struct AppKind {
+    pub category: Category,
+    pub scopes: &'static [&'static str],
+    pub sandbox: bool,
+    pub preorder_check: bool,
 }
 
 impl Default for AppKind {
@@ -101,7 +117,7 @@ impl Default for AppKind {
 }
 
 /// The settings of tests: the defaults, without rate limits and with more patience.
-pub(crate) fn test_config() -> Config {
+pub fn test_config() -> Config {
     let variables = [
         ("MINITILL_DATABASE__CONNECTIONS", "4"),
         // A machine that is busy with other tests is no reason to answer 503.
@@ -117,7 +133,7 @@ pub(crate) fn test_config() -> Config {
 }
 
 /// A database that holds the schema and nothing else.
-pub(crate) async fn fresh_database() -> cluster::Database {
+pub async fn fresh_database() -> cluster::Database {
     cluster::create(async |url| {
         let address = DatabaseAddress::from_url(url).unwrap();
         let store = Store::connect(&address, test_config().store_settings(), Arc::new(SystemClock::new()))
@@ -130,7 +146,7 @@ pub(crate) async fn fresh_database() -> cluster::Database {
 }
 
 /// The URL of a database without a schema. `name` is one test's own.
-pub(crate) async fn empty_database(name: &str) -> String {
+pub async fn empty_database(name: &str) -> String {
     let url = fresh_database().await.url;
     let admin = PgPool::connect(&url).await.unwrap();
     let empty = format!("{name}_{}", std::process::id());
@@ -141,16 +157,16 @@ pub(crate) async fn empty_database(name: &str) -> String {
 }
 
 impl TestTill {
-    pub(crate) async fn start() -> Self {
+    pub async fn start() -> Self {
         Self::start_with(|_| {}).await
     }
 
-    pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
+    pub async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         Self::start_on(fresh_database().await.url, change).await
     }
 
     /// A server on a database that may have others.
-    pub(crate) async fn start_on(database_url: String, change: impl FnOnce(&mut Config)) -> Self {
+    pub async fn start_on(database_url: String, change: impl FnOnce(&mut Config)) -> Self {
         // Both ends of every connection are this process's, and many systems let one have 1024 files.
         http_server::raise_open_files_limit().unwrap();
         let mut config = test_config();
@@ -184,11 +200,11 @@ impl TestTill {
     }
 
     /// An app with every right, a page and a token.
-    pub(crate) async fn app(&self, id: &str) -> TestApp {
+    pub async fn app(&self, id: &str) -> TestApp {
         self.app_like(id, AppKind::default()).await
     }
 
-    pub(crate) async fn app_like(&self, id: &str, kind: AppKind) -> TestApp {
+    pub async fn app_like(&self, id: &str, kind: AppKind) -> TestApp {
         let id = AppId::parse(id).unwrap();
         let new = NewApp {
             id: id.clone(),
@@ -206,7 +222,7 @@ impl TestTill {
     }
 
     /// Makes a player with this much in both purses.
-    pub(crate) async fn player(&self, app: &TestApp, open_id: &str, free: i64, charge: i64) {
+    pub async fn player(&self, app: &TestApp, open_id: &str, free: i64, charge: i64) {
         let open_id = OpenId::parse(open_id).unwrap();
         let reference = CreditRef::parse(&format!("start-{open_id}")).unwrap();
         let credit = Credit { open_id, free, charge, reference, note: String::new() };
@@ -214,7 +230,7 @@ impl TestTill {
     }
 
     /// A picture of the app.
-    pub(crate) async fn image(&self, app: &TestApp) -> ImgId {
+    pub async fn image(&self, app: &TestApp) -> ImgId {
         let picture = pictures::inspect(PICTURE).unwrap();
         let kept = pictures::keep(PICTURE, &picture).unwrap();
         match self.store.keep_image(&app.id, kept).await.unwrap() {
@@ -223,27 +239,27 @@ impl TestTill {
         }
     }
 
-    pub(crate) async fn purses(&self, app: &TestApp, open_id: &str) -> (i64, i64, i64) {
+    pub async fn purses(&self, app: &TestApp, open_id: &str) -> (i64, i64, i64) {
         let wallet = self.store.wallet(&app.id, &OpenId::parse(open_id).unwrap()).await.unwrap().unwrap();
         (wallet.free_balance, wallet.charge_balance, wallet.entries)
     }
 
     /// One number that a statement gives.
-    pub(crate) async fn number(&self, statement: &str) -> i64 {
+    pub async fn number(&self, statement: &str) -> i64 {
         sqlx::query_scalar(sqlx::AssertSqlSafe(statement)).fetch_one(&self.sql).await.unwrap()
     }
 
     /// Runs statements by hand, as an operator with psql would.
-    pub(crate) async fn execute(&self, statements: &str) {
+    pub async fn execute(&self, statements: &str) {
         sqlx::raw_sql(sqlx::AssertSqlSafe(statements)).execute(&self.sql).await.unwrap();
     }
 
-    pub(crate) async fn send(&self, request: Request) -> Answer {
+    pub async fn send(&self, request: Request) -> Answer {
         request.send(self.address).await
     }
 
     /// Nothing in the books differs.
-    pub(crate) async fn assert_audit_clean(&self) {
+    pub async fn assert_audit_clean(&self) {
         let report = self.store.audit(AuditOptions::default(), Box::new(|_, _| {})).await.unwrap();
         assert!(report.clean, "{report:?}");
     }
@@ -262,23 +278,23 @@ fn with_panicking_route() -> Vec<Route> {
     routes
 }
 
-/// A file of the project, as text.
-pub(crate) fn committed(path: &str) -> String {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+/// A file of the project, as text: its path from the top of the repository.
+pub fn committed(path: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Percent-encodes as a query or a form needs it.
-pub(crate) fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
 /// The fields of a form, percent-encoded and joined.
-pub(crate) fn form(fields: &[(&str, &str)]) -> String {
+pub fn form(fields: &[(&str, &str)]) -> String {
     fields.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect::<Vec<_>>().join("&")
 }
 
 /// Who changes things in tests.
-pub(crate) fn operator() -> Operator {
+pub fn operator() -> Operator {
     Operator::new(OperatorKind::CommandLine, "tests").unwrap()
 }
