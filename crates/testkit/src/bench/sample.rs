@@ -44,12 +44,7 @@ pub struct Cpu {
 
 impl Sample {
     /// Sums up one measurement; `None` when there was no answer at all.
-    pub fn new(
-        mut latencies: Vec<Latency>,
-        rate: f64,
-        used: &Usage,
-        memory: Option<Memory>,
-    ) -> Option<Self> {
+    pub fn new(mut latencies: Vec<Latency>, rate: f64, used: &Usage, memory: Option<Memory>) -> Option<Self> {
         latencies.sort_unstable();
         let percentile = |per_mille| percentile(&latencies, per_mille).map(Latency::millis);
         let ten_thousands = f64::from(u32::try_from(latencies.len()).unwrap_or(u32::MAX)) / 10_000.0;
