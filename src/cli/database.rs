@@ -143,16 +143,7 @@ fn sentence(error: &ClusterError) -> String {
             ", or choose another database.data_dir"
         }
         ClusterError::ServerRuns { .. } => ", or give this one a database.data_dir of its own",
-        ClusterError::OtherVersion { .. }
-        | ClusterError::Busy { .. }
-        | ClusterError::NotAccepting { .. }
-        | ClusterError::LeftoversRemain { .. }
-        | ClusterError::Initdb { .. }
-        | ClusterError::NotStarted { .. }
-        | ClusterError::NotReady { .. }
-        | ClusterError::NoSocketFolder { .. }
-        | ClusterError::SupervisorEnded
-        | ClusterError::Io { .. } => "",
+        _ => "",
     };
     format!("{error}{way_out}")
 }

@@ -51,25 +51,15 @@ pub struct Drained {
 
 /// A listener's settings and its open connections.
 pub(super) struct AcceptLoop {
-    tls: Option<TlsIdentity>,
-    router: Router,
-    limits: ServerLimits,
-    open: OpenConnections,
-    shutdown: watch::Receiver<bool>,
-    connections: JoinSet<()>,
+    pub(super) tls: Option<TlsIdentity>,
+    pub(super) router: Router,
+    pub(super) limits: ServerLimits,
+    pub(super) open: OpenConnections,
+    pub(super) shutdown: watch::Receiver<bool>,
+    pub(super) connections: JoinSet<()>,
 }
 
 impl AcceptLoop {
-    pub(super) fn new(
-        tls: Option<TlsIdentity>,
-        router: Router,
-        limits: ServerLimits,
-        open: OpenConnections,
-        shutdown: watch::Receiver<bool>,
-    ) -> Self {
-        Self { tls, router, limits, open, shutdown, connections: JoinSet::new() }
-    }
-
     /// Accepts connections until the server stops, then drains.
     pub(super) async fn run(mut self, listener: TcpListener) -> io::Result<Drained> {
         self.accept_until_stopped(&listener).await;

@@ -21,7 +21,7 @@ use tower::Service;
 
 use crate::limits::ServerLimits;
 use crate::progress::{Phase, SharedProgress};
-use crate::socket::Socket;
+use crate::socket::{Socket, Stream};
 use crate::tls::TlsIdentity;
 use crate::tracked_tcp::TrackedTcp;
 
@@ -40,21 +40,19 @@ pub(super) async fn run(
 ) {
     let progress = SharedProgress::new(Instant::now());
     let mut stop = pin!(stop);
-    let socket = match tls {
-        None => {
-            let tcp = TrackedTcp::plain(stream, progress.clone());
-            Socket::plain(tcp, progress.clone(), limits.request_bytes_max)
-        }
+    let tcp = TrackedTcp::new(stream, progress.clone(), tls.is_some());
+    let stream = match tls {
+        None => Stream::Plain(tcp),
         Some(tls) => {
-            let tcp = TrackedTcp::below_tls(stream, progress.clone());
             let handshake = draining_after(stop.as_mut(), &progress, tls.acceptor().accept(tcp));
             match in_time(handshake, &progress, &limits).await {
-                Ok(Ok(stream)) => Socket::tls(stream, progress.clone(), limits.request_bytes_max),
+                Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
                 Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
                 Err(_) => return tracing::debug!("a TLS handshake ran out of time"),
             }
         }
     };
+    let socket = Socket::new(stream, progress.clone(), limits.request_bytes_max);
     let service = ConnectionService { router, peer, progress: progress.clone() };
     let mut connection = http1_builder(&limits).serve_connection(TokioIo::new(socket), service);
     match in_time(draining_after(stop, &progress, &mut connection), &progress, &limits).await {

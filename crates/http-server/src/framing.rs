@@ -1,4 +1,5 @@
-//! HTTP/1.1 message framing: where one request ends and the next begins in the bytes of a connection.
+//! HTTP/1.1 message framing: where one request ends and the next begins in the bytes of a
+//! connection.
 //!
 //! hyper parses the requests. This module follows it, because hyper does not report whether the
 //! bytes that it holds begin another request, and a drain must not close in the middle of one. When
@@ -106,15 +107,11 @@ impl Framing {
 
     /// The request is complete, and hyper goes on to the next. Part of that may be here already.
     pub(super) fn request_ends(&mut self) {
-        match std::mem::take(&mut self.position) {
-            Position::Body { missing: 0, behind } => self.received(&behind),
-            Position::Chunked if self.lines.after_empty_line => {}
-            Position::Between
-            | Position::Head
-            | Position::HeadEnd { .. }
-            | Position::Body { .. }
-            | Position::Chunked
-            | Position::Unknown => self.position = Position::Unknown,
+        let former = std::mem::take(&mut self.position);
+        if let Position::Body { missing: 0, behind } = former {
+            self.received(&behind);
+        } else if !matches!(former, Position::Chunked) || !self.lines.after_empty_line {
+            self.position = Position::Unknown;
         }
     }
 

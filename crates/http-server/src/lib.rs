@@ -23,6 +23,7 @@ use std::io;
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 mod accept;
 mod connection;
@@ -40,7 +41,10 @@ pub use limits::ServerLimits;
 pub use process::{raise_open_files_limit, runtime};
 pub use tls::{TlsError, TlsIdentity};
 
-/// Serves `router` on `listener` until `shutdown` holds `true` or its sender is dropped; then drains.
+use accept::AcceptLoop;
+
+/// Serves `router` on `listener` until `shutdown` holds `true` or its sender is dropped. Then it
+/// drains.
 ///
 /// With `tls`, every connection is TLS. Each request has the address of its peer among its
 /// extensions, as `ConnectInfo<SocketAddr>`.
@@ -77,7 +81,8 @@ pub async fn serve_counted(
     open: OpenConnections,
     shutdown: watch::Receiver<bool>,
 ) -> io::Result<Drained> {
-    accept::AcceptLoop::new(tls, router, limits, open, shutdown).run(listener).await
+    let connections = JoinSet::new();
+    AcceptLoop { tls, router, limits, open, shutdown, connections }.run(listener).await
 }
 
 #[cfg(doctest)]

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use crate::framing::Framing;
 use crate::limits::ServerLimits;
 
-/// How long a drain waits for the first byte of a new connection. Its client has just connected, and
-/// the request is probably on the way.
+/// How long a drain waits for the first byte of a new connection. Its client has just connected,
+/// and the request is probably on the way.
 const FRESH_GRACE: Duration = Duration::from_millis(250);
 
 /// The longest lingering close.
@@ -77,15 +77,10 @@ impl ConnectionProgress {
     pub(super) fn received(&mut self, bytes: &[u8], now: Instant) {
         self.framing.received(bytes);
         self.request_bytes += bytes.len() as u64;
-        match self.phase {
-            Phase::Fresh | Phase::Idle if self.framing.is_in_head() => self.enter(Phase::ReceivingHead, now),
-            Phase::ReceivingRest => self.end_exchange(now),
-            Phase::Fresh
-            | Phase::Idle
-            | Phase::ReceivingHead
-            | Phase::Handling
-            | Phase::Flushing
-            | Phase::Lingering => {}
+        if self.phase == Phase::ReceivingRest {
+            self.end_exchange(now);
+        } else if matches!(self.phase, Phase::Fresh | Phase::Idle) && self.framing.is_in_head() {
+            self.enter(Phase::ReceivingHead, now);
         }
     }
 
@@ -123,7 +118,8 @@ impl ConnectionProgress {
         }
     }
 
-    /// The kernel accepted bytes to write, or (`blocked`) has no room because the peer does not read.
+    /// The kernel accepted bytes to write, or (`blocked`) has no room because the peer does not
+    /// read.
     pub(super) fn wrote(&mut self, blocked: bool, now: Instant) {
         self.write_blocked_since = blocked.then(|| self.write_blocked_since.unwrap_or(now));
     }

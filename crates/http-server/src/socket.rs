@@ -30,8 +30,9 @@ pub(super) struct Socket {
     is_write_closed: bool,
 }
 
+/// The stream of a connection. A TLS stream has finished its handshake.
 #[derive(Debug)]
-enum Stream {
+pub(super) enum Stream {
     Plain(TrackedTcp),
     Tls(Box<TlsStream<TrackedTcp>>),
 }
@@ -77,18 +78,7 @@ impl Stream {
 }
 
 impl Socket {
-    /// An HTTP connection over plain TCP.
-    pub(super) fn plain(tcp: TrackedTcp, progress: SharedProgress, request_bytes_max: u64) -> Self {
-        Self { stream: Stream::Plain(tcp), progress, request_bytes_max, is_write_closed: false }
-    }
-
-    /// An HTTP connection over TLS, after the handshake.
-    pub(super) fn tls(
-        stream: TlsStream<TrackedTcp>,
-        progress: SharedProgress,
-        request_bytes_max: u64,
-    ) -> Self {
-        let stream = Stream::Tls(Box::new(stream));
+    pub(super) fn new(stream: Stream, progress: SharedProgress, request_bytes_max: u64) -> Self {
         Self { stream, progress, request_bytes_max, is_write_closed: false }
     }
 
@@ -180,8 +170,8 @@ impl AsyncWrite for Socket {
         flushed
     }
 
-    /// Closes the write side, after TLS's `close_notify` where there is TLS, and lingers if the peer
-    /// may still be sending.
+    /// Closes the write side, after TLS's `close_notify` where there is TLS, and lingers if the
+    /// peer may still be sending.
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.is_write_closed {

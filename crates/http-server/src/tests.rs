@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::progress::SharedProgress;
-use crate::socket::Socket;
+use crate::socket::{Socket, Stream};
 use crate::tracked_tcp::TrackedTcp;
 use crate::{Drained, ServerLimits, serve};
 
@@ -177,8 +177,8 @@ async fn a_refusal_reaches_a_client_that_sends_its_body_first() {
     }
 }
 
-/// The limit counts what hyper has read as well. The connection stays open after it, so that no reset
-/// destroys the answer.
+/// The limit counts what hyper has read as well. The connection stays open after it, so that no
+/// reset destroys the answer.
 #[tokio::test]
 async fn eleven_megabytes_of_a_request_are_read_and_no_more() {
     for read_before in [0, 4_000_000] {
@@ -186,8 +186,8 @@ async fn eleven_megabytes_of_a_request_are_read_and_no_more() {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let progress = SharedProgress::new(Instant::now());
-        let mut socket =
-            Socket::plain(TrackedTcp::plain(stream, progress.clone()), progress.clone(), 11_000_000);
+        let tcp = Stream::Plain(TrackedTcp::new(stream, progress.clone(), false));
+        let mut socket = Socket::new(tcp, progress.clone(), 11_000_000);
         let sending = tokio::spawn(async move { client.write_all(&vec![b'a'; 40_000_000]).await.is_ok() });
         within(socket.read_exact(&mut vec![0; read_before])).await.unwrap();
         let closing = timeout(Duration::from_millis(600), socket.shutdown()).await;

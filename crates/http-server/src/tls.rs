@@ -67,8 +67,8 @@ struct LoadedIdentity {
 impl TlsIdentity {
     /// Reads a certificate chain and its private key, both in PEM form.
     ///
-    /// The server's own certificate is the first of the chain. The key is PKCS #8, SEC 1 or PKCS #1.
-    /// The listener offers TLS 1.2, TLS 1.3 and HTTP/1.1.
+    /// The server's own certificate is the first of the chain. The key is PKCS #8, SEC 1 or PKCS
+    /// #1. The listener offers TLS 1.2, TLS 1.3 and HTTP/1.1.
     ///
     /// # Errors
     /// A file cannot be read or has other contents; the key belongs to another certificate.

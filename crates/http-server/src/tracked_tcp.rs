@@ -24,12 +24,8 @@ pub(super) struct TrackedTcp {
 }
 
 impl TrackedTcp {
-    pub(super) fn plain(stream: TcpStream, progress: SharedProgress) -> Self {
-        Self { stream, progress, records: None }
-    }
-
-    pub(super) fn below_tls(stream: TcpStream, progress: SharedProgress) -> Self {
-        Self { stream, progress, records: Some(TlsRecords::default()) }
+    pub(super) fn new(stream: TcpStream, progress: SharedProgress, is_below_tls: bool) -> Self {
+        Self { stream, progress, records: is_below_tls.then(TlsRecords::default) }
     }
 
     /// Bytes that have arrived and are unread; 0 if the kernel does not report them.

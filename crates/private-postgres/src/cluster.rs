@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::error::ClusterError;
+use crate::error::{ClusterError, IoContext};
 use crate::folder::{PGDATA, require_enterable};
-use crate::leftovers::{self, Grace};
 use crate::log_file::LogFile;
 use crate::options::ClusterOptions;
 use crate::pid_file::PidFile;
@@ -21,9 +20,10 @@ use crate::programs::Programs;
 use crate::settings::{SETTINGS, shared_buffers};
 use crate::stop_request::StopRequest;
 use crate::user::{PostgresUser, postgres_user};
-use crate::{initdb, shim, socket_dir};
+use crate::{initdb, leftovers, shim, socket_dir};
 
-/// A recovery after a crash replays about one `max_wal_size`. This is many times that on a slow disk.
+/// A recovery after a crash replays about one `max_wal_size`. This is many times that on a slow
+/// disk.
 const READY_WITHIN: Duration = Duration::from_mins(10);
 
 /// How long a start is tried again while server processes of a killed PostgreSQL hold its memory.
@@ -73,7 +73,7 @@ impl Cluster {
     pub(super) fn start(&self, stop: &mut StopRequest) -> Result<Option<RunningPostgres>, ClusterError> {
         let started = Instant::now();
         loop {
-            leftovers::end(&self.pgdata, Grace::USUAL)?;
+            leftovers::end(&self.pgdata)?;
             socket_dir::clear(&self.socket_dir)?;
             let log = LogFile::open(&self.folder)?;
             let mut running = self.spawn(&log)?;
@@ -110,9 +110,9 @@ impl Cluster {
         for (name, value) in own.chain(callers) {
             command.arg("-c").arg(format!("{name}={value}"));
         }
-        let clone = || log.file.try_clone().map_err(ClusterError::io("use", &log.path));
+        let clone = || log.file.try_clone().doing("use", &log.path);
         command.stdout(clone()?).stderr(clone()?);
-        let child = command.spawn().map_err(ClusterError::io("start", &program))?;
+        let child = command.spawn().doing("start", &program)?;
         Ok(RunningPostgres { child })
     }
 

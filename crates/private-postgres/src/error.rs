@@ -168,9 +168,13 @@ pub enum ClusterError {
     },
 }
 
-impl ClusterError {
-    /// For `map_err`: adds the operation and its object to an error of the operating system.
-    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io { doing, path: path.to_owned(), source }
+/// Adds the operation and its object to an error of the operating system.
+pub(super) trait IoContext<T> {
+    fn doing(self, doing: &'static str, path: &Path) -> Result<T, ClusterError>;
+}
+
+impl<T, E: Into<io::Error>> IoContext<T> for Result<T, E> {
+    fn doing(self, doing: &'static str, path: &Path) -> Result<T, ClusterError> {
+        self.map_err(|error| ClusterError::Io { doing, path: path.to_owned(), source: error.into() })
     }
 }

@@ -1,8 +1,8 @@
 //! Safe writes in a folder of another user.
 //!
 //! Root may work in such a folder, and that user may have put a link to a file of root's there. So
-//! no link is followed. Owner and mode are set by the open handle, because a path may lead elsewhere
-//! a moment later.
+//! no link is followed. Owner and mode are set by the open handle, because a path may lead
+//! elsewhere a moment later.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use crate::error::ClusterError;
+use crate::error::{ClusterError, IoContext};
 use crate::user::is_root;
 
 /// Opens a folder.
@@ -37,16 +37,15 @@ pub(super) fn append_file(folder: &Path, name: &str) -> Result<File, ClusterErro
         made => made,
     };
     let file = opened.map(File::from).map_err(|errno| refused(&path, errno))?;
-    let metadata = file.metadata().map_err(ClusterError::io("look at", &path))?;
+    let metadata = file.metadata().doing("look at", &path)?;
     if !metadata.is_file() || metadata.nlink() > 1 {
         let reason =
             if metadata.is_file() { "it has a second name (a hard link)" } else { "it is no regular file" };
-        return Err(ClusterError::io("open", &path)(io::Error::other(reason)));
+        return Err(io::Error::other(reason)).doing("open", &path);
     }
     if is_new && is_root() {
-        let owner = folder.metadata().map_err(ClusterError::io("look at the folder of", &path))?;
-        fchown(&file, Some(owner.uid()), Some(owner.gid()))
-            .map_err(ClusterError::io("change the owner of", &path))?;
+        let owner = folder.metadata().doing("look at the folder of", &path)?;
+        fchown(&file, Some(owner.uid()), Some(owner.gid())).doing("change the owner of", &path)?;
     }
     Ok(file)
 }
@@ -55,17 +54,13 @@ pub(super) fn append_file(folder: &Path, name: &str) -> Result<File, ClusterErro
 pub(super) fn write_file(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), ClusterError> {
     let mut file = append_file(folder, name)?;
     // Not at the open: that must not truncate a file which is refused.
-    file.set_len(0)
-        .and_then(|()| file.write_all(bytes))
-        .map_err(ClusterError::io("write", &folder.join(name)))
+    file.set_len(0).and_then(|()| file.write_all(bytes)).doing("write", &folder.join(name))
 }
 
 /// Removes a file. A missing file is no error.
 pub(super) fn remove_file(path: &Path) -> Result<(), ClusterError> {
     match fs::remove_file(path) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(ClusterError::io("remove", path)(source))
-        }
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(source).doing("remove", path),
         Ok(()) | Err(_) => Ok(()),
     }
 }
@@ -74,11 +69,8 @@ pub(super) fn remove_file(path: &Path) -> Result<(), ClusterError> {
 /// directory.
 fn refused(path: &Path, errno: Errno) -> ClusterError {
     let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    ClusterError::io("open", path)(if is_link {
-        io::Error::other("it is a symbolic link")
-    } else {
-        errno.into()
-    })
+    let source = if is_link { io::Error::other("it is a symbolic link") } else { errno.into() };
+    ClusterError::Io { doing: "open", path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use super::*;
 use crate::test_folder::TestFolder;
 
-/// A data folder, under root of another user, and beside it a file and a folder that must not change.
+/// A data folder, under root of another user, and beside it a file and a folder that must not
+/// change.
 struct LinkTraps {
     parent: TestFolder,
     data: PathBuf,

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use crate::error::ClusterError;
+use crate::error::{ClusterError, IoContext};
 use crate::files::{append_file, open_folder};
 use crate::user::{PostgresUser, default_user, is_root};
 
@@ -41,8 +41,8 @@ impl DataFolder {
 
     /// Makes the folder if it is missing.
     ///
-    /// It is private (0700). Under root it has mode 0711, so that PostgreSQL's user can pass through
-    /// and nobody can list it. Each file in it needs a mode of its own.
+    /// It is private (0700). Under root it has mode 0711, so that PostgreSQL's user can pass
+    /// through and nobody can list it. Each file in it needs a mode of its own.
     ///
     /// # Errors
     /// [`ClusterError::Io`]: the operating system refuses it.
@@ -61,8 +61,7 @@ impl DataFolder {
         }
         let line = format!("{}\n", self.asked_for.display());
         let mut file = append_file(&self.path, REPLACED)?;
-        io::Write::write_all(&mut file, line.as_bytes())
-            .map_err(ClusterError::io("write", &self.path.join(REPLACED)))
+        io::Write::write_all(&mut file, line.as_bytes()).doing("write", &self.path.join(REPLACED))
     }
 }
 
@@ -75,7 +74,7 @@ impl DataFolder {
 /// [`ClusterError::NotEnterable`]: PostgreSQL's user may not enter `data_dir`, and there is no
 /// fallback. [`ClusterError::Io`]: the operating system shows no metadata.
 pub fn data_folder(data_dir: &Path, fallback_dir: Option<&Path>) -> Result<DataFolder, ClusterError> {
-    let asked_for = resolve(data_dir).map_err(ClusterError::io("look at", data_dir))?;
+    let asked_for = resolve(data_dir).doing("look at", data_dir)?;
     // A link on the way to the fallback is the operator's.
     let fallback = fallback_dir.map(|fallback| resolve(fallback).unwrap_or_else(|_| fallback.into()));
     choose(asked_for, is_root().then(default_user).flatten().as_ref(), fallback.as_deref())
@@ -97,7 +96,7 @@ fn choose(
         require_enterable(&asked_for, Some(user))?;
         return stay(asked_for);
     };
-    let reason = match blocked(&asked_for, user).map_err(ClusterError::io("look at", &asked_for))? {
+    let reason = match blocked(&asked_for, user).doing("look at", &asked_for)? {
         Some((folder, mode)) => {
             let (name, folder) = (&user.name, folder.display());
             format!("PostgreSQL runs as {name}, which may not enter {folder} (mode {mode:04o})")
@@ -138,8 +137,8 @@ fn nearest_existing(path: &Path) -> io::Result<&Path> {
     Ok(Path::new("/"))
 }
 
-/// The first folder on the way to `path`, or `path` itself, that `user` may not enter, and its mode.
-/// A missing folder will be made enterable, and a data folder of root's can be made so.
+/// The first folder on the way to `path`, or `path` itself, that `user` may not enter, and its
+/// mode. A missing folder will be made enterable, and a data folder of root's can be made so.
 fn blocked(path: &Path, user: &PostgresUser) -> io::Result<Option<(PathBuf, u32)>> {
     let existing = nearest_existing(path)?;
     let mut ancestors: Vec<&Path> = existing.ancestors().collect();
@@ -154,8 +153,8 @@ fn blocked(path: &Path, user: &PostgresUser) -> io::Result<Option<(PathBuf, u32)
     Ok(None)
 }
 
-/// Whether a folder is a data folder, or is empty and becomes one, so that this crate sets its mode.
-/// Another process may have made the folder a moment ago and not set its mode yet.
+/// Whether a folder is a data folder, or is empty and becomes one, so that this crate sets its
+/// mode. Another process may have made the folder a moment ago and not set its mode yet.
 fn is_ours(folder: &Path) -> bool {
     folder.join(LOCK).exists() || fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
@@ -163,7 +162,7 @@ fn is_ours(folder: &Path) -> bool {
 /// Fails if `user` may not enter `path`.
 pub(super) fn require_enterable(path: &Path, user: Option<&PostgresUser>) -> Result<(), ClusterError> {
     let Some(user) = user else { return Ok(()) };
-    match blocked(path, user).map_err(ClusterError::io("look at", path))? {
+    match blocked(path, user).doing("look at", path)? {
         None => Ok(()),
         Some((blocked, mode)) => {
             Err(ClusterError::NotEnterable { path: path.to_owned(), blocked, mode, user: user.name.clone() })
@@ -184,7 +183,7 @@ fn create(folder: &Path, open: bool) -> Result<(), ClusterError> {
     let made = create_one(folder, if open { 0o711 } else { 0o700 })?;
     if open {
         let handle = open_folder(folder)?;
-        let metadata = handle.metadata().map_err(ClusterError::io("look at", folder))?;
+        let metadata = handle.metadata().doing("look at", folder)?;
         // Under root the folder may exist with a mode that is too strict.
         if metadata.uid() == 0 && (made || is_ours(folder)) {
             set_mode(&handle, folder, (metadata.mode() & 0o7777) | 0o111)?;
@@ -198,20 +197,21 @@ fn create_one(folder: &Path, mode: u32) -> Result<bool, ClusterError> {
     match DirBuilder::new().mode(mode).create(folder) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(false),
-        Err(source) => Err(ClusterError::io("make the folder", folder)(source)),
+        Err(source) => Err(source).doing("make the folder", folder),
     }
 }
 
 fn set_mode(handle: &File, path: &Path, mode: u32) -> Result<(), ClusterError> {
-    handle.set_permissions(Permissions::from_mode(mode)).map_err(ClusterError::io("set the mode of", path))
+    handle.set_permissions(Permissions::from_mode(mode)).doing("set the mode of", path)
 }
 
-/// Makes a folder that only PostgreSQL's user and root may enter. An existing folder gets that mode.
+/// Makes a folder that only PostgreSQL's user and root may enter. An existing folder gets that
+/// mode.
 pub(super) fn create_private(folder: &Path, user: Option<&PostgresUser>) -> Result<(), ClusterError> {
     create_one(folder, 0o700)?;
     let handle = open_folder(folder)?;
     if let Some(user) = user {
-        fchown(&handle, Some(user.uid), Some(user.gid)).map_err(ClusterError::io("give away", folder))?;
+        fchown(&handle, Some(user.uid), Some(user.gid)).doing("give away", folder)?;
     }
     set_mode(&handle, folder, 0o700)
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::error::ClusterError;
+use crate::error::{ClusterError, IoContext};
 use crate::folder::{PGDATA, create_private};
 use crate::log_file::last_lines;
 use crate::programs::Programs;
@@ -27,7 +27,7 @@ pub(super) fn major_of(pgdata: &Path) -> Result<Option<u32>, ClusterError> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(_) => Err(not_a_cluster()),
         },
-        Err(source) => Err(ClusterError::io("read", &path)(source)),
+        Err(source) => Err(source).doing("read", &path),
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn make(
     if cfg!(target_os = "linux") {
         command.arg("--no-sync"); // one sync of the file system, below, is faster than a thousand files
     }
-    let output = command.output().map_err(ClusterError::io("start", &initdb))?;
+    let output = command.output().doing("start", &initdb)?;
     if !output.status.success() {
         let text = [output.stdout, output.stderr].concat();
         return Err(ClusterError::Initdb { status: output.status.to_string(), output: last_lines(&text) });
@@ -61,20 +61,18 @@ pub(super) fn make(
     #[cfg(target_os = "linux")]
     File::open(&side)
         .and_then(|side| Ok(rustix::fs::syncfs(side)?))
-        .map_err(ClusterError::io("write to the disk what is in", &side))?;
-    fs::rename(&side, folder.join(PGDATA)).map_err(ClusterError::io("rename", &side))?;
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(ClusterError::io("write to the disk", folder))
+        .doing("write to the disk what is in", &side)?;
+    fs::rename(&side, folder.join(PGDATA)).doing("rename", &side)?;
+    File::open(folder).and_then(|folder| folder.sync_all()).doing("write to the disk", folder)
 }
 
 /// Removes the side folders of runs that were killed before the rename.
 fn remove_side_folders(folder: &Path) -> Result<(), ClusterError> {
     let start = format!("{PGDATA}.new.");
-    let entries = fs::read_dir(folder).map_err(ClusterError::io("list", folder))?;
+    let entries = fs::read_dir(folder).doing("list", folder)?;
     for path in entries.flatten().map(|entry| entry.path()) {
         if path.file_name().is_some_and(|name| name.as_bytes().starts_with(start.as_bytes())) {
-            fs::remove_dir_all(&path).map_err(ClusterError::io("remove", &path))?;
+            fs::remove_dir_all(&path).doing("remove", &path)?;
         }
     }
     Ok(())

@@ -18,30 +18,18 @@ use crate::error::ClusterError;
 use crate::files::remove_file;
 use crate::pid_file::{PID_FILE, PidFile, is_alive, to_pid};
 
-/// How long leftover processes get until the next step.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Grace {
-    /// From the fast shutdown of a leftover PostgreSQL to the immediate one.
-    pub(super) postmaster: Duration,
-    /// Until server processes without a PostgreSQL get SIGQUIT.
-    pub(super) orphans: Duration,
-    /// Until this module gives up.
-    pub(super) all: Duration,
-}
-
-impl Grace {
-    /// A PostgreSQL that stops may write a checkpoint. Orphans have no work that could be saved.
-    pub(super) const USUAL: Self = Self {
-        postmaster: Duration::from_secs(10),
-        orphans: Duration::from_secs(1),
-        all: Duration::from_secs(20),
-    };
-}
+/// From the fast shutdown of a leftover PostgreSQL, which may write a checkpoint, to the immediate
+/// one.
+const POSTMASTER_GRACE: Duration = Duration::from_secs(10);
+/// Until server processes without a PostgreSQL get SIGQUIT. They have no work that could be saved.
+const ORPHAN_GRACE: Duration = Duration::from_secs(1);
+/// Until this module gives up.
+const END_WITHIN: Duration = Duration::from_secs(20);
 
 /// Ends the processes that still run on the cluster (SIGINT, later SIGQUIT), and waits for them.
 ///
 /// Only the owner of the data folder may call it, while it has no PostgreSQL of its own.
-pub(super) fn end(pgdata: &Path, grace: Grace) -> Result<(), ClusterError> {
+pub(super) fn end(pgdata: &Path) -> Result<(), ClusterError> {
     let started = Instant::now();
     let mut sent_int = false;
     let mut sent_quit = false;
@@ -50,12 +38,12 @@ pub(super) fn end(pgdata: &Path, grace: Grace) -> Result<(), ClusterError> {
         if left.is_empty() {
             return remove_stale_pid_file(pgdata);
         }
-        if started.elapsed() >= grace.all {
+        if started.elapsed() >= END_WITHIN {
             let pids: Vec<String> = left.iter().map(u32::to_string).collect();
             return Err(ClusterError::LeftoversRemain { pgdata: pgdata.to_owned(), pids: pids.join(", ") });
         }
         let postmaster = PidFile::read(pgdata).map(|file| file.pid).filter(|pid| left.contains(pid));
-        let patience = if postmaster.is_some() { grace.postmaster } else { grace.orphans };
+        let patience = if postmaster.is_some() { POSTMASTER_GRACE } else { ORPHAN_GRACE };
         if started.elapsed() >= patience {
             if !sent_quit {
                 tracing::warn!(processes = ?left, "PostgreSQL processes of a former run get SIGQUIT");
@@ -76,8 +64,9 @@ pub(super) fn end(pgdata: &Path, grace: Grace) -> Result<(), ClusterError> {
     }
 }
 
-/// Removes `postmaster.pid` if its process id belongs to another program, which PostgreSQL would take
-/// for its own. PostgreSQL itself removes any other old file. No PostgreSQL may run on the cluster.
+/// Removes `postmaster.pid` if its process id belongs to another program, which PostgreSQL would
+/// take for its own. PostgreSQL itself removes any other old file. No PostgreSQL may run on the
+/// cluster.
 fn remove_stale_pid_file(pgdata: &Path) -> Result<(), ClusterError> {
     if PidFile::read(pgdata).is_some_and(|file| is_alive(file.pid)) {
         remove_file(&pgdata.join(PID_FILE))?;
@@ -114,8 +103,9 @@ fn works_on(pid: u32, pgdata: &Path, folder: (u64, u64)) -> bool {
     }
     match fs::metadata(process.join("cwd")) {
         Ok(metadata) => (metadata.dev(), metadata.ino()) == folder,
-        // Root in a container may not be allowed to look at processes of others, but it may read the
-        // command line. That shows the postmaster only. PostgreSQL itself finds its server processes.
+        // Root in a container may not be allowed to look at processes of others, but it may read
+        // the command line. That shows the postmaster only. PostgreSQL itself finds its server
+        // processes.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let command_line = fs::read(process.join("cmdline")).unwrap_or_default();
             command_line.split(|&byte| byte == 0).any(|argument| argument == pgdata.as_os_str().as_bytes())
@@ -148,7 +138,7 @@ mod tests {
             std::process::Command::new("sleep").arg("60").current_dir(folder.path()).spawn().unwrap();
         fs::write(folder.path().join(PID_FILE), format!("{}\n", other.id())).unwrap();
 
-        let ended = end(folder.path(), Grace::USUAL);
+        let ended = end(folder.path());
 
         let other_lives = other.try_wait().unwrap().is_none();
         let removed = !folder.path().join(PID_FILE).exists();

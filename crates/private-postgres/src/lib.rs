@@ -63,27 +63,24 @@ use supervisor::Supervisor;
 
 /// A private PostgreSQL that accepts connections.
 ///
-/// An owner stops PostgreSQL with [`PrivateCluster::stop_within`], or when this is dropped. If the
-/// program is killed, Linux stops PostgreSQL; on other systems the next run does.
+/// An owner stops PostgreSQL with [`PrivateCluster::stop_within`], or within [`STOP_WITHIN`] when
+/// this is dropped. If the program is killed, Linux stops PostgreSQL; on other systems the next run
+/// does.
 #[derive(Debug)]
 pub struct PrivateCluster {
     folder: DataFolder,
-    access: Access,
-}
-
-#[derive(Debug)]
-enum Access {
-    Owned(Supervisor),
-    Attached { socket_dir: PathBuf },
+    socket_dir: PathBuf,
+    /// The owner has it.
+    supervisor: Option<Supervisor>,
 }
 
 impl PrivateCluster {
     /// Blocks until PostgreSQL accepts connections. Makes the cluster if there is none.
     ///
     /// A server becomes the owner, and waits up to a minute for a command that owns the folder. It
-    /// starts PostgreSQL again whenever that dies. A command attaches to the PostgreSQL of a server,
-    /// and waits up to 30 s until that accepts connections. Without a server it becomes the owner
-    /// itself, and waits up to 10 minutes for other commands.
+    /// starts PostgreSQL again whenever that dies. A command attaches to the PostgreSQL of a
+    /// server, and waits up to 30 s until that accepts connections. Without a server it becomes the
+    /// owner itself, and waits up to 10 minutes for other commands.
     ///
     /// The program's `main` must call [`become_postgres_if_asked`] first.
     ///
@@ -94,22 +91,21 @@ impl PrivateCluster {
         let folder = data_folder(&options.data_dir, options.fallback_dir.as_deref())?;
         folder.create()?;
         let patience = Patience::of(options.role);
-        let access = match owner::take_turn(folder.path(), options.role, patience)? {
+        let (supervisor, socket_dir) = match owner::take_turn(folder.path(), options.role, patience)? {
             Turn::Owned(ownership) => {
-                Access::Owned(Supervisor::start(ownership, folder.path().to_owned(), options)?)
+                let (supervisor, socket_dir) =
+                    Supervisor::start(ownership, folder.path().to_owned(), options)?;
+                (Some(supervisor), socket_dir)
             }
-            Turn::Attached(socket_dir) => Access::Attached { socket_dir },
+            Turn::Attached(socket_dir) => (None, socket_dir),
         };
-        Ok(Self { folder, access })
+        Ok(Self { folder, socket_dir, supervisor })
     }
 
     /// The folder of the Unix socket. The port, which is part of the socket's name, is 5432.
     #[must_use]
     pub fn socket_dir(&self) -> &Path {
-        match &self.access {
-            Access::Owned(supervisor) => supervisor.socket_dir(),
-            Access::Attached { socket_dir } => socket_dir,
-        }
+        &self.socket_dir
     }
 
     /// The data folder in use: [`ClusterOptions::data_dir`] or [`ClusterOptions::fallback_dir`].
@@ -127,21 +123,10 @@ impl PrivateCluster {
     /// Stops PostgreSQL within `limit` and waits for that, if this program is the owner.
     ///
     /// It asks for a fast shutdown first, then for an immediate one, then kills PostgreSQL.
-    pub fn stop_within(mut self, limit: Duration) {
-        self.end(limit);
-    }
-
-    fn end(&mut self, limit: Duration) {
-        match &mut self.access {
-            Access::Owned(supervisor) => supervisor.stop(limit),
-            Access::Attached { .. } => {}
+    pub fn stop_within(self, limit: Duration) {
+        if let Some(mut supervisor) = self.supervisor {
+            supervisor.stop(limit);
         }
-    }
-}
-
-impl Drop for PrivateCluster {
-    fn drop(&mut self) {
-        self.end(STOP_WITHIN);
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::error::ClusterError;
+use crate::error::{ClusterError, IoContext};
 use crate::files::append_file;
 
 const LOG: &str = "postgres.log";
@@ -27,10 +27,10 @@ impl LogFile {
     pub(super) fn open(folder: &Path) -> Result<Self, ClusterError> {
         let path = folder.join(LOG);
         if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.len() > LOG_BYTES_MAX) {
-            fs::rename(&path, folder.join(LOG_OLD)).map_err(ClusterError::io("rename", &path))?;
+            fs::rename(&path, folder.join(LOG_OLD)).doing("rename", &path)?;
         }
         let file = append_file(folder, LOG)?;
-        let start = file.metadata().map_err(ClusterError::io("look at", &path))?.len();
+        let start = file.metadata().doing("look at", &path)?.len();
         Ok(Self { path, file, start })
     }
 

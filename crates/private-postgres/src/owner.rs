@@ -1,7 +1,7 @@
 //! Ownership of the data folder by one program at a time, by a file lock.
 //!
-//! The kernel releases the lock however its holder ends. The file `owner` beside it names the holder
-//! to other programs. It may be older than the lock, so nothing relies on it alone.
+//! The kernel releases the lock however its holder ends. The file `owner` beside it names the
+//! holder to other programs. It may be older than the lock, so nothing relies on it alone.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::error::ClusterError;
+use crate::error::{ClusterError, IoContext};
 use crate::files::{append_file, remove_file, write_file};
 use crate::folder::{LOCK, PGDATA};
 use crate::options::ProcessRole;
@@ -23,8 +23,8 @@ const OWNER_NEW: &str = "owner.new";
 /// How often a waiting program checks again.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long `owner` must name the same server before it counts. A new holder of the lock needs a moment
-/// to remove the former text.
+/// How long `owner` must name the same server before it counts. A new holder of the lock needs a
+/// moment to remove the former text.
 const BELIEVE_AFTER: Duration = Duration::from_millis(300);
 
 /// How long a program waits.
@@ -66,13 +66,13 @@ pub(super) struct Ownership {
 }
 
 impl Ownership {
-    /// Writes `owner`, with the process id of this owner's PostgreSQL once that runs. That tells it from
-    /// the PostgreSQL of a former owner.
+    /// Writes `owner`, with the process id of this owner's PostgreSQL once that runs. That tells it
+    /// from the PostgreSQL of a former owner.
     pub(super) fn publish(&self, postmaster: Option<u32>) -> Result<(), ClusterError> {
         let record = OwnerRecord { role: self.role, pid: std::process::id(), postmaster };
         write_file(&self.folder, OWNER_NEW, record.to_line().as_bytes())?;
         let side = self.folder.join(OWNER_NEW);
-        fs::rename(&side, self.folder.join(OWNER)).map_err(ClusterError::io("rename", &side))
+        fs::rename(&side, self.folder.join(OWNER)).doing("rename", &side)
     }
 }
 
@@ -83,34 +83,34 @@ impl Drop for Ownership {
     }
 }
 
-/// Waits until this program owns the folder, or until a command can attach to a server's PostgreSQL.
+/// Waits until this program owns the folder, or until a command can attach to a server's
+/// PostgreSQL.
 pub(super) fn take_turn(folder: &Path, role: ProcessRole, patience: Patience) -> Result<Turn, ClusterError> {
     let path = folder.join(LOCK);
     let lock = append_file(folder, LOCK)?;
     let started = Instant::now();
-    let mut server: Option<(u32, Instant)> = None;
+    let (mut seen, mut since) = (None, started);
     loop {
         match lock.try_lock() {
             Ok(()) => return own(folder, role, lock).map(Turn::Owned),
             Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(source)) => return Err(ClusterError::io("lock", &path)(source)),
+            Err(TryLockError::Error(source)) => return Err(source).doing("lock", &path),
         }
         let record = OwnerRecord::read(folder).filter(|record| is_alive(record.pid));
-        server = match record {
-            Some(OwnerRecord { role: ProcessRole::Server, pid, .. }) => match server {
-                Some((seen, since)) if seen == pid => Some((pid, since)),
-                Some(_) | None => Some((pid, Instant::now())),
-            },
-            Some(OwnerRecord { role: ProcessRole::Command, .. }) | None => None,
-        };
-        if let (Some((pid, since)), Some(record)) = (server, record) {
+        let server = record.filter(|record| record.role == ProcessRole::Server);
+        let server_pid = server.map(|server| server.pid);
+        if server_pid != seen {
+            (seen, since) = (server_pid, Instant::now());
+        }
+        if let Some(server) = server {
+            let pid = server.pid;
             match role {
                 ProcessRole::Server if since.elapsed() >= BELIEVE_AFTER => {
                     return Err(ClusterError::ServerRuns { folder: folder.to_owned(), pid });
                 }
                 ProcessRole::Server => {}
                 ProcessRole::Command => {
-                    if let Some(socket_dir) = accepting(folder, record) {
+                    if let Some(socket_dir) = accepting(folder, server) {
                         return Ok(Turn::Attached(socket_dir));
                     }
                     if since.elapsed() >= patience.accepting {

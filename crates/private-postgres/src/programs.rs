@@ -38,22 +38,21 @@ impl Programs {
     /// # Errors
     /// [`ClusterError::NoPrograms`] or [`ClusterError::TooOld`].
     pub fn find(major: Option<u32>) -> Result<Self, ClusterError> {
-        match choose(&candidates(), major, &version_of) {
-            Choice::Found(programs) => Ok(programs),
-            Choice::NoneFits(seen) if seen.is_empty() => Err(ClusterError::NoPrograms),
-            Choice::NoneFits(seen) => Err(ClusterError::TooOld { found: list(&seen) }),
-        }
+        choose(&candidates(), major, &version_of).map_err(|seen| match &seen[..] {
+            [] => ClusterError::NoPrograms,
+            seen => ClusterError::TooOld { found: list(seen) },
+        })
     }
 
-    /// Like [`Programs::find`], for the cluster in `pgdata`, which needs the major version `wanted`.
+    /// Like [`Programs::find`], for the cluster in `pgdata`, which needs the major version
+    /// `wanted`.
     pub(super) fn find_for(pgdata: &Path, wanted: u32) -> Result<Self, ClusterError> {
-        match choose(&candidates(), Some(wanted), &version_of) {
-            Choice::Found(programs) => Ok(programs),
-            Choice::NoneFits(seen) if seen.is_empty() => Err(ClusterError::NoPrograms),
-            Choice::NoneFits(seen) => {
-                Err(ClusterError::OtherVersion { pgdata: pgdata.to_owned(), wanted, found: list(&seen) })
+        Self::find(Some(wanted)).map_err(|error| match error {
+            ClusterError::TooOld { found } => {
+                ClusterError::OtherVersion { pgdata: pgdata.to_owned(), wanted, found }
             }
-        }
+            error => error,
+        })
     }
 
     /// The path of one program, such as `initdb`.
@@ -69,28 +68,25 @@ impl Programs {
     }
 }
 
-/// The result of [`choose`].
-#[derive(Debug, PartialEq, Eq)]
-enum Choice {
-    Found(Programs),
-    /// The programs that were found instead.
-    NoneFits(Vec<Programs>),
-}
-
-/// The first candidate that is new enough and, with `wanted`, has that major version.
-fn choose(candidates: &[PathBuf], wanted: Option<u32>, version_of: &dyn Fn(&Path) -> Option<u32>) -> Choice {
+/// The first candidate that is new enough and, with `wanted`, has that major version. The error
+/// holds the programs that were found instead.
+fn choose(
+    candidates: &[PathBuf],
+    wanted: Option<u32>,
+    version_of: &dyn Fn(&Path) -> Option<u32>,
+) -> Result<Programs, Vec<Programs>> {
     let mut seen = Vec::new();
     for folder in candidates {
         let Some(major) = version_of(folder) else { continue };
         let programs = Programs { folder: folder.clone(), major };
         if major >= MAJOR_MIN && wanted.is_none_or(|wanted| wanted == major) {
-            return Choice::Found(programs);
+            return Ok(programs);
         }
         if !seen.contains(&programs) {
             seen.push(programs);
         }
     }
-    Choice::NoneFits(seen)
+    Err(seen)
 }
 
 fn list(seen: &[Programs]) -> String {
@@ -115,8 +111,8 @@ fn candidates() -> Vec<PathBuf> {
     folders
 }
 
-/// Sorts names such as `9.6`, `17` and `postgresql@16` by their number, newest first. Names without a
-/// number come last.
+/// Sorts names such as `9.6`, `17` and `postgresql@16` by their number, newest first. Names without
+/// a number come last.
 fn newest_first(mut names: Vec<String>) -> Vec<String> {
     names.sort_by_key(|name| std::cmp::Reverse(first_number(name)));
     names
@@ -139,8 +135,8 @@ fn version_of(folder: &Path) -> Option<u32> {
     first_number(&String::from_utf8_lossy(&output.stdout)).filter(|_| output.status.success())
 }
 
-/// A command with a clean environment and working directory. So no `PGPORT`, `LD_PRELOAD` or locale of
-/// the operator changes PostgreSQL, and the operator's folder can be unmounted.
+/// A command with a clean environment and working directory. So no `PGPORT`, `LD_PRELOAD` or locale
+/// of the operator changes PostgreSQL, and the operator's folder can be unmounted.
 pub(super) fn clean_command(program: &OsStr) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").env("TZ", "UTC");
@@ -183,7 +179,7 @@ mod tests {
     #[test]
     fn the_first_fitting_version_is_taken_and_an_old_one_is_not() {
         let there = folders(&["/a/9", "/a/none", "/a/17", "/a/16"]);
-        let found = |major: u32| Choice::Found(Programs { folder: format!("/a/{major}").into(), major });
+        let found = |major: u32| Ok(Programs { folder: format!("/a/{major}").into(), major });
         assert_eq!(choose(&there, None, &versions), found(17));
         assert_eq!(choose(&there, Some(16), &versions), found(16));
     }
@@ -191,10 +187,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         let there = folders(&["/a/13", "/a/17", "/a/13"]);
-        let Choice::NoneFits(seen) = choose(&there, Some(15), &versions) else { panic!("15 is not there") };
+        let seen = choose(&there, Some(15), &versions).unwrap_err();
         assert_eq!(list(&seen), "13 in /a/13, 17 in /a/17");
         // Data of a version that is too old is refused, even if its programs are there.
-        assert!(matches!(choose(&there, Some(13), &versions), Choice::NoneFits(_)));
+        assert!(choose(&there, Some(13), &versions).is_err());
     }
 
     #[test]

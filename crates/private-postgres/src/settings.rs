@@ -12,7 +12,8 @@ pub(super) const SETTINGS: [(&str, &str); 18] = [
     ("full_page_writes", "on"),
     ("synchronous_commit", "on"),
     ("max_connections", "100"),
-    // The space between two checkpoints. After a checkpoint the first change of a page logs it in full.
+    // The space between two checkpoints. After a checkpoint the first change of a page logs it in
+    // full.
     ("max_wal_size", "4GB"),
     // Files of the log are used again. A new one stops every session for some 50 ms.
     // (`wal_init_zero = off` has no such stops, and was slower by a tenth.)
@@ -30,13 +31,11 @@ pub(super) const SETTINGS: [(&str, &str); 18] = [
     ("log_min_error_statement", "panic"),
 ];
 
-/// The bounds of `shared_buffers`. PostgreSQL uses the memory only as its cache fills.
-const CACHE_MIB: std::ops::RangeInclusive<u64> = 128..=16_384;
-
-/// The value of `shared_buffers`: a quarter of the memory, within bounds.
+/// The value of `shared_buffers`: a quarter of the memory, at least 128 MiB and at most 16 GiB.
+/// PostgreSQL uses that memory only as its cache fills.
 pub(super) fn shared_buffers() -> String {
     let mib = memory_bytes().min(control_group_bytes()) / 1024 / 1024 / 4;
-    format!("{}MB", mib.clamp(*CACHE_MIB.start(), *CACHE_MIB.end()))
+    format!("{}MB", mib.clamp(128, 16_384))
 }
 
 /// The machine's memory; 0 if it is unknown.

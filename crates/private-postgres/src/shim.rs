@@ -1,9 +1,9 @@
 //! The shim: a child process that asks for a signal on its parent's death, then becomes PostgreSQL.
 //!
 //! PostgreSQL must end with this program, even after `kill -9`. Linux sends a process a signal when
-//! its parent dies (`PR_SET_PDEATHSIG`), but the process must ask for that itself. It must ask after
-//! it has become the unprivileged user, because a change of user cancels the request. So the program
-//! starts itself once more, and that child asks and then executes PostgreSQL.
+//! its parent dies (`PR_SET_PDEATHSIG`), but the process must ask for that itself. It must ask
+//! after it has become the unprivileged user, because a change of user cancels the request. So the
+//! program starts itself once more, and that child asks and then executes PostgreSQL.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -33,8 +33,8 @@ pub fn become_postgres_if_asked() {
     std::process::exit(126);
 }
 
-/// Asks for the signal and becomes the program. It returns only after an error, or `None` if arguments
-/// are missing.
+/// Asks for the signal and becomes the program. It returns only after an error, or `None` if
+/// arguments are missing.
 fn run(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Error> {
     let parent: i32 = arguments.next()?.to_str()?.parse().ok()?;
     let program = arguments.next()?;
@@ -54,8 +54,8 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Error> {
     Some(Command::new(program).args(arguments).exec())
 }
 
-/// A command for `program` as `user`. On Linux it gets SIGINT when the thread that spawns it ends. It
-/// has a process group of its own, so that Ctrl-C in a terminal reaches this program only.
+/// A command for `program` as `user`. On Linux it gets SIGINT when the thread that spawns it ends.
+/// It has a process group of its own, so that Ctrl-C in a terminal reaches this program only.
 pub(super) fn command(program: &Path, user: Option<&PostgresUser>) -> Command {
     let mut command = match own_program(user) {
         Some(this) => {

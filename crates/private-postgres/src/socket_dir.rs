@@ -23,8 +23,8 @@ pub(super) const SOCKET: &str = ".s.PGSQL.5432";
 /// A file in the data folder with the path of the temporary folder, for the next run after a kill.
 const SHORT_DIR: &str = "socket";
 
-/// Finds or makes the folder, which only PostgreSQL's user and root may enter. The name of a temporary
-/// folder begins with `name`.
+/// Finds or makes the folder, which only PostgreSQL's user and root may enter. The name of a
+/// temporary folder begins with `name`.
 pub(super) fn prepare(
     folder: &Path,
     name: &str,
@@ -51,7 +51,8 @@ pub(super) fn prepare(
     }
 }
 
-/// Removes the socket of a killed run. Its lock file may name a process id that another process has now.
+/// Removes the socket of a killed run. Its lock file may name a process id that another process has
+/// now.
 pub(super) fn clear(socket_dir: &Path) -> Result<(), ClusterError> {
     for name in [SOCKET.to_owned(), format!("{SOCKET}.lock")] {
         remove_file(&socket_dir.join(name))?;
@@ -70,8 +71,8 @@ fn fits(socket_dir: &Path) -> bool {
     socket_dir.join(SOCKET).as_os_str().len() <= SOCKET_PATH_BYTES_MAX
 }
 
-/// Whether a temporary folder belongs to PostgreSQL's user and is closed to others. Any user may make
-/// folders there.
+/// Whether a temporary folder belongs to PostgreSQL's user and is closed to others. Any user may
+/// make folders there.
 fn is_private(folder: &Path, user: Option<&PostgresUser>) -> bool {
     let uid = user.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid);
     let metadata = fs::symlink_metadata(folder);

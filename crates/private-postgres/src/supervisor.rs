@@ -3,16 +3,16 @@
 //! One thread does all of that. The signal that ends PostgreSQL with its parent is bound to the
 //! thread that forked it, so that thread must live as long as PostgreSQL.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, RunningPostgres};
-use crate::error::ClusterError;
+use crate::error::{ClusterError, IoContext};
 use crate::options::ClusterOptions;
 use crate::owner::Ownership;
-use crate::stop_request::StopRequest;
+use crate::stop_request::{STOP_WITHIN, StopRequest};
 
 /// How often the thread checks that PostgreSQL still runs.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -24,21 +24,21 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// After this time in use, the next start has no pause.
 const STEADY: Duration = Duration::from_mins(1);
 
-/// The handle of the thread.
+/// The handle of the thread. PostgreSQL stops when it is dropped.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     stop: Sender<Duration>,
     thread: Option<JoinHandle<()>>,
-    socket_dir: PathBuf,
 }
 
 impl Supervisor {
-    /// Makes the cluster if there is none, starts PostgreSQL, and returns when it accepts connections.
+    /// Makes the cluster if there is none, starts PostgreSQL, and waits until it accepts
+    /// connections. Returns the folder of the socket as well.
     pub(super) fn start(
         ownership: Ownership,
         folder: PathBuf,
         options: ClusterOptions,
-    ) -> Result<Self, ClusterError> {
+    ) -> Result<(Self, PathBuf), ClusterError> {
         let (stop, stop_receiver) = mpsc::channel();
         let (report, reported) = mpsc::sync_channel(1);
         let run = move || {
@@ -58,13 +58,9 @@ impl Supervisor {
             }
         };
         let thread = thread::Builder::new().name("cluster-owner".to_owned()).spawn(run);
-        let thread = thread.map_err(ClusterError::io("start the thread for", "PostgreSQL".as_ref()))?;
+        let thread = thread.doing("start the thread for", "PostgreSQL".as_ref())?;
         let socket_dir = reported.recv().unwrap_or(Err(ClusterError::SupervisorEnded))?;
-        Ok(Self { stop, thread: Some(thread), socket_dir })
-    }
-
-    pub(super) fn socket_dir(&self) -> &Path {
-        &self.socket_dir
+        Ok((Self { stop, thread: Some(thread) }, socket_dir))
     }
 
     /// Stops PostgreSQL within `limit` and waits for that. A second call does nothing.
@@ -73,6 +69,12 @@ impl Supervisor {
         // Both fail only if the thread has ended, and its PostgreSQL with it.
         let _ = self.stop.send(limit);
         let _ = thread.join();
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.stop(STOP_WITHIN);
     }
 }
 

@@ -39,8 +39,8 @@ pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The user for the cluster in `pgdata`: its owner if it exists, else [`default_user`]. `None` means
-/// this program's own user, which is not root.
+/// The user for the cluster in `pgdata`: its owner if it exists, else [`default_user`]. `None`
+/// means this program's own user, which is not root.
 pub(super) fn postgres_user(pgdata: &Path) -> Result<Option<PostgresUser>, ClusterError> {
     if !is_root() {
         return Ok(None);

@@ -145,8 +145,8 @@ async fn a_drain_under_load_loses_no_request() {
     }
 }
 
-/// Sends requests until the server stops, ten on each connection, and returns how many got an answer.
-/// Fails if a request that was sent before the signal got none.
+/// Sends requests until the server stops, ten on each connection, and returns how many got an
+/// answer. Fails if a request that was sent before the signal got none.
 async fn request_until_stopped(address: SocketAddr, stop: watch::Sender<bool>) -> usize {
     let mut answers = 0;
     while let Ok(mut client) = TcpStream::connect(address).await {

@@ -109,8 +109,8 @@ impl TlsServer {
     }
 }
 
-/// Reads until the server closes. True if it sent `close_notify`, without which a client cannot tell
-/// an end from a cut.
+/// Reads until the server closes. True if it sent `close_notify`, without which a client cannot
+/// tell an end from a cut.
 async fn is_closed_properly(client: &mut TlsStream<TcpStream>) -> bool {
     let mut rest = Vec::new();
     within(client.read_to_end(&mut rest)).await.is_ok_and(|length| length == 0)
@@ -271,7 +271,8 @@ async fn an_answer_before_the_body_survives_the_close() {
     assert!(String::from_utf8(bytes).unwrap().ends_with("refused"));
 }
 
-/// New connections get the renewed certificate, open ones continue, and broken files change nothing.
+/// New connections get the renewed certificate, open ones continue, and broken files change
+/// nothing.
 #[tokio::test]
 async fn a_renewed_certificate_is_taken_without_dropping_connections() {
     let files = PemFiles::new("renewed");

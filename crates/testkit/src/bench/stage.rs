@@ -127,7 +127,7 @@ impl Folder {
         let mut reasons = Vec::new();
         for parent in candidates {
             let path = std::path::absolute(parent)?.join(format!("benchmark-{}", std::process::id()));
-            match why_not(&path)? {
+            match why_not(&path) {
                 Some(reason) => reasons.push(reason),
                 None => return Self::create_at(path),
             }
@@ -158,13 +158,13 @@ impl Drop for Folder {
 }
 
 /// Why a folder will not do, if so.
-fn why_not(path: &Path) -> Fallible<Option<String>> {
+fn why_not(path: &Path) -> Option<String> {
     if let Err(error) = private_postgres::data_folder(path, None) {
-        return Ok(Some(error.to_string()));
+        return Some(error.to_string());
     }
     let kind = file_system(path);
     let in_memory = ["tmpfs", "ramfs"].contains(&kind.as_str());
-    Ok(in_memory.then(|| format!("{} is in memory ({kind}), where durability costs nothing", path.display())))
+    in_memory.then(|| format!("{} is in memory ({kind}), where durability costs nothing", path.display()))
 }
 
 /// The kind of file system that holds a path, such as `ext4`; empty where the system does not tell.
