@@ -1,7 +1,7 @@
-//! What is made of pictures that are kept: small copies, and what a block of one is made of. The work is
-//! done off the async threads, and the places for it bound its memory too.
+//! Thumbnails of stored pictures, and the hashes for a block of one. The work runs on threads that may
+//! block. Decode permits bound its memory too.
 
-use pictures::{self, PerceptualHash, Picture, Thumbnail};
+use pictures::{HASH_SIDE, PerceptualHash, Thumbnail, Unacceptable, hashes_of_near_copies};
 use store::{ContentHash, StoreError, StoredImage};
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
@@ -27,11 +27,8 @@ pub async fn small_copy(state: &AppState, image: &StoredImage, width: u32) -> Re
         if let Some(known) = state.store.thumbnail(&image.contents, width).await? {
             return Ok(known);
         }
-        // It was judged when it came.
-        let (format, side) = (image.format, image.side);
         let made = with_bytes(&state, &image, &turn, move |bytes| {
-            let picture = Picture { format, side, length: bytes.len() };
-            pictures::reduce(bytes, &picture, width).map(|reduced| pictures::thumbnail(&reduced, width))
+            pictures::reduce(bytes, width).map(|reduced| pictures::thumbnail(&reduced, width))
         });
         let thumbnail = made.await?;
         state.store.keep_thumbnail(&image.contents, width, &thumbnail).await?;
@@ -41,23 +38,30 @@ pub async fn small_copy(state: &AppState, image: &StoredImage, width: u32) -> Re
     making.await.map_err(internal)?
 }
 
-/// What a block of an image is made of: its contents, and what its near copies look like.
+/// The hashes for a block of an image: of its blob, and of its near copies.
 ///
 /// # Errors
 /// As of [`small_copy`].
-pub async fn marks(
+pub async fn block_hashes(
     state: &AppState,
     image: &StoredImage,
 ) -> Result<(ContentHash, Vec<PerceptualHash>), StoreError> {
     let (state, image) = (state.clone(), image.clone());
     let making = tokio::spawn(async move {
         let turn = turn(&state).await?;
-        let made = with_bytes(&state, &image, &turn, |bytes| {
-            pictures::marks(bytes).map(|(contents, looks)| (ContentHash::of(&contents), looks))
-        });
+        let made = with_bytes(&state, &image, &turn, hashes_of);
         made.await
     });
     making.await.map_err(internal)?
+}
+
+/// The hashes for a block of a picture: of its blob, and of its near copies.
+///
+/// # Errors
+/// A reason to refuse the picture.
+pub fn hashes_of(bytes: &[u8]) -> Result<(ContentHash, Vec<PerceptualHash>), Unacceptable> {
+    let processed = pictures::process(bytes, HASH_SIDE)?;
+    Ok((ContentHash::of(&processed.contents), hashes_of_near_copies(&processed.reduced)))
 }
 
 /// A place to work on a picture, waited for as long as a body may take.
@@ -75,7 +79,7 @@ async fn with_bytes<T: Send + 'static>(
     state: &AppState,
     image: &StoredImage,
     _turn: &SemaphorePermit<'_>,
-    work: impl FnOnce(&[u8]) -> Result<T, pictures::Unacceptable> + Send + 'static,
+    work: impl FnOnce(&[u8]) -> Result<T, Unacceptable> + Send + 'static,
 ) -> Result<T, StoreError> {
     let bytes = state.store.contents(&image.contents, image.byte_length).await?;
     tokio::task::spawn_blocking(move || work(&bytes)).await.map_err(internal)?.map_err(internal)

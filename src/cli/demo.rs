@@ -76,9 +76,8 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
     let balances = credit(context, store, &app_id, now_millis).await?;
     let page = constant(PagePath::parse(PAGE))?;
     store.publish(&context.operator, &app_id, &constant(PackageVersion::parse("1.0.0"))?, &[page]).await?;
-    let verdict = pictures::inspect(operator::DEMO_PICTURE)
-        .and_then(|picture| pictures::keep(operator::DEMO_PICTURE, &picture));
-    let kept = verdict.map_err(|reason| Failure(format!("the demo's own picture: {reason}")))?;
+    let kept = pictures::keep(operator::DEMO_PICTURE)
+        .map_err(|reason| Failure(format!("the demo's own picture: {reason}")))?;
     let KeepOutcome::Kept(img_id) = store.keep_image(&app_id, kept).await? else {
         return Err(Failure::new("the demo's own picture is blocked; `minitill image list` shows it"));
     };

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use domain::ids::ImgId;
 use domain::picture_store::PictureStore;
-use pictures::{self, PerceptualHash};
+use pictures::PerceptualHash;
 use serde_json::json;
 use store::{ContentHash, Store};
 
 use super::output::{lines, rfc3339, table, yes_no};
 use super::{Context, Failure, image_stores};
+use crate::small_copies::hashes_of;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
@@ -82,14 +83,14 @@ pub(super) async fn run(
 }
 
 async fn block(context: &Context, store: &Store, arguments: &BlockArguments) -> Result<(), Failure> {
-    let (contents, looks) = picture(store, &arguments.picture).await?;
-    let outcome = store.block_picture(&context.operator, contents, &looks, &arguments.reason).await?;
+    let (contents, near_copies) = picture(store, &arguments.picture).await?;
+    let outcome = store.block_picture(&context.operator, contents, &near_copies, &arguments.reason).await?;
     let value = json!({
         "picture": contents.to_string(), "reason": arguments.reason, "was_blocked": outcome.was_blocked,
-        "images": outcome.images, "finds_near_copies": !looks.is_empty(),
+        "images": outcome.images, "finds_near_copies": !near_copies.is_empty(),
     });
     context.output.print(&value, || {
-        let copies = if looks.is_empty() {
+        let copies = if near_copies.is_empty() {
             "exact copies only, as it holds too little to tell near ones by"
         } else {
             "exact and near copies"
@@ -179,7 +180,7 @@ fn unknown_image(img_id: &ImgId) -> Failure {
     Failure::new(format!("there is no image {img_id}; `minitill image list --all` shows the newest"))
 }
 
-/// The contents of the picture that an argument names, and what its near copies look like.
+/// The hashes of the picture that an argument names: of its blob, and of its near copies.
 async fn picture(store: &Store, name: &str) -> Result<(ContentHash, Vec<PerceptualHash>), Failure> {
     // Nobody gives a file 48 hexadecimal digits for a name; who does can write ./ before it.
     let bytes = match ImgId::parse(name) {
@@ -189,9 +190,7 @@ async fn picture(store: &Store, name: &str) -> Result<(ContentHash, Vec<Perceptu
         }
         Err(_) => read(Path::new(name))?,
     };
-    let (contents, looks) =
-        pictures::marks(&bytes).map_err(|reason| Failure::new(format!("{name}: {reason}")))?;
-    Ok((ContentHash::of(&contents), looks))
+    hashes_of(&bytes).map_err(|reason| Failure::new(format!("{name}: {reason}")))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {

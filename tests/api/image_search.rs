@@ -1,7 +1,7 @@
 //! Images as operators look for them, and all that is known of one.
 
 use domain::ids::{AppId, ImgId};
-use pictures::marks;
+use pictures::{HASH_SIDE, hashes_of_near_copies, process};
 use sha2::{Digest as _, Sha256};
 use store::{ContentHash, ImageFilter, ImageKey, StoredImage};
 use time::OffsetDateTime;
@@ -119,9 +119,14 @@ async fn an_image_tells_who_uses_it_where_it_is_and_what_looks_like_it() {
     assert_eq!(digits(&detail.near_copies), "31");
     assert!(detail.block.is_none());
 
-    let (contents, looks) = marks(PICTURE).unwrap();
+    let processed = process(PICTURE, HASH_SIDE).unwrap();
     till.store
-        .block_picture(&operator(), ContentHash::of(&contents), &looks, "a <b>reason</b>")
+        .block_picture(
+            &operator(),
+            ContentHash::of(&processed.contents),
+            &hashes_of_near_copies(&processed.reduced),
+            "a <b>reason</b>",
+        )
         .await
         .unwrap();
     let detail = till.store.image_detail(&img_id).await.unwrap().unwrap();

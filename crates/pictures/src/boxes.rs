@@ -1,33 +1,35 @@
-//! Makes a picture smaller by averaging, while its pixels go by in any order.
+//! Box filter: makes a picture smaller by averaging, while its rows come in any order.
 
-/// The part of a row or column that one sample of the big picture covers: it lies in one box of
-/// the small one, or in two that are neighbours.
+/// Where a sample of the big picture lies in a row or column of the small one: in one box, or in two
+/// neighbours.
 #[derive(Clone, Copy)]
 struct Span {
     first: usize,
     /// How much of it lies in the box `first`.
     in_first: u64,
-    /// How much lies in the box after that.
+    /// How much of it lies in the next box.
     in_next: u64,
 }
 
 /// Sums of the pixels in each box of the small picture.
-pub(super) struct Boxes {
-    /// For each row and, because pictures are square, for each column of samples.
+pub(crate) struct Boxes {
+    /// For each row of samples. The columns are the same, because pictures are square.
     spans: Vec<Span>,
+    /// Length of a sample that is not cut at the end.
+    step: u64,
     side: usize,
-    /// Red, green and blue times alpha, and alpha, times the area that a sample covers. A sum is at
-    /// most 255 * 255 * 7071 * 7071.
+    /// Red, green and blue times alpha, and alpha, times the area of a sample. A sum is at most
+    /// 255 * 255 * 7071 * 7071.
     sums: Vec<[u64; 4]>,
-    /// The row of samples that is being added.
+    /// Sums of the current row of samples.
     row: Vec<[u64; 4]>,
 }
 
 impl Boxes {
     /// For a picture of `source` pixels across and down, of which each sample covers `step` (fewer
-    /// at the end), to be made `side` across and down; a box must not be smaller than a sample.
-    /// Takes 32 bytes for each box.
-    pub(super) fn new(source: u32, step: u32, side: u32) -> Self {
+    /// at the end). The small picture is `side` across and down. A box must not be smaller than a
+    /// sample. Takes 32 bytes for each box.
+    pub(crate) fn new(source: u32, step: u32, side: u32) -> Self {
         let (source, step, side) = (u64::from(source), u64::from(step), u64::from(side));
         debug_assert!(side * step <= source, "a sample would cover three boxes");
         let spans = (0..source.div_ceil(step)).map(|sample| {
@@ -38,13 +40,14 @@ impl Boxes {
             Span { first, in_first, in_next: end - start - in_first }
         });
         let spans = spans.collect();
+        let step = step * side;
         let side = usize::try_from(side).expect("it came as a number of 32 bits");
-        Self { spans, side, sums: vec![[0; 4]; side * side], row: vec![[0; 4]; side] }
+        Self { spans, step, side, sums: vec![[0; 4]; side * side], row: vec![[0; 4]; side] }
     }
 
-    /// Adds the samples of row `y` that stand at column `x` and every `step` after it, as red,
-    /// green, blue and alpha.
-    pub(super) fn add_row(
+    /// Adds samples of row `y`: the one at column `x` and every `step` after it, as red, green, blue
+    /// and alpha.
+    pub(crate) fn add_row(
         &mut self,
         y: usize,
         x: usize,
@@ -52,14 +55,25 @@ impl Boxes {
         samples: impl Iterator<Item = [u8; 4]>,
     ) {
         self.row.fill([0; 4]);
-        for (span, [red, green, blue, alpha]) in self.spans.iter().skip(x).step_by(step).zip(samples) {
-            let alpha = u64::from(alpha);
-            let sample = [u64::from(red) * alpha, u64::from(green) * alpha, u64::from(blue) * alpha, alpha];
-            add(&mut self.row[span.first], sample, span.in_first);
-            if span.in_next > 0 {
-                add(&mut self.row[span.first + 1], sample, span.in_next);
+        // Whole samples of one box are summed up in 32 bits: at most 7071 * 255 * 255.
+        let (mut whole, mut whole_in) = ([0_u32; 4], 0);
+        for (span, sample) in self.spans.iter().skip(x).step_by(step).zip(samples) {
+            let [red, green, blue, alpha] = sample.map(u32::from);
+            let sample = [red * alpha, green * alpha, blue * alpha, alpha];
+            if span.in_first == self.step {
+                if span.first != whole_in {
+                    add(&mut self.row[whole_in], whole, self.step);
+                    (whole, whole_in) = ([0; 4], span.first);
+                }
+                whole.iter_mut().zip(sample).for_each(|(sum, value)| *sum += value);
+            } else {
+                add(&mut self.row[span.first], sample, span.in_first);
+                if span.in_next > 0 {
+                    add(&mut self.row[span.first + 1], sample, span.in_next);
+                }
             }
         }
+        add(&mut self.row[whole_in], whole, self.step);
         let span = self.spans[y];
         for (part, weight) in [(span.first, span.in_first), (span.first + 1, span.in_next)] {
             if weight > 0 {
@@ -69,8 +83,8 @@ impl Boxes {
         }
     }
 
-    /// The small picture, row by row. Where nothing but transparent pixels came, it is black.
-    pub(super) fn averages(self) -> Vec<[u8; 4]> {
+    /// The small picture, row by row. Where all pixels are transparent, it is black.
+    pub(crate) fn averages(self) -> Vec<[u8; 4]> {
         let area = self.spans.iter().map(|span| span.in_first + span.in_next).sum::<u64>();
         let side = u64::try_from(self.side).expect("a length fits in 64 bits");
         let area = (area / side) * (area / side);
@@ -82,8 +96,8 @@ impl Boxes {
     }
 }
 
-fn add(sum: &mut [u64; 4], sample: [u64; 4], weight: u64) {
-    sum.iter_mut().zip(sample).for_each(|(sum, value)| *sum += value * weight);
+fn add<T: Into<u64>>(sum: &mut [u64; 4], sample: [T; 4], weight: u64) {
+    sum.iter_mut().zip(sample).for_each(|(sum, value)| *sum += value.into() * weight);
 }
 
 fn rounded(sum: u64, weight: u64) -> u8 {

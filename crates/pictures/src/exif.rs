@@ -1,8 +1,8 @@
-//! The one thing of EXIF that a picture needs to be shown: which way is up.
+//! The orientation in EXIF: the only part of EXIF that is needed to show a picture.
 
-/// How the rows and columns of a picture are to be turned for showing it; EXIF's numbers 1 to 8.
+/// How to turn the rows and columns of a picture to show it: EXIF's numbers 1 to 8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Orientation(u8);
+pub(crate) struct Orientation(u8);
 
 /// Bytes of [`Orientation::to_tiff`], and the fewest that hold an orientation at all.
 const TIFF_BYTES: usize = 26;
@@ -11,12 +11,12 @@ const TAG: u16 = 0x0112;
 const SHORT: u16 = 3;
 
 impl Orientation {
-    /// As the rows and columns stand.
-    pub(super) const UPRIGHT: Self = Self(1);
+    /// Not turned.
+    pub(crate) const UPRIGHT: Self = Self(1);
 
-    /// Reads the body of EXIF, which is a TIFF file. `None` where it holds no orientation or is
-    /// damaged on the way to it; nothing else of it is looked at.
-    pub(super) fn parse(tiff: &[u8]) -> Option<Self> {
+    /// Reads the body of EXIF, which is a TIFF file. `None` if it has no orientation, or if it is
+    /// damaged on the way to it.
+    pub(crate) fn parse(tiff: &[u8]) -> Option<Self> {
         if tiff.len() < TIFF_BYTES {
             return None;
         }
@@ -27,7 +27,7 @@ impl Orientation {
             _ => return None,
         };
         let at = |place: usize| tiff.get(place..)?.first_chunk::<2>().copied().map(number);
-        // The offset is a number of 32 bits, whose halves stand in the order of its bytes.
+        // The offset is a number of 32 bits. Its halves have the order of its bytes.
         let halves = if head[0] == b'M' { (at(4)?, at(6)?) } else { (at(6)?, at(4)?) };
         let directory = usize::from(halves.0) << 16 | usize::from(halves.1);
         let count = usize::from(at(directory)?);
@@ -42,16 +42,16 @@ impl Orientation {
         None
     }
 
-    /// The smallest TIFF file that holds it and nothing else.
-    pub(super) const fn to_tiff(self) -> [u8; TIFF_BYTES] {
+    /// The smallest TIFF file that holds the orientation and nothing else.
+    pub(crate) const fn to_tiff(self) -> [u8; TIFF_BYTES] {
         let Self(value) = self;
         // Byte order and the directory's offset; one entry; no further directory.
         [b'M', b'M', 0, b'*', 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, value, 0, 0, 0, 0, 0, 0]
     }
 
-    /// Where the pixel that is to be shown at `x`, `y` stands in the rows and columns as they are
-    /// kept. `last` is the number of the last row and column.
-    pub(super) const fn source(self, x: usize, y: usize, last: usize) -> (usize, usize) {
+    /// The stored place of the pixel that is shown at `x`, `y`. `last` is the number of the last row
+    /// and column.
+    pub(crate) const fn source(self, x: usize, y: usize, last: usize) -> (usize, usize) {
         match self.0 {
             2 => (last - x, y),
             3 => (last - x, last - y),
@@ -112,8 +112,8 @@ mod tests {
         }
     }
 
-    /// The corner that is kept first comes where the standard says: for 6, which asks for a quarter
-    /// turn clockwise, at the top right.
+    /// The first stored corner is shown where the standard says. For 6, a quarter turn clockwise, that
+    /// is the top right.
     #[test]
     fn each_orientation_shows_the_first_corner_where_the_standard_says() {
         let shown_at = |value| {

@@ -1,22 +1,22 @@
-//! Hashes by which copies of a picture are known that were scaled, compressed anew or cropped.
+//! Perceptual hash (pHash): recognises copies of a picture that were scaled, compressed again or cropped.
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::LazyLock;
 
-use super::Reduced;
+use crate::reduced::Reduced;
 
-/// The best `side_max` for the picture that is hashed: smaller copies then still have the detail
-/// that counts, and larger ones gain nothing.
+/// The best size for the picture that is hashed. A smaller one may lack detail that counts, and a
+/// larger one gains nothing.
 pub const HASH_SIDE: u32 = 128;
 /// A picture is a near copy of another if its hash differs in at most so many of the 64 bits from
-/// one of [`hashes_of_near_copies`] of the other.
+/// one of the other's [`hashes_of_near_copies`].
 ///
-/// Measured (docs/images.md): with 8 bits all 6,600 altered copies of 200 photographs were found and
-/// none of 199,800 pairs of different ones was taken for a copy; of icons and drawings 97.5 % were
-/// found, and 1 in 2,900 pairs was mistaken. With 10 bits 98.6 % are found and mistakes are two and a half
-/// times as many, with 6 bits 94.9 % and half as many.
+/// Measured: with 8 bits all 6,600 altered copies of 200 photographs were found, and none of 199,800
+/// pairs of different photographs counted as a copy. Of icons and drawings 97.5 % were found, with
+/// one mistake in 2,900 pairs. With 10 bits 98.6 % are found, with two and a half times as many
+/// mistakes; with 6 bits 94.9 %, with half as many.
 pub const NEAR_COPY_DISTANCE_MAX: u32 = 8;
 
 /// Samples, across and down, that a hash looks at.
@@ -27,22 +27,23 @@ const FREQUENCIES: usize = 11;
 const BAND_MAX: usize = 10;
 /// Bits of a hash, each one frequency.
 const BITS: usize = 64;
-/// A wave of this height adds a quarter of one of the 255 steps of grey to the picture's deviation.
-/// Below it compression and rounding decide.
+/// A wave of this height adds a quarter of one of the 255 steps of grey to the standard deviation of the
+/// picture. Lower waves depend on compression and rounding.
 const HEIGHT_MIN: f64 = 8.0;
-/// Of fewer waves than this no hash is made, because most bits would be decided by chance.
+/// With fewer waves there is no hash, because chance would decide most bits.
 const WAVES_MIN: usize = 24;
 
-/// Which of a picture's 64 lowest frequencies, its mean left out, are above their median.
+/// A hash of 64 bits: which of the 64 lowest frequencies of a picture, without the mean, are above
+/// their median.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PerceptualHash(u64);
 
 impl PerceptualHash {
-    /// The hash of a picture on white, best one reduced to [`HASH_SIDE`].
+    /// The hash of a picture on white. It is best made from a picture of [`HASH_SIDE`] pixels.
     ///
     /// `None` for a picture with so little structure that chance would decide most bits: one
-    /// colour, a faint gradient, a lone disc. Such a picture is nobody's near copy; only its exact
-    /// bytes can be known again.
+    /// colour, a faint gradient, a single disc. Such a picture is never a near copy. Only its exact
+    /// bytes can be recognised.
     #[must_use]
     pub fn of(picture: &Reduced) -> Option<Self> {
         let whole = weights(picture.side(), (0.0, 1.0));
@@ -55,24 +56,24 @@ impl PerceptualHash {
         (self.0 ^ other.0).count_ones()
     }
 
-    /// The form in which the database keeps it.
+    /// The hash as a number for a database.
     #[must_use]
     pub const fn to_i64(self) -> i64 {
         self.0.cast_signed()
     }
 
-    /// Reads what [`PerceptualHash::to_i64`] gave.
+    /// Reads the result of [`PerceptualHash::to_i64`].
     #[must_use]
     pub const fn from_i64(value: i64) -> Self {
         Self(value.cast_unsigned())
     }
 }
 
-/// The hashes of a picture and of what is left of it after crops of up to 5 % on each side: at most
-/// 36, each once, and none for a picture without structure ([`PerceptualHash::of`]).
+/// The hashes of a picture and of its crops by up to 5 % on each side: at most 36, each once. A picture
+/// without structure has none ([`PerceptualHash::of`]).
 ///
-/// They are for the picture that is blocked; of a picture that may be a copy of it one hash is
-/// enough. It takes about as long as 20 hashes.
+/// Make them for the original. For a possible copy one [`PerceptualHash`] is enough. This takes about
+/// as long as 20 hashes.
 #[must_use]
 pub fn hashes_of_near_copies(picture: &Reduced) -> Vec<PerceptualHash> {
     // The crops of a picture without structure may have some, at an edge.
@@ -95,8 +96,8 @@ pub fn hashes_of_near_copies(picture: &Reduced) -> Vec<PerceptualHash> {
     hashes
 }
 
-/// Where a crop begins, and how long it is, as parts of the side: what is cut off is nothing, 5 % or
-/// 10 %, in steps of 5 % from the start to the end. A hash bears what lies between.
+/// Start and length of each crop, as parts of the side: 0, 5 or 10 % are cut off, in steps of 5 % from
+/// the start to the end. The hash tolerates crops between these.
 const CROPS: [(f64, f64); 6] = [(0.0, 1.0), (0.0, 0.95), (0.05, 0.95), (0.0, 0.9), (0.05, 0.9), (0.1, 0.9)];
 
 /// A number for each frequency of a row or column.
@@ -112,9 +113,9 @@ fn luma_on_white(picture: &Reduced) -> Vec<f64> {
     luma.collect()
 }
 
-/// How much each of `side` pixels in a row or column counts for each frequency of the part of it
-/// that begins at `start` and is `length` long (of 1): averaging to the squares of the grid and the
-/// cosine transform in one.
+/// The weight of each of `side` pixels in a row or column, for each frequency of a part of the row. The
+/// part begins at `start` and has the length `length` (of 1). The weights combine the averaging to the
+/// squares of the grid with the cosine transform.
 fn weights(side: u32, (start, length): (f64, f64)) -> Vec<Frequencies> {
     let (grid_start, square) = (start * f64::from(side), length * f64::from(side) / f64::from(GRID));
     let weights = (0..side).map(|pixel| {
@@ -169,7 +170,7 @@ static COSINES: LazyLock<Vec<Frequencies>> = LazyLock::new(|| {
     (0..GRID).map(heights).collect()
 });
 
-/// `None` where too few waves stand out.
+/// `None` if too few waves stand out.
 fn hash(found: &[Frequencies; FREQUENCIES]) -> Option<PerceptualHash> {
     let chosen = chosen(found);
     if chosen.iter().filter(|height| height.abs() > HEIGHT_MIN).count() < WAVES_MIN {

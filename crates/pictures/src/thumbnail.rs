@@ -1,24 +1,25 @@
-//! A small picture as a file.
+//! Thumbnails: encodes a small picture as JPEG or PNG.
 
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-use super::{Format, Reduced};
+use crate::reduced::Reduced;
+use crate::verdict::Format;
 
-/// JPEG's scale of 1 to 100; the usual one for pictures that are looked at.
+/// The usual quality for pictures on a screen, on JPEG's scale of 1 to 100.
 const JPEG_QUALITY: u8 = 85;
 
 /// A small picture as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thumbnail {
-    /// JPEG where every pixel is opaque, else PNG.
+    /// JPEG if every pixel is opaque, else PNG.
     pub format: Format,
     /// The file. It holds no metadata.
     pub bytes: Vec<u8>,
 }
 
-/// A thumbnail of `reduced`, `width` (at least 1) pixels wide and high, or as large as `reduced` where
-/// that is smaller. Averages pixels; so that nothing is lost before, `reduced` is best made
-/// with a `side_max` of `width` or more.
+/// Makes a thumbnail that is `width` (at least 1) pixels wide and high, or as large as `reduced` if
+/// that is smaller. Make `reduced` with a `side_max` of `width` or more, so that no detail is lost
+/// before.
 ///
 /// It takes some 40 bytes for each pixel of the thumbnail.
 #[must_use]
@@ -37,7 +38,7 @@ fn to_jpeg(picture: &Reduced) -> Vec<u8> {
         picture.pixels().iter().flat_map(|&[red, green, blue, _]| [red, green, blue]).collect();
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes, JPEG_QUALITY);
-    // In a picture this small, half as many samples of the colours show.
+    // In so small a picture, a lower resolution of the colours would be visible.
     encoder.set_sampling_factor(SamplingFactor::R_4_4_4);
     encoder
         .encode(&pixels, side, side, ColorType::Rgb)
@@ -59,14 +60,14 @@ fn to_png(picture: &Reduced) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{inspect, reduce};
     use super::*;
+    use crate::{inspect, reduce};
 
     fn read(file: &Thumbnail) -> Reduced {
         let picture = inspect(&file.bytes).unwrap();
         assert_eq!(picture.format, file.format);
         assert_eq!(picture.length, file.bytes.len());
-        reduce(&file.bytes, &picture, u32::MAX).unwrap()
+        reduce(&file.bytes, u32::MAX).unwrap()
     }
 
     #[test]

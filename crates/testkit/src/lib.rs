@@ -231,8 +231,7 @@ impl TestTill {
 
     /// A picture of the app.
     pub async fn image(&self, app: &TestApp) -> ImgId {
-        let picture = pictures::inspect(PICTURE).unwrap();
-        let kept = pictures::keep(PICTURE, &picture).unwrap();
+        let kept = pictures::keep(PICTURE).unwrap();
         match self.store.keep_image(&app.id, kept).await.unwrap() {
             KeepOutcome::Kept(img_id) => img_id,
             KeepOutcome::Blocked => panic!("the picture is blocked"),

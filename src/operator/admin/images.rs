@@ -8,7 +8,7 @@ use store::{ImageCursor, ImageFilter, ImageKey, StoredImage};
 use super::call::Call;
 use super::messages::{no_block, no_image};
 use super::problem::Problem;
-use crate::small_copies::marks;
+use crate::small_copies::block_hashes;
 use crate::state::AppState;
 
 async fn find(state: &AppState, call: &Call) -> Result<StoredImage, Problem> {
@@ -45,14 +45,14 @@ pub(super) async fn get(state: &AppState, call: &Call) -> Result<Value, Problem>
 pub(super) async fn block(state: &AppState, call: &Call) -> Result<Value, Problem> {
     let reason = call.input.only(&["reason"])?.required("reason", Reason::parse)?;
     let image = find(state, call).await?;
-    let (contents, looks) = marks(state, &image).await?;
+    let (contents, near_copies) = block_hashes(state, &image).await?;
     let operator = call.operator(&json!({}));
-    let outcome = state.store.block_picture(&operator, contents, &looks, reason.as_str()).await?;
+    let outcome = state.store.block_picture(&operator, contents, &near_copies, reason.as_str()).await?;
     Ok(json!({
         "picture": contents.to_string(),
         "reason": reason.as_str(),
         "images": outcome.images,
-        "finds_near_copies": !looks.is_empty(),
+        "finds_near_copies": !near_copies.is_empty(),
     }))
 }
 

@@ -218,8 +218,8 @@ async fn block(
     let img_id = img_id_of(&name)?;
     let reason = form.required("reason", Reason::parse)?;
     let image = state.store.image(&img_id).await?.ok_or_else(|| no_such_image(&name))?;
-    let (contents, looks) = small_copies::marks(&state, &image).await?;
-    state.store.block_picture(&form.admin.operator(), contents, &looks, reason.as_str()).await?;
+    let (contents, near_copies) = small_copies::block_hashes(&state, &image).await?;
+    state.store.block_picture(&form.admin.operator(), contents, &near_copies, reason.as_str()).await?;
     Ok(Redirect::to(&format!("/console/images/{img_id}?done=block")).into_response())
 }
 

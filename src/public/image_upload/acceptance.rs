@@ -66,9 +66,7 @@ async fn judge_and_keep(state: &AppState, app_id: &AppId, bytes: Bytes) -> Resul
 async fn judge(state: &AppState, bytes: Bytes) -> Result<Kept, Refusal> {
     let turn = small_copies::turn(state).await?;
     let started = Instant::now();
-    let judging = tokio::task::spawn_blocking(move || {
-        pictures::inspect(&bytes).and_then(|picture| pictures::keep(&bytes, &picture))
-    });
+    let judging = tokio::task::spawn_blocking(move || pictures::keep(&bytes));
     let judged = judging.await.map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?;
     state.metrics.judged(started.elapsed(), judged.as_ref().err());
     drop(turn);

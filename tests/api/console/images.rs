@@ -85,7 +85,7 @@ async fn a_blocked_picture_is_seen_by_an_admin_who_asks_for_it_and_by_nobody_els
         assert_eq!(pictures::inspect(&picture.bytes).is_ok(), is_seen, "{path}");
     }
     // Near copies are told before, and blocked with it: the same picture of another app, uploaded later, is refused.
-    let kept = pictures::keep(PICTURE, &pictures::inspect(PICTURE).unwrap()).unwrap();
+    let kept = pictures::keep(PICTURE).unwrap();
     let other = till.app("a2").await;
     assert_eq!(till.store.keep_image(&other.id, kept).await.unwrap(), store::KeepOutcome::Blocked);
 

@@ -1,17 +1,17 @@
-//! Reads the bits of entropy-coded data (T.81, F.2.2.5), and knows exactly how many there are.
+//! Reads the bits of entropy-coded data (T.81, F.2.2.5), and counts them exactly.
 
 use super::huffman::HuffmanTable;
 
 /// Why entropy-coded data cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The data ends, at a marker or with the file, before all that is due was read.
+    /// The data ends too early, at a marker or with the file.
     OutOfBits,
-    /// Bits that are no code of the table in force.
+    /// Bits that are no code of the Huffman table.
     UndefinedCode,
     /// A coefficient past the last one of its block or band.
     CoefficientOverflow,
-    /// A refinement scan that brings more than one bit of a new coefficient.
+    /// A refinement scan brings more than one bit of a new coefficient.
     RefinementSize,
     /// Whole bytes are left over where a restart marker is due.
     BytesBeforeRestart,
@@ -73,8 +73,8 @@ impl<'a> BitReader<'a> {
         Ok(())
     }
 
-    /// The buffer is sure to hold 57 bits after it was filled, unless the data ends; a correction
-    /// of 63 coefficients is longer than that.
+    /// After a refill the buffer holds at least 57 bits, unless the data ends. A correction of 63
+    /// coefficients is longer than that.
     #[cold]
     fn skip_in_halves(&mut self, length: u32) -> Result<(), Fault> {
         for part in [length / 2, length - length / 2] {
@@ -98,8 +98,8 @@ impl<'a> BitReader<'a> {
         Ok(u32::try_from(value).expect("15 bits fit"))
     }
 
-    /// Ends an interval: what is left of the last byte is padding, and the restart marker number
-    /// `due` (0 to 7) follows.
+    /// Ends a restart interval. The rest of the last byte is padding, and the restart marker number
+    /// `due` (0 to 7) must follow.
     pub(super) fn restart(&mut self, due: u8) -> Result<(), Fault> {
         if self.bytes_left() > 0 {
             return Err(Fault::BytesBeforeRestart);
@@ -115,7 +115,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// Whole bytes of data between what was read and the next marker (or the end of the file).
-    /// Moves to that marker; afterwards nothing but [`BitReader::position`] makes sense.
+    /// Moves to that marker. Afterwards only [`BitReader::position`] makes sense.
     pub(super) fn bytes_left(&mut self) -> usize {
         let mut left = self.count as usize / 8;
         while self.next_byte().is_some() {
@@ -124,7 +124,7 @@ impl<'a> BitReader<'a> {
         left
     }
 
-    /// Offset of the next byte that was not taken in. At the end of the data that is the marker.
+    /// Offset of the next byte that is not in the buffer. At the end of the data it is the marker.
     pub(super) const fn position(&self) -> usize {
         self.position
     }
@@ -157,8 +157,8 @@ impl<'a> BitReader<'a> {
         }
     }
 
-    /// The next byte of data. A 0xff stands for itself only when a zero follows; any number of
-    /// further 0xff may stand between, as they may before a marker.
+    /// The next byte of data. A 0xff is data only if a zero follows. More 0xff may stand between, as
+    /// before a marker.
     fn next_byte(&mut self) -> Option<u8> {
         if self.at_end {
             return None;
@@ -176,15 +176,15 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// What follows the run of 0xff bytes at `position`: its offset and value; `None` when the file
-/// ends first or no 0xff stands there.
+/// Offset and value of the byte after the run of 0xff bytes at `position`. `None` if the file ends
+/// first, or if no 0xff stands there.
 pub(super) fn marker_at(bytes: &[u8], position: usize) -> Option<(usize, u8)> {
     let run = bytes.get(position..)?.iter().take_while(|&&byte| byte == 0xff).count();
     let code = bytes.get(position + run).copied()?;
     (run > 0).then_some((position + run, code))
 }
 
-/// Where entropy-coded data that begins at `position` ends: the offset of the next marker that is
+/// The end of the entropy-coded data that begins at `position`: the offset of the next marker that is
 /// no restart marker, or the end of the file.
 pub(super) fn data_end(bytes: &[u8], mut position: usize) -> usize {
     while let Some(step) = bytes[position..].iter().position(|&byte| byte == 0xff) {

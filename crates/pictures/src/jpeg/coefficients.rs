@@ -1,10 +1,9 @@
-//! Keeps the low frequencies of a JPEG while it is read, and makes a small picture's samples of
-//! them.
+//! Keeps the low frequencies of a JPEG while it is read, and makes the samples of a small picture
+//! of them.
 
 use super::bits::{BitReader, Fault};
-use super::entropy::Sink;
 use super::frame::{COEFFICIENTS, Component, Frame};
-use super::scan::{Scan, Tables};
+use super::tables::Tables;
 
 /// Samples of a block, across and down, in the picture's full size.
 pub(super) const BLOCK_SIDE: u32 = 8;
@@ -30,57 +29,186 @@ const fn zigzag() -> [(u8, u8); COEFFICIENTS] {
     places
 }
 
+/// A coefficient that has no place.
+const NOT_KEPT: u8 = u8::MAX;
+
 /// The coefficients of one component that are kept.
 struct Plane {
     /// How many of each block, across and down: 1, 2, 4 or 8.
     wide: usize,
     high: usize,
-    /// For each coefficient in the order of the file: its place among those that are kept.
-    places: [Option<usize>; COEFFICIENTS],
-    /// Blocks across, those included that only fill up a unit.
+    /// For each coefficient in the order of the file: its place among those that are kept, or
+    /// [`NOT_KEPT`].
+    places: [u8; COEFFICIENTS],
+    /// Blocks across, with those that only fill up a unit.
     across: usize,
-    /// What is kept of each block, row by row, as the file has it.
+    /// The kept coefficients of each block, row by row, not yet multiplied by their steps.
     values: Vec<i16>,
-    /// The steps in which the file counts each coefficient, in the order of the file; those in
-    /// force at the component's first scan.
+    /// The quantization table at the first scan of the component, in the order of the file.
     steps: Option<[u16; COEFFICIENTS]>,
 }
 
-/// A part of the scan that is being read.
+/// A component of the scan that is being read.
 struct Part {
     plane: usize,
-    /// Blocks of a unit, across and down.
-    horizontal: usize,
-    vertical: usize,
+    /// For each block of a unit: where its values begin in those of the unit.
+    blocks: Vec<usize>,
+    /// Values of a unit, and of a row of units.
+    unit: usize,
+    row: usize,
+    /// Where the values of the current unit begin.
+    start: usize,
+    /// Which coefficients are kept, the lowest bit for the first.
+    kept: u64,
     /// The mean of the block before.
     mean: i32,
 }
 
-/// Keeps the lowest coefficients of every block.
+/// Takes the coefficients of a picture as they are read, and keeps the lowest of every block.
 pub(super) struct Coefficients {
-    /// Boxes of the small picture, across and down.
-    boxes: u32,
+    /// The most pixels of the small picture, across and down.
+    side_max: u32,
     planes: Vec<Plane>,
     parts: Vec<Part>,
     /// Units of the scan, across.
-    units_across: usize,
+    units_across: u32,
     /// The lowest bit of the scan.
     low: u8,
-    /// Whose the current block is, and where its values begin.
+    /// The part of the current block, which of its coefficients are kept, and where they begin.
     part: usize,
+    kept: u64,
     start: usize,
 }
 
 impl Coefficients {
-    /// Keeps what gives each of `boxes` boxes, across and down, a sample of its own.
-    pub(super) const fn new(boxes: u32) -> Self {
-        Self { boxes, planes: Vec::new(), parts: Vec::new(), units_across: 1, low: 0, part: 0, start: 0 }
+    /// Keeps what gives each pixel of a small picture a sample of its own.
+    pub(super) const fn new(side_max: u32) -> Self {
+        Self {
+            side_max,
+            planes: Vec::new(),
+            parts: Vec::new(),
+            units_across: 1,
+            low: 0,
+            part: 0,
+            kept: 0,
+            start: 0,
+        }
     }
 
-    fn add(&mut self, index: usize, value: i32) {
-        let plane = self.parts[self.part].plane;
-        let kept = &mut self.planes[plane].values[self.start + index];
-        // Honest values have 11 bits; what does not fit is nonsense, and only must not harm.
+    /// Whether more than the mean is kept of the blocks of a component.
+    pub(super) fn has_details(&self, frame: &Frame, component: &Component) -> bool {
+        kept_of(frame, component, self.side_max) != (1, 1)
+    }
+
+    /// The next units are those of a scan of `components`, with `units_across` units in a row, and `low`
+    /// as its lowest bit.
+    pub(super) fn begin_scan(
+        &mut self,
+        frame: &Frame,
+        tables: &Tables,
+        components: &[usize],
+        units_across: u32,
+        low: u8,
+    ) {
+        if self.planes.is_empty() {
+            let side_max = self.side_max;
+            let planes = frame.components.iter().map(|component| Plane::new(frame, component, side_max));
+            self.planes = planes.collect();
+        }
+        self.parts.clear();
+        for &index in components {
+            let component = &frame.components[index];
+            let plane = &mut self.planes[index];
+            plane.steps = plane.steps.or(tables.quantization[usize::from(component.quantization)]);
+            let (horizontal, vertical) = match components {
+                [_] => (1, 1),
+                _ => (component.horizontal as usize, component.vertical as usize),
+            };
+            let size = plane.wide * plane.high;
+            let blocks = (0..horizontal * vertical)
+                .map(|block| (block / horizontal * plane.across + block % horizontal) * size);
+            self.parts.push(Part {
+                plane: index,
+                blocks: blocks.collect(),
+                unit: horizontal * size,
+                row: vertical * plane.across * size,
+                start: 0,
+                kept: plane.kept(),
+                mean: 0,
+            });
+        }
+        (self.units_across, self.low) = (units_across, low);
+    }
+
+    /// The scan continues after a restart marker.
+    pub(super) fn restart(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.mean = 0);
+    }
+
+    /// The next blocks are those of this unit of the scan.
+    pub(super) fn begin_unit(&mut self, unit: u32) {
+        let (row, column) = ((unit / self.units_across) as usize, (unit % self.units_across) as usize);
+        for part in &mut self.parts {
+            part.start = row * part.row + column * part.unit;
+        }
+    }
+
+    /// The next coefficients are those of block number `block` of the part `part`, in the unit.
+    pub(super) fn begin_block(&mut self, part: usize, block: u32) {
+        self.part = part;
+        let part = &self.parts[part];
+        (self.kept, self.start) = (part.kept, part.start + part.blocks[block as usize]);
+    }
+
+    /// The mean (DC), as the difference to the block before it.
+    pub(super) fn mean(&mut self, difference: i32) {
+        let part = &mut self.parts[self.part];
+        part.mean = part.mean.saturating_add(difference);
+        let value = part.mean.saturating_mul(1 << self.low);
+        self.add(0, value);
+    }
+
+    /// One more bit of the mean.
+    pub(super) fn mean_bit(&mut self, bit: u32) {
+        // The bits below are still zero, also in a number below zero: it is rounded down.
+        self.add(0, bit.cast_signed() << self.low);
+    }
+
+    /// A detail (AC), 1 to 63 in the order of the file, in units of the lowest bit of the scan.
+    #[inline]
+    pub(super) fn detail(&mut self, index: u32, value: i32) {
+        if self.kept >> index & 1 == 1 {
+            self.add(index, value.saturating_mul(1 << self.low));
+        }
+    }
+
+    /// Reads one bit for each detail in `details`, the lowest first. It says whether the absolute
+    /// value has the lowest bit of the scan.
+    pub(super) fn correct(&mut self, reader: &mut BitReader<'_>, mut details: u64) -> Result<(), Fault> {
+        if self.kept & details == 0 {
+            return reader.skip(details.count_ones());
+        }
+        while details != 0 {
+            let index = details.trailing_zeros();
+            details &= details - 1;
+            if reader.number(1)? == 1 && self.kept >> index & 1 == 1 {
+                let sign = self.value(index).signum();
+                self.add(index, i32::from(sign) << self.low);
+            }
+        }
+        Ok(())
+    }
+
+    /// A coefficient of the current block that is kept.
+    fn value(&mut self, index: u32) -> &mut i16 {
+        let plane = &mut self.planes[self.parts[self.part].plane];
+        &mut plane.values[self.start + usize::from(plane.places[index as usize])]
+    }
+
+    fn add(&mut self, index: u32, value: i32) {
+        let kept = self.value(index);
+        // Honest values have 11 bits. A value that does not fit makes no sense, and must only do no
+        // harm.
         *kept = clamped(i32::from(*kept).saturating_add(value));
     }
 
@@ -88,35 +216,39 @@ impl Coefficients {
     pub(super) fn samples(&self) -> Vec<Samples> {
         self.planes.iter().map(Plane::samples).collect()
     }
-
-    /// The plane of the current block.
-    fn plane(&self) -> &Plane {
-        &self.planes[self.parts[self.part].plane]
-    }
 }
 
 impl Plane {
     /// Room for the coefficients of a component: two bytes for each sample of the small picture.
-    fn new(frame: &Frame, component: &Component, boxes: u32) -> Self {
+    fn new(frame: &Frame, component: &Component, side_max: u32) -> Self {
         let (units_across, units_down) = frame.units();
         let (own_across, own_down) = frame.blocks(component);
         let across = (units_across * component.horizontal).max(own_across) as usize;
         let down = (units_down * component.vertical).max(own_down) as usize;
-        let (wide, high) = kept_of(frame, component, boxes);
+        let (wide, high) = kept_of(frame, component, side_max);
         let places = ZIGZAG.map(|(row, column)| {
             let (row, column) = (usize::from(row), usize::from(column));
-            (row < high && column < wide).then_some(row * wide + column)
+            let place = u8::try_from(row * wide + column).expect("a block has 64 coefficients");
+            if row < high && column < wide { place } else { NOT_KEPT }
         });
         Self { wide, high, places, across, values: vec![0; across * down * wide * high], steps: None }
+    }
+
+    /// A bit for each coefficient that is kept, the lowest for the first.
+    fn kept(&self) -> u64 {
+        (0..)
+            .zip(self.places)
+            .filter(|&(_, place)| place != NOT_KEPT)
+            .fold(0, |kept, (bit, _)| kept | 1 << bit)
     }
 
     fn samples(&self) -> Samples {
         let &Self { wide, high, .. } = self;
         let steps = self.steps.expect("a picture that was read to its end had a scan of each component");
         let mut step_at = [0_i64; COEFFICIENTS];
-        for (place, step) in self.places.iter().zip(steps) {
-            if let &Some(place) = place {
-                step_at[place] = step.into();
+        for (place, step) in self.places.into_iter().zip(steps) {
+            if place != NOT_KEPT {
+                step_at[usize::from(place)] = step.into();
             }
         }
         let (waves_across, waves_down) = (waves(wide), waves(high));
@@ -124,7 +256,7 @@ impl Plane {
         let mut bytes = vec![0; self.values.len()];
         for (block, values) in self.values.chunks_exact(wide * high).enumerate() {
             let start = block / self.across * high * width + block % self.across * wide;
-            // First the waves of each row of coefficients, then of each column.
+            // First the rows of coefficients, then the columns.
             let mut columns = [[0_i64; 8]; 8];
             for (row, (values, steps)) in
                 values.chunks_exact(wide).zip(step_at.chunks_exact(wide)).enumerate()
@@ -156,88 +288,17 @@ pub(super) struct Samples {
     pub(super) bytes: Vec<u8>,
 }
 
-impl Sink for Coefficients {
-    fn wants_details(&self, frame: &Frame, component: &Component) -> bool {
-        kept_of(frame, component, self.boxes) != (1, 1)
-    }
-
-    fn begin_scan(&mut self, scan: &Scan, frame: &Frame, tables: &Tables) {
-        if self.planes.is_empty() {
-            let boxes = self.boxes;
-            let planes = frame.components.iter().map(|component| Plane::new(frame, component, boxes));
-            self.planes = planes.collect();
-        }
-        let alone = scan.parts.len() == 1;
-        self.parts.clear();
-        for part in &scan.parts {
-            let component = &frame.components[part.index];
-            let plane = &mut self.planes[part.index];
-            plane.steps = plane.steps.or(tables.quantization[usize::from(component.quantization)]);
-            let (horizontal, vertical) =
-                if alone { (1, 1) } else { (component.horizontal, component.vertical) };
-            let (horizontal, vertical) = (horizontal as usize, vertical as usize);
-            self.parts.push(Part { plane: part.index, horizontal, vertical, mean: 0 });
-        }
-        self.units_across = scan.units(frame).0 as usize;
-        self.low = scan.low;
-    }
-
-    fn restart(&mut self) {
-        self.parts.iter_mut().for_each(|part| part.mean = 0);
-    }
-
-    fn begin_block(&mut self, part: usize, unit: usize, block: u32) {
-        self.part = part;
-        let (block, part) = (block as usize, &self.parts[part]);
-        let x = unit % self.units_across * part.horizontal + block % part.horizontal;
-        let y = unit / self.units_across * part.vertical + block / part.horizontal;
-        let plane = &self.planes[part.plane];
-        self.start = (y * plane.across + x) * plane.wide * plane.high;
-    }
-
-    fn mean(&mut self, difference: i32) {
-        let part = &mut self.parts[self.part];
-        part.mean = part.mean.saturating_add(difference);
-        let value = part.mean.saturating_mul(1 << self.low);
-        self.add(0, value);
-    }
-
-    fn mean_bit(&mut self, bit: u32) {
-        // The bits below are still zero, also in a number below zero: it is rounded down.
-        self.add(0, bit.cast_signed() << self.low);
-    }
-
-    fn detail(&mut self, index: u32, value: i32) {
-        if let Some(place) = self.plane().places[index as usize] {
-            self.add(place, value.saturating_mul(1 << self.low));
-        }
-    }
-
-    fn correct(&mut self, reader: &mut BitReader<'_>, mut details: u64) -> Result<(), Fault> {
-        while details != 0 {
-            let index = details.trailing_zeros();
-            details &= details - 1;
-            if reader.number(1)? == 1
-                && let Some(place) = self.plane().places[index as usize]
-            {
-                let kept = self.plane().values[self.start + place];
-                self.add(place, i32::from(kept.signum()) << self.low);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// How many coefficients, across or down, are kept of each block where `side` pixels make `boxes`
-/// boxes: 1, 2, 4 or 8, the fewest that give each box a sample of its own, if there are so many.
-/// `own` of `most` is how much finer than this component the finest may be sampled.
+/// How many coefficients, across or down, are kept of each block if `side` pixels become `boxes`
+/// boxes: 1, 2, 4 or 8. It is the fewest that give each box a sample of its own, or 8. The component is
+/// sampled `own` times where the finest is sampled `most` times.
 pub(super) fn kept(side: u32, boxes: u32, own: u32, most: u32) -> u32 {
     let is_enough = |&kept: &u32| side * own * kept >= BLOCK_SIDE * boxes * most;
     [1, 2, 4].into_iter().find(is_enough).unwrap_or(BLOCK_SIDE)
 }
 
 /// The same for a component, across and down.
-fn kept_of(frame: &Frame, component: &Component, boxes: u32) -> (usize, usize) {
+fn kept_of(frame: &Frame, component: &Component, side_max: u32) -> (usize, usize) {
+    let boxes = frame.side.min(side_max);
     let wide = kept(frame.side, boxes, component.horizontal, frame.horizontal_max);
     let high = kept(frame.side, boxes, component.vertical, frame.vertical_max);
     (wide as usize, high as usize)
@@ -247,9 +308,9 @@ fn clamped(value: i32) -> i16 {
     i16::try_from(value).unwrap_or(if value < 0 { i16::MIN } else { i16::MAX })
 }
 
-/// For each sample of a block and each coefficient of a row: the wave's height there, in units of
-/// 1 / 16,384 (T.81, A.3.3). With fewer samples than eight the same waves are looked at in fewer
-/// places.
+/// The factors of the inverse cosine transform (T.81, A.3.3), in units of 1 / 16,384: for each sample
+/// of a block and each coefficient of a row. With fewer than eight samples, the same waves are sampled
+/// at fewer places.
 fn waves(scale: usize) -> [[i64; 8]; 8] {
     /// Half the cosine of so many sixteenths of a half turn.
     const HALF_COSINES: [i64; 9] = [8192, 8035, 7568, 6811, 5793, 4551, 3135, 1598, 0];
@@ -265,7 +326,7 @@ fn waves(scale: usize) -> [[i64; 8]; 8] {
     })
 }
 
-/// A sum of two products with heights of waves as a sample.
+/// A sample from a sum of products with two factors of [`waves`].
 fn to_byte(sum: i64) -> u8 {
     let value = ((sum + (1 << 27)) >> 28) + 128;
     u8::try_from(value).unwrap_or(if value < 0 { 0 } else { u8::MAX })

@@ -1,27 +1,27 @@
-//! From the components of a JPEG to red, green and blue.
+//! Converts the components of a JPEG to red, green and blue.
 
 use super::frame::Frame;
-use super::segments::Looks;
+use super::segments::AppSegments;
 
-/// What the components of a JPEG mean.
+/// The colour space of the components.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColourModel {
     Grey,
     YCbCr,
     Rgb,
-    /// As Adobe writes it, and with it everybody: 255 stands for no ink.
+    /// Inverted, as Adobe writes it and everybody after it: 255 is no ink.
     Cmyk,
     /// Three of the four inks as YCbCr.
     Ycck,
 }
 
 impl ColourModel {
-    /// Tells it as libjpeg does: by JFIF, else Adobe's marker, else the numbers of the components.
-    pub(super) fn of(frame: &Frame, looks: &Looks<'_>) -> Self {
+    /// Decides as libjpeg does: by JFIF, else by Adobe's marker, else by the component ids.
+    pub(super) fn of(frame: &Frame, segments: &AppSegments<'_>) -> Self {
         let ids: Vec<u8> = frame.components.iter().map(|component| component.id).collect();
-        match (ids.as_slice(), looks.adobe_transform()) {
+        match (ids.as_slice(), segments.adobe_transform()) {
             ([_], _) => Self::Grey,
-            ([_, _, _], _) if looks.jfif.is_some() => Self::YCbCr,
+            ([_, _, _], _) if segments.jfif.is_some() => Self::YCbCr,
             ([_, _, _], Some(0)) | (b"RGB", None) => Self::Rgb,
             ([_, _, _], _) => Self::YCbCr,
             (_, Some(0) | None) => Self::Cmyk,
@@ -29,8 +29,7 @@ impl ColourModel {
         }
     }
 
-    /// Red, green, blue and full alpha of a pixel. Of `samples` as many count as there are
-    /// components.
+    /// Red, green, blue and full alpha of a pixel. `samples` beyond the last component do not count.
     pub(super) fn to_rgba(self, samples: [u8; 4]) -> [u8; 4] {
         let [first, second, third, black] = samples;
         match self {

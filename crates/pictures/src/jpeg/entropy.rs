@@ -1,62 +1,17 @@
-//! Reads the data of a scan to its end (T.81, F.2.2 and G.2).
+//! Decodes the entropy-coded data of a scan to its end (T.81, F.2.2 and G.2).
 
 use super::bits::{BitReader, Fault};
-use super::frame::{Component, Frame};
+use super::coefficients::Coefficients;
 use super::huffman::HuffmanTable;
-use super::scan::{Scan, Tables};
 
 /// Coefficients in a block, the mean among them.
 const COEFFICIENTS: u32 = 64;
 /// A run of 15 zeros and a size of 0 stand for sixteen zeros.
 const SIXTEEN_ZEROS: u8 = 15;
 
-/// Takes the coefficients of a picture as they are read.
-///
-/// A verdict has no use for them ([`Nothing`]) and then pays nothing for them; there is one reader
-/// all the same, so that what is accepted and what is shown cannot differ.
-pub(super) trait Sink {
-    /// Whether scans that bring but details (AC) of this component have to be read at all.
-    fn wants_details(&self, frame: &Frame, component: &Component) -> bool;
-    /// What follows, up to the next call, is the data of this scan.
-    fn begin_scan(&mut self, scan: &Scan, frame: &Frame, tables: &Tables);
-    /// The scan goes on behind a restart marker.
-    fn restart(&mut self);
-    /// What follows is block number `block` of the part `part` of the scan in its unit `unit`.
-    fn begin_block(&mut self, part: usize, unit: usize, block: u32);
-    /// The mean (DC), as the difference to the block before it.
-    fn mean(&mut self, difference: i32);
-    /// One more bit of the mean.
-    fn mean_bit(&mut self, bit: u32);
-    /// A detail (AC), 1 to 63 in the order of the file, in units of the lowest bit of the scan.
-    fn detail(&mut self, index: u32, value: i32);
-    /// Reads one bit for each detail that is set in `details`, the lowest first: whether its
-    /// absolute value has the lowest bit of the scan.
-    fn correct(&mut self, reader: &mut BitReader<'_>, details: u64) -> Result<(), Fault>;
-}
-
-/// Takes coefficients and keeps none.
-pub(super) struct Nothing;
-
-impl Sink for Nothing {
-    /// They are judged too.
-    fn wants_details(&self, _: &Frame, _: &Component) -> bool {
-        true
-    }
-    fn begin_scan(&mut self, _: &Scan, _: &Frame, _: &Tables) {}
-    fn restart(&mut self) {}
-    fn begin_block(&mut self, _: usize, _: usize, _: u32) {}
-    fn mean(&mut self, _: i32) {}
-    fn mean_bit(&mut self, _: u32) {}
-    fn detail(&mut self, _: u32, _: i32) {}
-    fn correct(&mut self, reader: &mut BitReader<'_>, details: u64) -> Result<(), Fault> {
-        reader.skip(details.count_ones())
-    }
-}
-
-/// How the units of a scan are coded. The number beside a table is how many blocks of a unit it is
-/// for.
+/// How the units of a scan are coded. The number beside a table is the number of blocks of a unit.
 pub(super) enum Coding<'a> {
-    /// Whole blocks, with the tables for their means (DC) and their details (AC).
+    /// Whole blocks, with the tables for the means (DC) and the details (AC).
     Sequential(Vec<(u32, &'a HuffmanTable, &'a HuffmanTable)>),
     /// The high bits of the means.
     DcFirst(Vec<(u32, &'a HuffmanTable)>),
@@ -70,19 +25,19 @@ pub(super) enum Coding<'a> {
 
 impl Coding<'_> {
     /// Reads the unit with this number, counted row by row.
-    pub(super) fn read_unit<S: Sink>(
+    pub(super) fn read_unit(
         &mut self,
         reader: &mut BitReader<'_>,
         unit: usize,
-        sink: &mut S,
+        coefficients: &mut Coefficients,
     ) -> Result<(), Fault> {
         match self {
             Self::Sequential(parts) => {
                 for (part, &(blocks, dc, ac)) in parts.iter().enumerate() {
                     for block in 0..blocks {
-                        sink.begin_block(part, unit, block);
-                        read_mean(reader, dc, sink)?;
-                        read_details(reader, ac, sink)?;
+                        coefficients.begin_block(part, block);
+                        read_mean(reader, dc, coefficients)?;
+                        read_details(reader, ac, coefficients)?;
                     }
                 }
                 Ok(())
@@ -90,8 +45,8 @@ impl Coding<'_> {
             Self::DcFirst(parts) => {
                 for (part, &(blocks, dc)) in parts.iter().enumerate() {
                     for block in 0..blocks {
-                        sink.begin_block(part, unit, block);
-                        read_mean(reader, dc, sink)?;
+                        coefficients.begin_block(part, block);
+                        read_mean(reader, dc, coefficients)?;
                     }
                 }
                 Ok(())
@@ -99,24 +54,24 @@ impl Coding<'_> {
             Self::DcRefine(parts) => {
                 for (part, &blocks) in parts.iter().enumerate() {
                     for block in 0..blocks {
-                        sink.begin_block(part, unit, block);
-                        sink.mean_bit(reader.number(1)?);
+                        coefficients.begin_block(part, block);
+                        coefficients.mean_bit(reader.number(1)?);
                     }
                 }
                 Ok(())
             }
             Self::AcFirst(band, nonzero) => {
-                sink.begin_block(0, unit, 0);
-                band.read_first(reader, &mut nonzero[unit], sink)
+                coefficients.begin_block(0, 0);
+                band.read_first(reader, &mut nonzero[unit], coefficients)
             }
             Self::AcRefine(band, nonzero) => {
-                sink.begin_block(0, unit, 0);
-                band.read_refinement(reader, &mut nonzero[unit], sink)
+                coefficients.begin_block(0, 0);
+                band.read_refinement(reader, &mut nonzero[unit], coefficients)
             }
         }
     }
 
-    /// At a restart marker everything that reaches from one unit to the next begins anew.
+    /// At a restart marker a run of empty blocks ends.
     pub(super) const fn restart(&mut self) {
         match self {
             Self::Sequential(_) | Self::DcFirst(_) | Self::DcRefine(_) => {}
@@ -125,20 +80,28 @@ impl Coding<'_> {
     }
 }
 
-fn read_mean<S: Sink>(reader: &mut BitReader<'_>, dc: &HuffmanTable, sink: &mut S) -> Result<(), Fault> {
+fn read_mean(
+    reader: &mut BitReader<'_>,
+    dc: &HuffmanTable,
+    coefficients: &mut Coefficients,
+) -> Result<(), Fault> {
     let size = reader.symbol(dc)?;
-    sink.mean(read_value(reader, size)?);
+    coefficients.mean(read_value(reader, size)?);
     Ok(())
 }
 
-/// A number of `size` bits, at most 15 (T.81, F.2.2.1): half of them are below zero.
+/// A number of `size` bits, at most 15 (T.81, F.2.2.1). Half of the numbers are below zero.
 fn read_value(reader: &mut BitReader<'_>, size: u8) -> Result<i32, Fault> {
     let bits = reader.number(size.into())?.cast_signed();
     let below_zero = size > 0 && bits >> (size - 1) == 0;
     Ok(if below_zero { bits - (1 << size) + 1 } else { bits })
 }
 
-fn read_details<S: Sink>(reader: &mut BitReader<'_>, ac: &HuffmanTable, sink: &mut S) -> Result<(), Fault> {
+fn read_details(
+    reader: &mut BitReader<'_>,
+    ac: &HuffmanTable,
+    coefficients: &mut Coefficients,
+) -> Result<(), Fault> {
     let mut index = 1;
     while index < COEFFICIENTS {
         let (zeros, size) = split(reader.symbol(ac)?);
@@ -146,7 +109,7 @@ fn read_details<S: Sink>(reader: &mut BitReader<'_>, ac: &HuffmanTable, sink: &m
             if zeros != SIXTEEN_ZEROS {
                 break;
             }
-            // Zeros past the end of the block are harmless, and there are encoders that write them.
+            // Zeros past the end of the block are harmless, and some encoders write them.
             index += 16;
             continue;
         }
@@ -154,7 +117,7 @@ fn read_details<S: Sink>(reader: &mut BitReader<'_>, ac: &HuffmanTable, sink: &m
         if index >= COEFFICIENTS {
             return Err(Fault::CoefficientOverflow);
         }
-        sink.detail(index, read_value(reader, size)?);
+        coefficients.detail(index, read_value(reader, size)?);
         index += 1;
     }
     Ok(())
@@ -170,7 +133,7 @@ pub(super) struct Band<'a> {
     first: u32,
     last: u32,
     table: &'a HuffmanTable,
-    /// So many blocks from the next one on bring nothing new (T.81, G.1.2.2).
+    /// Number of the following blocks that bring nothing new (T.81, G.1.2.2).
     empty_blocks: u32,
 }
 
@@ -180,11 +143,11 @@ impl<'a> Band<'a> {
         Self { first: first.into(), last: last.into(), table, empty_blocks: 0 }
     }
 
-    fn read_first<S: Sink>(
+    fn read_first(
         &mut self,
         reader: &mut BitReader<'_>,
         nonzero: &mut u64,
-        sink: &mut S,
+        coefficients: &mut Coefficients,
     ) -> Result<(), Fault> {
         if self.empty_blocks > 0 {
             self.empty_blocks -= 1;
@@ -205,7 +168,7 @@ impl<'a> Band<'a> {
             if index > self.last {
                 return Err(Fault::CoefficientOverflow);
             }
-            sink.detail(index, read_value(reader, size)?);
+            coefficients.detail(index, read_value(reader, size)?);
             *nonzero |= 1 << index;
             index += 1;
         }
@@ -217,12 +180,12 @@ impl<'a> Band<'a> {
         Ok((1 << size) + reader.number(size.into())?)
     }
 
-    /// Between the new coefficients, each old one that is not zero has a correction bit.
-    fn read_refinement<S: Sink>(
+    /// Each old coefficient that is not zero has a correction bit, between the new coefficients.
+    fn read_refinement(
         &mut self,
         reader: &mut BitReader<'_>,
         nonzero: &mut u64,
-        sink: &mut S,
+        coefficients: &mut Coefficients,
     ) -> Result<(), Fault> {
         let mut index = self.first;
         while self.empty_blocks == 0 && index <= self.last {
@@ -241,27 +204,27 @@ impl<'a> Band<'a> {
                 return Err(Fault::CoefficientOverflow);
             }
             let end = place.unwrap_or(self.last);
-            sink.correct(reader, *nonzero & mask(index, end))?;
+            coefficients.correct(reader, *nonzero & mask(index, end))?;
             if size == 1 {
-                sink.detail(end, value);
+                coefficients.detail(end, value);
                 *nonzero |= 1 << end;
             }
             index = end + 1;
         }
         if self.empty_blocks > 0 {
             if index <= self.last {
-                sink.correct(reader, *nonzero & mask(index, self.last))?;
+                coefficients.correct(reader, *nonzero & mask(index, self.last))?;
             }
             self.empty_blocks -= 1;
         }
         Ok(())
     }
 
-    /// The coefficient at or after `index` that is zero so far and has `zeros` such before it.
+    /// The coefficient at or after `index` that is zero so far, after `zeros` others that are zero.
     fn zero_after(&self, index: u32, zeros: u8, nonzero: u64) -> Option<u32> {
         let mut place = index + u32::from(zeros);
-        // Each coefficient on the way that is not zero pushes the place one further. Its correction
-        // bit pays for the step, so that the work stays in proportion to the data.
+        // Each coefficient on the way that is not zero moves the place one further. It has a correction
+        // bit, so the work stays in proportion to the data.
         let mut in_the_way = nonzero & mask(index, self.last);
         while in_the_way != 0 && in_the_way.trailing_zeros() <= place {
             place += 1;

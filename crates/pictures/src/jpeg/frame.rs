@@ -1,14 +1,14 @@
-//! The frame of a JPEG (T.81, B.2.2): its components, and how much of each has been sent.
+//! The frame of a JPEG (T.81, B.2.2): its components, and how much of each the scans brought.
 
-use super::super::{Unacceptable, check_size};
-use super::{corrupt, truncated};
+use super::refusals::{corrupt, truncated};
+use crate::verdict::{Unacceptable, check_size};
 
 /// Coefficients in a block.
 pub(super) const COEFFICIENTS: usize = 64;
 /// The largest sampling factor.
 const SAMPLING_MAX: u8 = 4;
 
-/// What the frame header says, and what the scans have brought so far.
+/// The frame header, and what the scans brought so far.
 pub(super) struct Frame {
     /// Width and height in pixels.
     pub(super) side: u32,
@@ -19,23 +19,23 @@ pub(super) struct Frame {
     pub(super) vertical_max: u32,
 }
 
-/// One colour of the picture.
+/// One component (colour) of the picture.
 pub(super) struct Component {
     pub(super) id: u8,
     pub(super) horizontal: u32,
     pub(super) vertical: u32,
     /// Number of its quantization table, 0 to 3.
     pub(super) quantization: u8,
-    /// For each coefficient, how many of its low bits are still to come; `None` before its first
-    /// scan. A sequential scan sends all at once.
+    /// For each coefficient, how many of its low bits are still missing. `None` before its first
+    /// scan. A sequential scan brings all at once.
     pub(super) bits_missing: [Option<u8>; COEFFICIENTS],
-    /// Progressive only, for each block row by row: the coefficients that are not zero so far, the
-    /// lowest bit for the first. A refinement scan cannot be read without it.
+    /// Progressive only: for each block, row by row, which coefficients are not zero so far. The
+    /// lowest bit is the first coefficient. Refinement scans cannot be read without it.
     pub(super) nonzero: Vec<u64>,
 }
 
 impl Frame {
-    /// Reads the body of a frame header whose marker says that it is one of the kinds we know.
+    /// Reads the body of a frame header of an accepted kind.
     pub(super) fn parse(body: &[u8], progressive: bool) -> Result<Self, Unacceptable> {
         let &[precision, h1, h0, w1, w0, count, ref rest @ ..] = body else {
             return Err(corrupt("its frame header is too short"));
@@ -60,14 +60,13 @@ impl Frame {
         Ok(Self { side, progressive, components, horizontal_max, vertical_max })
     }
 
-    /// Makes room for the record of a component's coefficients that are not zero, 8 bytes a block.
-    /// Without it scans of its details cannot be read.
+    /// Allocates [`Component::nonzero`], 8 bytes a block. Scans of details (AC) need it.
     pub(super) fn make_record(&mut self, index: usize) {
         let (wide, high) = self.blocks(&self.components[index]);
         self.components[index].nonzero = vec![0; wide as usize * high as usize];
     }
 
-    /// Blocks of a component, across and down, when it has a scan to itself (T.81, A.2.2).
+    /// Blocks of a component, across and down, in a scan of its own (T.81, A.2.2).
     pub(super) const fn blocks(&self, component: &Component) -> (u32, u32) {
         (
             (self.side * component.horizontal).div_ceil(self.horizontal_max * 8),
@@ -80,9 +79,8 @@ impl Frame {
         (self.side.div_ceil(self.horizontal_max * 8), self.side.div_ceil(self.vertical_max * 8))
     }
 
-    /// At the end marker: every bit of every coefficient of every component must have come. A
-    /// decoder shows something without, and that is just what a picture cut between two scans
-    /// looks like.
+    /// At the end marker every bit of every coefficient of every component must be there. A decoder
+    /// shows something without them, and a picture that was cut between two scans lacks them.
     pub(super) fn check_complete(&self) -> Result<(), Unacceptable> {
         for (number, component) in (1..).zip(&self.components) {
             if component.bits_missing.iter().all(Option::is_none) {
@@ -120,7 +118,7 @@ impl Component {
         })
     }
 
-    /// Blocks of this component in a unit of a scan of several.
+    /// Blocks of this component in a unit of a scan of several components.
     pub(super) const fn blocks_per_unit(&self) -> u32 {
         self.horizontal * self.vertical
     }

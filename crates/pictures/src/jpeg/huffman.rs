@@ -1,12 +1,12 @@
 //! Huffman tables (T.81, annex C and F.2.2.3).
 
-/// Codes of up to so many bits are found with one look.
+/// Codes of at most so many bits are found with one look-up.
 const LOOK_BITS: usize = 9;
 
-/// One table, checked, in a form made for decoding.
+/// One table, checked, in a form for fast decoding.
 pub(super) struct HuffmanTable {
-    /// For the next [`LOOK_BITS`] bits: symbol and length of the code they begin with; length 0
-    /// where it is longer, or not a code.
+    /// For the next [`LOOK_BITS`] bits: symbol and length of the code at their start. The length is 0
+    /// if the code is longer, or if there is none.
     short: [(u8, u8); 1 << LOOK_BITS],
     /// For each length: the first 16 bits that are too high to begin with a code of that length or
     /// a shorter one.
@@ -17,9 +17,9 @@ pub(super) struct HuffmanTable {
 }
 
 impl HuffmanTable {
-    /// `counts` says how many codes there are of each length, 1 to 16 bits; `symbols` are theirs
-    /// in order, as many as the counts add up to. `None` when the counts ask for more codes than
-    /// there are; the code of all ones is never given out.
+    /// `counts` has the number of codes of each length, 1 to 16 bits. `symbols` are their symbols in
+    /// order, as many as the counts add up to. `None` if the counts need more codes than there are.
+    /// The code of all ones is never used.
     pub(super) fn new(counts: &[u8; 16], symbols: &[u8]) -> Option<Self> {
         let mut table = Self {
             short: [(0, 0); 1 << LOOK_BITS],
@@ -50,7 +50,7 @@ impl HuffmanTable {
         Some(table)
     }
 
-    /// The symbol whose code `next`, the next 16 bits, begin with, and the length of the code.
+    /// The symbol and the length of the code at the start of `next`, the next 16 bits.
     #[inline]
     pub(super) fn find(&self, next: u16) -> Option<(u8, u32)> {
         let (symbol, length) = self.short[usize::from(next) >> (16 - LOOK_BITS)];

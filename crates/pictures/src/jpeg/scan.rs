@@ -1,26 +1,18 @@
-//! The header of a scan (T.81, B.2.3), and its place in the order of scans.
+//! The header of a scan (T.81, B.2.3), and the rules for the order of scans.
 
-use super::super::Unacceptable;
-use super::corrupt;
 use super::entropy::{Band, Coding};
 use super::frame::{COEFFICIENTS, Component, Frame};
 use super::huffman::HuffmanTable;
+use super::refusals::corrupt;
+use super::tables::Tables;
+use crate::verdict::Unacceptable;
 
 /// The most blocks in a unit of a scan of several components.
 const BLOCKS_PER_UNIT_MAX: u32 = 10;
 /// The highest bit that a progressive scan may begin with.
 const LOW_BIT_MAX: u8 = 13;
 
-/// The tables in force; a file may replace any of them between two scans.
-#[derive(Default)]
-pub(super) struct Tables {
-    pub(super) dc: [Option<HuffmanTable>; 4],
-    pub(super) ac: [Option<HuffmanTable>; 4],
-    /// In the order of the file.
-    pub(super) quantization: [Option<[u16; COEFFICIENTS]>; 4],
-}
-
-/// What one scan brings.
+/// The header of one scan.
 pub(super) struct Scan {
     pub(super) parts: Vec<Part>,
     first: u8,
@@ -33,9 +25,9 @@ pub(super) struct Scan {
 
 /// One component of a scan.
 pub(super) struct Part {
-    /// Its place in the frame.
+    /// Index of the component in the frame.
     pub(super) index: usize,
-    /// Numbers of its Huffman tables. A scan that has no use for one may name any.
+    /// Numbers of its Huffman tables. A scan may name any number for a table that it does not use.
     dc: u8,
     ac: u8,
 }
@@ -53,7 +45,7 @@ impl Scan {
         }
         let mut parts: Vec<Part> = Vec::with_capacity(pairs.len());
         for &[id, slots] in pairs {
-            // Some encoders give all components the same number and mean them in order.
+            // Some encoders give all components the same number, and list them in order.
             let index = (0..frame.components.len())
                 .find(|&index| {
                     frame.components[index].id == id && parts.iter().all(|part| part.index != index)
@@ -76,7 +68,7 @@ impl Scan {
         Ok(())
     }
 
-    /// The component of which it brings details (AC), if it is a scan of those and no means.
+    /// The component, if the scan brings only its details (AC).
     pub(super) fn details_of<'a>(&self, frame: &'a Frame) -> Option<&'a Component> {
         if self.first > 0 { Some(&frame.components[self.parts[0].index]) } else { None }
     }
@@ -89,7 +81,7 @@ impl Scan {
         }
     }
 
-    /// Checks that the scan may come now, notes what it brings, and gives the way to read it.
+    /// Checks that the scan may come now, records what it brings, and gives the way to read it.
     pub(super) fn begin<'a>(
         &self,
         frame: &'a mut Frame,
@@ -113,7 +105,7 @@ impl Scan {
         frame: &mut Frame,
         tables: &'a Tables,
     ) -> Result<Coding<'a>, Unacceptable> {
-        // The second form is not in the standard, but old encoders write it and nothing reads it.
+        // The second form is not in the standard. Old encoders write it, and decoders ignore it.
         if !matches!((self.first, self.last, self.high, self.low), (0, 63 | 0, 0, 0)) {
             return Err(corrupt("a scan of a sequential frame has the parameters of a progressive one"));
         }
@@ -165,8 +157,8 @@ impl Scan {
         }
     }
 
-    /// Each scan of a coefficient must go on where the one before it stopped, and the first one
-    /// of a block is that of its mean (T.81, G.1.1.1).
+    /// Each scan of a coefficient must continue where the one before stopped. The first scan of a
+    /// block is that of its mean (T.81, G.1.1.1).
     fn note_progress(
         &self,
         part: &Part,
@@ -189,7 +181,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Blocks of a component in a unit; just one in a scan of its own.
+    /// Blocks of a component in a unit. It is one in a scan of its own.
     fn blocks(&self, frame: &Frame, part: &Part) -> u32 {
         if self.parts.len() == 1 { 1 } else { frame.components[part.index].blocks_per_unit() }
     }

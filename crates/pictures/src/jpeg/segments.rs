@@ -1,12 +1,14 @@
-//! A JPEG as a row of segments, for what does not read its coefficients.
+//! The segments of a JPEG, without a look at its coefficients.
 
-use super::super::exif::Orientation;
-use super::END;
 use super::bits::{data_end, marker_at};
+use crate::exif::Orientation;
+
+/// The end marker.
+pub(super) const END: u8 = 0xd9;
 
 const START_OF_SCAN: u8 = 0xda;
 const JFIF: &[u8] = b"JFIF\0";
-/// What JFIF says before its thumbnail.
+/// Length of JFIF before its thumbnail.
 const JFIF_BYTES: usize = 12;
 const EXIF: &[u8] = b"Exif\0\0";
 const PROFILE: &[u8] = b"ICC_PROFILE\0";
@@ -14,16 +16,16 @@ const ADOBE: &[u8] = b"Adobe";
 /// All there is in an Adobe segment.
 const ADOBE_BYTES: usize = 12;
 
-/// A marker and what belongs to it.
+/// A marker, and the bytes that belong to it.
 pub(super) struct Segment<'a> {
     pub(super) marker: u8,
     /// Without its length; empty for a marker that stands alone.
     pub(super) body: &'a [u8],
-    /// Behind the header of a scan: its entropy-coded data as it stands.
+    /// After the header of a scan: its entropy-coded data, as it stands in the file.
     pub(super) data: &'a [u8],
 }
 
-/// Goes through the segments up to the end marker, or to what is none.
+/// Iterates over the segments up to the end marker, or up to the first damage.
 pub(super) struct Segments<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -57,10 +59,10 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
-/// What the application segments before the first scan say of the picture's looks. Behind it no
-/// decoder heeds them any more.
-pub(super) struct Looks<'a> {
-    /// What JFIF says before its thumbnail: version and density.
+/// The application segments before the first scan that change how the picture is shown. Decoders
+/// ignore later ones.
+pub(super) struct AppSegments<'a> {
+    /// JFIF before its thumbnail: version and density.
     pub(super) jfif: Option<&'a [u8]>,
     pub(super) orientation: Orientation,
     /// The bodies of the segments of an ICC profile; none unless they are complete.
@@ -69,42 +71,42 @@ pub(super) struct Looks<'a> {
     pub(super) adobe: Option<&'a [u8]>,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> AppSegments<'a> {
     /// `bytes` begin with the start marker.
     pub(super) fn read(bytes: &'a [u8]) -> Self {
-        let mut looks =
+        let mut found =
             Self { jfif: None, orientation: Orientation::UPRIGHT, profile: Vec::new(), adobe: None };
         let mut exif = None;
         for Segment { marker, body, .. } in Segments::new(bytes) {
             match marker {
                 START_OF_SCAN => break,
-                // With its thumbnail's sizes it has two more bytes. Where there are several, the
-                // last one holds, as in libjpeg.
+                // The size of its thumbnail takes two more bytes. If there are several, the last one
+                // counts, as in libjpeg.
                 0xe0 if body.starts_with(JFIF) && body.len() >= JFIF_BYTES + 2 => {
-                    looks.jfif = body.get(..JFIF_BYTES);
+                    found.jfif = body.get(..JFIF_BYTES);
                 }
                 0xe1 if exif.is_none() => exif = body.strip_prefix(EXIF),
-                0xe2 if body.starts_with(PROFILE) => looks.profile.push(body),
+                0xe2 if body.starts_with(PROFILE) => found.profile.push(body),
                 0xee if body.starts_with(ADOBE) && body.len() >= ADOBE_BYTES => {
-                    looks.adobe = body.get(..ADOBE_BYTES);
+                    found.adobe = body.get(..ADOBE_BYTES);
                 }
                 _ => {}
             }
         }
-        looks.orientation = exif.and_then(Orientation::parse).unwrap_or(Orientation::UPRIGHT);
-        if !is_complete(&looks.profile) {
-            looks.profile.clear();
+        found.orientation = exif.and_then(Orientation::parse).unwrap_or(Orientation::UPRIGHT);
+        if !is_complete(&found.profile) {
+            found.profile.clear();
         }
-        looks
+        found
     }
 
-    /// The transform that Adobe's segment names: 0 none, 1 YCbCr, 2 YCCK.
+    /// The colour transform in Adobe's segment: 0 none, 1 YCbCr, 2 YCCK.
     pub(super) fn adobe_transform(&self) -> Option<u8> {
         self.adobe.and_then(|body| body.last().copied())
     }
 
-    /// Writes them as the segments that stand behind the start marker: JFIF without a thumbnail,
-    /// EXIF that holds an orientation alone, and where it is not upright, profile and Adobe's.
+    /// Writes the segments that follow the start marker: JFIF without a thumbnail, EXIF with nothing
+    /// but an orientation that is not upright, the profile, and Adobe's.
     pub(super) fn write(&self, output: &mut Vec<u8>) {
         if let Some(jfif) = self.jfif {
             write_segment(output, 0xe0, &[jfif, &[0, 0]]);
@@ -121,8 +123,7 @@ impl<'a> Looks<'a> {
     }
 }
 
-/// Whether the parts of a profile say of themselves that they are number 1 to the last, each once,
-/// in any order.
+/// Whether the parts of a profile have the numbers from 1 to the last, each once, in any order.
 fn is_complete(profile: &[&[u8]]) -> bool {
     let mut numbers: Vec<u8> = Vec::with_capacity(profile.len());
     for body in profile {

@@ -1,7 +1,9 @@
 //! The rules of JPEG, on pictures that other programs made and on such made bit by bit.
 
-use super::super::BYTES_MAX;
-use super::*;
+use super::bits::{BitReader, Fault};
+use super::huffman::HuffmanTable;
+use super::segments::END;
+use crate::{BYTES_MAX, Format, Picture, Unacceptable, inspect};
 
 const BASELINE: &[u8] = include_bytes!("../../../../tests/pictures/baseline.jpg");
 const PROGRESSIVE: &[u8] = include_bytes!("../../../../tests/pictures/progressive.jpg");

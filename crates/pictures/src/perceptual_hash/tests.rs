@@ -1,4 +1,4 @@
-//! The hash on pictures of a few waves and blots, made here; docs/images.md has real ones.
+//! The hash, on pictures of a few waves and blots that are made here.
 
 use super::*;
 
@@ -111,7 +111,7 @@ fn transparent_pixels_count_as_white() {
 }
 
 #[test]
-fn the_form_in_the_database_is_read_back() {
+fn a_number_is_read_back() {
     for bits in [0, 1, u64::MAX, 1 << 63, 0x0123_4567_89ab_cdef] {
         let hash = PerceptualHash(bits);
         assert_eq!(PerceptualHash::from_i64(hash.to_i64()), hash);

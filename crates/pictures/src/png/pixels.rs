@@ -1,156 +1,215 @@
-//! The image data of a PNG: inflates it and counts its rows, keeping neither.
+//! Decodes the image data of a PNG row by row, and averages it to a small picture.
+
+use std::io::{BufRead, Error, ErrorKind, Read, Result as IoResult, Seek, SeekFrom};
 
 use fdeflate::{DecompressionError, Decompressor};
+use png::{BitDepth, ColorType, DecodeOptions, Decoder, DecodingError, Info, Transformations};
 
-use super::super::Unacceptable;
-use super::{corrupt, truncated};
+use super::chunks::Chunks;
+use super::refusals::{corrupt, truncated};
+use super::strip::Stripped;
+use crate::boxes::Boxes;
+use crate::verdict::Unacceptable;
 
-/// How far back deflate may refer, in bytes; that much of the output has to stay at hand.
+/// Each pass of an interlaced picture: first column, first row, step between columns, between rows.
+const PASSES: [(u32, u32, u32, u32); 7] =
+    [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)];
+/// The only pass of another picture.
+const ONE_PASS: [(u32, u32, u32, u32); 1] = [(0, 0, 1, 1)];
+/// How the decoder says that the zlib stream ended before a row. If a new version says it otherwise,
+/// every stream is inflated twice: slower, with the same verdict.
+const NO_MORE_DATA: &str = "IDAT or fDAT chunk does not have enough data for image.";
+/// Offset of the picture's height in a file.
+const HEIGHT: usize = 20;
+/// How far back deflate may refer, in bytes. So much of the output must stay in the buffer.
 const WINDOW_BYTES: usize = 32 * 1024;
-/// The whole output buffer, in bytes. What is free of it after each call of the inflater is always
-/// far more than the longest run of deflate (258), which the inflater wants to write in one piece.
 const BUFFER_BYTES: usize = 4 * WINDOW_BYTES;
-/// The last filter type that a row may name.
-const FILTER_MAX: u8 = 4;
 
-/// Rows of equal length that follow each other.
-#[derive(Clone, Copy)]
-pub(super) struct RowGroup {
-    pub(super) rows: u32,
-    /// The filter type and the pixels.
-    pub(super) row_bytes: usize,
+/// Rows of pixels that follow each other in the image data.
+struct Pass {
+    /// Column and row of the first pixel.
+    first: (u32, u32),
+    /// From one column to the next, and from one row to the next.
+    step: (u32, u32),
+    columns: u32,
+    rows: u32,
 }
 
-/// Counts the rows that go by, and looks at the filter type of each.
-struct Rows {
-    groups: std::vec::IntoIter<RowGroup>,
-    current: RowGroup,
-    /// Bytes of the current row that are still to come; all of it at its start.
-    row_bytes_left: usize,
-    done: u32,
-    total: u32,
+/// How far the decoder came.
+struct Progress {
+    rows_read: u32,
+    /// Length of the image data in bytes, inflated.
+    bytes: usize,
+    /// The zlib stream ended before another row, and its checksum matches.
+    ended_well: bool,
+    boxes: Boxes,
 }
 
-impl Rows {
-    fn new(groups: Vec<RowGroup>) -> Self {
-        let total = groups.iter().map(|group| group.rows).sum();
-        let mut groups = groups.into_iter();
-        let current = groups.next().expect("the first pass takes the first pixel, and there is one");
-        Self { groups, current, row_bytes_left: current.row_bytes, done: 0, total }
+/// Decodes all rows. Gives the pixels of a picture that is `small` pixels wide.
+pub(super) fn read(stripped: &Stripped, small: u32) -> Result<Vec<[u8; 4]>, Unacceptable> {
+    let side = stripped.header.side;
+    let passes = passes(side, stripped.header.is_interlaced);
+    let rows: u32 = passes.iter().map(|pass| pass.rows).sum();
+    // The decoder stops after the last row, which may be before the end of the zlib stream. So it looks
+    // for one row more than there is, and finds the end of the stream instead. The passes of an
+    // interlaced picture leave no place for such a row.
+    let height = if stripped.header.is_interlaced { side } else { side + 1 };
+    let mut progress = decode(stripped, &passes, small, height);
+    if progress.rows_read < rows || !progress.ended_well {
+        // The errors of the decoder do not say whether data is missing or wrong. Inflating the data once
+        // more does.
+        check_stream(stripped, progress.bytes)?;
     }
-
-    const fn complete(&self) -> bool {
-        self.done == self.total
+    if progress.rows_read < rows {
+        // The stream may end inside the row that is too many.
+        progress = decode(stripped, &passes, small, side);
     }
+    if progress.rows_read < rows {
+        let row = progress.rows_read + 1;
+        return Err(corrupt(format!("row {row} of {rows} has an unknown filter type")));
+    }
+    Ok(progress.boxes.averages())
+}
 
-    /// Takes the next bytes of the image data and gives what is left of them after the last row.
-    fn take<'a>(&mut self, mut data: &'a [u8]) -> Result<&'a [u8], Unacceptable> {
-        while let Some(&filter) = data.first()
-            && !self.complete()
-        {
-            if self.row_bytes_left == self.current.row_bytes && filter > FILTER_MAX {
-                return Err(corrupt(format!(
-                    "row {} of {} has the unknown filter type {filter}",
-                    self.done + 1,
-                    self.total
-                )));
-            }
-            let step = data.len().min(self.row_bytes_left);
-            data = &data[step..];
-            self.row_bytes_left -= step;
-            if self.row_bytes_left == 0 {
-                self.end_row();
-            }
+/// Decodes as many rows as there are, as if the picture were `height` pixels high.
+fn decode(stripped: &Stripped, passes: &[Pass], small: u32, height: u32) -> Progress {
+    let boxes = Boxes::new(stripped.header.side, 1, small);
+    let mut progress = Progress { rows_read: 0, bytes: 0, ended_well: false, boxes };
+    let mut head = stripped.head.clone();
+    head[HEIGHT..HEIGHT + 4].copy_from_slice(&height.to_be_bytes());
+    let file = Joined(&head, &stripped.contents[stripped.data_start..]);
+    if let Err(error) = decode_rows(file, passes, &mut progress) {
+        progress.ended_well = error.to_string() == NO_MORE_DATA;
+    }
+    progress
+}
+
+fn decode_rows(file: Joined<'_>, passes: &[Pass], progress: &mut Progress) -> Result<(), DecodingError> {
+    let mut options = DecodeOptions::default();
+    options.set_ignore_adler32(false);
+    // The checksums of the chunks were compared before.
+    options.set_ignore_crc(true);
+    let mut decoder = Decoder::new_with_options(file, options);
+    // 16 bits become 8, palette numbers colours, and transparent colours an alpha of zero.
+    decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
+    let mut reader = decoder.read_info()?;
+    progress.bytes = data_bytes(reader.info(), passes);
+    let (colour, depth) = reader.output_color_type();
+    debug_assert_eq!(depth, BitDepth::Eight, "the transformations ask for it");
+    for pass in passes {
+        for row in 0..pass.rows {
+            let Some(pixels) = reader.next_interlaced_row()? else { return Ok(()) };
+            let (x, y) = (pass.first.0 as usize, (pass.first.1 + row * pass.step.1) as usize);
+            add_row(&mut progress.boxes, (x, y, pass.step.0 as usize), colour, pixels.data());
+            progress.rows_read += 1;
         }
-        Ok(data)
     }
+    reader.next_interlaced_row().map(|_| ())
+}
 
-    fn end_row(&mut self) {
-        self.done += 1;
-        self.current.rows -= 1;
-        if self.current.rows == 0
-            && let Some(group) = self.groups.next()
-        {
-            self.current = group;
+fn add_row(boxes: &mut Boxes, (x, y, step): (usize, usize, usize), colour: ColorType, row: &[u8]) {
+    match colour {
+        ColorType::Grayscale => boxes.add_row(y, x, step, row.iter().map(|&v| [v, v, v, 255])),
+        ColorType::GrayscaleAlpha => {
+            let pixels = row.as_chunks().0.iter();
+            boxes.add_row(y, x, step, pixels.map(|&[v, alpha]| [v, v, v, alpha]));
         }
-        self.row_bytes_left = self.current.row_bytes;
+        ColorType::Rgb | ColorType::Indexed => {
+            let pixels = row.as_chunks().0.iter();
+            boxes.add_row(y, x, step, pixels.map(|&[red, green, blue]| [red, green, blue, 255]));
+        }
+        ColorType::Rgba => boxes.add_row(y, x, step, row.as_chunks().0.iter().copied()),
     }
 }
 
-/// The image data: a zlib stream that is spread over the IDAT chunks and holds the rows.
-pub(super) struct Pixels {
-    inflater: Box<Decompressor>,
-    buffer: Vec<u8>,
-    /// Bytes of the buffer that hold output, of which the last [`WINDOW_BYTES`] are still needed.
-    filled: usize,
-    rows: Rows,
-    /// The stream goes on after the last row. Decoders ignore that, so nothing of it is inflated.
-    overlong: bool,
+/// The passes that have pixels.
+fn passes(side: u32, is_interlaced: bool) -> Vec<Pass> {
+    let passes = if is_interlaced { &PASSES[..] } else { &ONE_PASS };
+    let steps = |first: u32, step: u32| side.saturating_sub(first).div_ceil(step);
+    let passes = passes.iter().map(|&(x, y, across, down)| Pass {
+        first: (x, y),
+        step: (across, down),
+        columns: steps(x, across),
+        rows: steps(y, down),
+    });
+    passes.filter(|pass| pass.columns > 0 && pass.rows > 0).collect()
 }
 
-impl Pixels {
-    /// `rows` are those of the whole picture, at least one.
-    pub(super) fn new(rows: Vec<RowGroup>) -> Self {
-        Self {
-            inflater: Box::new(Decompressor::new()),
-            buffer: vec![0; BUFFER_BYTES],
-            filled: 0,
-            rows: Rows::new(rows),
-            overlong: false,
-        }
-    }
+/// Length of all rows in bytes. Each begins with a byte for its filter type.
+fn data_bytes(info: &Info<'_>, passes: &[Pass]) -> usize {
+    passes.iter().map(|pass| info.raw_row_length_from_width(pass.columns) * pass.rows as usize).sum()
+}
 
-    /// Takes the data of one IDAT chunk.
-    pub(super) fn take(&mut self, mut data: &[u8]) -> Result<(), Unacceptable> {
-        while !data.is_empty() && !self.ended() {
-            let consumed = self.inflate(data, false)?;
-            data = &data[consumed..];
+/// Inflates the image data to its end, and keeps nothing. It must have at least `bytes` bytes. More data
+/// is allowed, and not inflated.
+fn check_stream(stripped: &Stripped, bytes: usize) -> Result<(), Unacceptable> {
+    let mut chunks = Chunks::new(&stripped.contents, stripped.data_start);
+    let mut inflater = Decompressor::new();
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let (mut filled, mut total, mut is_last, mut input) = (0, 0, false, &[][..]);
+    while !inflater.is_done() {
+        if input.is_empty() && !is_last {
+            let chunk = chunks.read()?;
+            (input, is_last) = (chunk.data, &chunk.kind == b"IEND");
         }
-        Ok(())
-    }
-
-    /// After the last IDAT chunk: draws out what the inflater still holds, and judges the whole.
-    pub(super) fn finish(mut self) -> Result<(), Unacceptable> {
-        while !self.ended() {
-            self.inflate(&[], true)?;
+        if filled > BUFFER_BYTES - WINDOW_BYTES {
+            buffer.copy_within(filled - WINDOW_BYTES..filled, 0);
+            filled = WINDOW_BYTES;
         }
-        if self.rows.complete() { Ok(()) } else { Err(self.cut()) }
-    }
-
-    /// Nothing that follows in the image data can matter any more.
-    fn ended(&self) -> bool {
-        self.overlong || self.inflater.is_done()
-    }
-
-    fn inflate(&mut self, data: &[u8], last: bool) -> Result<usize, Unacceptable> {
-        if self.filled > BUFFER_BYTES - WINDOW_BYTES {
-            self.buffer.copy_within(self.filled - WINDOW_BYTES..self.filled, 0);
-            self.filled = WINDOW_BYTES;
+        let read = inflater.read(input, &mut buffer, filled, is_last);
+        let (consumed, produced) = read.map_err(|error| match error {
+            DecompressionError::InsufficientInput => cut(total, bytes),
+            DecompressionError::WrongChecksum => corrupt("the checksum of its image data does not match"),
+            _ => corrupt("its image data cannot be inflated"),
+        })?;
+        input = &input[consumed..];
+        filled += produced;
+        total += produced;
+        if total > bytes {
+            return Ok(());
         }
-        let (consumed, produced) =
-            self.inflater.read(data, &mut self.buffer, self.filled, last).map_err(|error| match error {
-                DecompressionError::InsufficientInput => self.cut(),
-                DecompressionError::WrongChecksum => corrupt("the checksum of its image data does not match"),
-                other => corrupt(format!(
-                    "its image data cannot be inflated after row {} of {} ({other:?})",
-                    self.rows.done, self.rows.total
-                )),
-            })?;
-        let output = &self.buffer[self.filled..self.filled + produced];
-        self.overlong = !self.rows.take(output)?.is_empty();
-        self.filled += produced;
-        if consumed == 0 && produced == 0 && !self.inflater.is_done() {
+        if is_last && consumed == 0 && produced == 0 && !inflater.is_done() {
             return Err(corrupt("its image data cannot be inflated"));
         }
-        Ok(consumed)
+    }
+    if total < bytes { Err(cut(total, bytes)) } else { Ok(()) }
+}
+
+fn cut(total: usize, bytes: usize) -> Unacceptable {
+    if total < bytes {
+        truncated(format!("its image data ends after {total} of {bytes} bytes"))
+    } else {
+        truncated("the end of its image data is missing")
+    }
+}
+
+/// Two slices, read as one file.
+struct Joined<'a>(&'a [u8], &'a [u8]);
+
+impl Read for Joined<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> IoResult<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for Joined<'_> {
+    fn fill_buf(&mut self) -> IoResult<&[u8]> {
+        if self.0.is_empty() {
+            self.0 = std::mem::take(&mut self.1);
+        }
+        Ok(self.0)
     }
 
-    fn cut(&self) -> Unacceptable {
-        let Rows { done, total, .. } = self.rows;
-        if self.rows.complete() {
-            truncated("the end of its image data is missing")
-        } else {
-            truncated(format!("its image data ends after row {done} of {total}"))
-        }
+    fn consume(&mut self, count: usize) {
+        self.0 = &self.0[count..];
+    }
+}
+
+/// The decoder asks for it, and never uses it.
+impl Seek for Joined<'_> {
+    fn seek(&mut self, _: SeekFrom) -> IoResult<u64> {
+        Err(Error::from(ErrorKind::Unsupported))
     }
 }

@@ -1,92 +1,184 @@
-//! A PNG without what is not needed to show it.
+//! Copies a PNG without its metadata, and checks the order and the checksums of its chunks.
 
-use std::collections::HashSet;
+use std::io::Cursor;
 
-use super::super::exif::Orientation;
-use super::{Chunk, Chunks, Colour, Header, SIGNATURE};
+use png::{ColorType, Decoder};
 
-/// See [`super::super::without_metadata`]. `bytes` were accepted.
-pub(in super::super) fn without_metadata(bytes: &[u8]) -> Vec<u8> {
-    copy(bytes, orientation(bytes), is_colour_information)
+use super::chunks::{Chunk, Chunks, SIGNATURE, chunk};
+use super::refusals::{corrupt, truncated};
+use crate::exif::Orientation;
+use crate::verdict::{Unacceptable, check_size};
+
+/// A PNG whose chunks are in order. The image data is not decoded yet.
+pub(super) struct Stripped {
+    pub(super) header: Header,
+    /// The picture without its metadata.
+    pub(super) contents: Vec<u8>,
+    /// Offset of the first chunk of image data in `contents`.
+    pub(super) data_start: usize,
+    /// The first chunks of a file that holds the same pixels: header, palette and transparency.
+    pub(super) head: Vec<u8>,
+    pub(super) orientation: Orientation,
+    /// Length of the picture as it came, in bytes.
+    pub(super) length: usize,
 }
 
-/// What gives the pixels and nothing else: header, palette, transparency and image data.
-pub(super) fn bare(bytes: &[u8]) -> Vec<u8> {
-    copy(bytes, Orientation::UPRIGHT, |chunk, header| {
-        &chunk.kind == b"tRNS" && is_colour_information(chunk, header)
-    })
+/// What the chunk IHDR says.
+pub(super) struct Header {
+    pub(super) side: u32,
+    colour: ColorType,
+    pub(super) is_interlaced: bool,
 }
 
-/// The orientation of the first EXIF chunk that is not damaged.
-pub(super) fn orientation(bytes: &[u8]) -> Orientation {
-    let mut chunks = Chunks::new(bytes);
-    std::iter::from_fn(|| chunks.read().ok())
-        .take_while(|chunk| &chunk.kind != b"IEND")
-        .find(|chunk| &chunk.kind == b"eXIf" && chunk.check_sum().is_ok())
-        .and_then(|chunk| Orientation::parse(chunk.data))
-        .unwrap_or(Orientation::UPRIGHT)
+/// Position of a chunk, relative to the image data.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Before,
+    During,
+    After,
 }
 
-/// Copies the critical chunks, and of the others those before the image data that `keeps` wants,
-/// the first of each kind, if they are not damaged.
-fn copy(bytes: &[u8], orientation: Orientation, keeps: fn(&Chunk<'_>, &Header) -> bool) -> Vec<u8> {
-    let mut output = Vec::with_capacity(bytes.len());
-    output.extend(SIGNATURE);
-    let mut chunks = Chunks::new(bytes);
-    let Some(first) = chunks.read().ok() else { return output };
-    let Ok(header) = Header::parse(first.data) else { return output };
-    write(&mut output, first.kind, first.data);
-    let mut kept = HashSet::new();
-    while let Ok(chunk) = chunks.read() {
-        let again = kept.contains(&chunk.kind);
-        let wanted = match &chunk.kind {
+/// Reads `bytes`, which begin with [`SIGNATURE`], up to the end chunk.
+///
+/// Optional chunks are stepped over unread, apart from those that stay. Damage in them is no reason
+/// to refuse the picture.
+pub(super) fn strip(bytes: &[u8]) -> Result<Stripped, Unacceptable> {
+    let mut chunks = Chunks::new(bytes, SIGNATURE.len());
+    let first = chunks.read()?;
+    let header = Header::read(bytes, &first)?;
+    let mut contents = Vec::with_capacity(bytes.len());
+    contents.extend([&SIGNATURE, first.whole].concat());
+    let mut head = contents.clone();
+    let (mut stage, mut has_palette, mut data_start) = (Stage::Before, false, 0);
+    let (mut kept, mut exif) = (Vec::new(), None);
+    loop {
+        let chunk = chunks.read()?;
+        if chunk.is_critical() {
+            chunk.check_sum()?;
+        }
+        if stage == Stage::During && &chunk.kind != b"IDAT" {
+            stage = Stage::After;
+        }
+        match &chunk.kind {
             b"IEND" => break,
-            b"IDAT" => true,
-            // In other pictures it is a suggestion for screens of few colours.
-            b"PLTE" => header.colour == Colour::Indexed,
-            _ => !again && !kept.contains(b"IDAT") && keeps(&chunk, &header) && chunk.check_sum().is_ok(),
+            b"IDAT" => {
+                header.check_data(stage, has_palette)?;
+                if stage == Stage::Before {
+                    (stage, data_start) = (Stage::During, contents.len());
+                }
+                contents.extend_from_slice(chunk.whole);
+            }
+            b"PLTE" => {
+                header.check_palette(&chunk, stage, has_palette)?;
+                has_palette = true;
+                // In other pictures it is a suggestion for screens of few colours.
+                if header.colour == ColorType::Indexed {
+                    contents.extend_from_slice(chunk.whole);
+                    head.extend_from_slice(chunk.whole);
+                }
+            }
+            b"IHDR" => return Err(corrupt("it has a second IHDR chunk")),
+            b"eXIf" if exif.is_none() && chunk.is_whole() => exif = Some(Orientation::parse(chunk.data)),
+            _ if chunk.is_critical() => {
+                return Err(corrupt(format!("it has a critical chunk {} of unknown meaning", chunk.name())));
+            }
+            _ if stage == Stage::Before
+                && header.is_colour_information(&chunk)
+                && !kept.contains(&chunk.kind)
+                && chunk.is_whole() =>
+            {
+                kept.push(chunk.kind);
+                contents.extend_from_slice(chunk.whole);
+                if &chunk.kind == b"tRNS" {
+                    head.extend_from_slice(chunk.whole);
+                }
+            }
+            _ => {}
+        }
+    }
+    if stage == Stage::Before {
+        return Err(truncated("it has no image data (IDAT)"));
+    }
+    contents.extend(chunk(*b"IEND", &[]));
+    let orientation = exif.flatten().unwrap_or(Orientation::UPRIGHT);
+    if orientation != Orientation::UPRIGHT {
+        let exif = chunk(*b"eXIf", &orientation.to_tiff());
+        contents.splice(data_start..data_start, exif.iter().copied());
+        data_start += exif.len();
+    }
+    Ok(Stripped { header, contents, data_start, head, orientation, length: chunks.position })
+}
+
+impl Header {
+    /// `first` is the first chunk of `bytes`.
+    fn read(bytes: &[u8], first: &Chunk<'_>) -> Result<Self, Unacceptable> {
+        if &first.kind != b"IHDR" {
+            return Err(corrupt(format!("it begins with the chunk {}, not IHDR", first.name())));
+        }
+        first.check_sum()?;
+        let &[w0, w1, w2, w3, h0, h1, h2, h3, depth, kind, compression, filter, interlace] = first.data
+        else {
+            let length = first.data.len();
+            return Err(corrupt(format!("its header (IHDR) is {length} bytes long; 13 are expected")));
         };
-        if !wanted {
-            continue;
-        }
-        if &chunk.kind == b"IDAT" && !again && orientation != Orientation::UPRIGHT {
-            write(&mut output, *b"eXIf", &orientation.to_tiff());
-        }
-        kept.insert(chunk.kind);
-        write(&mut output, chunk.kind, chunk.data);
+        let side = check_size(u32::from_be_bytes([w0, w1, w2, w3]), u32::from_be_bytes([h0, h1, h2, h3]))?;
+        let mut decoder = Decoder::new(Cursor::new(bytes));
+        let info = decoder.read_header_info().map_err(|_| {
+            corrupt(format!(
+                "there is no PNG of colour type {kind}, bit depth {depth}, compression {compression}, \
+                 filter {filter} and interlace {interlace}"
+            ))
+        })?;
+        Ok(Self { side, colour: info.color_type, is_interlaced: info.interlaced })
     }
-    write(&mut output, *b"IEND", &[]);
-    output
-}
 
-/// Whether a chunk says how the colours are meant, in the length that the format gives it; a longer
-/// one is ignored by decoders and could hold anything.
-fn is_colour_information(chunk: &Chunk<'_>, header: &Header) -> bool {
-    let length = chunk.data.len();
-    match &chunk.kind {
-        b"iCCP" => true,
-        b"sRGB" => length == 1,
-        b"gAMA" | b"cICP" => length == 4,
-        b"pHYs" => length == 9,
-        b"cHRM" => length == 32,
-        b"sBIT" => length <= 4,
-        b"bKGD" => length <= 6,
-        b"tRNS" => match header.colour {
-            Colour::Grey => length == 2,
-            Colour::Rgb => length == 6,
-            Colour::Indexed => (1..=256).contains(&length),
-            Colour::GreyAlpha | Colour::Rgba => false,
-        },
-        _ => false,
+    fn check_data(&self, stage: Stage, has_palette: bool) -> Result<(), Unacceptable> {
+        match stage {
+            Stage::Before if self.colour == ColorType::Indexed && !has_palette => Err(corrupt(
+                "its colours are palette numbers, and no palette (PLTE) comes before the image data",
+            )),
+            Stage::Before | Stage::During => Ok(()),
+            Stage::After => Err(corrupt("its image data (IDAT) is interrupted by other chunks")),
+        }
     }
-}
 
-fn write(output: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
-    let length = u32::try_from(data.len()).expect("it comes from a chunk, whose length has 32 bits");
-    output.extend(length.to_be_bytes());
-    let start = output.len();
-    output.extend(kind);
-    output.extend_from_slice(data);
-    let sum = crc32fast::hash(&output[start..]);
-    output.extend(sum.to_be_bytes());
+    /// In a picture without palette numbers the length of a palette does not matter.
+    fn check_palette(&self, chunk: &Chunk<'_>, stage: Stage, has_palette: bool) -> Result<(), Unacceptable> {
+        let length = chunk.data.len();
+        if has_palette {
+            Err(corrupt("it has a second palette (PLTE)"))
+        } else if stage != Stage::Before {
+            Err(corrupt("its palette (PLTE) comes after the image data"))
+        } else if self.colour == ColorType::Indexed
+            && !((3..=768).contains(&length) && length.is_multiple_of(3))
+        {
+            Err(corrupt(format!(
+                "its palette (PLTE) is {length} bytes long; 3 to 768, in threes, are expected"
+            )))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether a chunk describes the colours, in the length that the format defines. Decoders ignore
+    /// a longer one, and it could hold anything.
+    fn is_colour_information(&self, chunk: &Chunk<'_>) -> bool {
+        let length = chunk.data.len();
+        match &chunk.kind {
+            b"iCCP" => true,
+            b"sRGB" => length == 1,
+            b"gAMA" | b"cICP" => length == 4,
+            b"pHYs" => length == 9,
+            b"cHRM" => length == 32,
+            b"sBIT" => length <= 4,
+            b"bKGD" => length <= 6,
+            b"tRNS" => match self.colour {
+                ColorType::Grayscale => length == 2,
+                ColorType::Rgb => length == 6,
+                ColorType::Indexed => (1..=256).contains(&length),
+                ColorType::GrayscaleAlpha | ColorType::Rgba => false,
+            },
+            _ => false,
+        }
+    }
 }

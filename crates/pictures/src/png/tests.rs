@@ -1,6 +1,7 @@
 //! The rules of PNG, on pictures made chunk by chunk.
 
-use super::*;
+use super::SIGNATURE;
+use crate::{Format, Picture, Unacceptable, inspect};
 
 /// Colour type and bit depth.
 const GREY_8: (u8, u8) = (0, 8);
@@ -76,11 +77,12 @@ fn every_colour_type_and_depth_needs_its_exact_amount_of_data() {
         };
         let exact = of(5 * (1 + row));
         assert_eq!(inspect(&exact).map(|picture| picture.length), Ok(exact.len()), "{kind}, {depth}");
-        assert!(is_truncated(&of(5 * (1 + row) - 1), "after row 4 of 5"), "{kind}, {depth}");
+        let words = format!("after {} of {} bytes", 5 * (1 + row) - 1, 5 * (1 + row));
+        assert!(is_truncated(&of(5 * (1 + row) - 1), &words), "{kind}, {depth}");
         assert!(inspect(&of(5 * (1 + row) + 1)).is_ok(), "data past the last row is tolerated");
     }
     for (kind, depth) in [(0, 3), (1, 8), (2, 4), (3, 16), (4, 4), (5, 8), (6, 2), (7, 8), (0, 0), (0, 32)] {
-        assert!(is_corrupt(&file(&[header(5, 5, (kind, depth), 0)]), "there is no colour type"));
+        assert!(is_corrupt(&file(&[header(5, 5, (kind, depth), 0)]), "there is no PNG of colour type"));
     }
 }
 
@@ -91,7 +93,7 @@ fn an_interlaced_picture_needs_the_rows_of_its_passes() {
     for (side, bytes) in [(8, 79), (1, 2)] {
         let of = |bytes: usize| file(&[header(side, side, GREY_8, 1), data(&vec![0; bytes])]);
         assert!(inspect(&of(bytes)).is_ok());
-        assert!(is_truncated(&of(bytes - 1), "its image data ends"));
+        assert!(is_truncated(&of(bytes - 1), &format!("after {} of {bytes} bytes", bytes - 1)));
     }
     assert!(is_corrupt(&file(&[header(8, 8, GREY_8, 2), data(&[0; 79])]), "interlace 2"));
 }
@@ -143,7 +145,7 @@ fn the_image_data_must_inflate_and_match_its_own_checksum() {
     let (last, rest) = stream.split_last().unwrap();
     assert!(is_corrupt(&of(&[rest, &[last ^ 1]].concat()), "the checksum of its image data"));
     assert!(is_truncated(&of(rest), "the end of its image data"));
-    assert!(is_truncated(&of(b""), "after row 0 of 2"));
+    assert!(is_truncated(&of(b""), "after 0 of 6 bytes"));
     assert!(is_corrupt(&of(&[0x78, 0x9d, 1, 2, 3]), "cannot be inflated"));
     assert!(inspect(&of(&[&stream[..], b"more"].concat())).is_ok(), "bytes after the stream are tolerated");
     let pieces: Vec<_> = stream.iter().map(|&byte| chunk("IDAT", &[byte])).collect();
@@ -212,6 +214,7 @@ fn rows_longer_than_the_buffer_are_counted_right() {
         let bytes = row * side as usize;
         let of = |bytes: usize| file(&[header(side, side, (6, 16), 0), data(&vec![0; bytes])]);
         assert!(inspect(&of(bytes)).is_ok(), "{side}");
-        assert!(is_truncated(&of(bytes - 1), &format!("after row {} of {side}", side - 1)), "{side}");
+        let words = format!("after {} of {bytes} bytes", bytes - 1);
+        assert!(is_truncated(&of(bytes - 1), &words), "{side}");
     }
 }

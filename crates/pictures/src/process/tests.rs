@@ -1,9 +1,7 @@
-//! What leaves a picture with its metadata and what stays.
+//! Which metadata leaves a picture, and what stays.
 
-use super::super::exif::Orientation;
-use super::super::tests::GOOD;
-use super::super::{inspect, reduce};
 use super::*;
+use crate::tests::GOOD;
 
 const BASELINE: &[u8] = include_bytes!("../../../../tests/pictures/baseline.jpg");
 const PROGRESSIVE: &[u8] = include_bytes!("../../../../tests/pictures/progressive.jpg");
@@ -13,7 +11,7 @@ const PALETTE: &[u8] = include_bytes!("../../../../tests/pictures/palette.png");
 const SECRET: &[u8] = b"48.2082 N";
 
 fn stripped(bytes: &[u8]) -> Vec<u8> {
-    without_metadata(bytes, &inspect(bytes).unwrap())
+    process(bytes, 1).unwrap().contents
 }
 
 fn holds(bytes: &[u8], words: &[u8]) -> bool {
@@ -58,9 +56,8 @@ fn a_stripped_picture_is_accepted_shows_the_same_and_stays_as_it_is() {
         let picture = inspect(&once).unwrap();
         assert_eq!(picture, Picture { format, side, length: once.len() });
         assert!(once.len() <= bytes.len());
-        assert_eq!(without_metadata(&once, &picture), once);
-        let before = reduce(bytes, &inspect(bytes).unwrap(), side);
-        assert_eq!(reduce(&once, &picture, side), before);
+        assert_eq!(stripped(&once), once);
+        assert_eq!(process(&once, side).unwrap().reduced, process(bytes, side).unwrap().reduced);
     }
 }
 

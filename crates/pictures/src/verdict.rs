@@ -1,0 +1,184 @@
+//! The types of the verdict on a picture: what was found, and each reason to refuse it.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use thiserror::Error;
+
+/// The longest file that is accepted, in bytes. Bytes after the end of the picture count too.
+pub const BYTES_MAX: usize = 10_485_760;
+/// The most pixels that a picture may have: width times height.
+pub const PIXELS_MAX: u64 = 50_000_000;
+
+/// How many of the first bytes an error repeats.
+const FIRST_BYTES_SHOWN: usize = 8;
+
+/// What an accepted picture is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Picture {
+    /// The format by the first bytes, whatever the name of the file says.
+    pub format: Format,
+    /// Width and height in pixels. They are equal, and at least 1.
+    pub side: u32,
+    /// Length of the picture itself in bytes. Bytes may follow it in the file.
+    pub length: usize,
+}
+
+/// The two formats that are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// Portable Network Graphics. An animated one counts as its default image.
+    Png,
+    /// JPEG, baseline, extended sequential or progressive, with 8-bit samples and Huffman codes.
+    Jpeg,
+}
+
+impl Format {
+    /// The value of a `Content-Type` header for it.
+    #[must_use]
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+        }
+    }
+
+    /// A short, stable name, made for a database. [`Format::parse`] reads it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Png => "png",
+            Self::Jpeg => "jpeg",
+        }
+    }
+
+    /// Reads what [`Format::as_str`] wrote. Anything else is `None`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "png" => Some(Self::Png),
+            "jpeg" => Some(Self::Jpeg),
+            _ => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Png => "PNG",
+            Self::Jpeg => "JPEG",
+        }
+    }
+}
+
+/// Why a picture is not accepted. The texts are for the person who sent the picture.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unacceptable {
+    /// There are no bytes at all.
+    #[error("the picture is empty; a PNG or JPEG is expected")]
+    Empty,
+    /// There are more than [`BYTES_MAX`] bytes.
+    #[error("the picture is {bytes} bytes long; at most {BYTES_MAX} are accepted")]
+    TooLong {
+        /// Length of the file in bytes.
+        bytes: usize,
+    },
+    /// The first bytes are those of neither format.
+    #[error("the picture is neither a PNG nor a JPEG: its first bytes are {first_bytes}")]
+    UnknownFormat {
+        /// The first bytes of the file, in hexadecimal.
+        first_bytes: String,
+    },
+    /// The width or the height is zero.
+    #[error("the picture is {width}x{height} pixels; width and height must not be zero")]
+    NoPixels {
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+    },
+    /// Width and height differ.
+    #[error("the picture is {width}x{height} pixels; width and height must be equal")]
+    NotSquare {
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+    },
+    /// There are more than [`PIXELS_MAX`] pixels.
+    #[error("the picture is {side}x{side} pixels; at most {PIXELS_MAX} pixels in all are accepted")]
+    TooManyPixels {
+        /// Width and height in pixels.
+        side: u32,
+    },
+    /// A kind of JPEG that few programs can show.
+    #[error("the JPEG is {kind}, which is not accepted; save it as a baseline or progressive 8-bit JPEG")]
+    UnsupportedJpeg {
+        /// The kind, in words that follow "the JPEG is".
+        kind: &'static str,
+    },
+    /// A JPEG with more scans than any honest encoder makes.
+    #[error("the JPEG has more than {scans_max} scans; save it again")]
+    TooManyScans {
+        /// The most scans that are accepted.
+        scans_max: u32,
+    },
+    /// The file ends before the picture does, or an end marker stands in the middle of the picture.
+    #[error("the {} is cut: {detail}", format.name())]
+    Truncated {
+        /// The format of the picture.
+        format: Format,
+        /// Where the picture ends, or what is missing.
+        detail: String,
+    },
+    /// The bytes break the rules of the format.
+    #[error("the {} is corrupt: {detail}", format.name())]
+    Corrupt {
+        /// The format of the picture.
+        format: Format,
+        /// What is wrong, and where.
+        detail: String,
+    },
+}
+
+impl Unacceptable {
+    /// The reason as a short, stable name, for metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::TooLong { .. } => "too_long",
+            Self::UnknownFormat { .. } => "unknown_format",
+            Self::NoPixels { .. } => "no_pixels",
+            Self::NotSquare { .. } => "not_square",
+            Self::TooManyPixels { .. } => "too_many_pixels",
+            Self::UnsupportedJpeg { .. } => "unsupported_jpeg",
+            Self::TooManyScans { .. } => "too_many_scans",
+            Self::Truncated { .. } => "truncated",
+            Self::Corrupt { .. } => "corrupt",
+        }
+    }
+
+    pub(crate) fn unknown_format(bytes: &[u8]) -> Self {
+        let mut first_bytes = String::new();
+        for (index, byte) in bytes.iter().take(FIRST_BYTES_SHOWN).enumerate() {
+            let space = if index == 0 { "" } else { " " };
+            write!(first_bytes, "{space}{byte:02x}").expect("writing to a String cannot fail");
+        }
+        Self::UnknownFormat { first_bytes }
+    }
+}
+
+/// Checks the width and height of a header. Gives the side.
+pub(crate) fn check_size(width: u32, height: u32) -> Result<u32, Unacceptable> {
+    if width == 0 || height == 0 {
+        return Err(Unacceptable::NoPixels { width, height });
+    }
+    if width != height {
+        return Err(Unacceptable::NotSquare { width, height });
+    }
+    if u64::from(width) * u64::from(height) > PIXELS_MAX {
+        return Err(Unacceptable::TooManyPixels { side: width });
+    }
+    Ok(width)
+}
