@@ -246,7 +246,7 @@ impl Store {
     #[must_use]
     pub fn exchange_queue(&self) -> (usize, usize) {
         let max = self.settings.exchange_queue_max;
-        (max.saturating_sub(self.writers.free_places()), max)
+        (max.saturating_sub(self.writers.free_permits()), max)
     }
 
     /// The pool of connections now.

@@ -18,7 +18,6 @@ use time::format_description::well_known::Rfc3339;
 use super::{Store, StoreError};
 
 pub use credit::ImportSummary;
-pub(super) use entry::chain_on;
 pub use ledger::{CreditRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 

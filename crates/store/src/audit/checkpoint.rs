@@ -24,7 +24,6 @@ use time::OffsetDateTime;
 use super::copied::Copied;
 use super::{AuditError, Snapshot};
 use crate::secrets::{CheckpointKey, Keyring, MasterKey};
-use crate::wallet::chain_on;
 
 const FIRST_LINE: &str = "minitill checkpoint 1";
 const SIGNATURE: &str = "hmac-sha256 ";
@@ -35,7 +34,7 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// Every wallet's row in the order of the bytes of its keys, which is the same in every database.
 pub(super) const WALLETS: &str = "\
-SELECT app_id, open_id, entry_count, free_balance, charge_balance, chain_length, chain_hash FROM wallets
+SELECT app_id, open_id, entry_count, free_balance, charge_balance, chain_hash FROM wallets
 ORDER BY app_id COLLATE \"C\", open_id COLLATE \"C\"";
 
 /// How many rows there are in all.
@@ -190,7 +189,7 @@ async fn write_lines(
         let Some(mut row) = message.row()? else { continue };
         let (app_id, open_id) = (row.text()?, row.text()?);
         let (seq, free_balance, charge_balance) = (row.number()?, row.number()?, row.number()?);
-        let (chain_length, chain_hash) = (row.number()?, row.hash()?.unwrap_or_default());
+        let chain_hash = row.hash()?.unwrap_or_default();
         if seq == 0 {
             continue;
         }
@@ -199,11 +198,6 @@ async fn write_lines(
                 "wallet {open_id} of {app_id}: that is no name of one"
             )));
         }
-        let chain_hash = if chain_length == seq {
-            chain_hash
-        } else {
-            chain_on(&mut snapshot.second, (app_id, open_id), chain_length, chain_hash).await?
-        };
         let chain_hash = hex::encode(chain_hash);
         writeln!(out, "{app_id} {open_id} {seq} {free_balance} {charge_balance} {chain_hash}")
             .map_err(fault)?;

@@ -86,11 +86,6 @@ impl<'a> Row<'a> {
         self.number_if_any()?.ok_or_else(malformed)
     }
 
-    /// Bytes that may be null.
-    pub(super) fn bytes(&mut self) -> Result<Option<&'a [u8]>, StoreError> {
-        self.column()
-    }
-
     /// A hash, `None` where it is null or no hash.
     pub(super) fn hash(&mut self) -> Result<Option<ChainHash>, StoreError> {
         Ok(self.column()?.and_then(|bytes| bytes.try_into().ok()))

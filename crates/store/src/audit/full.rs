@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::audit::{Check, Findings, Standing, StoredHash, Sums, WalletCheck, WalletRow};
-use domain::ledger::{CREDIT, EXCHANGE, LedgerEntry};
+use domain::audit::{Check, Findings, Standing, Sums, WalletCheck, WalletRow};
+use domain::ledger::{CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 use domain::record_set::{RecordLine, RecordSet};
 use sqlx::PgConnection;
 
@@ -20,7 +20,7 @@ use crate::secrets::random_bytes;
 const LEDGER: &str = "\
 SELECT e.app_id, e.open_id, e.seq, e.kind, e.reference, e.free_change, e.charge_change, e.free_balance,
     e.charge_balance, e.at, e.chain_hash,
-    w.entry_count, w.free_balance, w.charge_balance, w.chain_length, w.chain_hash
+    w.entry_count, w.free_balance, w.charge_balance, w.chain_hash
 FROM ledger_entries e LEFT JOIN wallets w ON w.app_id = e.app_id AND w.open_id = e.open_id
 ORDER BY e.app_id, e.open_id, e.seq";
 
@@ -34,7 +34,6 @@ struct Ledger {
     /// Wallets that have entries.
     wallets: u64,
     entries: u64,
-    entries_without_hash: u64,
     exchanges: RecordSet,
     credits: RecordSet,
 }
@@ -78,7 +77,6 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<Outcome, AuditError
         entries: ledger.entries,
         exchanges: records.exchanges.count(),
         credits: records.credits.count(),
-        entries_without_hash: ledger.entries_without_hash,
         counts: Counts {
             entries: ledger.entries,
             exchanges: records.exchanges.count(),
@@ -113,7 +111,6 @@ async fn read_ledger(
         apps: BTreeMap::new(),
         wallets: 0,
         entries: 0,
-        entries_without_hash: 0,
         exchanges: empty.clone(),
         credits: empty,
     };
@@ -166,13 +163,12 @@ impl Ledger {
     fn end(&mut self, check: Option<WalletCheck>) {
         let Some(check) = check else { return };
         let app = check.app_id().to_owned();
-        let (sums, unhashed) = check.end(&mut self.findings);
+        let sums = check.end(&mut self.findings);
         self.apps.entry(app).or_default().merge(&sums);
-        self.entries_without_hash += unhashed;
     }
 }
 
-fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, StoredHash), StoreError> {
+fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, Option<ChainHash>), StoreError> {
     let entry = LedgerEntry {
         app_id: row.text()?,
         open_id: row.text()?,
@@ -185,7 +181,7 @@ fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, StoredHash), St
         charge_balance: row.number()?,
         at: row.number()?,
     };
-    Ok((entry, StoredHash::of(row.bytes()?)))
+    Ok((entry, row.hash()?))
 }
 
 fn read_wallet(row: &mut Row<'_>) -> Result<Option<WalletRow>, StoreError> {
@@ -194,7 +190,6 @@ fn read_wallet(row: &mut Row<'_>) -> Result<Option<WalletRow>, StoreError> {
         entry_count,
         free_balance: row.number()?,
         charge_balance: row.number()?,
-        chain_length: row.number()?,
         chain_hash: row.hash()?,
     }))
 }
@@ -237,7 +232,7 @@ fn read_record<'a>(row: &mut Row<'a>) -> Result<RecordLine<'a>, StoreError> {
 async fn add_up_wallets(connection: &mut PgConnection, records: &mut Records) -> Result<(), AuditError> {
     let apps = sqlx::query!(
         r#"SELECT app_id, count(*) AS "wallets!", sum(free_balance)::text AS "free!", sum(charge_balance)::text AS "charge!",
-               count(*) FILTER (WHERE (free_balance, charge_balance, entry_count, chain_length) <> (0, 0, 0, 0)
+               count(*) FILTER (WHERE (free_balance, charge_balance, entry_count) <> (0, 0, 0)
                    OR chain_hash <> decode(repeat('00', 32), 'hex')) AS "with_entries!"
            FROM wallets GROUP BY app_id"#
     )

@@ -56,8 +56,6 @@ pub struct AuditReport {
     pub exchanges: u64,
     /// Credits that were checked.
     pub credits: u64,
-    /// Of the entries those that programs without hashes wrote.
-    pub entries_without_hash: u64,
     /// Number of differences.
     pub differences: u64,
     /// Number of differences of each kind that there is.
@@ -239,7 +237,6 @@ struct Outcome {
     entries: u64,
     exchanges: u64,
     credits: u64,
-    entries_without_hash: u64,
     /// Rows in all, for the next checkpoint.
     counts: Counts,
 }
@@ -257,7 +254,6 @@ impl Outcome {
             entries: self.entries,
             exchanges: self.exchanges,
             credits: self.credits,
-            entries_without_hash: self.entries_without_hash,
             differences,
             kinds,
             all,

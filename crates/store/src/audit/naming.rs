@@ -90,7 +90,7 @@ pub(super) async fn wallets_without_entries(
 ) -> Result<(), AuditError> {
     let mut rows = sqlx::query!(
         r#"SELECT w.app_id, w.open_id, w.free_balance, w.charge_balance, w.entry_count FROM wallets w
-           WHERE ((w.free_balance, w.charge_balance, w.entry_count, w.chain_length) <> (0, 0, 0, 0)
+           WHERE ((w.free_balance, w.charge_balance, w.entry_count) <> (0, 0, 0)
                   OR w.chain_hash <> decode(repeat('00', 32), 'hex'))
              AND NOT EXISTS (SELECT 1 FROM ledger_entries e WHERE e.app_id = w.app_id AND e.open_id = w.open_id)"#
     )

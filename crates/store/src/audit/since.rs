@@ -5,8 +5,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use domain::audit::{Check, Findings, Standing, StoredHash, WalletCheck, WalletRow};
-use domain::ledger::{EXCHANGE, LedgerEntry, micros};
+use domain::audit::{Check, Findings, Standing, WalletCheck, WalletRow};
+use domain::ledger::{ChainHash, EXCHANGE, LedgerEntry, micros};
 use futures_util::TryStreamExt as _;
 use sqlx::{Executor as _, PgConnection};
 
@@ -30,20 +30,14 @@ struct Progress {
     findings: Findings,
     apps: BTreeMap<String, AppTotals>,
     entries: u64,
-    entries_without_hash: u64,
     /// What the wallets say, for all of them.
     entry_counts: i128,
 }
 
 /// Checks what came after the checkpoint.
 pub(super) async fn audit(snapshot: &mut Snapshot, mut before: Checkpoint) -> Result<Outcome, AuditError> {
-    let mut progress = Progress {
-        findings: Findings::default(),
-        apps: BTreeMap::new(),
-        entries: 0,
-        entries_without_hash: 0,
-        entry_counts: 0,
-    };
+    let mut progress =
+        Progress { findings: Findings::default(), apps: BTreeMap::new(), entries: 0, entry_counts: 0 };
     let Snapshot { first, second, meter, .. } = snapshot;
     // By the keys, whatever the planner thinks of the sizes.
     let by_keys =
@@ -59,7 +53,6 @@ pub(super) async fn audit(snapshot: &mut Snapshot, mut before: Checkpoint) -> Re
             entry_count: row.number()?,
             free_balance: row.number()?,
             charge_balance: row.number()?,
-            chain_length: row.number()?,
             chain_hash: row.hash()?,
         };
         let from = loop {
@@ -129,9 +122,8 @@ impl Progress {
         }
         let same_balances =
             (row.free_balance, row.charge_balance) == (from.free_balance, from.charge_balance);
-        // A row whose hash is behind is of a program that knew none; the whole audit looks at it.
-        let same_hash = row.chain_length < row.entry_count || row.chain_hash == Some(from.chain_hash);
-        if row.entry_count != from.seq || !same_balances || !same_hash || row.chain_length > row.entry_count {
+        let same_hash = row.chain_hash == Some(from.chain_hash);
+        if row.entry_count != from.seq || !same_balances || !same_hash {
             self.findings.add(Check::Checkpoint, app_id, open_id, || {
                 let hash = if same_hash { "" } else { ", with another hash" };
                 format!(
@@ -161,7 +153,7 @@ impl Progress {
         let seqs: Vec<i64> = grown.iter().map(|wallet| wallet.from.seq).collect();
         let mut rows = sqlx::query!(
             r#"SELECT k.place AS "place!", e.seq, e.kind, e.reference, e.free_change, e.charge_change,
-                   e.free_balance, e.charge_balance, e.at, e.chain_hash,
+                   e.free_balance, e.charge_balance, e.at, e.chain_hash AS "chain_hash?",
                    x.amount AS "amount?", coalesce(x.created_at, c.created_at) AS "recorded_at?"
                FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS k (app_id, open_id, seq, place)
                JOIN ledger_entries e ON e.app_id = k.app_id AND e.open_id = k.open_id AND e.seq >= k.seq
@@ -201,7 +193,7 @@ impl Progress {
                 charge_balance: row.charge_balance,
                 at: micros(row.at),
             };
-            let stored = StoredHash::of(row.chain_hash.as_deref());
+            let stored = row.chain_hash.and_then(|hash| hash.try_into().ok());
             if row.seq == check.wallet.from.seq {
                 check.meets_checkpoint = check.wallet.is_as_it_was(&entry, stored);
             } else {
@@ -245,8 +237,7 @@ impl Progress {
                 format!("entry {} is not what the checkpoint has", wallet.from.seq)
             });
         }
-        let (sums, unhashed) = check.end(&mut self.findings);
-        self.entries_without_hash += unhashed;
+        let sums = check.end(&mut self.findings);
         self.apps.entry(wallet.app_id).or_default().sums.merge(&sums);
     }
 
@@ -292,7 +283,6 @@ impl Progress {
             exchanges: self.apps.values().map(|app| app.sums.exchanges).sum(),
             credits: self.apps.values().map(|app| app.sums.credits).sum(),
             apps: self.apps,
-            entries_without_hash: self.entries_without_hash,
             counts,
         }
     }
@@ -315,15 +305,9 @@ impl GrownCheck {
 }
 
 impl Grown {
-    /// Whether the checkpoint's entry still leaves what it left. Its hash is not stored where a
-    /// program wrote it that knew none.
-    fn is_as_it_was(&self, entry: &LedgerEntry<'_>, stored: StoredHash) -> bool {
-        let same_hash = match stored {
-            StoredHash::None => true,
-            StoredHash::Hash(hash) => hash == self.from.chain_hash,
-            StoredHash::Damaged => false,
-        };
-        same_hash
+    /// Whether the entry has the hash and the balances of the checkpoint.
+    fn is_as_it_was(&self, entry: &LedgerEntry<'_>, stored: Option<ChainHash>) -> bool {
+        stored == Some(self.from.chain_hash)
             && (entry.free_balance, entry.charge_balance)
                 == (self.from.free_balance, self.from.charge_balance)
     }
