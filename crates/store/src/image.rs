@@ -81,19 +81,19 @@ impl Store {
         });
         for _ in 0..KEEP_ATTEMPTS_MAX {
             let object = match self.write_image(&image, None).await? {
-                Written::Done { outcome, .. } => return Ok(outcome),
-                Written::NeedsObject(object) => object,
-                Written::Swept => continue,
+                ImageWrite::Done { outcome, .. } => return Ok(outcome),
+                ImageWrite::NeedsObject(object) => object,
+                ImageWrite::Swept => continue,
             };
             let contents = &image.kept.contents;
             self.write_object(&object, contents, &image.kept.content_sha256).await?;
             match self.write_image(&image, Some(&object)).await? {
-                Written::Done { outcome, uses_object: true } => return Ok(outcome),
-                Written::Done { outcome, uses_object: false } => {
+                ImageWrite::Done { outcome, uses_object: true } => return Ok(outcome),
+                ImageWrite::Done { outcome, uses_object: false } => {
                     self.discard_object(&object).await;
                     return Ok(outcome);
                 }
-                Written::NeedsObject(_) | Written::Swept => {}
+                ImageWrite::NeedsObject(_) | ImageWrite::Swept => {}
             }
         }
         Err(StoreError::PicturesUnavailable("what was written did not stay".to_owned()))
@@ -103,11 +103,9 @@ impl Store {
         &self,
         image: &Arc<NewImage>,
         object: Option<&Object>,
-    ) -> Result<Written, StoreError> {
-        let (image, object) = (Arc::clone(image), object.cloned());
-        self.transaction(move |connection| {
-            let (image, object) = (Arc::clone(&image), object.clone());
-            Box::pin(async move { image.write(connection, object).await })
+    ) -> Result<ImageWrite, StoreError> {
+        self.transaction((Arc::clone(image), object.cloned()), |connection, (image, object)| {
+            Box::pin(image.write(connection, object.as_ref()))
         })
         .await
     }
@@ -199,7 +197,7 @@ struct NewImage {
 }
 
 /// What a transaction for a new image came to.
-enum Written {
+enum ImageWrite {
     /// There is an answer.
     Done {
         outcome: KeepOutcome,
@@ -212,7 +210,7 @@ enum Written {
     Swept,
 }
 
-impl Written {
+impl ImageWrite {
     const fn known(outcome: KeepOutcome) -> Self {
         Self::Done { outcome, uses_object: false }
     }
@@ -224,12 +222,12 @@ impl NewImage {
     async fn write(
         &self,
         connection: &mut PgConnection,
-        object: Option<Object>,
-    ) -> Result<Written, StoreError> {
+        object: Option<&Object>,
+    ) -> Result<ImageWrite, StoreError> {
         // A block that is made at this moment is either seen here or sees this image.
         block::hold_off(connection).await?;
         if let Some(outcome) = settled(connection, &self.app_id, &self.kept).await? {
-            return Ok(Written::known(outcome));
+            return Ok(ImageWrite::known(outcome));
         }
         let contents = ContentHash::of_kept(&self.kept);
         let mut uses_object = false;
@@ -239,14 +237,14 @@ impl NewImage {
                 (Some(outside), None) => {
                     let object = Object::new(outside, self.kept.contents.len());
                     outside::announce(connection, &object, &contents).await?;
-                    return Ok(Written::NeedsObject(object));
+                    return Ok(ImageWrite::NeedsObject(object));
                 }
-                (Some(_), Some(object)) if outside::keep(connection, &object).await? => uses_object = true,
-                (Some(_), Some(_)) => return Ok(Written::Swept),
+                (Some(_), Some(object)) if outside::keep(connection, object).await? => uses_object = true,
+                (Some(_), Some(_)) => return Ok(ImageWrite::Swept),
             }
         }
         self.insert(connection, &contents).await?;
-        Ok(Written::Done { outcome: KeepOutcome::Kept(self.img_id.clone()), uses_object })
+        Ok(ImageWrite::Done { outcome: KeepOutcome::Kept(self.img_id.clone()), uses_object })
     }
 
     async fn insert(&self, connection: &mut PgConnection, contents: &ContentHash) -> Result<(), StoreError> {

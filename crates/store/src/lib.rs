@@ -264,20 +264,21 @@ impl Store {
         self.pool.close().await;
     }
 
-    /// Runs `work` in one transaction, in a task of its own, and commits what it did when it
-    /// returns `Ok`. The whole is repeated when the database asks for it or `work` says
-    /// [`StoreError::Again`]; `work` must therefore be free of effects outside the database.
-    async fn transaction<T, E, F>(&self, work: F) -> Result<T, E>
+    /// Runs `work` in one transaction, in a task of its own, and commits when it returns `Ok`. It repeats
+    /// the whole transaction when the database asks for it or `work` returns [`StoreError::Again`]. So
+    /// `work` must have no effects outside the database. `context` holds what `work` needs.
+    async fn transaction<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
     where
+        C: Send + Sync + 'static,
         T: Send + 'static,
         E: From<StoreError> + AsStoreError + Send + 'static,
-        F: for<'c> Fn(&'c mut PgConnection) -> Work<'c, T, E> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E> + Send + Sync + 'static,
     {
         let pool = self.pool.clone();
         let task = tokio::spawn(async move {
             let mut attempt = 1;
             loop {
-                let outcome = attempt_transaction(&pool, &work).await;
+                let outcome = attempt_transaction(&pool, &context, &work).await;
                 match &outcome {
                     Err(error) if error.is_again() && attempt < ATTEMPTS_MAX => attempt += 1,
                     Ok(_) | Err(_) => return outcome,
@@ -307,14 +308,14 @@ async fn takes_writes(connection: &mut PgConnection) -> Result<bool, sqlx::Error
 }
 
 /// One attempt. Runs inside a task that is never dropped half-way.
-async fn attempt_transaction<T, E, F>(pool: &PgPool, work: &F) -> Result<T, E>
+async fn attempt_transaction<C, T, E, F>(pool: &PgPool, context: &C, work: &F) -> Result<T, E>
 where
     E: From<StoreError>,
-    F: for<'c> Fn(&'c mut PgConnection) -> Work<'c, T, E>,
+    F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E>,
 {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that may, inside a task of its own")]
     let mut transaction = pool.begin().await.map_err(StoreError::from)?;
-    match work(&mut transaction).await {
+    match work(&mut transaction, context).await {
         Ok(value) => {
             transaction.commit().await.map_err(StoreError::from)?;
             Ok(value)

@@ -10,8 +10,6 @@ mod history;
 mod search;
 mod statements;
 
-use std::sync::Arc;
-
 use domain::app::App;
 use domain::caller::Caller;
 use domain::order::{Order, OrderReport, ReportConflict};
@@ -48,7 +46,7 @@ pub enum ReportOutcome {
 
 /// All that a report depends on, as of one moment.
 #[expect(clippy::struct_excessive_bools, reason = "answers to independent questions")]
-struct Found {
+struct ReportContext {
     open_id: bool,
     image: bool,
     /// It is there, and blocked.
@@ -62,7 +60,7 @@ struct Found {
 }
 
 /// What is to be written.
-struct Change {
+struct OrderUpdate {
     order: Order,
     /// Events before this one; 0 for an order that is new.
     event_count: i64,
@@ -102,11 +100,8 @@ impl Store {
         caller: Caller,
         report: OrderReport,
     ) -> Result<ReportOutcome, StoreError> {
-        let sent = Arc::new((caller, report));
-        self.transaction(move |connection| {
-            let sent = Arc::clone(&sent);
+        self.transaction((caller, report), move |connection, (caller, report)| {
             Box::pin(async move {
-                let (caller, report) = &*sent;
                 lock_order(connection, &caller.app().id, report).await?;
                 // Read in a later statement than the lock: only that sees what was committed during the wait.
                 read_and_write(connection, caller.app(), report).await
@@ -138,7 +133,11 @@ async fn read_and_write(
 }
 
 /// The change that a report makes of what was found; `None` when the order stays as it is.
-fn decide(found: Found, report: &OrderReport, app: &App) -> Result<Option<Change>, ReportOutcome> {
+fn decide(
+    found: ReportContext,
+    report: &OrderReport,
+    app: &App,
+) -> Result<Option<OrderUpdate>, ReportOutcome> {
     if !found.open_id {
         return Err(ReportOutcome::UnknownOpenId);
     }
@@ -167,5 +166,5 @@ fn decide(found: Found, report: &OrderReport, app: &App) -> Result<Option<Change
         return Ok(None);
     }
     let event_count = found.order.map_or(0, |(_, event_count)| event_count);
-    Ok(Some(Change { order, event_count, claims_payment: found.payment_of.is_none() }))
+    Ok(Some(OrderUpdate { order, event_count, claims_payment: found.payment_of.is_none() }))
 }

@@ -107,7 +107,7 @@ impl Store {
         let scope = if report.since.is_some() { AuditScope::Since } else { AuditScope::Full };
         let count = |rows: u64| i64::try_from(rows).unwrap_or(i64::MAX);
         let (at, entries, differences) = (report.at, count(report.entries), count(report.differences));
-        self.transaction(move |connection| {
+        self.transaction((), move |connection, ()| {
             Box::pin(async move {
                 sqlx::query!(
                     "INSERT INTO audits (scope, started_at, id, finished_at, entries, differences, program_version)

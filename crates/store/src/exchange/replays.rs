@@ -17,17 +17,17 @@ const KEPT_DAYS: i32 = 30;
 
 /// What was counted since it was last written. Cheap to clone; all clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Replays(Arc<Mutex<Counts>>);
+pub(crate) struct Replays(Arc<Mutex<ReplayCounts>>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ReplayCounts {
     by_number: HashMap<(AppId, BizNo), i64>,
     /// Replays of numbers for which there was no room.
     uncounted: u64,
 }
 
 impl Replays {
-    /// Counts replays. The lock is held for a look-up each, by whoever counts, or for one move, by
+    /// ReplayCounts replays. The lock is held for a look-up each, by whoever counts, or for one move, by
     /// whoever writes.
     pub(super) fn count(&self, numbers: Vec<(AppId, BizNo)>) {
         if numbers.is_empty() {
@@ -46,7 +46,7 @@ impl Replays {
         }
     }
 
-    fn take(&self) -> Counts {
+    fn take(&self) -> ReplayCounts {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -58,7 +58,7 @@ impl Store {
     /// # Errors
     /// The database is away.
     pub async fn write_replays(&self) -> Result<(), StoreError> {
-        let Counts { by_number, uncounted } = self.replays.take();
+        let ReplayCounts { by_number, uncounted } = self.replays.take();
         if uncounted > 0 {
             tracing::warn!(uncounted, "more numbers were replayed in a second than are counted");
         }
@@ -71,11 +71,8 @@ impl Store {
         let app_ids: Vec<_> = counted.iter().map(|((app_id, _), _)| app_id.to_string()).collect();
         let biz_nos: Vec<_> = counted.iter().map(|((_, biz_no), _)| biz_no.to_string()).collect();
         let counts: Vec<_> = counted.iter().map(|(_, count)| *count).collect();
-        let columns = Arc::new((app_ids, biz_nos, counts));
-        self.transaction(move |connection| {
-            let columns = Arc::clone(&columns);
+        self.transaction((app_ids, biz_nos, counts), move |connection, (app_ids, biz_nos, counts)| {
             Box::pin(async move {
-                let (app_ids, biz_nos, counts) = &*columns;
                 sqlx::query!(
                     "INSERT INTO exchange_replays AS known (app_id, biz_no, replays, first_at, last_at)
                      SELECT app_id, biz_no, replays, now(), now()

@@ -1,8 +1,6 @@
 //! The operator's block list (contract 5): pictures that no app may use, and those that look
 //! nearly the same.
 
-use std::sync::Arc;
-
 use domain::ids::ImgId;
 use domain::operator::Operator;
 use pictures::{NEAR_COPY_DISTANCE_MAX, PerceptualHash};
@@ -12,7 +10,7 @@ use sqlx::PgConnection;
 
 use super::contents::ContentHash;
 use super::{Store, StoreError};
-use crate::operator_log::{Action, Line, record};
+use crate::operator_log::{Action, LogLine, record};
 
 /// A blocked picture.
 #[derive(Debug, Clone, Serialize)]
@@ -129,26 +127,24 @@ impl Store {
         reason: &str,
     ) -> Result<BlockOutcome, StoreError> {
         let looks: Vec<i64> = looks.iter().map(|looks| looks.to_i64()).collect();
-        let change = Arc::new((operator.clone(), looks, reason.to_owned()));
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
-            Box::pin(async move {
-                let (operator, looks, reason) = &*change;
-                let former = lock_block(connection, &contents).await?;
-                let images = write_block(connection, &contents, looks, reason).await?;
-                let line = Line {
-                    operator,
-                    action: Action::ImageBlock,
-                    app_id: None,
-                    subject: &contents.to_string(),
-                    before: former.as_ref().map(|reason| json!({ "reason": reason })),
-                    after: Some(json!({ "reason": reason, "images": images })),
-                    note: reason,
-                };
-                record(connection, line).await?;
-                Ok(BlockOutcome { was_blocked: former.is_some(), images })
-            })
-        })
+        self.transaction(
+            (operator.clone(), looks, reason.to_owned()),
+            move |connection, (operator, looks, reason)| {
+                Box::pin(async move {
+                    let former = lock_block(connection, &contents).await?;
+                    let images = write_block(connection, &contents, looks, reason).await?;
+                    let subject = contents.to_string();
+                    let line = LogLine {
+                        before: former.as_ref().map(|reason| json!({ "reason": reason })),
+                        after: Some(json!({ "reason": reason, "images": images })),
+                        note: reason,
+                        ..LogLine::new(operator, Action::ImageBlock, &subject)
+                    };
+                    record(connection, line).await?;
+                    Ok(BlockOutcome { was_blocked: former.is_some(), images })
+                })
+            },
+        )
         .await
     }
 
@@ -162,9 +158,7 @@ impl Store {
         operator: &Operator,
         contents: ContentHash,
     ) -> Result<bool, StoreError> {
-        let operator = Arc::new(operator.clone());
-        self.transaction(move |connection| {
-            let operator = Arc::clone(&operator);
+        self.transaction(operator.clone(), move |connection, operator| {
             Box::pin(async move {
                 let Some(reason) = lock_block(connection, &contents).await? else { return Ok(false) };
                 sqlx::query!("DELETE FROM picture_blocks WHERE content_sha256 = $1", contents.as_bytes())
@@ -184,16 +178,9 @@ impl Store {
                 )
                 .execute(&mut *connection)
                 .await?;
-                let line = Line {
-                    operator: &operator,
-                    action: Action::ImageUnblock,
-                    app_id: None,
-                    subject: &contents.to_string(),
-                    before: Some(json!({ "reason": reason })),
-                    after: None,
-                    note: "",
-                };
-                record(connection, line).await?;
+                let (subject, before) = (contents.to_string(), Some(json!({ "reason": reason })));
+                let line = LogLine::new(operator, Action::ImageUnblock, &subject);
+                record(connection, LogLine { before, ..line }).await?;
                 Ok(true)
             })
         })

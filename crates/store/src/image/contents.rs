@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 
 use super::outside::Object;
 use super::{Store, StoreError};
-use crate::objects::Fault;
+use crate::objects::ObjectStoreError;
 
 /// Bytes of a part. Rows stay small, and a reader holds one part at a time.
 const PART_BYTES: usize = 262_144;
@@ -122,12 +122,14 @@ fn lost(contents: &ContentHash, what: &str) -> StoreError {
 }
 
 /// A fault of the store that holds contents.
-fn told(outside: Outside, contents: &ContentHash, fault: Fault) -> StoreError {
+fn told(outside: Outside, contents: &ContentHash, fault: ObjectStoreError) -> StoreError {
     match fault {
-        Fault::Unavailable(cause) => {
+        ObjectStoreError::Unavailable(cause) => {
             StoreError::PicturesUnavailable(format!("{}: {cause}", outside.as_str()))
         }
-        Fault::Missing | Fault::Wrong(_) => lost(contents, &format!("{}: {fault}", outside.as_str())),
+        ObjectStoreError::Missing | ObjectStoreError::Wrong(_) => {
+            lost(contents, &format!("{}: {fault}", outside.as_str()))
+        }
     }
 }
 
@@ -190,7 +192,7 @@ impl Store {
             let end = range.end.min(range.start + PART_BYTES as u64);
             match self.objects.piece(object.outside, &object.name, range.start..end, object.byte_length).await
             {
-                Err(Fault::Missing) => gone = Some(object.outside),
+                Err(ObjectStoreError::Missing) => gone = Some(object.outside),
                 outcome => return outcome.map_err(|fault| told(object.outside, contents, fault)),
             }
         }

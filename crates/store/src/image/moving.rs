@@ -163,10 +163,8 @@ impl Store {
     }
 
     async fn announce_object(&self, object: &Object, contents: ContentHash) -> Result<(), StoreError> {
-        let object = object.clone();
-        self.transaction(move |connection| {
-            let object = object.clone();
-            Box::pin(async move { outside::announce(connection, &object, &contents).await })
+        self.transaction((object.clone(), contents), |connection, (object, contents)| {
+            Box::pin(outside::announce(connection, object, contents))
         })
         .await
     }
@@ -178,9 +176,7 @@ impl Store {
         target: Option<Object>,
         bytes: Bytes,
     ) -> Result<bool, StoreError> {
-        let place = place.clone();
-        self.transaction(move |connection| {
-            let (place, target, bytes) = (place.clone(), target.clone(), bytes.clone());
+        self.transaction((place.clone(), target, bytes), |connection, (place, target, bytes)| {
             Box::pin(async move {
                 let left = match &place.object {
                     Some(old) => {
@@ -203,14 +199,14 @@ impl Store {
                 if left.rows_affected() == 0 {
                     return Ok(false);
                 }
-                match &target {
+                match target {
                     // It was swept away: undone by the error, with what was left above.
                     Some(object) if !outside::keep(connection, object).await? => {
                         Err(StoreError::PicturesUnavailable("what was written did not stay".to_owned()))
                     }
                     Some(_) => Ok(true),
                     None => {
-                        contents::write(connection, &place.contents, &bytes).await?;
+                        contents::write(connection, &place.contents, bytes).await?;
                         Ok(true)
                     }
                 }

@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 
 use super::contents::ContentHash;
 use super::{Store, StoreError};
-use crate::objects::{Fault, ObjectName};
+use crate::objects::{ObjectName, ObjectStoreError};
 
 /// An object outside the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,9 @@ impl Store {
         sha256: &[u8; 32],
     ) -> Result<(), StoreError> {
         let Object { outside, name, byte_length } = object;
-        let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
+        let away = |fault: ObjectStoreError| {
+            StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()))
+        };
         self.check_own_store(*outside).await?;
         self.objects.write(*outside, name, contents.clone()).await.map_err(away)?;
         self.objects.verify(*outside, name, *byte_length, sha256).await.map_err(away)

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use domain::picture_store::Outside;
 
 use super::{Store, StoreError};
-use crate::objects::{Fault, ObjectName};
+use crate::objects::{ObjectName, ObjectStoreError};
 
 /// The stores that were found to be ours, with their ids.
 #[derive(Debug, Default)]
@@ -41,7 +41,9 @@ impl Store {
     /// # Errors
     /// The database or the store is away.
     pub async fn open_picture_store(&self, outside: Outside) -> Result<Result<(), String>, StoreError> {
-        let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
+        let away = |fault: ObjectStoreError| {
+            StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()))
+        };
         // The store first: who has marked it has told the database before.
         let marked = self.objects.owner(outside).await.map_err(away)?;
         let known =

@@ -8,7 +8,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::outside::Object;
 use super::{Store, StoreError};
-use crate::objects::{Fault, Found, ObjectName};
+use crate::objects::{ListedObject, ObjectName, ObjectStoreError};
 
 /// Contents that are removed in one transaction, which holds up uploads for its short time.
 const CONTENTS_AT_ONCE: usize = 50;
@@ -85,8 +85,7 @@ impl Store {
     /// Forgets those of some contents that are still not used. Objects among them lose their rows
     /// alone: they are removed with the others that the database does not know.
     async fn forget_contents(&self, some: Vec<Vec<u8>>) -> Result<(), StoreError> {
-        self.transaction(move |connection| {
-            let some = some.clone();
+        self.transaction(some, |connection, some| {
             Box::pin(async move {
                 // An upload that has found contents there writes its image before this, or looks after it.
                 sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
@@ -94,21 +93,21 @@ impl Store {
                     "DELETE FROM picture_objects o WHERE o.is_kept AND o.content_sha256 = ANY($1) AND (
                          NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = o.content_sha256)
                          OR EXISTS (SELECT 1 FROM picture_parts p WHERE p.content_sha256 = o.content_sha256))",
-                    &some
+                    some
                 )
                 .execute(&mut *connection)
                 .await?;
                 sqlx::query!(
                     "DELETE FROM picture_parts p WHERE p.content_sha256 = ANY($1)
                      AND NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = p.content_sha256)",
-                    &some
+                    some
                 )
                 .execute(&mut *connection)
                 .await?;
                 sqlx::query!(
                     "DELETE FROM thumbnails t WHERE t.content_sha256 = ANY($1)
                      AND NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = t.content_sha256)",
-                    &some
+                    some
                 )
                 .execute(connection)
                 .await?;
@@ -151,7 +150,9 @@ impl Store {
         dry_run: bool,
         swept: &mut Swept,
     ) -> Result<(), StoreError> {
-        let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
+        let away = |fault: ObjectStoreError| {
+            StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()))
+        };
         let mut lots = self.objects.list(outside);
         while let Some(lot) = lots.try_next().await.map_err(away)? {
             // After they were seen: whatever is to be used had its row before.
@@ -159,10 +160,12 @@ impl Store {
             let (mut objects, mut files) = (Vec::new(), Vec::new());
             for found in lot {
                 match found {
-                    Found::Object(name) if !known.contains(name.as_str()) => objects.push(name),
-                    Found::Unfinished(name, file) if !known.contains(name.as_str()) => files.push(file),
-                    Found::Object(_) | Found::Unfinished(..) => {}
-                    Found::Foreign => swept.foreign += 1,
+                    ListedObject::Object(name) if !known.contains(name.as_str()) => objects.push(name),
+                    ListedObject::Unfinished(name, file) if !known.contains(name.as_str()) => {
+                        files.push(file)
+                    }
+                    ListedObject::Object(_) | ListedObject::Unfinished(..) => {}
+                    ListedObject::Foreign => swept.foreign += 1,
                 }
             }
             swept.objects += objects.len() as u64;
@@ -186,12 +189,18 @@ impl Store {
     }
 
     /// Those of the names that have a row, but for rows that a sweep removes.
-    async fn known_objects(&self, outside: Outside, lot: &[Found]) -> Result<HashSet<String>, StoreError> {
+    async fn known_objects(
+        &self,
+        outside: Outside,
+        lot: &[ListedObject],
+    ) -> Result<HashSet<String>, StoreError> {
         let names: Vec<String> = lot
             .iter()
             .filter_map(|found| match found {
-                Found::Object(name) | Found::Unfinished(name, _) => Some(name.as_str().to_owned()),
-                Found::Foreign => None,
+                ListedObject::Object(name) | ListedObject::Unfinished(name, _) => {
+                    Some(name.as_str().to_owned())
+                }
+                ListedObject::Foreign => None,
             })
             .collect();
         let known = sqlx::query_scalar!(

@@ -5,7 +5,7 @@
 //! folder were synchronised with the disk, or the S3 store has answered. Every call ends within
 //! [`Settings::timeout`], repeated tries included.
 
-mod fault;
+mod error;
 mod folder;
 mod https;
 mod name;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::picture_store::Outside;
-use fault::{fault_of, not_set};
+use error::{error_of, not_set};
 use futures_util::TryStreamExt as _;
 use futures_util::stream::BoxStream;
 use object_store::path::Path;
@@ -30,8 +30,8 @@ use object_store::{
 };
 use sha2::{Digest as _, Sha256};
 
-pub use fault::Fault;
-pub use name::{Found, ObjectName};
+pub use error::ObjectStoreError;
+pub use name::{ListedObject, ObjectName};
 pub use s3::S3Settings;
 
 /// The object that tells whose store it is.
@@ -99,7 +99,12 @@ impl Objects {
     ///
     /// # Errors
     /// The store does not answer, refuses or has no room. Part of it, or all, may be there.
-    pub async fn write(&self, outside: Outside, name: &ObjectName, bytes: Bytes) -> Result<(), Fault> {
+    pub async fn write(
+        &self,
+        outside: Outside,
+        name: &ObjectName,
+        bytes: Bytes,
+    ) -> Result<(), ObjectStoreError> {
         self.put(outside, &name.path(), bytes).await
     }
 
@@ -113,22 +118,26 @@ impl Objects {
         name: &ObjectName,
         byte_length: u64,
         sha256: &[u8; 32],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ObjectStoreError> {
         let reading = async {
             let got = self.get(outside, &name.path(), None).await?;
             check_length(&got, byte_length)?;
             let read = match got.payload {
                 GetResultPayload::File(file, _) => tokio::task::spawn_blocking(move || hash_of_file(file))
                     .await
-                    .map_err(|fault| Fault::Unavailable(fault.to_string()))?
-                    .map_err(|error| Fault::Unavailable(error.to_string()))?,
+                    .map_err(|fault| ObjectStoreError::Unavailable(fault.to_string()))?
+                    .map_err(|error| ObjectStoreError::Unavailable(error.to_string()))?,
                 GetResultPayload::Stream(stream) => {
                     let hashing =
                         stream.try_fold(Sha256::new(), async |hash, bytes| Ok(hash.chain_update(bytes)));
-                    hashing.await.map_err(|error| fault_of(&error))?.finalize().into()
+                    hashing.await.map_err(|error| error_of(&error))?.finalize().into()
                 }
             };
-            if read == *sha256 { Ok(()) } else { Err(Fault::Wrong("it holds other bytes".to_owned())) }
+            if read == *sha256 {
+                Ok(())
+            } else {
+                Err(ObjectStoreError::Wrong("it holds other bytes".to_owned()))
+            }
         };
         self.in_time(reading).await
     }
@@ -143,19 +152,19 @@ impl Objects {
         name: &ObjectName,
         range: Range<u64>,
         byte_length: u64,
-    ) -> Result<Bytes, Fault> {
+    ) -> Result<Bytes, ObjectStoreError> {
         let expected = range.end - range.start;
         let reading = async {
             let got = self.get(outside, &name.path(), Some(range)).await?;
             check_length(&got, byte_length)?;
-            got.bytes().await.map_err(|error| fault_of(&error))
+            got.bytes().await.map_err(|error| error_of(&error))
         };
         let bytes = self.in_time(reading).await?;
         let length = bytes.len() as u64;
         if length == expected {
             Ok(bytes)
         } else {
-            Err(Fault::Wrong(format!("it gave {length} bytes where {expected} were asked for")))
+            Err(ObjectStoreError::Wrong(format!("it gave {length} bytes where {expected} were asked for")))
         }
     }
 
@@ -163,13 +172,13 @@ impl Objects {
     ///
     /// # Errors
     /// The store does not answer or refuses.
-    pub async fn remove(&self, outside: Outside, name: &ObjectName) -> Result<(), Fault> {
+    pub async fn remove(&self, outside: Outside, name: &ObjectName) -> Result<(), ObjectStoreError> {
         let removing = async {
             let (store, path) = self.at(outside, &name.path()).await?;
-            store.delete(&path).await.map_err(|error| fault_of(&error))
+            store.delete(&path).await.map_err(|error| error_of(&error))
         };
         match self.in_time(removing).await {
-            Err(Fault::Missing) => Ok(()),
+            Err(ObjectStoreError::Missing) => Ok(()),
             outcome => outcome,
         }
     }
@@ -179,17 +188,17 @@ impl Objects {
     ///
     /// # Errors
     /// The store does not answer or refuses.
-    pub async fn owner(&self, outside: Outside) -> Result<Option<String>, Fault> {
+    pub async fn owner(&self, outside: Outside) -> Result<Option<String>, ObjectStoreError> {
         let reading = async {
             let got = self.get(outside, MARKER, None).await?;
             if got.meta.size > MARKER_BYTES_MAX {
-                return Err(Fault::Wrong(format!("{MARKER} is too long to be ours")));
+                return Err(ObjectStoreError::Wrong(format!("{MARKER} is too long to be ours")));
             }
-            got.bytes().await.map_err(|error| fault_of(&error))
+            got.bytes().await.map_err(|error| error_of(&error))
         };
         match self.in_time(reading).await {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
-            Err(Fault::Missing) => Ok(None),
+            Err(ObjectStoreError::Missing) => Ok(None),
             Err(fault) => Err(fault),
         }
     }
@@ -198,40 +207,51 @@ impl Objects {
     ///
     /// # Errors
     /// The store does not answer or refuses.
-    pub async fn set_owner(&self, outside: Outside, id: &str) -> Result<(), Fault> {
+    pub async fn set_owner(&self, outside: Outside, id: &str) -> Result<(), ObjectStoreError> {
         self.put(outside, MARKER, format!("{id}\n").into()).await
     }
 
     /// What lies in a store, some at once.
     #[must_use]
-    pub fn list(&self, outside: Outside) -> BoxStream<'_, Result<Vec<Found>, Fault>> {
+    pub fn list(&self, outside: Outside) -> BoxStream<'_, Result<Vec<ListedObject>, ObjectStoreError>> {
         match outside {
             Outside::Folder => self.list_groups(),
             Outside::S3 => self.list_s3(),
         }
     }
 
-    async fn put(&self, outside: Outside, path: &str, bytes: Bytes) -> Result<(), Fault> {
+    async fn put(&self, outside: Outside, path: &str, bytes: Bytes) -> Result<(), ObjectStoreError> {
         let writing = async {
             let (store, path) = self.at(outside, path).await?;
-            match store.put(&path, PutPayload::from(bytes)).await.map_err(|error| fault_of(&error)) {
+            match store.put(&path, PutPayload::from(bytes)).await.map_err(|error| error_of(&error)) {
                 Ok(_) => Ok(()),
                 // There is no bucket.
-                Err(Fault::Missing) => Err(Fault::Unavailable("it was not found".to_owned())),
+                Err(ObjectStoreError::Missing) => {
+                    Err(ObjectStoreError::Unavailable("it was not found".to_owned()))
+                }
                 Err(fault) => Err(fault),
             }
         };
         self.in_time(writing).await
     }
 
-    async fn get(&self, outside: Outside, path: &str, range: Option<Range<u64>>) -> Result<GetResult, Fault> {
+    async fn get(
+        &self,
+        outside: Outside,
+        path: &str,
+        range: Option<Range<u64>>,
+    ) -> Result<GetResult, ObjectStoreError> {
         let (store, path) = self.at(outside, path).await?;
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
-        store.get_opts(&path, options).await.map_err(|error| fault_of(&error))
+        store.get_opts(&path, options).await.map_err(|error| error_of(&error))
     }
 
     /// The store, and the full path in it.
-    async fn at(&self, outside: Outside, path: &str) -> Result<(Arc<dyn ObjectStore>, Path), Fault> {
+    async fn at(
+        &self,
+        outside: Outside,
+        path: &str,
+    ) -> Result<(Arc<dyn ObjectStore>, Path), ObjectStoreError> {
         match outside {
             Outside::Folder => Ok((self.folder_store().await?, Path::from(path))),
             Outside::S3 => {
@@ -241,28 +261,34 @@ impl Objects {
         }
     }
 
-    async fn folder_store(&self) -> Result<Arc<dyn ObjectStore>, Fault> {
+    async fn folder_store(&self) -> Result<Arc<dyn ObjectStore>, ObjectStoreError> {
         if let Some(store) = self.0.folder_store.get() {
             return Ok(Arc::clone(store));
         }
         let folder = self.0.folder.clone().ok_or_else(|| not_set(Outside::Folder))?;
         let opened = tokio::task::spawn_blocking(move || folder::open(&folder)).await;
-        let opened = opened.map_err(|fault| Fault::Unavailable(fault.to_string()))??;
+        let opened = opened.map_err(|fault| ObjectStoreError::Unavailable(fault.to_string()))??;
         Ok(Arc::clone(self.0.folder_store.get_or_init(|| opened)))
     }
 
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, ObjectStoreError>>,
+    ) -> Result<T, ObjectStoreError> {
         let timeout = self.0.timeout;
-        let late = || Fault::Unavailable(format!("it did not answer within {timeout:?}"));
+        let late = || ObjectStoreError::Unavailable(format!("it did not answer within {timeout:?}"));
         tokio::time::timeout(timeout, work).await.map_err(|_| late())?
     }
 }
 
-fn check_length(got: &GetResult, byte_length: u64) -> Result<(), Fault> {
+fn check_length(got: &GetResult, byte_length: u64) -> Result<(), ObjectStoreError> {
     if got.meta.size == byte_length {
         Ok(())
     } else {
-        Err(Fault::Wrong(format!("it has {} bytes where {byte_length} are expected", got.meta.size)))
+        Err(ObjectStoreError::Wrong(format!(
+            "it has {} bytes where {byte_length} are expected",
+            got.meta.size
+        )))
     }
 }
 

@@ -42,7 +42,7 @@ impl ObjectName {
 
 /// What was found in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum ListedObject {
     /// An object.
     Object(ObjectName),
     /// A file of the folder that was to become this object when its writing was cut short.

@@ -12,7 +12,7 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
 use super::https::Https;
-use super::{Fault, Found, MARKER, ObjectName, Objects, fault_of, not_set};
+use super::{ListedObject, MARKER, ObjectName, ObjectStoreError, Objects, error_of, not_set};
 
 /// Names that are listed at once.
 const LISTED_AT_ONCE: usize = 1000;
@@ -82,14 +82,14 @@ pub(super) fn endpoint_of(endpoint: &url::Url, settings: &S3Settings) -> Result<
 
 impl Objects {
     /// What lies in the S3 store, a thousand at once.
-    pub(super) fn list_s3(&self) -> BoxStream<'_, Result<Vec<Found>, Fault>> {
+    pub(super) fn list_s3(&self) -> BoxStream<'_, Result<Vec<ListedObject>, ObjectStoreError>> {
         let Some((store, prefix)) = &self.0.s3 else {
             return stream::iter([Err(not_set(Outside::S3))]).boxed();
         };
         let lots = store.list(Some(prefix)).try_chunks(LISTED_AT_ONCE);
         stream::try_unfold(lots, move |mut lots| async move {
             let Some(lot) = self.in_time(async { Ok(lots.next().await) }).await? else { return Ok(None) };
-            let lot = lot.map_err(|error| fault_of(&error.1))?;
+            let lot = lot.map_err(|error| error_of(&error.1))?;
             let found = lot.into_iter().filter_map(|object| found(&object.location, prefix));
             Ok(Some((found.collect(), lots)))
         })
@@ -98,8 +98,8 @@ impl Objects {
 }
 
 /// What an object is; `None` for the one that tells whose store it is.
-fn found(location: &Path, prefix: &Path) -> Option<Found> {
+fn found(location: &Path, prefix: &Path) -> Option<ListedObject> {
     let below: Vec<_> = location.prefix_match(prefix)?.collect();
     let path = below.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/");
-    (path != MARKER).then(|| ObjectName::of_path(&path).map_or(Found::Foreign, Found::Object))
+    (path != MARKER).then(|| ObjectName::of_path(&path).map_or(ListedObject::Foreign, ListedObject::Object))
 }

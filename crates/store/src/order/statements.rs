@@ -4,7 +4,7 @@ use domain::ids::{AppId, PoiId};
 use domain::order::{GoodsKind, Order, OrderReport};
 use sqlx::PgConnection;
 
-use super::{Change, Found};
+use super::{OrderUpdate, ReportContext};
 use crate::StoreError;
 
 /// Waits for other reports of the order, and keeps them waiting until the end of the transaction.
@@ -28,7 +28,7 @@ pub(super) async fn find(
     connection: &mut PgConnection,
     app_id: &AppId,
     report: &OrderReport,
-) -> Result<Found, StoreError> {
+) -> Result<ReportContext, StoreError> {
     let row = sqlx::query!(
         r#"SELECT EXISTS (SELECT 1 FROM wallets WHERE app_id = $1 AND open_id = $2) AS "known_open_id!",
                   i.img_id IS NOT NULL AS "known_image!", i.blocked_by IS NOT NULL AS "blocked_image!",
@@ -74,7 +74,7 @@ pub(super) async fn find(
         };
         Some((order, row.event_count?))
     };
-    Ok(Found {
+    Ok(ReportContext {
         open_id: row.known_open_id,
         image: row.known_image,
         blocked_image: row.blocked_image,
@@ -91,9 +91,9 @@ pub(super) async fn insert_order(
     connection: &mut PgConnection,
     app_id: &AppId,
     report: &OrderReport,
-    change: &Change,
+    update: &OrderUpdate,
 ) -> Result<bool, StoreError> {
-    let order = &change.order;
+    let order = &update.order;
     let inserted = sqlx::query!(
         "WITH made AS (
              INSERT INTO orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status,
@@ -121,7 +121,7 @@ pub(super) async fn insert_order(
         order.product_id,
         order.product_catalog_code,
         order.product_city,
-        change.claims_payment,
+        update.claims_payment,
         json(order)?
     )
     .execute(connection)
@@ -132,14 +132,14 @@ pub(super) async fn insert_order(
 
 /// Writes the next state of an order with its event and, if that is new, its payment; `false`
 /// when the order has changed since it was read, and then nothing is written. Owner and creation
-/// time are left out: they do not change.
+/// time are left out: they do not update.
 pub(super) async fn update_order(
     connection: &mut PgConnection,
     app_id: &AppId,
     report: &OrderReport,
-    change: &Change,
+    update: &OrderUpdate,
 ) -> Result<bool, StoreError> {
-    let order = &change.order;
+    let order = &update.order;
     let updated = sqlx::query!(
         "WITH changed AS (
              UPDATE orders SET out_order_no = $3, order_status = $4, goods_kind = $5, order_path = $6,
@@ -166,8 +166,8 @@ pub(super) async fn update_order(
         order.product_id,
         order.product_catalog_code,
         order.product_city,
-        change.event_count,
-        change.claims_payment,
+        update.event_count,
+        update.claims_payment,
         json(order)?
     )
     .execute(connection)

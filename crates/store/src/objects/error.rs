@@ -7,7 +7,7 @@ const COMPLAINT_CHARS_MAX: usize = 300;
 
 /// Why an object was not written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum ObjectStoreError {
     /// There is no such object.
     #[error("it is missing")]
     Missing,
@@ -20,18 +20,18 @@ pub enum Fault {
 }
 
 /// A store that the settings do not name.
-pub(super) fn not_set(outside: Outside) -> Fault {
+pub(super) fn not_set(outside: Outside) -> ObjectStoreError {
     let setting = match outside {
         Outside::Folder => "image.folder",
         Outside::S3 => "s3.bucket",
     };
-    Fault::Unavailable(format!("{setting} is not set"))
+    ObjectStoreError::Unavailable(format!("{setting} is not set"))
 }
 
 /// What became of a call, in words that hold nothing of what a store echoes (signatures, keys).
-pub(super) fn fault_of(error: &object_store::Error) -> Fault {
+pub(super) fn error_of(error: &object_store::Error) -> ObjectStoreError {
     if matches!(error, object_store::Error::NotFound { .. }) {
-        return Fault::Missing;
+        return ObjectStoreError::Missing;
     }
     let mut text = String::new();
     let mut cause: Option<&dyn std::error::Error> = Some(error);
@@ -50,5 +50,5 @@ pub(super) fn fault_of(error: &object_store::Error) -> Fault {
         }
         cause = error.source();
     }
-    Fault::Unavailable(text.chars().take(COMPLAINT_CHARS_MAX).collect())
+    ObjectStoreError::Unavailable(text.chars().take(COMPLAINT_CHARS_MAX).collect())
 }
