@@ -55,9 +55,6 @@ pub enum RevokeOutcome {
 impl Store {
     /// Makes a key and returns its text, which cannot be shown again. `None` when the name is used already,
     /// also by a revoked key.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn create_api_key(
         &self,
         operator: &Operator,
@@ -89,9 +86,6 @@ impl Store {
     }
 
     /// Revokes a key. Keys are not cached, so every instance refuses it at once.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn revoke_api_key(
         &self,
         operator: &Operator,
@@ -118,9 +112,6 @@ impl Store {
     }
 
     /// All keys by name, revoked ones included.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn api_keys(&self) -> Result<Vec<ApiKeySummary>, StoreError> {
         Ok(sqlx::query_as!(
             ApiKeySummary,
@@ -131,9 +122,6 @@ impl Store {
     }
 
     /// The key with this hash. `None` when there is none. It records the day of its use.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>, StoreError> {
         let row = sqlx::query!(
             r#"SELECT name, role, revoked_at IS NOT NULL AS "is_revoked!",

@@ -78,17 +78,11 @@ pub struct AppSummary {
 
 impl Store {
     /// All apps, or only one.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn list_apps(&self, only: Option<&AppId>) -> Result<Vec<AppSummary>, StoreError> {
         self.select_apps(only, None, u32::MAX).await
     }
 
     /// At most `limit` apps, in the order of their ids, after this id or from the first.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn apps_after(&self, after: Option<&AppId>, limit: u32) -> Result<Vec<AppSummary>, StoreError> {
         self.select_apps(None, after, limit).await
     }

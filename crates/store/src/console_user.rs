@@ -61,9 +61,6 @@ impl<T> UserUpdate<T> {
 
 impl Store {
     /// All users by name.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn console_users(&self) -> Result<Vec<ConsoleUser>, StoreError> {
         Ok(sqlx::query_as!(
             ConsoleUser,
@@ -82,9 +79,6 @@ impl Store {
     }
 
     /// Adds a user. `false` when the name is used already.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn add_console_user(
         &self,
         operator: &Operator,
@@ -119,9 +113,6 @@ impl Store {
 
     /// Sets the password of a user, unlocks the name and ends every session. `false` when there is no such
     /// user.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn set_console_password(
         &self,
         operator: &Operator,
@@ -146,9 +137,6 @@ impl Store {
     }
 
     /// Sets the role of a user and ends every session. `false` when there is no such user.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn set_console_role(
         &self,
         operator: &Operator,
@@ -176,9 +164,6 @@ impl Store {
     }
 
     /// Unlocks a user and resets the failed attempts. `false` when there is no such user.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn unlock_console_user(
         &self,
         operator: &Operator,
@@ -204,9 +189,6 @@ impl Store {
     }
 
     /// Removes a user and ends every session. `false` when there is no such user.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn remove_console_user(
         &self,
         operator: &Operator,

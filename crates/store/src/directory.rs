@@ -44,9 +44,6 @@ impl Directory {
 
 impl Store {
     /// The app with this id. `None` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away or takes too long, or the app's secrets do not open.
     pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>, StoreError> {
         let (store, id) = (self.clone(), app_id.clone());
         let look_up = async move { Ok(store.load_app(&id).await?.map(Arc::new)) };
@@ -62,9 +59,6 @@ impl Store {
     }
 
     /// The state of a token of this app. The token is given by its hash.
-    ///
-    /// # Errors
-    /// The database is away or takes too long.
     pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState, StoreError> {
         let (store, id) = (self.clone(), app_id.clone());
         let look_up = async move { store.load_token_expiry(&id, &token_hash).await };

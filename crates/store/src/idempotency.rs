@@ -48,9 +48,6 @@ impl Store {
     }
 
     /// Stores the answer of a request that has changed nothing, unless another attempt has stored one.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn store_answer_without_change(
         &self,
         request: &IdempotentRequest,
@@ -64,9 +61,6 @@ impl Store {
     }
 
     /// Deletes records that are older than a day.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn forget_old_requests(&self) -> Result<u64, StoreError> {
         let gone = sqlx::query!(
             "DELETE FROM api_requests WHERE created_at < now() - make_interval(hours => $1)",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::ids::{AppId, ImgId};
 use domain::picture_store::Outside;
-use outside::Object;
+use outside::PictureObject;
 use pictures::{Format, Kept, PerceptualHash};
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -24,7 +24,7 @@ mod sweep;
 
 pub use block::{Block, BlockOutcome};
 pub use contents::{ContentCheck, ContentHash};
-pub use moving::{ContentsPlace, MoveOutcome};
+pub use moving::{BlobLocation, MoveOutcome};
 pub(super) use own_store::OwnStores;
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey, ImagePage};
 pub use sweep::Swept;
@@ -69,9 +69,6 @@ pub struct StoredImage {
 impl Store {
     /// Keeps a picture and gives its id: a new one, or the one that the same bytes have already. Its
     /// contents are durable and, outside the database, were read back before there is an id.
-    ///
-    /// # Errors
-    /// The database is away, or the store that new contents go to.
     pub async fn keep_image(&self, app_id: &AppId, kept: Kept) -> Result<KeepOutcome, StoreError> {
         let image = Arc::new(NewImage {
             app_id: app_id.clone(),
@@ -102,7 +99,7 @@ impl Store {
     async fn write_image(
         &self,
         image: &Arc<NewImage>,
-        object: Option<&Object>,
+        object: Option<&PictureObject>,
     ) -> Result<ImageWrite, StoreError> {
         self.transaction((Arc::clone(image), object.cloned()), |connection, (image, object)| {
             Box::pin(image.write(connection, object.as_ref()))
@@ -112,9 +109,6 @@ impl Store {
 
     /// What [`keep_image`](Self::keep_image) would answer without keeping anything: the app has the
     /// picture, or the operator has blocked it. `None` for a picture that would be kept now.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn settled_image(
         &self,
         app_id: &AppId,
@@ -125,9 +119,6 @@ impl Store {
     }
 
     /// The image of this id, whatever app it is of: the id is its own permission.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn image(&self, img_id: &ImgId) -> Result<Option<StoredImage>, StoreError> {
         let row = sqlx::query_as!(
             ImageRow,
@@ -142,9 +133,6 @@ impl Store {
     }
 
     /// The newest images of all apps.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn newest_images(&self, limit: u32) -> Result<Vec<StoredImage>, StoreError> {
         let rows = sqlx::query_as!(
             ImageRow,
@@ -205,7 +193,7 @@ enum ImageWrite {
         uses_object: bool,
     },
     /// The contents are to be written outside first, as this object.
-    NeedsObject(Object),
+    NeedsObject(PictureObject),
     /// The object took so long that it was given up.
     Swept,
 }
@@ -222,7 +210,7 @@ impl NewImage {
     async fn write(
         &self,
         connection: &mut PgConnection,
-        object: Option<&Object>,
+        object: Option<&PictureObject>,
     ) -> Result<ImageWrite, StoreError> {
         // A block that is made at this moment is either seen here or sees this image.
         block::hold_off(connection).await?;
@@ -235,7 +223,7 @@ impl NewImage {
             match (self.outside, object) {
                 (None, _) => contents::write(connection, &contents, &self.kept.contents).await?,
                 (Some(outside), None) => {
-                    let object = Object::new(outside, self.kept.contents.len());
+                    let object = PictureObject::new(outside, self.kept.contents.len());
                     outside::announce(connection, &object, &contents).await?;
                     return Ok(ImageWrite::NeedsObject(object));
                 }

@@ -41,9 +41,6 @@ pub struct MasterKeyState {
 
 impl Store {
     /// True when an app exists. Its secrets could not be read with a new master key.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn has_apps(&self) -> Result<bool, StoreError> {
         Ok(sqlx::query_scalar!(r#"SELECT EXISTS (SELECT 1 FROM apps) AS "there!""#)
             .fetch_one(&self.pool)

@@ -206,9 +206,6 @@ pub struct OperatorLogCursor {
 
 impl OperatorLogCursor {
     /// Parses the text form.
-    ///
-    /// # Errors
-    /// Anything else.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let parts = text.split_once('.').and_then(|(micros, id)| {
             let nanos = micros.parse::<i64>().ok().map(|micros| i128::from(micros) * 1000)?;
@@ -226,9 +223,6 @@ impl fmt::Display for OperatorLogCursor {
 
 impl Store {
     /// At most `limit` of the newest lines that match `filter`, newest last.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn operator_log(
         &self,
         filter: &OperatorLogFilter,
@@ -240,9 +234,6 @@ impl Store {
     }
 
     /// At most `limit` lines that match `filter` and are older than `after`, newest first.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn operator_log_page(
         &self,
         filter: &OperatorLogFilter,

@@ -72,9 +72,6 @@ impl Store {
     /// Makes or updates the order that a report is about, and keeps the event when it changes
     /// something. An app with `preorder_check` needs a registered payment pre-order. The work runs in
     /// a task of its own: a caller that goes away changes nothing.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn report(&self, caller: Caller, report: OrderReport) -> Result<ReportOutcome, StoreError> {
         let store = self.clone();
         let task = tokio::spawn(async move {

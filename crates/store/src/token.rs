@@ -18,9 +18,6 @@ const EXPIRED_TOKENS_KEPT_DAYS: i32 = 7;
 impl Store {
     /// Issues a token to an app that has sent its secret. Returns the token and its end in Unix
     /// milliseconds; `None` when there is no such app. For operators see [`Store::hand_out_token`].
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn issue_token(
         &self,
         app_id: &AppId,
@@ -32,9 +29,6 @@ impl Store {
     }
 
     /// Issues a token for an operator, and writes a line in the operator's log.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn hand_out_token(
         &self,
         operator: &Operator,
@@ -71,9 +65,6 @@ impl Store {
 
     /// Ends one token of an app, given by its hash, or all. Other instances follow within two seconds
     /// (contract 9.9.2). Returns the number of tokens.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn revoke_tokens(
         &self,
         operator: &Operator,
@@ -114,9 +105,6 @@ impl Store {
     }
 
     /// Deletes tokens that expired a week ago.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn forget_expired_tokens(&self) -> Result<u64, StoreError> {
         let gone = sqlx::query!(
             "DELETE FROM access_tokens WHERE expires_at < now() - make_interval(days => $1)",

@@ -144,9 +144,6 @@ pub enum CreditOutcome {
 
 impl Store {
     /// The wallet of a player, `None` when the app has none for this open id.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn wallet(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<Wallet>, StoreError> {
         Ok(sqlx::query_as!(
             Wallet,
@@ -160,9 +157,6 @@ impl Store {
     }
 
     /// Whether the app knows this player.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn is_known(&self, app_id: &AppId, open_id: &OpenId) -> Result<bool, StoreError> {
         Ok(self.wallet(app_id, open_id).await?.is_some())
     }

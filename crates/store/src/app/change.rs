@@ -16,9 +16,6 @@ use crate::{Store, StoreError};
 
 impl Store {
     /// Creates an app with new secrets. `None` when the id is used already.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn create_app(
         &self,
         operator: &Operator,
@@ -59,9 +56,6 @@ impl Store {
     }
 
     /// Suspends or resumes an app. `false` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn set_suspended(
         &self,
         operator: &Operator,
@@ -91,9 +85,6 @@ impl Store {
     }
 
     /// Sets all limits of an app. `false` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn set_limits(
         &self,
         operator: &Operator,

@@ -72,9 +72,6 @@ pub struct Package {
 
 impl Store {
     /// One app with its details. `None` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn app_detail(&self, app_id: &AppId) -> Result<Option<AppDetail>, StoreError> {
         let Some(summary) = self.list_apps(Some(app_id)).await?.pop() else { return Ok(None) };
         let now = moment::of_millis(self.clock.unix_millis())

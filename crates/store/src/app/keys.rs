@@ -42,9 +42,6 @@ impl Rotated {
 
 impl Store {
     /// Makes a new pay key (contract 8.2.2). `None` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn rotate_pay_key(
         &self,
         operator: &Operator,
@@ -55,9 +52,6 @@ impl Store {
 
     /// Makes a new pay key only if `newest` is still the newest generation. So a page that is loaded twice
     /// does not retire a key that is in use.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn rotate_pay_key_after(
         &self,
         operator: &Operator,
@@ -89,9 +83,6 @@ impl Store {
     }
 
     /// Makes a new app secret (contract 8.2.3). `None` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn rotate_secret(
         &self,
         operator: &Operator,
@@ -102,9 +93,6 @@ impl Store {
 
     /// Makes a new app secret only if the present one has this fingerprint
     /// ([`AppDetail::secret_fingerprint`](super::AppDetail)).
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn rotate_secret_after(
         &self,
         operator: &Operator,

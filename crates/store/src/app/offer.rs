@@ -13,9 +13,6 @@ use crate::{Store, StoreError};
 impl Store {
     /// Publishes a package. Its pages are the accepted order paths from now on. `false` when there is no
     /// such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn publish(
         &self,
         operator: &Operator,
@@ -61,9 +58,6 @@ impl Store {
     }
 
     /// Registers points of interest. It accepts known ones. `false` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn add_pois(
         &self,
         operator: &Operator,
@@ -88,9 +82,6 @@ impl Store {
     }
 
     /// Registers payment pre-orders. It accepts known ones. `false` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn add_preorders(
         &self,
         operator: &Operator,

@@ -27,9 +27,6 @@ pub struct AppChange {
 impl Store {
     /// Changes settings of an app. Other instances follow within two seconds (contract 9.9.2). `false`
     /// when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn change_settings(
         &self,
         operator: &Operator,

@@ -72,9 +72,6 @@ pub(super) struct Checkpoint {
 
 impl Checkpoint {
     /// Opens the file and checks all of it before anything in it is believed.
-    ///
-    /// # Errors
-    /// No such file, another signature, another database.
     pub(super) fn open(path: &Path, keyring: &Keyring, database: &str) -> Result<Self, AuditError> {
         let fault = |words: &str| AuditError::Checkpoint(format!("checkpoint {}: {words}", path.display()));
         let mut file = File::open(path).map_err(|error| fault(&error.to_string()))?;

@@ -67,9 +67,6 @@ impl Default for LastAudits {
 impl Store {
     /// The last audit of each scope that there was one of. Asked of the database every 30 seconds at
     /// most, however often it is asked here.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn last_audits(&self) -> Result<Arc<[LastAudit]>, StoreError> {
         let store = self.clone();
         let look_up = async move { store.look_up_last_audits().await.map(Some) };
@@ -100,9 +97,6 @@ impl Store {
     }
 
     /// Notes down what an audit came to.
-    ///
-    /// # Errors
-    /// The database is away, or this role or server may only read.
     pub(super) async fn note_audit(&self, report: &AuditReport) -> Result<(), StoreError> {
         let scope = if report.since.is_some() { AuditScope::Since } else { AuditScope::Full };
         let count = |rows: u64| i64::try_from(rows).unwrap_or(i64::MAX);

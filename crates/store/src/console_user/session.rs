@@ -29,9 +29,6 @@ pub struct SignInAttempt {
 impl Store {
     /// Counts a sign-in attempt before its password is verified. So attempts at the same time get ten tries
     /// together. `None` when there is no such user, or the name is locked.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn attempt_sign_in(&self, name: &ConsoleUserName) -> Result<Option<SignInAttempt>, StoreError> {
         let row = sqlx::query!(
             "UPDATE console_users SET
@@ -53,9 +50,6 @@ impl Store {
 
     /// Starts a session after the password was verified. The token is given by its hash. `false` when the
     /// user was removed or got another password meanwhile.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn begin_console_session(
         &self,
         name: &ConsoleUserName,
@@ -91,9 +85,6 @@ impl Store {
 
     /// User and role of a session. The token is given by its hash. `None` when there is no such session, or
     /// it has ended. It records the use of the session.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn console_session(
         &self,
         token_hash: [u8; 32],
@@ -126,9 +117,6 @@ impl Store {
     }
 
     /// Ends the session with this token hash.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn end_console_session(&self, token_hash: [u8; 32]) -> Result<(), StoreError> {
         sqlx::query!("DELETE FROM console_sessions WHERE token_sha256 = $1", token_hash.as_slice())
             .execute(&self.pool)
@@ -137,9 +125,6 @@ impl Store {
     }
 
     /// Deletes sessions that have expired.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn forget_ended_console_sessions(&self) -> Result<u64, StoreError> {
         let gone = sqlx::query!(
             "DELETE FROM console_sessions WHERE created_at <= now() - make_interval(secs => $1)

@@ -116,9 +116,6 @@ async fn write_block(
 impl Store {
     /// Blocks a picture: these contents, and whatever looks nearly like one of `looks`. From now on
     /// they are not served, not accepted, and no order may use them.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn block_picture(
         &self,
         operator: &Operator,
@@ -150,9 +147,6 @@ impl Store {
 
     /// Ends the block of a picture; gives whether there was one. Images that another block matches
     /// stay blocked.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn unblock_picture(
         &self,
         operator: &Operator,
@@ -188,9 +182,6 @@ impl Store {
     }
 
     /// The block that an image falls under.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn block_of(&self, img_id: &ImgId) -> Result<Option<Block>, StoreError> {
         let row = sqlx::query_as!(
             BlockRow,
@@ -205,9 +196,6 @@ impl Store {
     }
 
     /// The block list, newest first.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn blocks(&self) -> Result<Vec<Block>, StoreError> {
         let rows = sqlx::query_as!(
             BlockRow,

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 
-use super::outside::Object;
+use super::outside::PictureObject;
 use super::{Store, StoreError};
 use crate::objects::ObjectStoreError;
 
@@ -98,12 +98,12 @@ struct PartRow {
 }
 
 impl PartRow {
-    fn object(self) -> Result<Option<Object>, StoreError> {
+    fn object(self) -> Result<Option<PictureObject>, StoreError> {
         let (Some(name), Some(stored_in), Some(byte_length)) = (self.name, self.stored_in, self.byte_length)
         else {
             return Ok(None);
         };
-        Object::read(&name, &stored_in, byte_length).map(Some)
+        PictureObject::read(&name, &stored_in, byte_length).map(Some)
     }
 }
 
@@ -171,9 +171,6 @@ pub(super) async fn write(
 impl Store {
     /// The piece of some contents that `range` begins in, cut to the range: at least one byte, at
     /// most a part. Whoever wants more asks again.
-    ///
-    /// # Errors
-    /// The database is away, or the store that holds the contents; or they are not there.
     pub async fn contents_piece(
         &self,
         contents: &ContentHash,
@@ -219,9 +216,6 @@ impl Store {
     }
 
     /// All of some contents.
-    ///
-    /// # Errors
-    /// The database is away, or the contents are not there.
     pub async fn contents(&self, contents: &ContentHash, byte_length: u64) -> Result<Vec<u8>, StoreError> {
         let mut bytes = Vec::with_capacity(usize::try_from(byte_length).unwrap_or_default());
         let mut position = 0;
@@ -234,9 +228,6 @@ impl Store {
     }
 
     /// The small copy of this width, if it was made before.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn thumbnail(
         &self,
         contents: &ContentHash,
@@ -255,9 +246,6 @@ impl Store {
     }
 
     /// Keeps a small copy.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn keep_thumbnail(
         &self,
         contents: &ContentHash,

@@ -4,22 +4,22 @@ use bytes::Bytes;
 use domain::picture_store::PictureStore;
 
 use super::contents::{self, ContentHash};
-use super::outside::{self, Object};
+use super::outside::{self, PictureObject};
 use super::{Store, StoreError};
 
 /// Contents that images use, and where they are.
 #[derive(Debug, Clone)]
-pub struct ContentsPlace {
+pub struct BlobLocation {
     /// The contents.
     pub contents: ContentHash,
     /// Their length in bytes.
     pub byte_length: u64,
     /// Images that use them, of all apps.
     pub images: u64,
-    object: Option<Object>,
+    object: Option<PictureObject>,
 }
 
-impl ContentsPlace {
+impl BlobLocation {
     /// Where they are.
     #[must_use]
     pub fn stored_in(&self) -> PictureStore {
@@ -40,9 +40,6 @@ pub enum MoveOutcome {
 
 impl Store {
     /// How many contents images use; with `not_in`, those that are not in this store.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn count_contents(&self, not_in: Option<PictureStore>) -> Result<u64, StoreError> {
         let count = sqlx::query_scalar!(
             "SELECT count(DISTINCT i.content_sha256) AS \"count!\" FROM images i
@@ -57,15 +54,12 @@ impl Store {
 
     /// The next contents after these, in the order of their hashes; with `not_in`, of those that are
     /// not in this store.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn contents_after(
         &self,
         after: Option<ContentHash>,
         not_in: Option<PictureStore>,
         limit: u32,
-    ) -> Result<Vec<ContentsPlace>, StoreError> {
+    ) -> Result<Vec<BlobLocation>, StoreError> {
         let rows = sqlx::query!(
             "SELECT i.content_sha256, max(i.byte_length) AS \"byte_length!\", count(*) AS \"images!\",
                     o.name AS \"name?\", o.stored_in AS \"stored_in?\"
@@ -81,10 +75,12 @@ impl Store {
         .await?;
         let places = rows.into_iter().map(|row| {
             let object = match (row.name, row.stored_in) {
-                (Some(name), Some(stored_in)) => Some(Object::read(&name, &stored_in, row.byte_length)?),
+                (Some(name), Some(stored_in)) => {
+                    Some(PictureObject::read(&name, &stored_in, row.byte_length)?)
+                }
                 (None, _) | (_, None) => None,
             };
-            Ok(ContentsPlace {
+            Ok(BlobLocation {
                 contents: ContentHash::from_column(&row.content_sha256)?,
                 byte_length: u64::try_from(row.byte_length)
                     .map_err(|_| StoreError::damaged("images.byte_length"))?,
@@ -97,10 +93,7 @@ impl Store {
 
     /// Reads contents to their end and compares them with their hash. The inner error tells what is
     /// wrong with them.
-    ///
-    /// # Errors
-    /// The database is away, or the store that holds them.
-    pub async fn verify_contents(&self, place: &ContentsPlace) -> Result<Result<Bytes, String>, StoreError> {
+    pub async fn verify_contents(&self, place: &BlobLocation) -> Result<Result<Bytes, String>, StoreError> {
         let bytes = match self.contents(&place.contents, place.byte_length).await {
             Ok(bytes) => Bytes::from(bytes),
             Err(StoreError::Internal(reason)) => return Ok(Err(reason)),
@@ -125,12 +118,9 @@ impl Store {
     /// Moves contents: reads them and compares them with their hash, writes them where they are to
     /// be, reads them back, lets the database tell the new place, and then removes the old copy.
     /// Cut short anywhere, they are whole in one of the two places, and it may be done again.
-    ///
-    /// # Errors
-    /// The database is away, or one of the stores.
     pub async fn move_contents(
         &self,
-        place: &ContentsPlace,
+        place: &BlobLocation,
         to: PictureStore,
     ) -> Result<MoveOutcome, StoreError> {
         let bytes = match self.verify_contents(place).await? {
@@ -143,7 +133,7 @@ impl Store {
         let target = match to.outside() {
             None => None,
             Some(outside) => {
-                let object = Object::new(outside, bytes.len());
+                let object = PictureObject::new(outside, bytes.len());
                 self.announce_object(&object, place.contents).await?;
                 self.write_object(&object, &bytes, place.contents.as_array()).await?;
                 Some(object)
@@ -162,7 +152,7 @@ impl Store {
         Ok(if moved? { MoveOutcome::Moved } else { MoveOutcome::MovedByAnother })
     }
 
-    async fn announce_object(&self, object: &Object, contents: ContentHash) -> Result<(), StoreError> {
+    async fn announce_object(&self, object: &PictureObject, contents: ContentHash) -> Result<(), StoreError> {
         self.transaction((object.clone(), contents), |connection, (object, contents)| {
             Box::pin(outside::announce(connection, object, contents))
         })
@@ -172,8 +162,8 @@ impl Store {
     /// Lets the database tell the new place, unless the old one is no longer it.
     async fn switch(
         &self,
-        place: &ContentsPlace,
-        target: Option<Object>,
+        place: &BlobLocation,
+        target: Option<PictureObject>,
         bytes: Bytes,
     ) -> Result<bool, StoreError> {
         self.transaction((place.clone(), target, bytes), |connection, (place, target, bytes)| {

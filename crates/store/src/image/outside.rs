@@ -12,17 +12,17 @@ use sqlx::PgConnection;
 
 use super::contents::ContentHash;
 use super::{Store, StoreError};
-use crate::objects::{ObjectName, ObjectStoreError};
+use crate::objects::ObjectName;
 
 /// An object outside the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Object {
+pub(super) struct PictureObject {
     pub(super) outside: Outside,
     pub(super) name: ObjectName,
     pub(super) byte_length: u64,
 }
 
-impl Object {
+impl PictureObject {
     /// One that is not written yet.
     pub(super) fn new(outside: Outside, byte_length: usize) -> Self {
         Self { outside, name: ObjectName::random(), byte_length: byte_length as u64 }
@@ -42,7 +42,7 @@ impl Object {
 /// Writes the row of an object that is about to be written.
 pub(super) async fn announce(
     connection: &mut PgConnection,
-    object: &Object,
+    object: &PictureObject,
     contents: &ContentHash,
 ) -> Result<(), StoreError> {
     sqlx::query!(
@@ -59,7 +59,7 @@ pub(super) async fn announce(
 
 /// Makes an object that was written and read back the place of its contents; `false` when it was
 /// given up meanwhile.
-pub(super) async fn keep(connection: &mut PgConnection, object: &Object) -> Result<bool, StoreError> {
+pub(super) async fn keep(connection: &mut PgConnection, object: &PictureObject) -> Result<bool, StoreError> {
     let kept = sqlx::query!(
         "UPDATE picture_objects SET is_kept = true WHERE name = $1 AND NOT is_kept",
         object.name.as_str()
@@ -84,7 +84,7 @@ impl Store {
     /// given up.
     pub(super) async fn write_object(
         &self,
-        object: &Object,
+        object: &PictureObject,
         contents: &Bytes,
         sha256: &[u8; 32],
     ) -> Result<(), StoreError> {
@@ -97,27 +97,25 @@ impl Store {
 
     async fn try_to_write(
         &self,
-        object: &Object,
+        object: &PictureObject,
         contents: &Bytes,
         sha256: &[u8; 32],
     ) -> Result<(), StoreError> {
-        let Object { outside, name, byte_length } = object;
-        let away = |fault: ObjectStoreError| {
-            StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()))
-        };
+        let PictureObject { outside, name, byte_length } = object;
+        let away = |error| StoreError::of_object_store(*outside, &error);
         self.check_own_store(*outside).await?;
         self.objects.write(*outside, name, contents.clone()).await.map_err(away)?;
         self.objects.verify(*outside, name, *byte_length, sha256).await.map_err(away)
     }
 
     /// Gives up an object that holds nothing. Where that does not work now, a sweep does it later.
-    pub(super) async fn discard_object(&self, object: &Object) {
+    pub(super) async fn discard_object(&self, object: &PictureObject) {
         if let Err(error) = self.try_to_discard(object).await {
             tracing::warn!(%error, "an unused object is left to `minitill image sweep`");
         }
     }
 
-    async fn try_to_discard(&self, object: &Object) -> Result<(), StoreError> {
+    async fn try_to_discard(&self, object: &PictureObject) -> Result<(), StoreError> {
         // Whether a transaction whose end was not heard of has made it a place, the row alone tells.
         let given_up =
             sqlx::query!("DELETE FROM picture_objects WHERE name = $1 AND NOT is_kept", object.name.as_str())
@@ -130,8 +128,8 @@ impl Store {
     }
 
     /// Removes an object whose row is gone.
-    pub(super) async fn remove_object(&self, object: &Object) -> Result<(), StoreError> {
-        let away = |fault| StoreError::PicturesUnavailable(format!("{}: {fault}", object.outside.as_str()));
+    pub(super) async fn remove_object(&self, object: &PictureObject) -> Result<(), StoreError> {
+        let away = |error| StoreError::of_object_store(object.outside, &error);
         self.objects.remove(object.outside, &object.name).await.map_err(away)
     }
 }

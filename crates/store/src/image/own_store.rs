@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use domain::picture_store::Outside;
 
 use super::{Store, StoreError};
-use crate::objects::{ObjectName, ObjectStoreError};
+use crate::objects::ObjectName;
 
 /// The stores that were found to be ours, with their ids.
 #[derive(Debug, Default)]
@@ -37,13 +37,8 @@ impl Store {
     /// Makes sure that a store answers, can be written, and is the one that this database's pictures
     /// are in; a store that is nobody's yet becomes ours. The inner error says in words why it must
     /// not be used.
-    ///
-    /// # Errors
-    /// The database or the store is away.
     pub async fn open_picture_store(&self, outside: Outside) -> Result<Result<(), String>, StoreError> {
-        let away = |fault: ObjectStoreError| {
-            StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()))
-        };
+        let away = |error| StoreError::of_object_store(outside, &error);
         // The store first: who has marked it has told the database before.
         let marked = self.objects.owner(outside).await.map_err(away)?;
         let known =
@@ -86,7 +81,7 @@ impl Store {
             Outside::Folder => match self.objects.owner(outside).await {
                 Ok(Some(owner)) if owner == *id => Ok(()),
                 Ok(_) => Err(refused(misfit(outside, "is no longer there"))),
-                Err(fault) => Err(refused(format!("{}: {fault}", outside.as_str()))),
+                Err(error) => Err(StoreError::of_object_store(outside, &error)),
             },
         }
     }

@@ -28,9 +28,6 @@ pub enum ImageKey {
 
 impl ImageKey {
     /// Takes an `imgId` or the SHA-256 of a file, both in hexadecimal.
-    ///
-    /// # Errors
-    /// Anything else.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         if let Ok(img_id) = ImgId::parse(text) {
             return Ok(Self::ImgId(img_id));
@@ -69,9 +66,6 @@ pub struct ImageCursor {
 
 impl ImageCursor {
     /// Reads what its text form holds.
-    ///
-    /// # Errors
-    /// Any other text.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let place = text.split_once('.').and_then(|(micros, img_id)| {
             let micros: i64 = micros.parse().ok()?;
@@ -155,9 +149,6 @@ macro_rules! image_ids {
 
 impl Store {
     /// The images that `filter` lets through, newest first, at most `limit` of them.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn images(&self, filter: &ImageFilter, limit: u32) -> Result<ImagePage, StoreError> {
         // One more tells whether there is another page.
         let wanted = i64::from(limit) + 1;
@@ -193,9 +184,6 @@ impl Store {
     }
 
     /// All that is known of an image; `None` when there is none.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn image_detail(&self, img_id: &ImgId) -> Result<Option<ImageDetail>, StoreError> {
         let Some(image) = self.image(img_id).await? else { return Ok(None) };
         let row = sqlx::query!(

@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use domain::picture_store::Outside;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
-use super::outside::Object;
+use super::outside::PictureObject;
 use super::{Store, StoreError};
-use crate::objects::{ListedObject, ObjectName, ObjectStoreError};
+use crate::objects::{ListedObject, ObjectName};
 
 /// Contents that are removed in one transaction, which holds up uploads for its short time.
 const CONTENTS_AT_ONCE: usize = 50;
@@ -35,9 +35,6 @@ pub struct Swept {
 impl Store {
     /// Sweeps the database and every store of pictures in the settings; with `dry_run` it only looks.
     /// Uploads and moves under way are left alone.
-    ///
-    /// # Errors
-    /// The database is away, or a store, or it is not ours.
     pub async fn sweep_pictures(&self, dry_run: bool) -> Result<Swept, StoreError> {
         let stores: Vec<_> = Outside::ALL.into_iter().filter(|outside| self.objects.has(*outside)).collect();
         for outside in &stores {
@@ -150,9 +147,7 @@ impl Store {
         dry_run: bool,
         swept: &mut Swept,
     ) -> Result<(), StoreError> {
-        let away = |fault: ObjectStoreError| {
-            StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()))
-        };
+        let away = |error| StoreError::of_object_store(outside, &error);
         let mut lots = self.objects.list(outside);
         while let Some(lot) = lots.try_next().await.map_err(away)? {
             // After they were seen: whatever is to be used had its row before.
@@ -182,7 +177,7 @@ impl Store {
 
     async fn remove_unknown(&self, outside: Outside, names: Vec<ObjectName>) -> Result<(), StoreError> {
         futures_util::stream::iter(names)
-            .map(|name| async move { self.remove_object(&Object { outside, name, byte_length: 0 }).await })
+            .map(|name| async move { self.remove_object(&PictureObject { outside, name, byte_length: 0 }).await })
             .buffer_unordered(REMOVALS_MAX)
             .try_collect()
             .await

@@ -54,9 +54,6 @@ impl Objects {
     }
 
     /// Removes an unfinished file.
-    ///
-    /// # Errors
-    /// The folder refuses.
     pub async fn remove_unfinished(&self, file: PathBuf) -> Result<(), ObjectStoreError> {
         let removing = tokio::task::spawn_blocking(move || match fs::remove_file(&file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

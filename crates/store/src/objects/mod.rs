@@ -3,7 +3,7 @@
 //! This module reads and writes bytes under names that it is given; which object holds what, the
 //! database alone tells (`store/image/outside.rs`). A write that returned is durable: a file and its
 //! folder were synchronised with the disk, or the S3 store has answered. Every call ends within
-//! [`Settings::timeout`], repeated tries included.
+//! [`ObjectStoreSettings::timeout`], repeated tries included.
 
 mod error;
 mod folder;
@@ -43,7 +43,7 @@ const HASHED_BYTES: usize = 64 * 1024;
 
 /// Which stores there are besides the database.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ObjectStoreSettings {
     /// The folder.
     pub folder: Option<PathBuf>,
     /// The S3 store.
@@ -76,7 +76,7 @@ impl Objects {
     ///
     /// # Errors
     /// Settings of the S3 store that cannot be used, in words that name them.
-    pub fn new(settings: &Settings) -> Result<Self, String> {
+    pub fn new(settings: &ObjectStoreSettings) -> Result<Self, String> {
         let s3 = settings.s3.as_ref().map(|s3| s3::open(s3, settings.timeout)).transpose()?;
         Ok(Self(Arc::new(Shared {
             folder: settings.folder.clone(),
@@ -109,9 +109,6 @@ impl Objects {
     }
 
     /// Reads a whole object back and compares it with what it should hold.
-    ///
-    /// # Errors
-    /// It is missing or holds something else; the store does not answer.
     pub async fn verify(
         &self,
         outside: Outside,
@@ -143,9 +140,6 @@ impl Objects {
     }
 
     /// Reads a piece of an object that is `byte_length` bytes long.
-    ///
-    /// # Errors
-    /// It is missing, or its length is another; the store does not answer.
     pub async fn piece(
         &self,
         outside: Outside,
@@ -169,9 +163,6 @@ impl Objects {
     }
 
     /// Removes an object. One that is not there is removed already.
-    ///
-    /// # Errors
-    /// The store does not answer or refuses.
     pub async fn remove(&self, outside: Outside, name: &ObjectName) -> Result<(), ObjectStoreError> {
         let removing = async {
             let (store, path) = self.at(outside, &name.path()).await?;
@@ -185,9 +176,6 @@ impl Objects {
 
     /// Whose store it is: the id that was written there; `None` for a store that is nobody's yet. The
     /// folder is made if it is not there.
-    ///
-    /// # Errors
-    /// The store does not answer or refuses.
     pub async fn owner(&self, outside: Outside) -> Result<Option<String>, ObjectStoreError> {
         let reading = async {
             let got = self.get(outside, MARKER, None).await?;
@@ -204,9 +192,6 @@ impl Objects {
     }
 
     /// Writes whose store it is, which also tries whether it can be written.
-    ///
-    /// # Errors
-    /// The store does not answer or refuses.
     pub async fn set_owner(&self, outside: Outside, id: &str) -> Result<(), ObjectStoreError> {
         self.put(outside, MARKER, format!("{id}\n").into()).await
     }

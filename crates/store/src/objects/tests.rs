@@ -27,7 +27,8 @@ fn a_name_is_found_again_by_its_path_and_nothing_else_is_one() {
 async fn a_folder_that_is_made_is_ours_alone_and_a_write_is_whole() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = std::env::temp_dir().join(format!("minitill-objects-{}", std::process::id()));
-    let settings = Settings { folder: Some(folder.clone()), s3: None, timeout: Duration::from_secs(30) };
+    let settings =
+        ObjectStoreSettings { folder: Some(folder.clone()), s3: None, timeout: Duration::from_secs(30) };
     let objects = Objects::new(&settings).unwrap();
     assert_eq!(objects.owner(Outside::Folder).await, Ok(None));
     assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);

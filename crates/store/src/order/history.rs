@@ -61,9 +61,6 @@ fn changes(before: Option<&Value>, after: &Value) -> Vec<OrderChange> {
 
 impl Store {
     /// One order; `None` when the app has none of this number.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn order(
         &self,
         app_id: &AppId,
@@ -74,9 +71,6 @@ impl Store {
     }
 
     /// The payment attempts of an order, oldest first, 100 at most.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn order_payments(
         &self,
         app_id: &AppId,
@@ -100,9 +94,6 @@ impl Store {
     }
 
     /// The reports that changed an order, newest first, at most `limit`, of those before the event `before`.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn order_events(
         &self,
         app_id: &AppId,

@@ -84,9 +84,6 @@ pub struct OrderCursor {
 
 impl OrderCursor {
     /// Reads what its text form holds.
-    ///
-    /// # Errors
-    /// Any other text.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let mut parts = text.splitn(3, '.');
         let mut part = || parts.next().unwrap_or_default();
@@ -182,9 +179,6 @@ impl Place {
 impl Store {
     /// The orders that `filter` lets through, newest first by the time they were made, at most `limit` of
     /// them.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn orders(&self, filter: &OrderFilter, limit: u32) -> Result<OrderPage, StoreError> {
         // One more tells whether there is another page.
         let wanted = i64::from(limit) + 1;

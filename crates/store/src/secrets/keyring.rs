@@ -20,9 +20,6 @@ pub struct Keyring {
 impl Keyring {
     /// Parses 1 to 8 keys of 64 hexadecimal digits, separated by commas or white space. The error names
     /// `origin`.
-    ///
-    /// # Errors
-    /// Any other text.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MasterKeyError> {
         let keys = key_file::texts(text).map(MasterKey::parse).collect::<Option<Vec<_>>>();
         let keys = keys.filter(|keys| (1..=KEYS_MAX).contains(&keys.len()));
@@ -41,9 +38,6 @@ impl Keyring {
 
     /// Makes a file with a new key, readable only by its owner. When another process has made the file
     /// meanwhile, it returns that key.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn create(path: &Path) -> Result<Self, MasterKeyError> {
         key_file::create(path)?;
         Self::read(path)?.ok_or_else(|| MasterKeyError::gone(path))
@@ -77,9 +71,6 @@ impl Keyring {
     }
 
     /// Decrypts a secret of an app with the key that opens it.
-    ///
-    /// # Errors
-    /// No key opens it.
     pub fn open(&self, app_id: &AppId, sealed: &[u8]) -> Result<String, WrongKey> {
         self.keys.iter().find_map(|key| key.open(app_id, sealed).ok()).ok_or(WrongKey)
     }
@@ -87,6 +78,8 @@ impl Keyring {
 
 #[cfg(test)]
 mod tests {
+    use hmac::Mac as _;
+
     use super::*;
 
     fn keyring(digits: &[&str]) -> Keyring {

@@ -24,9 +24,6 @@ pub struct Unhashable(String);
 
 impl PasswordHash {
     /// Hashes a password with a new salt. It takes some 20 ms of a core and 19 MiB.
-    ///
-    /// # Errors
-    /// Memory ran out.
     pub fn of(password: &NewPassword) -> Result<Self, Unhashable> {
         let salt = random_bytes::<SALT_BYTES>();
         let hash = argon2id()?.hash_password_with_salt(password.as_str().as_bytes(), &salt);

@@ -38,9 +38,6 @@ pub struct ImportSummary {
 impl Store {
     /// Makes each player known, with an empty wallet; known ones are fine. `false` when there is
     /// no such app.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn add_users(
         &self,
         operator: &Operator,
@@ -80,9 +77,6 @@ impl Store {
     }
 
     /// Credits a wallet, once for each ref (contract 8).
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn credit(
         &self,
         operator: &Operator,
@@ -93,9 +87,6 @@ impl Store {
     }
 
     /// The same for a line of an import. [`Store::log_import`] tells of the file.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn import_credit(
         &self,
         operator: &Operator,
@@ -106,9 +97,6 @@ impl Store {
     }
 
     /// Writes the one line that stands for all credits of an import.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn log_import(
         &self,
         operator: &Operator,

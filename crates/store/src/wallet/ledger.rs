@@ -36,9 +36,6 @@ impl EntryKind {
     }
 
     /// Reads the word.
-    ///
-    /// # Errors
-    /// Any other word.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         match text {
             CREDIT => Ok(Self::Credit),
@@ -121,9 +118,6 @@ pub struct CreditRecord {
 impl Store {
     /// Entries of a wallet, newest first, `limit` at most, and of those whose `seq` is below
     /// `after`, where that is given. Entries that are added meanwhile change no later page.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn ledger(
         &self,
         app_id: &AppId,
@@ -232,9 +226,6 @@ impl Store {
 
     /// What a wallet's entries add up to; `None` where there are more than 20,000 of them, which
     /// take longer than somebody wants to wait for a page.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn wallet_totals(&self, wallet: &Wallet) -> Result<Option<WalletTotals>, StoreError> {
         if wallet.entries > ADDED_UP_MAX {
             return Ok(None);
@@ -258,9 +249,6 @@ impl Store {
     }
 
     /// The credit with this ref, `None` when the app has none.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn credit_by_ref(
         &self,
         app_id: &AppId,

@@ -62,9 +62,6 @@ pub struct PlayersPage {
 impl Store {
     /// Players with both purses, `limit` at most. Of each app as many as are wanted are read by its
     /// key, so the work grows with the apps, not with the players.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn find_players(
         &self,
         filter: &PlayerFilter,
