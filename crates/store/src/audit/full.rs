@@ -1,5 +1,5 @@
-//! The whole audit. One session streams the ledger in the order of its key, each entry with its
-//! wallet's row; the other streams the records, in any order, and adds up the wallets.
+//! The full audit. One session streams the ledger in the order of its key, each entry with its
+//! wallet's row. The other session streams the records in any order and adds up the wallets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::{AppTotals, AuditError, Meter, Outcome, Snapshot, naming};
 use crate::StoreError;
 use crate::secrets::random_bytes;
 
-/// The ledger in the order of its key, whatever order that is in this database: entries of a
-/// wallet are together, and that is all that is asked of it.
+/// Reads the ledger in the order of its key. The collation does not matter: the entries of a wallet
+/// only have to be together.
 const LEDGER: &str = "\
 SELECT e.app_id, e.open_id, e.seq, e.kind, e.reference, e.free_change, e.charge_change, e.free_balance,
     e.charge_balance, e.at, e.chain_hash,
@@ -27,27 +27,27 @@ ORDER BY e.app_id, e.open_id, e.seq";
 const EXCHANGES: &str = "SELECT app_id, biz_no, open_id, seq, created_at, amount FROM exchanges";
 const CREDITS: &str = "SELECT app_id, ref, open_id, seq, created_at FROM credits";
 
-/// What the ledger says.
+/// What the ledger contains.
 struct Ledger {
     findings: Findings,
     apps: BTreeMap<String, Sums>,
-    /// Wallets that have entries.
+    /// Number of wallets with entries.
     wallets: u64,
     entries: u64,
     exchanges: RecordSet,
     credits: RecordSet,
 }
 
-/// What everything else says.
+/// What wallets and records contain.
 struct Records {
     apps: BTreeMap<String, AppTotals>,
-    /// Wallets that have something in them, or say that they have entries.
+    /// Number of wallets that are not empty.
     wallets: u64,
     exchanges: RecordSet,
     credits: RecordSet,
 }
 
-/// Checks everything.
+/// Audits everything.
 pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<Outcome, AuditError> {
     let empty = RecordSet::new(&random_bytes());
     let (ledger, records) = tokio::try_join!(
@@ -85,7 +85,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<Outcome, AuditError
     })
 }
 
-/// What was credited to an app less what was deducted is what its wallets hold.
+/// Compares the sums of each app: credits less deductions are what its wallets hold.
 fn compare_sums(apps: &BTreeMap<String, AppTotals>, findings: &mut Findings) {
     for (app_id, AppTotals { free_balance, charge_balance, sums, .. }) in apps {
         let free = sums.free_credited - sums.free_deducted;
@@ -138,7 +138,7 @@ async fn read_ledger(
 }
 
 impl Ledger {
-    /// Notes the record that an entry must have.
+    /// Adds the record that an entry must have.
     fn take(&mut self, entry: &LedgerEntry<'_>) {
         self.entries += 1;
         let record = RecordLine {
@@ -155,7 +155,7 @@ impl Ledger {
                 let amount = -(i128::from(entry.free_change) + i128::from(entry.charge_change));
                 self.exchanges.add(&RecordLine { amount, ..record });
             }
-            // It has no record; the check of its wallet has found it.
+            // Such an entry has no record. The check of its wallet has reported it.
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
-//! The audit that goes on from a checkpoint. One session streams every wallet's row beside the
-//! checkpoint's lines, both in the order of their keys; the other fetches the entries of those
-//! wallets that have new ones, with their records, by their keys.
+//! The audit from a checkpoint. One session streams all wallets beside the lines of the checkpoint,
+//! both in the order of their keys. The other session fetches the new entries of wallets that have
+//! grown, with their records.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use super::checkpoint::{Checkpoint, Counts, Line, WALLETS};
 use super::copied::Copied;
 use super::{AppTotals, AuditError, Meter, Outcome, Snapshot};
 
-/// Wallets whose new entries are fetched at a time.
+/// How many wallets are fetched at a time.
 const WALLETS_AT_ONCE: usize = 2000;
 
-/// A wallet with entries that the checkpoint does not know.
+/// A wallet with new entries.
 struct Grown {
     app_id: String,
     open_id: String,
@@ -25,21 +25,21 @@ struct Grown {
     row: WalletRow,
 }
 
-/// What the audit has come to so far.
+/// The state of the audit.
 struct Progress {
     findings: Findings,
     apps: BTreeMap<String, AppTotals>,
     entries: u64,
-    /// What the wallets say, for all of them.
+    /// Sum of `entry_count` of all wallets.
     entry_counts: i128,
 }
 
-/// Checks what came after the checkpoint.
+/// Audits everything after the checkpoint.
 pub(super) async fn audit(snapshot: &mut Snapshot, mut before: Checkpoint) -> Result<Outcome, AuditError> {
     let mut progress =
         Progress { findings: Findings::default(), apps: BTreeMap::new(), entries: 0, entry_counts: 0 };
     let Snapshot { first, second, meter, .. } = snapshot;
-    // By the keys, whatever the planner thinks of the sizes.
+    // The planner must use the keys, whatever the sizes of the tables.
     let by_keys =
         "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
     second.execute(sqlx::raw_sql(by_keys)).await?;
@@ -115,7 +115,7 @@ impl Progress {
         });
     }
 
-    /// Whether a wallet has new entries. One that has none must be as it was.
+    /// True when a wallet has new entries. A wallet without new entries must be unchanged.
     fn has_grown(&mut self, app_id: &str, open_id: &str, from: Standing, row: &WalletRow) -> bool {
         if row.entry_count > from.seq {
             return true;
@@ -141,7 +141,7 @@ impl Progress {
         false
     }
 
-    /// Checks the entries of these wallets from the checkpoint's on.
+    /// Checks the entries of these wallets, from the entry of the checkpoint on.
     async fn check(
         &mut self,
         connection: &mut PgConnection,
@@ -241,8 +241,7 @@ impl Progress {
         self.apps.entry(wallet.app_id).or_default().sums.merge(&sums);
     }
 
-    /// Rows in all: those of the checkpoint and those that were checked now. So none has gone and
-    /// none has come without its entry, but for as many of both.
+    /// Compares the numbers of rows with the checkpoint and the entries that were checked now.
     async fn compare_counts(
         &mut self,
         connection: &mut PgConnection,
@@ -288,11 +287,11 @@ impl Progress {
     }
 }
 
-/// A wallet with new entries while they come.
+/// The check of a wallet with new entries.
 struct GrownCheck {
     wallet: Grown,
     check: WalletCheck,
-    /// Whether the checkpoint's entry is there, as it was.
+    /// True when the entry of the checkpoint was found unchanged.
     meets_checkpoint: bool,
 }
 
@@ -305,7 +304,7 @@ impl GrownCheck {
 }
 
 impl Grown {
-    /// Whether the entry has the hash and the balances of the checkpoint.
+    /// True when the entry has the hash and the balances of the checkpoint.
     fn is_as_it_was(&self, entry: &LedgerEntry<'_>, stored: Option<ChainHash>) -> bool {
         stored == Some(self.from.chain_hash)
             && (entry.free_balance, entry.charge_balance)

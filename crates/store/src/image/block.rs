@@ -1,5 +1,4 @@
-//! The operator's block list (contract 5): pictures that no app may use, and those that look
-//! nearly the same.
+//! The block list (contract 5.5): pictures that no app may use, and their near copies.
 
 use domain::ids::ImgId;
 use domain::operator::Operator;
@@ -15,34 +14,34 @@ use crate::operator_log::{Action, LogLine, record};
 /// A blocked picture.
 #[derive(Debug, Clone, Serialize)]
 pub struct Block {
-    /// The blocked contents.
+    /// SHA-256 of the blocked blob.
     #[serde(rename = "picture")]
     pub contents: ContentHash,
-    /// Why, for people.
+    /// Reason, for people.
     pub reason: String,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
     pub blocked_at: time::OffsetDateTime,
-    /// Images that fall under it.
+    /// Number of images under the block.
     pub images: u64,
 }
 
-/// What a block has done.
+/// The result of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockOutcome {
-    /// Whether it was there before; its reason is the new one.
+    /// True when the picture was blocked before. Its reason is replaced.
     pub was_blocked: bool,
-    /// Images that fall under it.
+    /// Number of images under the block.
     pub images: u64,
 }
 
-/// Waits for a block that is being made, and makes the next one wait for this transaction.
+/// Waits for a concurrent block. A later block waits for this transaction.
 pub(super) async fn hold_off(connection: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!("LOCK TABLE picture_blocks IN ROW SHARE MODE").execute(connection).await?;
     Ok(())
 }
 
-/// Whether a picture falls under a block.
+/// True when a picture falls under a block.
 pub(super) async fn is_blocked(
     connection: &mut PgConnection,
     contents: &ContentHash,
@@ -63,7 +62,7 @@ pub(super) async fn is_blocked(
     Ok(is_blocked)
 }
 
-/// Waits for uploads under way, makes later ones wait, and gives the reason of the block that is there.
+/// Waits for running uploads, makes later ones wait, and returns the reason of the present block.
 async fn lock_block(
     connection: &mut PgConnection,
     contents: &ContentHash,
@@ -76,7 +75,7 @@ async fn lock_block(
     Ok(reason.fetch_optional(connection).await?)
 }
 
-/// Writes a block and gives how many images fall under it.
+/// Writes a block and returns the number of images under it.
 async fn write_block(
     connection: &mut PgConnection,
     contents: &ContentHash,
@@ -114,8 +113,8 @@ async fn write_block(
 }
 
 impl Store {
-    /// Blocks a picture: these contents, and whatever looks nearly like one of `looks`. From now on
-    /// they are not served, not accepted, and no order may use them.
+    /// Blocks a picture and its near copies. From now on they are not served and not accepted, and
+    /// no order may use them.
     pub async fn block_picture(
         &self,
         operator: &Operator,
@@ -145,8 +144,8 @@ impl Store {
         .await
     }
 
-    /// Ends the block of a picture; gives whether there was one. Images that another block matches
-    /// stay blocked.
+    /// Removes the block of a picture. `false` when there was none. Images that another block
+    /// matches stay blocked.
     pub async fn unblock_picture(
         &self,
         operator: &Operator,
@@ -181,7 +180,7 @@ impl Store {
         .await
     }
 
-    /// The block that an image falls under.
+    /// The block of an image.
     pub async fn block_of(&self, img_id: &ImgId) -> Result<Option<Block>, StoreError> {
         let row = sqlx::query_as!(
             BlockRow,

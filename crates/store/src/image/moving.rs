@@ -1,4 +1,4 @@
-//! Walks over all contents: verifies them, and moves them from one store to another.
+//! Verifies all blobs, and moves them from one store to another.
 
 use bytes::Bytes;
 use domain::picture_store::PictureStore;
@@ -7,39 +7,39 @@ use super::contents::{self, ContentHash};
 use super::outside::{self, PictureObject};
 use super::{Store, StoreError};
 
-/// Contents that images use, and where they are.
+/// A blob that images use, and its location.
 #[derive(Debug, Clone)]
 pub struct BlobLocation {
-    /// The contents.
+    /// SHA-256 of the blob.
     pub contents: ContentHash,
-    /// Their length in bytes.
+    /// Its length in bytes.
     pub byte_length: u64,
-    /// Images that use them, of all apps.
+    /// Number of images that use it, of all apps.
     pub images: u64,
     object: Option<PictureObject>,
 }
 
 impl BlobLocation {
-    /// Where they are.
+    /// The store that holds it.
     #[must_use]
     pub fn stored_in(&self) -> PictureStore {
         self.object.as_ref().map_or(PictureStore::Database, |object| object.outside.into())
     }
 }
 
-/// What became of contents that were to be moved.
+/// The result of a move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// They are in the other store now.
+    /// The blob is in the other store.
     Moved,
-    /// Somebody else has moved them meanwhile.
+    /// Another process has moved it meanwhile.
     MovedByAnother,
-    /// They are not what they should be, and stay where they are.
+    /// The blob is damaged, and stays at its location.
     Damaged(String),
 }
 
 impl Store {
-    /// How many contents images use; with `not_in`, those that are not in this store.
+    /// The number of blobs that images use. With `not_in`, only those outside this store.
     pub async fn count_contents(&self, not_in: Option<PictureStore>) -> Result<u64, StoreError> {
         let count = sqlx::query_scalar!(
             "SELECT count(DISTINCT i.content_sha256) AS \"count!\" FROM images i
@@ -52,8 +52,7 @@ impl Store {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// The next contents after these, in the order of their hashes; with `not_in`, of those that are
-    /// not in this store.
+    /// The next blobs in the order of their hashes. With `not_in`, only those outside this store.
     pub async fn contents_after(
         &self,
         after: Option<ContentHash>,
@@ -91,8 +90,7 @@ impl Store {
         places.collect()
     }
 
-    /// Reads contents to their end and compares them with their hash. The inner error tells what is
-    /// wrong with them.
+    /// Reads a blob and compares it with its hash. The inner error describes the damage.
     pub async fn verify_contents(&self, place: &BlobLocation) -> Result<Result<Bytes, String>, StoreError> {
         let bytes = match self.contents(&place.contents, place.byte_length).await {
             Ok(bytes) => Bytes::from(bytes),
@@ -115,9 +113,9 @@ impl Store {
         }
     }
 
-    /// Moves contents: reads them and compares them with their hash, writes them where they are to
-    /// be, reads them back, lets the database tell the new place, and then removes the old copy.
-    /// Cut short anywhere, they are whole in one of the two places, and it may be done again.
+    /// Moves a blob. It verifies the blob, writes it to the other store, reads it back, changes the
+    /// location in the database, and removes the old copy. After an interruption the blob is
+    /// complete in one of the two stores, and the move may be repeated.
     pub async fn move_contents(
         &self,
         place: &BlobLocation,
@@ -159,7 +157,7 @@ impl Store {
         .await
     }
 
-    /// Lets the database tell the new place, unless the old one is no longer it.
+    /// Changes the location in the database, unless it has changed meanwhile.
     async fn switch(
         &self,
         place: &BlobLocation,
@@ -190,7 +188,7 @@ impl Store {
                     return Ok(false);
                 }
                 match target {
-                    // It was swept away: undone by the error, with what was left above.
+                    // A sweep has removed the object. The error rolls the deletion above back.
                     Some(object) if !outside::keep(connection, object).await? => {
                         Err(StoreError::PicturesUnavailable("what was written did not stay".to_owned()))
                     }

@@ -1,17 +1,17 @@
-//! What can go wrong between us and a store, in words that may be logged.
+//! Errors of object stores. Their messages may be logged.
 
 use domain::picture_store::Outside;
 
-/// Most of a store's complaint that is repeated.
+/// Maximum length of a message.
 const COMPLAINT_CHARS_MAX: usize = 300;
 
-/// Why an object was not written or read.
+/// The reason why an object was not written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectStoreError {
     /// There is no such object.
     #[error("it is missing")]
     Missing,
-    /// It does not hold what it should.
+    /// The object does not hold the expected bytes.
     #[error("{0}")]
     Wrong(String),
     /// The store does not answer, refuses, or has no room.
@@ -19,7 +19,7 @@ pub enum ObjectStoreError {
     Unavailable(String),
 }
 
-/// A store that the settings do not name.
+/// The error of a store that the settings do not name.
 pub(super) fn not_set(outside: Outside) -> ObjectStoreError {
     let setting = match outside {
         Outside::Folder => "image.folder",
@@ -28,7 +28,7 @@ pub(super) fn not_set(outside: Outside) -> ObjectStoreError {
     ObjectStoreError::Unavailable(format!("{setting} is not set"))
 }
 
-/// What became of a call, in words that hold nothing of what a store echoes (signatures, keys).
+/// Converts an error, without anything that a store echoes (signatures, keys).
 pub(super) fn error_of(error: &object_store::Error) -> ObjectStoreError {
     if matches!(error, object_store::Error::NotFound { .. }) {
         return ObjectStoreError::Missing;
@@ -37,7 +37,7 @@ pub(super) fn error_of(error: &object_store::Error) -> ObjectStoreError {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
         let words = error.to_string();
-        // An S3 store explains itself in XML: its code says enough.
+        // An S3 store explains the error in XML. Its code is enough.
         let told = words.split('<').next().unwrap_or_default().trim_end_matches([' ', ':']);
         if !told.is_empty() && !text.contains(told) {
             text = if text.is_empty() { told.to_owned() } else { format!("{text}: {told}") };

@@ -1,4 +1,4 @@
-//! The folder: opening it, and what lies in it.
+//! The folder of pictures: opening and listing.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -14,7 +14,7 @@ use object_store::local::LocalFileSystem;
 
 use super::{ListedObject, MARKER, ObjectName, ObjectStoreError, Objects, not_set};
 
-/// Opens the folder, which is made, for our eyes only, if it is not there.
+/// Opens the folder. It makes a missing folder, which only its owner may enter.
 pub(super) fn open(folder: &Path) -> Result<Arc<dyn ObjectStore>, ObjectStoreError> {
     let fault = |error: &dyn std::fmt::Display| {
         ObjectStoreError::Unavailable(format!("{}: {error}", folder.display()))
@@ -25,7 +25,7 @@ pub(super) fn open(folder: &Path) -> Result<Arc<dyn ObjectStore>, ObjectStoreErr
 }
 
 impl Objects {
-    /// What lies in the folder, group by group: sub-folders of two hexadecimal digits each.
+    /// Lists the folder group by group. A group is a sub-folder of two hexadecimal digits.
     pub(super) fn list_groups(&self) -> BoxStream<'_, Result<Vec<ListedObject>, ObjectStoreError>> {
         let groups = async {
             let groups = self.list_folder(PathBuf::new()).await?;
@@ -34,7 +34,7 @@ impl Objects {
         groups.try_flatten_stream().and_then(|group| self.folder_group(group)).boxed()
     }
 
-    /// What lies in one group of the folder.
+    /// Lists one group of the folder.
     async fn folder_group(&self, group: String) -> Result<Vec<ListedObject>, ObjectStoreError> {
         let folder = self.0.folder.clone().ok_or_else(|| not_set(Outside::Folder))?;
         let files = self.list_folder(PathBuf::from(&group)).await?;
@@ -43,7 +43,7 @@ impl Objects {
                 file.split_once('#').map_or((file.as_str(), None), |(name, rest)| (name, Some(rest)));
             match (ObjectName::of_path(&format!("{group}/{name}")), rest) {
                 (Some(name), None) => ListedObject::Object(name),
-                // What the library that writes the folder calls a file until it is whole.
+                // The library that writes the folder uses such names for incomplete files.
                 (Some(name), Some(rest)) if rest.bytes().all(|byte| byte.is_ascii_digit()) => {
                     ListedObject::Unfinished(name, folder.join(&group).join(&file))
                 }
@@ -68,7 +68,7 @@ impl Objects {
             Ok(entries) => {
                 entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
             }
-            // A file of somebody else's beside ours.
+            // A foreign file beside the groups.
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(Vec::new()),
             Err(error) => Err(error),
         });

@@ -1,9 +1,9 @@
-//! Pictures outside the database, as objects in a folder or in a store that speaks S3 (contract 5).
+//! Object stores: pictures outside the database, in a folder or in an S3 store (contract 5.8).
 //!
-//! This module reads and writes bytes under names that it is given; which object holds what, the
-//! database alone tells (`store/image/outside.rs`). A write that returned is durable: a file and its
-//! folder were synchronised with the disk, or the S3 store has answered. Every call ends within
-//! [`ObjectStoreSettings::timeout`], repeated tries included.
+//! This module reads and writes bytes under given names. Only the database knows which object holds
+//! which blob (`image/outside.rs`). A write is durable when it returns: file and folder were
+//! synchronised with the disk, or the S3 store has answered. Every call ends within
+//! [`ObjectStoreSettings::timeout`], retries included.
 
 mod error;
 mod folder;
@@ -34,25 +34,25 @@ pub use error::ObjectStoreError;
 pub use name::{ListedObject, ObjectName};
 pub use s3::S3Settings;
 
-/// The object that tells whose store it is.
+/// The object that names the owner of a store.
 const MARKER: &str = "minitill-store";
-/// Most of what is read of it.
+/// Maximum length of that object.
 const MARKER_BYTES_MAX: u64 = 256;
-/// What is read of a file at once when it is hashed.
+/// How many bytes of a file are hashed at a time.
 const HASHED_BYTES: usize = 64 * 1024;
 
-/// Which stores there are besides the database.
+/// Settings of the object stores.
 #[derive(Debug, Clone)]
 pub struct ObjectStoreSettings {
     /// The folder.
     pub folder: Option<PathBuf>,
     /// The S3 store.
     pub s3: Option<S3Settings>,
-    /// How long one call may take.
+    /// The time limit of a call.
     pub timeout: Duration,
 }
 
-/// The stores outside the database. Cheap to clone.
+/// The object stores. It is cheap to clone.
 #[derive(Clone)]
 pub struct Objects(Arc<Shared>);
 
@@ -72,10 +72,10 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
-    /// The stores that the settings name. Nothing is read or written yet.
+    /// The object stores of the settings. It reads and writes nothing yet.
     ///
     /// # Errors
-    /// Settings of the S3 store that cannot be used, in words that name them.
+    /// A setting of the S3 store cannot be used. The message names it.
     pub fn new(settings: &ObjectStoreSettings) -> Result<Self, String> {
         let s3 = settings.s3.as_ref().map(|s3| s3::open(s3, settings.timeout)).transpose()?;
         Ok(Self(Arc::new(Shared {
@@ -86,7 +86,7 @@ impl Objects {
         })))
     }
 
-    /// Whether the settings name such a store.
+    /// True when the settings name this store.
     #[must_use]
     pub fn has(&self, outside: Outside) -> bool {
         match outside {
@@ -98,7 +98,7 @@ impl Objects {
     /// Writes an object, durably.
     ///
     /// # Errors
-    /// The store does not answer, refuses or has no room. Part of it, or all, may be there.
+    /// After an error, a part of the object or all of it may exist.
     pub async fn write(
         &self,
         outside: Outside,
@@ -108,7 +108,7 @@ impl Objects {
         self.put(outside, &name.path(), bytes).await
     }
 
-    /// Reads a whole object back and compares it with what it should hold.
+    /// Reads an object and compares it with its length and hash.
     pub async fn verify(
         &self,
         outside: Outside,
@@ -139,7 +139,7 @@ impl Objects {
         self.in_time(reading).await
     }
 
-    /// Reads a piece of an object that is `byte_length` bytes long.
+    /// Reads a piece of an object with `byte_length` bytes.
     pub async fn piece(
         &self,
         outside: Outside,
@@ -162,7 +162,7 @@ impl Objects {
         }
     }
 
-    /// Removes an object. One that is not there is removed already.
+    /// Removes an object. A missing object is no error.
     pub async fn remove(&self, outside: Outside, name: &ObjectName) -> Result<(), ObjectStoreError> {
         let removing = async {
             let (store, path) = self.at(outside, &name.path()).await?;
@@ -174,8 +174,7 @@ impl Objects {
         }
     }
 
-    /// Whose store it is: the id that was written there; `None` for a store that is nobody's yet. The
-    /// folder is made if it is not there.
+    /// The id of the store's owner. `None` for a store without an owner. It makes a missing folder.
     pub async fn owner(&self, outside: Outside) -> Result<Option<String>, ObjectStoreError> {
         let reading = async {
             let got = self.get(outside, MARKER, None).await?;
@@ -191,12 +190,12 @@ impl Objects {
         }
     }
 
-    /// Writes whose store it is, which also tries whether it can be written.
+    /// Writes the id of the store's owner. This also shows whether the store can be written.
     pub async fn set_owner(&self, outside: Outside, id: &str) -> Result<(), ObjectStoreError> {
         self.put(outside, MARKER, format!("{id}\n").into()).await
     }
 
-    /// What lies in a store, some at once.
+    /// Lists a store, some objects at a time.
     #[must_use]
     pub fn list(&self, outside: Outside) -> BoxStream<'_, Result<Vec<ListedObject>, ObjectStoreError>> {
         match outside {
@@ -210,7 +209,7 @@ impl Objects {
             let (store, path) = self.at(outside, path).await?;
             match store.put(&path, PutPayload::from(bytes)).await.map_err(|error| error_of(&error)) {
                 Ok(_) => Ok(()),
-                // There is no bucket.
+                // The bucket does not exist.
                 Err(ObjectStoreError::Missing) => {
                     Err(ObjectStoreError::Unavailable("it was not found".to_owned()))
                 }

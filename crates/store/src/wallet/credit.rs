@@ -1,5 +1,5 @@
-//! What operators change of wallets: players made known, and credits, once for each ref
-//! (contract 8). Each with its line in the operator's log, in one transaction.
+//! Operators add players and credit wallets, once for each ref (contract 8.3). A change and its
+//! line in the operator's log are one transaction.
 
 use domain::exchange::{BalanceOutOfRange, Balances};
 use domain::ids::{AppId, OpenId};
@@ -14,30 +14,30 @@ use super::{Credit, CreditOutcome};
 use crate::operator_log::{Action, LogLine, answer, record, record_with_answer};
 use crate::{AsStoreError, Store, StoreError};
 
-/// What an import has done, for its line in the operator's log.
+/// The result of an import, for its line in the operator's log.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportSummary {
     /// Name of the file.
     pub file: String,
     /// SHA-256 of its bytes, in hexadecimal.
     pub sha256: String,
-    /// Lines of it.
+    /// Number of lines.
     pub rows: u64,
-    /// Credits that were made now.
+    /// Number of new credits.
     pub credited: u64,
-    /// Credits that an earlier call had made.
+    /// Number of credits that an earlier call had made.
     pub replayed: u64,
-    /// Gifted currency that was credited now, in text: a sum may need more than 64 bits.
+    /// Gifted currency of the new credits, as text: a sum may need more than 64 bits.
     pub free: String,
-    /// Charged currency that was credited now.
+    /// Charged currency of the new credits, as text.
     pub charge: String,
-    /// Whether the whole file was gone through.
+    /// True when the whole file was imported.
     pub complete: bool,
 }
 
 impl Store {
-    /// Makes each player known, with an empty wallet; known ones are fine. `false` when there is
-    /// no such app.
+    /// Adds players with empty wallets. It accepts known players. `false` when there is no such
+    /// app.
     pub async fn add_users(
         &self,
         operator: &Operator,
@@ -76,7 +76,7 @@ impl Store {
         self.app_exists(app_id).await
     }
 
-    /// Credits a wallet, once for each ref (contract 8).
+    /// Credits a wallet, once for each ref (contract 8.3.3).
     pub async fn credit(
         &self,
         operator: &Operator,
@@ -86,7 +86,7 @@ impl Store {
         self.credit_as(Action::WalletCredit, operator, app_id, credit).await
     }
 
-    /// The same for a line of an import. [`Store::log_import`] tells of the file.
+    /// Credits a wallet for a line of an import. [`Store::log_import`] records the file.
     pub async fn import_credit(
         &self,
         operator: &Operator,
@@ -177,7 +177,7 @@ fn credit_line<'a>(
     }
 }
 
-/// What a credit's transaction found or did.
+/// The result of a credit's transaction.
 #[derive(Clone, Copy)]
 enum CreditWrite {
     Now { before: Balances, after: Balances },
@@ -193,7 +193,7 @@ impl From<CreditWrite> for CreditOutcome {
     }
 }
 
-/// Why a credit's transaction is rolled back.
+/// The reason why a credit's transaction is rolled back.
 enum CreditError {
     OutOfRange,
     RefConflict,
@@ -280,7 +280,7 @@ async fn record_credit(
     )
     .execute(connection)
     .await?;
-    // Another transaction has just used the ref for another wallet: look again.
+    // Another transaction has just used the ref for another wallet, so the credit is tried again.
     if recorded.rows_affected() == 0 { Err(CreditError::Store(StoreError::Again)) } else { Ok(()) }
 }
 

@@ -1,4 +1,4 @@
-//! Writes a ledger entry under the lock of its wallet, and goes on with the wallet's hash chain.
+//! Writes a ledger entry of a locked wallet, with its hash.
 
 use domain::exchange::Balances;
 use domain::ids::{AppId, OpenId};
@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 use crate::StoreError;
 
-/// Wallet row, locked for a change.
+/// The locked row of a wallet.
 pub(super) struct LockedWallet {
     pub(super) balances: Balances,
     pub(super) entry_count: i64,
@@ -18,7 +18,7 @@ pub(super) struct LockedWallet {
     pub(super) at: OffsetDateTime,
 }
 
-/// Locks a wallet until the end of the transaction and reads it as it stands then.
+/// Locks a wallet until the transaction ends, and reads it.
 pub(super) async fn lock_wallet(
     connection: &mut PgConnection,
     app_id: &AppId,
@@ -39,7 +39,7 @@ pub(super) async fn lock_wallet(
     Ok(Some(LockedWallet { balances, entry_count: row.entry_count, chain_hash, at: row.at }))
 }
 
-/// Writes a ledger entry and the balances it leads to; the wallet must be locked.
+/// Writes a ledger entry and the new balances. The wallet must be locked.
 pub(super) async fn write_entry(
     connection: &mut PgConnection,
     wallet: &LockedWallet,
