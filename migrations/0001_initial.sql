@@ -1,42 +1,49 @@
--- The whole of Minitill's data. Every key starts with the app, the tenant (contract 2.9), so that
--- an engine that spreads PostgreSQL over many machines can distribute every table by app_id.
--- No triggers, sequences, stored procedures or foreign keys across tables on the hot path:
--- the program checks and writes what belongs together in one transaction.
+-- The schema of Minitill: money, orders, pictures, and who may change them.
+--
+-- The key of every tenant's table starts with the app (contract 2.9). So an engine that spreads
+-- PostgreSQL over many machines can distribute each of these tables by app_id.
+-- There are no triggers, sequences, stored procedures or advisory locks (contract 9.8.4).
+-- There are no foreign keys: the program checks and writes related rows in one transaction, and
+-- `minitill audit` verifies the rows about money.
+--
+-- A migration that was released never changes. A later change of the schema is a new file.
+
+-- Apps and their credentials (contract 8.2 and 9.4).
 
 CREATE TABLE apps (
-    app_id         text        NOT NULL,
-    name           text        NOT NULL DEFAULT '',
-    category       text        NOT NULL DEFAULT 'general',
-    scopes         text[]      NOT NULL DEFAULT '{}',
-    sandbox        boolean     NOT NULL DEFAULT false,
-    preorder_check boolean     NOT NULL DEFAULT false,
-    suspended_at   timestamptz,
-    app_secret     bytea       NOT NULL,
+    app_id               text        NOT NULL,
+    name                 text        NOT NULL DEFAULT '',
+    category             text        NOT NULL DEFAULT 'general',
+    scopes               text[]      NOT NULL DEFAULT '{}',
+    sandbox              boolean     NOT NULL DEFAULT false,
+    preorder_check       boolean     NOT NULL DEFAULT false,
+    suspended_at         timestamptz,
+    app_secret           bytea       NOT NULL,
     exchanges_per_second integer,
     reports_per_second   integer,
     uploads_per_second   integer,
     tokens_per_second    integer,
-    created_at     timestamptz NOT NULL DEFAULT now(),
+    created_at           timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT apps_pkey PRIMARY KEY (app_id),
     CONSTRAINT apps_category_known CHECK (category IN ('general', 'local_life')),
     CONSTRAINT apps_limits_not_negative CHECK (
         exchanges_per_second >= 0 AND reports_per_second >= 0
         AND uploads_per_second >= 0 AND tokens_per_second >= 0)
 );
-COMMENT ON TABLE apps IS 'A mini-game or mini-program: the tenant that every other row belongs to.';
+COMMENT ON TABLE apps IS 'A mini-game or mini-program. It is the tenant of most other rows.';
 COMMENT ON COLUMN apps.app_id IS '1 to 64 of 0-9A-Za-z_-.';
-COMMENT ON COLUMN apps.name IS 'For people; may be empty.';
-COMMENT ON COLUMN apps.category IS 'local_life makes product_id, product_catalog_code and product_city required in order reports.';
-COMMENT ON COLUMN apps.scopes IS 'Permission scopes; epay is needed to report orders.';
-COMMENT ON COLUMN apps.sandbox IS 'A sandbox app is told why its signature does not match.';
-COMMENT ON COLUMN apps.preorder_check IS 'Whether out_order_no of a report must be a registered payment pre-order.';
-COMMENT ON COLUMN apps.suspended_at IS 'Set while the operator has suspended the app.';
-COMMENT ON COLUMN apps.app_secret IS 'App secret, AES-256-GCM under the master key, the app id as associated data.';
-COMMENT ON COLUMN apps.exchanges_per_second IS 'Own limit of this app; null takes the setting, 0 is no limit.';
-COMMENT ON COLUMN apps.reports_per_second IS 'Own limit of this app; null takes the setting, 0 is no limit.';
-COMMENT ON COLUMN apps.uploads_per_second IS 'Own limit of this app; null takes the setting, 0 is no limit.';
-COMMENT ON COLUMN apps.tokens_per_second IS 'Own limit of this app; null takes the setting, 0 is no limit.';
-COMMENT ON COLUMN apps.created_at IS 'When the app was created.';
+COMMENT ON COLUMN apps.name IS 'Name for people. It may be empty.';
+COMMENT ON COLUMN apps.category IS 'general or local_life. local_life requires product_id, product_catalog_code and product_city in an order report.';
+COMMENT ON COLUMN apps.scopes IS 'Permission scopes. An order report needs epay.';
+COMMENT ON COLUMN apps.sandbox IS 'True for a sandbox app, which gets a diagnosis of a wrong signature (contract 3.7).';
+COMMENT ON COLUMN apps.preorder_check IS 'True when the out_order_no of a report must be a registered payment pre-order.';
+COMMENT ON COLUMN apps.suspended_at IS 'Time of the suspension. Null while the app is not suspended.';
+COMMENT ON COLUMN apps.app_secret IS 'App secret, encrypted with AES-256-GCM under the master key. The app id is the associated data.';
+COMMENT ON COLUMN apps.exchanges_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
+COMMENT ON COLUMN apps.reports_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
+COMMENT ON COLUMN apps.uploads_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
+COMMENT ON COLUMN apps.tokens_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
+COMMENT ON COLUMN apps.created_at IS 'Time when the app was created.';
 
 CREATE TABLE pay_keys (
     app_id     text        NOT NULL,
@@ -45,11 +52,11 @@ CREATE TABLE pay_keys (
     created_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT pay_keys_pkey PRIMARY KEY (app_id, generation)
 );
-COMMENT ON TABLE pay_keys IS 'Keys that sign exchanges. The two highest generations of an app are live; older ones are retired and kept only to name that mistake to a sandbox app.';
+COMMENT ON TABLE pay_keys IS 'Keys that sign exchanges. The two highest generations of an app are valid. Older ones are retired; they only help to diagnose a wrong signature of a sandbox app.';
 COMMENT ON COLUMN pay_keys.app_id IS 'The app.';
-COMMENT ON COLUMN pay_keys.generation IS '1 for the first key, one more at each rotation.';
-COMMENT ON COLUMN pay_keys.pay_key IS 'The key, AES-256-GCM under the master key, the app id as associated data.';
-COMMENT ON COLUMN pay_keys.created_at IS 'When the key was made.';
+COMMENT ON COLUMN pay_keys.generation IS '1 for the first key. Each rotation adds one.';
+COMMENT ON COLUMN pay_keys.pay_key IS 'The key, encrypted with AES-256-GCM under the master key. The app id is the associated data.';
+COMMENT ON COLUMN pay_keys.created_at IS 'Time when the key was made.';
 
 CREATE TABLE access_tokens (
     app_id     text        NOT NULL,
@@ -58,12 +65,14 @@ CREATE TABLE access_tokens (
     expires_at timestamptz NOT NULL,
     CONSTRAINT access_tokens_pkey PRIMARY KEY (app_id, token_hash)
 );
+COMMENT ON TABLE access_tokens IS 'Access tokens (contract 6.4). A row has only the hash of a token. It is removed a week after the token expires.';
+COMMENT ON COLUMN access_tokens.app_id IS 'The app that the token belongs to.';
+COMMENT ON COLUMN access_tokens.token_hash IS 'SHA-256 of the token.';
+COMMENT ON COLUMN access_tokens.issued_at IS 'Time when the token was issued.';
+COMMENT ON COLUMN access_tokens.expires_at IS 'Time when the token expires.';
 CREATE INDEX access_tokens_expires_at ON access_tokens (expires_at);
-COMMENT ON TABLE access_tokens IS 'Access tokens by their hash; the token itself is stored nowhere. Rows are removed a week after they expire.';
-COMMENT ON COLUMN access_tokens.app_id IS 'The app the token speaks for.';
-COMMENT ON COLUMN access_tokens.token_hash IS 'SHA-256 of the token text.';
-COMMENT ON COLUMN access_tokens.issued_at IS 'When it was issued.';
-COMMENT ON COLUMN access_tokens.expires_at IS 'When it ends.';
+
+-- Money (contract 3.3 and 9.8).
 
 CREATE TABLE wallets (
     app_id         text        NOT NULL,
@@ -71,19 +80,24 @@ CREATE TABLE wallets (
     free_balance   bigint      NOT NULL DEFAULT 0,
     charge_balance bigint      NOT NULL DEFAULT 0,
     entry_count    bigint      NOT NULL DEFAULT 0,
+    chain_hash     bytea       NOT NULL DEFAULT '\x0000000000000000000000000000000000000000000000000000000000000000',
     created_at     timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT wallets_pkey PRIMARY KEY (app_id, open_id),
     CONSTRAINT wallets_free_balance_not_negative CHECK (free_balance >= 0),
     CONSTRAINT wallets_charge_balance_not_negative CHECK (charge_balance >= 0),
     CONSTRAINT wallets_entry_count_not_negative CHECK (entry_count >= 0)
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE wallets IS 'What a player has now. A row here is what makes an open_id known to its app. The room left in each page keeps balance updates off the index.';
+COMMENT ON TABLE wallets IS 'Present balances of a player. A row here makes the open_id known to its app. The free space in each page keeps balance updates away from the indexes.';
 COMMENT ON COLUMN wallets.app_id IS 'The app.';
-COMMENT ON COLUMN wallets.open_id IS 'The player, 1 to 64 of 0-9A-Za-z_-.';
+COMMENT ON COLUMN wallets.open_id IS 'The player: 1 to 64 of 0-9A-Za-z_-.';
 COMMENT ON COLUMN wallets.free_balance IS 'Gifted currency.';
 COMMENT ON COLUMN wallets.charge_balance IS 'Charged currency.';
-COMMENT ON COLUMN wallets.entry_count IS 'Sequence number of the last ledger entry; 0 before the first.';
-COMMENT ON COLUMN wallets.created_at IS 'When the player became known.';
+COMMENT ON COLUMN wallets.entry_count IS 'Sequence number of the last ledger entry. 0 before the first.';
+COMMENT ON COLUMN wallets.chain_hash IS 'Hash of the last ledger entry. 32 zero bytes before the first.';
+COMMENT ON COLUMN wallets.created_at IS 'Time when the player became known.';
+-- Finds players by the start of their open_id. In the collation of the bytes, all open_ids with the
+-- same start are one range, whatever the collation of the database.
+CREATE INDEX wallets_open_id ON wallets (app_id, open_id COLLATE "C");
 
 CREATE TABLE ledger_entries (
     app_id         text        NOT NULL,
@@ -96,23 +110,26 @@ CREATE TABLE ledger_entries (
     free_balance   bigint      NOT NULL,
     charge_balance bigint      NOT NULL,
     at             timestamptz NOT NULL DEFAULT now(),
+    chain_hash     bytea       NOT NULL,
     CONSTRAINT ledger_entries_pkey PRIMARY KEY (app_id, open_id, seq),
     CONSTRAINT ledger_entries_seq_positive CHECK (seq >= 1),
     CONSTRAINT ledger_entries_kind_known CHECK (kind IN ('credit', 'exchange')),
     CONSTRAINT ledger_entries_free_balance_not_negative CHECK (free_balance >= 0),
-    CONSTRAINT ledger_entries_charge_balance_not_negative CHECK (charge_balance >= 0)
+    CONSTRAINT ledger_entries_charge_balance_not_negative CHECK (charge_balance >= 0),
+    CONSTRAINT ledger_entries_chain_hash_length CHECK (octet_length(chain_hash) = 32)
 );
-COMMENT ON TABLE ledger_entries IS 'Every change of every wallet, gapless, never updated nor deleted.';
+COMMENT ON TABLE ledger_entries IS 'Every change of every wallet, without gaps. A row is never updated and never deleted.';
 COMMENT ON COLUMN ledger_entries.app_id IS 'The app.';
 COMMENT ON COLUMN ledger_entries.open_id IS 'The player.';
-COMMENT ON COLUMN ledger_entries.seq IS '1 for the first entry of a wallet, one more for each after it.';
+COMMENT ON COLUMN ledger_entries.seq IS '1 for the first entry of a wallet. Each later entry adds one.';
 COMMENT ON COLUMN ledger_entries.kind IS 'credit or exchange.';
-COMMENT ON COLUMN ledger_entries.reference IS 'The ref of a credit, the biz_no of an exchange.';
-COMMENT ON COLUMN ledger_entries.free_change IS 'Change of the gifted purse; a deduction is negative.';
-COMMENT ON COLUMN ledger_entries.charge_change IS 'Change of the charged purse; a deduction is negative.';
+COMMENT ON COLUMN ledger_entries.reference IS 'The ref of a credit, or the biz_no of an exchange.';
+COMMENT ON COLUMN ledger_entries.free_change IS 'Change of the gifted purse. A deduction is negative.';
+COMMENT ON COLUMN ledger_entries.charge_change IS 'Change of the charged purse. A deduction is negative.';
 COMMENT ON COLUMN ledger_entries.free_balance IS 'Gifted currency after this entry.';
 COMMENT ON COLUMN ledger_entries.charge_balance IS 'Charged currency after this entry.';
-COMMENT ON COLUMN ledger_entries.at IS 'Database time of the transaction.';
+COMMENT ON COLUMN ledger_entries.at IS 'Database time of the statement that read the wallet for this change. created_at of the record is the same time.';
+COMMENT ON COLUMN ledger_entries.chain_hash IS 'SHA-256 over the hash of the entry before and over this entry. LedgerEntry::chain_hash of the crate domain describes the encoding.';
 
 CREATE TABLE exchanges (
     app_id       text        NOT NULL,
@@ -134,22 +151,38 @@ CREATE TABLE exchanges (
     CONSTRAINT exchanges_amount_positive CHECK (amount >= 1),
     CONSTRAINT exchanges_pay_priority_known CHECK (pay_priority IN (0, 1))
 );
-COMMENT ON TABLE exchanges IS 'The idempotency record of each exchange that deducted, kept for ever: a biz_no deducts at most once.';
+COMMENT ON TABLE exchanges IS 'Idempotency record of each exchange that deducted. A row stays for ever, so a biz_no deducts at most once (contract 3.3.3).';
 COMMENT ON COLUMN exchanges.app_id IS 'The app.';
-COMMENT ON COLUMN exchanges.biz_no IS 'The game''s order number, 1 to 63 of 0-9A-Za-z.';
+COMMENT ON COLUMN exchanges.biz_no IS 'Order number of the game: 1 to 63 of 0-9A-Za-z.';
 COMMENT ON COLUMN exchanges.open_id IS 'The player whose wallet paid.';
-COMMENT ON COLUMN exchanges.seq IS 'The ledger entry of the deduction, in that wallet.';
-COMMENT ON COLUMN exchanges.amount IS 'What was deducted from both purses together.';
+COMMENT ON COLUMN exchanges.seq IS 'Sequence number of the ledger entry in that wallet.';
+COMMENT ON COLUMN exchanges.amount IS 'Deduction from both purses together.';
 COMMENT ON COLUMN exchanges.pay_priority IS 'Effective priority: 0 charged first, 1 gifted first.';
 COMMENT ON COLUMN exchanges.zone_id IS 'Zone and role, as sent.';
 COMMENT ON COLUMN exchanges.os IS 'Platform, as sent with the first success.';
 COMMENT ON COLUMN exchanges.ts IS 'Time of the request in milliseconds, as sent with the first success.';
-COMMENT ON COLUMN exchanges.user_ip IS 'Address of the player, as sent with the first success; never logged.';
-COMMENT ON COLUMN exchanges.product_name IS 'As sent.';
+COMMENT ON COLUMN exchanges.user_ip IS 'Address of the player, as sent with the first success. It is never logged.';
+COMMENT ON COLUMN exchanges.product_name IS 'Name of the item, as sent.';
 COMMENT ON COLUMN exchanges.product_info IS 'JSON text of the items, as sent.';
-COMMENT ON COLUMN exchanges.product_desc IS 'As sent.';
-COMMENT ON COLUMN exchanges.extension IS 'As sent; empty when absent.';
-COMMENT ON COLUMN exchanges.created_at IS 'First success, database time; replays are answered for 48 hours from here.';
+COMMENT ON COLUMN exchanges.product_desc IS 'Remark, as sent.';
+COMMENT ON COLUMN exchanges.extension IS 'Text of the developer, as sent. Empty when absent.';
+COMMENT ON COLUMN exchanges.created_at IS 'Database time of the first success, as in its ledger entry. The exchange is replayed for 48 hours from here.';
+
+CREATE TABLE exchange_replays (
+    app_id   text        NOT NULL,
+    biz_no   text        NOT NULL,
+    replays  bigint      NOT NULL,
+    first_at timestamptz NOT NULL,
+    last_at  timestamptz NOT NULL,
+    CONSTRAINT exchange_replays_pkey PRIMARY KEY (app_id, biz_no),
+    CONSTRAINT exchange_replays_positive CHECK (replays >= 1)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE exchange_replays IS 'Number of replays of each exchange. A process counts in memory and writes once a second. Counts that it has not written are lost when it ends, and while the database is away. A row is removed 30 days after its last replay.';
+COMMENT ON COLUMN exchange_replays.app_id IS 'The app.';
+COMMENT ON COLUMN exchange_replays.biz_no IS 'Order number of the exchange that was replayed.';
+COMMENT ON COLUMN exchange_replays.replays IS 'Number of replays. The first success does not count.';
+COMMENT ON COLUMN exchange_replays.first_at IS 'Database time when the first replay was written, about a second after it.';
+COMMENT ON COLUMN exchange_replays.last_at IS 'Database time when the last replay was written.';
 
 CREATE TABLE credits (
     app_id     text        NOT NULL,
@@ -160,13 +193,36 @@ CREATE TABLE credits (
     created_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT credits_pkey PRIMARY KEY (app_id, ref)
 );
-COMMENT ON TABLE credits IS 'The idempotency record of each credit: a ref is unique within its app, for ever.';
+COMMENT ON TABLE credits IS 'Idempotency record of each credit. A ref is unique in its app, for ever (contract 8.3.3).';
 COMMENT ON COLUMN credits.app_id IS 'The app.';
-COMMENT ON COLUMN credits.ref IS 'The operator''s reference.';
+COMMENT ON COLUMN credits.ref IS 'Reference of the operator.';
 COMMENT ON COLUMN credits.open_id IS 'The player whose wallet was credited.';
-COMMENT ON COLUMN credits.seq IS 'The ledger entry of the credit, in that wallet.';
-COMMENT ON COLUMN credits.note IS 'For people; may be empty.';
-COMMENT ON COLUMN credits.created_at IS 'Database time of the credit.';
+COMMENT ON COLUMN credits.seq IS 'Sequence number of the ledger entry in that wallet.';
+COMMENT ON COLUMN credits.note IS 'Note for people. It may be empty.';
+COMMENT ON COLUMN credits.created_at IS 'Database time of the credit, as in its ledger entry.';
+
+CREATE TABLE audits (
+    scope           text        NOT NULL,
+    started_at      timestamptz NOT NULL,
+    id              bigint      NOT NULL,
+    finished_at     timestamptz NOT NULL,
+    entries         bigint      NOT NULL,
+    differences     bigint      NOT NULL,
+    program_version text        NOT NULL,
+    CONSTRAINT audits_pkey PRIMARY KEY (scope, started_at, id),
+    CONSTRAINT audits_scope_known CHECK (scope IN ('full', 'since')),
+    CONSTRAINT audits_counts_not_negative CHECK (entries >= 0 AND differences >= 0)
+);
+COMMENT ON TABLE audits IS 'Result of each audit that was completed. The audit writes the row. A row is never updated and never deleted.';
+COMMENT ON COLUMN audits.scope IS 'full for an audit of everything, since for an audit from a checkpoint.';
+COMMENT ON COLUMN audits.started_at IS 'Database time of the snapshot that was audited.';
+COMMENT ON COLUMN audits.id IS 'Random number from the program. It distinguishes audits of the same time.';
+COMMENT ON COLUMN audits.finished_at IS 'Database time when this row was written.';
+COMMENT ON COLUMN audits.entries IS 'Number of ledger entries that were checked.';
+COMMENT ON COLUMN audits.differences IS 'Number of differences. 0 is a clean audit.';
+COMMENT ON COLUMN audits.program_version IS 'Version of the program.';
+
+-- Packages, points of interest and orders (contract 4 and 8.2).
 
 CREATE TABLE packages (
     app_id       text        NOT NULL,
@@ -175,11 +231,11 @@ CREATE TABLE packages (
     published_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT packages_pkey PRIMARY KEY (app_id, version)
 );
-COMMENT ON TABLE packages IS 'Published versions of mini-program packages and their pages. The latest published one decides which order_path is legal.';
+COMMENT ON TABLE packages IS 'Published versions of packages and their pages. The latest published version decides which order_path is accepted.';
 COMMENT ON COLUMN packages.app_id IS 'The app.';
-COMMENT ON COLUMN packages.version IS 'Version text; publishing it again replaces its pages and makes it the latest.';
-COMMENT ON COLUMN packages.pages IS 'Page paths without a leading slash.';
-COMMENT ON COLUMN packages.published_at IS 'When it was published.';
+COMMENT ON COLUMN packages.version IS 'Version of the package. Publishing it again replaces its pages and makes it the latest.';
+COMMENT ON COLUMN packages.pages IS 'Paths of the pages, without a leading slash.';
+COMMENT ON COLUMN packages.published_at IS 'Time of the last publication.';
 
 CREATE TABLE pois (
     app_id        text        NOT NULL,
@@ -187,10 +243,10 @@ CREATE TABLE pois (
     registered_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT pois_pkey PRIMARY KEY (app_id, poi_id)
 );
-COMMENT ON TABLE pois IS 'Points of interest an order may name.';
+COMMENT ON TABLE pois IS 'Points of interest that an order may name.';
 COMMENT ON COLUMN pois.app_id IS 'The app.';
 COMMENT ON COLUMN pois.poi_id IS 'Id of the point of interest.';
-COMMENT ON COLUMN pois.registered_at IS 'When the operator registered it.';
+COMMENT ON COLUMN pois.registered_at IS 'Time when the operator registered it.';
 
 CREATE TABLE preorders (
     app_id        text        NOT NULL,
@@ -198,10 +254,10 @@ CREATE TABLE preorders (
     registered_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT preorders_pkey PRIMARY KEY (app_id, out_order_no)
 );
-COMMENT ON TABLE preorders IS 'Payment pre-orders, asked for when an app has preorder_check.';
+COMMENT ON TABLE preorders IS 'Payment pre-orders. An app with preorder_check needs them.';
 COMMENT ON COLUMN preorders.app_id IS 'The app.';
 COMMENT ON COLUMN preorders.out_order_no IS 'Number of the payment pre-order.';
-COMMENT ON COLUMN preorders.registered_at IS 'When the operator registered it.';
+COMMENT ON COLUMN preorders.registered_at IS 'Time when the operator registered it.';
 
 CREATE TABLE orders (
     app_id               text        NOT NULL,
@@ -224,25 +280,32 @@ CREATE TABLE orders (
     CONSTRAINT orders_pkey PRIMARY KEY (app_id, out_biz_order_no),
     CONSTRAINT orders_status_known CHECK (order_status IN (1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 14, 15)),
     CONSTRAINT orders_goods_kind_known CHECK (goods_kind IN ('virtual', 'physical'))
-);
-COMMENT ON TABLE orders IS 'The present state of each reported order.';
+) WITH (fillfactor = 85);
+COMMENT ON TABLE orders IS 'Present state of each reported order. The free space in each page keeps updates away from the indexes.';
 COMMENT ON COLUMN orders.app_id IS 'The app.';
-COMMENT ON COLUMN orders.out_biz_order_no IS 'Order number shown to the user.';
+COMMENT ON COLUMN orders.out_biz_order_no IS 'Order number that the player sees.';
 COMMENT ON COLUMN orders.out_order_no IS 'Payment pre-order number of the last report.';
-COMMENT ON COLUMN orders.open_id IS 'The owner; does not change.';
-COMMENT ON COLUMN orders.order_create_time IS 'Milliseconds; does not change.';
-COMMENT ON COLUMN orders.order_status IS 'Status code of the last report.';
-COMMENT ON COLUMN orders.goods_kind IS 'virtual once in 10 or 11, physical once in 12 to 15, null before.';
-COMMENT ON COLUMN orders.order_path IS 'In-app path, as sent.';
+COMMENT ON COLUMN orders.open_id IS 'The player. It does not change.';
+COMMENT ON COLUMN orders.order_create_time IS 'Time of the order in milliseconds. It does not change.';
+COMMENT ON COLUMN orders.order_status IS 'Status code of the last report (contract 4.3).';
+COMMENT ON COLUMN orders.goods_kind IS 'virtual after a status of 10 or 11, physical after one of 12 to 15. Null before.';
+COMMENT ON COLUMN orders.order_path IS 'Path in the app, as sent.';
 COMMENT ON COLUMN orders.product_cover_img_id IS 'Cover image.';
 COMMENT ON COLUMN orders.order_backup_url IS 'Fallback web link.';
 COMMENT ON COLUMN orders.poi_id IS 'Point of interest.';
-COMMENT ON COLUMN orders.product_id IS 'Product id of the product library.';
+COMMENT ON COLUMN orders.product_id IS 'Id in the product library.';
 COMMENT ON COLUMN orders.product_catalog_code IS 'Product category code.';
 COMMENT ON COLUMN orders.product_city IS 'City of the product.';
 COMMENT ON COLUMN orders.event_count IS 'Sequence number of the last event.';
-COMMENT ON COLUMN orders.created_at IS 'First report, database time.';
-COMMENT ON COLUMN orders.updated_at IS 'Last report that changed something, database time.';
+COMMENT ON COLUMN orders.created_at IS 'Database time of the first report.';
+COMMENT ON COLUMN orders.updated_at IS 'Database time of the last report that changed the order.';
+-- These columns never change, but for the cover image, and that seldom.
+-- Newest orders of an app. A search through all apps reads app by app.
+CREATE INDEX orders_newest ON orders (app_id, order_create_time, out_biz_order_no);
+-- Orders of a player, as in the order center (contract 8.6.7).
+CREATE INDEX orders_of_player ON orders (app_id, open_id, order_create_time, out_biz_order_no);
+-- Orders that use an image.
+CREATE INDEX orders_with_cover ON orders (app_id, product_cover_img_id);
 
 CREATE TABLE order_payments (
     app_id           text        NOT NULL,
@@ -251,11 +314,11 @@ CREATE TABLE order_payments (
     first_seen_at    timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT order_payments_pkey PRIMARY KEY (app_id, out_order_no)
 );
-COMMENT ON TABLE order_payments IS 'Every payment attempt of every order; a payment number belongs to one order only.';
+COMMENT ON TABLE order_payments IS 'Every payment attempt of every order. A payment pre-order number belongs to one order only (contract 4.5).';
 COMMENT ON COLUMN order_payments.app_id IS 'The app.';
 COMMENT ON COLUMN order_payments.out_order_no IS 'Payment pre-order number.';
-COMMENT ON COLUMN order_payments.out_biz_order_no IS 'The order it belongs to.';
-COMMENT ON COLUMN order_payments.first_seen_at IS 'First report that named it, database time.';
+COMMENT ON COLUMN order_payments.out_biz_order_no IS 'The order that it belongs to.';
+COMMENT ON COLUMN order_payments.first_seen_at IS 'Database time of the first report with this number.';
 
 CREATE TABLE order_events (
     app_id           text        NOT NULL,
@@ -266,54 +329,233 @@ CREATE TABLE order_events (
     at               timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT order_events_pkey PRIMARY KEY (app_id, out_biz_order_no, seq)
 );
-COMMENT ON TABLE order_events IS 'Every report that changed something, with its time.';
+COMMENT ON TABLE order_events IS 'Every report that changed an order.';
 COMMENT ON COLUMN order_events.app_id IS 'The app.';
 COMMENT ON COLUMN order_events.out_biz_order_no IS 'The order.';
-COMMENT ON COLUMN order_events.seq IS '1 for the first report of an order, one more for each that changed it.';
+COMMENT ON COLUMN order_events.seq IS '1 for the first report of an order. Each report that changes it adds one.';
 COMMENT ON COLUMN order_events.order_status IS 'Status code after this report.';
-COMMENT ON COLUMN order_events.report IS 'The order as it stood after this report.';
+COMMENT ON COLUMN order_events.report IS 'The order after this report.';
 COMMENT ON COLUMN order_events.at IS 'Database time of the report.';
 
+-- Images and pictures (contract 5). An image is the upload of an app. Blobs hold the bytes. They are
+-- stored once, whoever uploads them: in picture_parts, or as an object that picture_objects names.
+
 CREATE TABLE images (
-    app_id      text        NOT NULL,
-    img_id      text        NOT NULL,
-    sha256      bytea       NOT NULL,
-    format      text        NOT NULL,
-    side        integer     NOT NULL,
-    byte_length integer     NOT NULL,
-    uploaded_at timestamptz NOT NULL DEFAULT now(),
+    app_id          text        NOT NULL,
+    img_id          text        NOT NULL,
+    sha256          bytea       NOT NULL,
+    format          text        NOT NULL,
+    side            integer     NOT NULL,
+    byte_length     integer     NOT NULL,
+    content_sha256  bytea       NOT NULL,
+    perceptual_hash bigint,
+    blocked_by      bytea,
+    uploaded_at     timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT images_pkey PRIMARY KEY (app_id, img_id),
     CONSTRAINT images_sha256_unique UNIQUE (app_id, sha256),
     CONSTRAINT images_format_known CHECK (format IN ('png', 'jpeg')),
     CONSTRAINT images_side_positive CHECK (side >= 1)
 );
 COMMENT ON TABLE images IS 'Cover images that were accepted.';
-COMMENT ON COLUMN images.app_id IS 'The app that uploaded it; the id is useless to another.';
+COMMENT ON COLUMN images.app_id IS 'The app that uploaded the image. No other app can use it.';
 COMMENT ON COLUMN images.img_id IS '48 lower-case hexadecimal characters, random, valid for ever.';
-COMMENT ON COLUMN images.sha256 IS 'SHA-256 of the kept bytes: the same bytes again give the same img_id.';
-COMMENT ON COLUMN images.format IS 'png or jpeg, by the bytes.';
+COMMENT ON COLUMN images.sha256 IS 'SHA-256 of the picture as it was uploaded, without bytes after its end. The same bytes give the same img_id again.';
+COMMENT ON COLUMN images.format IS 'png or jpeg, from the bytes.';
 COMMENT ON COLUMN images.side IS 'Width and height in pixels.';
-COMMENT ON COLUMN images.byte_length IS 'Number of kept bytes.';
-COMMENT ON COLUMN images.uploaded_at IS 'First upload, database time.';
+COMMENT ON COLUMN images.byte_length IS 'Number of bytes of the blob.';
+COMMENT ON COLUMN images.content_sha256 IS 'SHA-256 of the blob: the picture without its metadata.';
+COMMENT ON COLUMN images.perceptual_hash IS 'Perceptual hash, 64 bits. Null when the picture has too little detail.';
+COMMENT ON COLUMN images.blocked_by IS 'The block that the image falls under: content_sha256 of picture_blocks. Null when the image is not blocked.';
+COMMENT ON COLUMN images.uploaded_at IS 'Database time of the first upload.';
+CREATE UNIQUE INDEX images_img_id ON images (img_id);
+CREATE INDEX images_content_sha256 ON images (content_sha256);
+-- Newest images of all apps, and of one app.
+CREATE INDEX images_uploaded_at ON images (uploaded_at, img_id);
+CREATE INDEX images_of_app ON images (app_id, uploaded_at, img_id);
+-- Images that fall under a block.
+CREATE INDEX images_blocked_by ON images (blocked_by) WHERE blocked_by IS NOT NULL;
 
-CREATE TABLE image_bytes (
-    app_id text  NOT NULL,
-    img_id text  NOT NULL,
-    bytes  bytea NOT NULL,
-    CONSTRAINT image_bytes_pkey PRIMARY KEY (app_id, img_id)
+CREATE TABLE picture_parts (
+    content_sha256 bytea   NOT NULL,
+    part           integer NOT NULL,
+    bytes          bytea   NOT NULL,
+    CONSTRAINT picture_parts_pkey PRIMARY KEY (content_sha256, part),
+    CONSTRAINT picture_parts_part_not_negative CHECK (part >= 0)
 );
-ALTER TABLE image_bytes ALTER COLUMN bytes SET STORAGE EXTERNAL;
-COMMENT ON TABLE image_bytes IS 'The pictures themselves, stored as they are: they are compressed already.';
-COMMENT ON COLUMN image_bytes.app_id IS 'The app.';
-COMMENT ON COLUMN image_bytes.img_id IS 'The image.';
-COMMENT ON COLUMN image_bytes.bytes IS 'The picture from its first byte to its last; what followed it was not kept.';
+COMMENT ON TABLE picture_parts IS 'Blobs in the database, in parts of 256 KiB. PostgreSQL does not compress them, because pictures are compressed already.';
+COMMENT ON COLUMN picture_parts.content_sha256 IS 'SHA-256 of the blob.';
+COMMENT ON COLUMN picture_parts.part IS 'Position of this part, from 0.';
+COMMENT ON COLUMN picture_parts.bytes IS '262,144 bytes. The last part has the rest.';
+ALTER TABLE picture_parts ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+CREATE TABLE picture_objects (
+    name           text        NOT NULL,
+    stored_in      text        NOT NULL,
+    content_sha256 bytea       NOT NULL,
+    byte_length    integer     NOT NULL,
+    is_kept        boolean     NOT NULL DEFAULT false,
+    created_at     timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT picture_objects_pkey PRIMARY KEY (name),
+    CONSTRAINT picture_objects_stored_in_known CHECK (stored_in IN ('folder', 's3')),
+    CONSTRAINT picture_objects_byte_length_positive CHECK (byte_length >= 1)
+);
+COMMENT ON TABLE picture_objects IS 'Objects outside the database (contract 5.8). The row exists before the object is written, and is deleted before the object is removed. So an object without a row can be removed.';
+COMMENT ON COLUMN picture_objects.name IS '48 lower-case hexadecimal characters, random. A name is used once.';
+COMMENT ON COLUMN picture_objects.stored_in IS 'folder or s3.';
+COMMENT ON COLUMN picture_objects.content_sha256 IS 'SHA-256 of the blob.';
+COMMENT ON COLUMN picture_objects.byte_length IS 'Number of bytes of the blob.';
+COMMENT ON COLUMN picture_objects.is_kept IS 'True when the object was written and read back, and images use it. False while it is being written.';
+COMMENT ON COLUMN picture_objects.created_at IS 'Database time. An object that is unfinished after an hour was given up.';
+CREATE UNIQUE INDEX picture_objects_kept_once ON picture_objects (content_sha256) WHERE is_kept;
+CREATE INDEX picture_objects_unfinished ON picture_objects (created_at) WHERE NOT is_kept;
+
+CREATE TABLE picture_stores (
+    stored_in text        NOT NULL,
+    id        text        NOT NULL,
+    made_at   timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT picture_stores_pkey PRIMARY KEY (stored_in),
+    CONSTRAINT picture_stores_stored_in_known CHECK (stored_in IN ('folder', 's3'))
+);
+COMMENT ON TABLE picture_stores IS 'The folder and the S3 store that belong to this database. An object there holds the same id. So a wrong mount or prefix, or the store of another Minitill, is detected before anything is written or removed.';
+COMMENT ON COLUMN picture_stores.stored_in IS 'folder or s3.';
+COMMENT ON COLUMN picture_stores.id IS '48 lower-case hexadecimal characters, random.';
+COMMENT ON COLUMN picture_stores.made_at IS 'Database time.';
+
+CREATE TABLE picture_blocks (
+    content_sha256    bytea       NOT NULL,
+    reason            text        NOT NULL,
+    perceptual_hashes bigint[]    NOT NULL DEFAULT '{}',
+    blocked_at        timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT picture_blocks_pkey PRIMARY KEY (content_sha256)
+);
+COMMENT ON TABLE picture_blocks IS 'Pictures that the operator has blocked for every app, and their near copies (contract 5.5).';
+COMMENT ON COLUMN picture_blocks.content_sha256 IS 'SHA-256 of the blocked blob.';
+COMMENT ON COLUMN picture_blocks.reason IS 'Reason, for people.';
+COMMENT ON COLUMN picture_blocks.perceptual_hashes IS 'Perceptual hashes of the picture and its crops. Empty when the picture has too little detail.';
+COMMENT ON COLUMN picture_blocks.blocked_at IS 'Database time.';
+
+CREATE TABLE thumbnails (
+    content_sha256 bytea       NOT NULL,
+    width          integer     NOT NULL,
+    format         text        NOT NULL,
+    bytes          bytea       NOT NULL,
+    made_at        timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT thumbnails_pkey PRIMARY KEY (content_sha256, width),
+    CONSTRAINT thumbnails_format_known CHECK (format IN ('png', 'jpeg')),
+    CONSTRAINT thumbnails_width_positive CHECK (width >= 1)
+);
+COMMENT ON TABLE thumbnails IS 'Small copies of pictures, made at the first request. They can be made again.';
+COMMENT ON COLUMN thumbnails.content_sha256 IS 'SHA-256 of the blob that they were made from.';
+COMMENT ON COLUMN thumbnails.width IS 'Width and height in pixels.';
+COMMENT ON COLUMN thumbnails.format IS 'png or jpeg.';
+COMMENT ON COLUMN thumbnails.bytes IS 'The small picture.';
+COMMENT ON COLUMN thumbnails.made_at IS 'Database time.';
+ALTER TABLE thumbnails ALTER COLUMN bytes SET STORAGE EXTERNAL;
+
+-- Operators and the master key (contract 8.5 to 8.7 and 9.4).
+
+CREATE TABLE operator_log (
+    app_id        text        NOT NULL,
+    at            timestamptz NOT NULL,
+    id            bigint      NOT NULL,
+    operator_kind text        NOT NULL,
+    operator      text        NOT NULL,
+    action        text        NOT NULL,
+    subject       text        NOT NULL,
+    before        jsonb,
+    after         jsonb,
+    note          text        NOT NULL,
+    CONSTRAINT operator_log_pkey PRIMARY KEY (app_id, at, id),
+    CONSTRAINT operator_log_operator_named CHECK (operator <> '')
+);
+COMMENT ON TABLE operator_log IS 'A line for each change by an operator, written in the transaction of the change. A line is never updated and never deleted.';
+COMMENT ON COLUMN operator_log.app_id IS 'The app that was changed. Empty for a change that concerns all apps.';
+COMMENT ON COLUMN operator_log.at IS 'Database time of the line.';
+COMMENT ON COLUMN operator_log.id IS 'Random number from the program. It distinguishes lines of the same time.';
+COMMENT ON COLUMN operator_log.operator_kind IS 'Face that was used: command_line, console or api_key.';
+COMMENT ON COLUMN operator_log.operator IS 'Name of the operator.';
+COMMENT ON COLUMN operator_log.action IS 'Action, such as app.suspend.';
+COMMENT ON COLUMN operator_log.subject IS 'Object of the action: an app, a player, a version, a picture. Never a secret.';
+COMMENT ON COLUMN operator_log.before IS 'State before the change. Null where there was none.';
+COMMENT ON COLUMN operator_log.after IS 'State after the change. Null where there is none.';
+COMMENT ON COLUMN operator_log.note IS 'Reason from the operator. It may be empty.';
+CREATE INDEX operator_log_at ON operator_log (at, id);
+
+CREATE TABLE console_users (
+    name            text        NOT NULL,
+    role            text        NOT NULL,
+    password        text        NOT NULL,
+    failed_attempts integer     NOT NULL DEFAULT 0,
+    locked_until    timestamptz,
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT console_users_pkey PRIMARY KEY (name),
+    CONSTRAINT console_users_role_known CHECK (role IN ('viewer', 'admin'))
+);
+COMMENT ON TABLE console_users IS 'Users of the console.';
+COMMENT ON COLUMN console_users.name IS 'Name for the sign-in and in the operator''s log.';
+COMMENT ON COLUMN console_users.role IS 'viewer, who changes nothing, or admin.';
+COMMENT ON COLUMN console_users.password IS 'Argon2id hash with its salt and parameters, as a PHC string.';
+COMMENT ON COLUMN console_users.failed_attempts IS 'Sign-in attempts since the last success. An attempt counts before its password is verified.';
+COMMENT ON COLUMN console_users.locked_until IS 'Database time until which every attempt is refused.';
+COMMENT ON COLUMN console_users.created_at IS 'Database time.';
+
+CREATE TABLE console_sessions (
+    token_sha256 bytea       NOT NULL,
+    name         text        NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    used_at      timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT console_sessions_pkey PRIMARY KEY (token_sha256)
+);
+COMMENT ON TABLE console_sessions IS 'Sessions of the console. A session ends 12 hours after its start, 30 minutes after its last use, at sign-out, and when its user changes.';
+COMMENT ON COLUMN console_sessions.token_sha256 IS 'SHA-256 of the 256 random bits that the browser holds.';
+COMMENT ON COLUMN console_sessions.name IS 'The user.';
+COMMENT ON COLUMN console_sessions.created_at IS 'Database time.';
+COMMENT ON COLUMN console_sessions.used_at IS 'Database time of the last request, to the minute.';
+CREATE INDEX console_sessions_name ON console_sessions (name);
+
+CREATE TABLE api_keys (
+    name         text        NOT NULL,
+    role         text        NOT NULL,
+    key_sha256   bytea       NOT NULL,
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    last_used_on timestamptz,
+    revoked_at   timestamptz,
+    CONSTRAINT api_keys_pkey PRIMARY KEY (name),
+    CONSTRAINT api_keys_role_known CHECK (role IN ('viewer', 'admin'))
+);
+COMMENT ON TABLE api_keys IS 'Keys of the admin API. A row has only the hash of a key. A row is never deleted, so a name in the operator''s log means one key for ever.';
+COMMENT ON COLUMN api_keys.name IS 'Name in the operator''s log.';
+COMMENT ON COLUMN api_keys.role IS 'viewer, who may only read, or admin.';
+COMMENT ON COLUMN api_keys.key_sha256 IS 'SHA-256 of the key.';
+COMMENT ON COLUMN api_keys.created_at IS 'Database time.';
+COMMENT ON COLUMN api_keys.last_used_on IS 'Day of the last use, at midnight UTC. Null before the first.';
+COMMENT ON COLUMN api_keys.revoked_at IS 'Time of the revocation. Null while the key is valid.';
+CREATE UNIQUE INDEX api_keys_key_sha256 ON api_keys (key_sha256);
+
+CREATE TABLE api_requests (
+    api_key         text        NOT NULL,
+    idempotency_key text        NOT NULL,
+    content_sha256  bytea       NOT NULL,
+    attempt         bytea       NOT NULL,
+    answer          bytea       NOT NULL,
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT api_requests_pkey PRIMARY KEY (api_key, idempotency_key)
+);
+COMMENT ON TABLE api_requests IS 'Idempotency record of each write of the admin API that succeeded. A repeat gets the same answer and changes nothing. A row is written in the transaction of its change, and removed after a day.';
+COMMENT ON COLUMN api_requests.api_key IS 'Name of the API key.';
+COMMENT ON COLUMN api_requests.idempotency_key IS 'Idempotency-Key of the request.';
+COMMENT ON COLUMN api_requests.content_sha256 IS 'SHA-256 of method, path and body. It distinguishes a repeat from another request.';
+COMMENT ON COLUMN api_requests.attempt IS 'Random bytes. They distinguish the attempt that made the change from its repeats.';
+COMMENT ON COLUMN api_requests.answer IS 'Body of the answer, encrypted with AES-256-GCM. The key is derived from the API key and not stored.';
+COMMENT ON COLUMN api_requests.created_at IS 'Database time.';
+CREATE INDEX api_requests_created_at ON api_requests (created_at);
 
 CREATE TABLE master_key_check (
     id    smallint NOT NULL,
     value bytea    NOT NULL,
     CONSTRAINT master_key_check_pkey PRIMARY KEY (id),
-    CONSTRAINT master_key_check_single CHECK (id = 1)
+    CONSTRAINT master_key_check_id_positive CHECK (id >= 1)
 );
-COMMENT ON TABLE master_key_check IS 'One row that tells whether a master key is the one this database was encrypted with.';
-COMMENT ON COLUMN master_key_check.id IS 'Always 1.';
-COMMENT ON COLUMN master_key_check.value IS 'A known text, AES-256-GCM under the master key.';
+COMMENT ON TABLE master_key_check IS 'Shows whether a master key belongs to this database. There is one row, and one more for each former key during a rotation.';
+COMMENT ON COLUMN master_key_check.id IS '1 for the key that encrypts. A higher number for a former key that some secrets may still need.';
+COMMENT ON COLUMN master_key_check.value IS 'A known text, encrypted with AES-256-GCM under the key.';

@@ -30,11 +30,7 @@ const TABLES: [(&str, &str, &str); 4] = [
         "app_id, biz_no",
     ),
     ("credits", "app_id, ref, open_id, seq, created_at", "app_id, ref"),
-    (
-        "wallets",
-        "app_id, open_id, free_balance, charge_balance, entry_count, chain_length, chain_hash",
-        "app_id, open_id",
-    ),
+    ("wallets", "app_id, open_id, free_balance, charge_balance, entry_count, chain_hash", "app_id, open_id"),
 ];
 
 /// What the wallets have come to.
@@ -64,7 +60,7 @@ impl Filler {
             let chain = hex::encode(self.chains[wallet]);
             let left = PURSE - i64::from(self.turns - 1) * AMOUNT;
             let turns = self.turns;
-            writeln!(row, "{APP_ID}\to{wallet:09}\t{PURSE}\t{left}\t{turns}\t{turns}\t\\\\x{chain}")
+            writeln!(row, "{APP_ID}\to{wallet:09}\t{PURSE}\t{left}\t{turns}\t\\\\x{chain}")
         })?;
         for (table, _, key) in TABLES {
             eprintln!("the key of {table}");
@@ -79,8 +75,7 @@ impl Filler {
     pub(crate) fn more(&mut self, session: &mut Session, wallets: u32) -> Fallible<()> {
         self.turn(session, usize::try_from(wallets)?)?;
         session.execute(&format!(
-            "UPDATE wallets w SET charge_balance = e.charge_balance, entry_count = seq, chain_length = seq,
-                 chain_hash = e.chain_hash
+            "UPDATE wallets w SET charge_balance = e.charge_balance, entry_count = seq, chain_hash = e.chain_hash
              FROM ledger_entries e WHERE e.seq = {} AND w.app_id = e.app_id AND w.open_id = e.open_id",
             self.turns
         ))

@@ -30,8 +30,8 @@ pub(crate) fn wallets(session: &mut Session, count: u32) -> Fallible<()> {
         reference::TABLES.to_owned(),
         format!(
             "INSERT INTO public.wallets (app_id, open_id, free_balance, charge_balance, entry_count, created_at,
-                 chain_length, chain_hash)
-             SELECT app_id, open_id, {PURSE}, {PURSE}, 1, at, 1, {}
+                 chain_hash)
+             SELECT app_id, open_id, {PURSE}, {PURSE}, 1, at, {}
              FROM (
                  SELECT '{APP_ID}' AS app_id, ({FIRST_OPEN_ID} + wallet)::text AS open_id, now() AS at
                  FROM generate_series(0, {count} - 1) AS wallet
@@ -82,7 +82,7 @@ pub(crate) fn past(session: &mut Session, per_wallet: u32) -> Fallible<()> {
         format!("SET charge_balance = charge_balance - {paid}, entry_count = entry_count + {per_wallet}");
     steps.push(format!("UPDATE reference.wallets {update}"));
     steps.push(format!(
-        "UPDATE public.wallets w {update}, chain_length = entry_count + {per_wallet}, chain_hash = p.chain_hash
+        "UPDATE public.wallets w {update}, chain_hash = p.chain_hash
          FROM public.past_{per_wallet} p WHERE p.app_id = w.app_id AND p.open_id = w.open_id"
     ));
     steps.push(format!("DROP TABLE public.past_{per_wallet}"));

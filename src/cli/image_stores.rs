@@ -6,7 +6,7 @@ use domain::picture_store::PictureStore;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use store::{ContentsPlace, MoveOutcome, Store, StoreError};
+use store::{BlobLocation, MoveOutcome, Store, StoreError};
 
 use super::output::lines;
 use super::{Context, Failure};
@@ -25,7 +25,7 @@ pub(super) fn picture_store(text: &str) -> Result<PictureStore, String> {
 
 /// Contents that are missing or wrong, with how many images that concerns.
 struct Damage {
-    place: ContentsPlace,
+    place: BlobLocation,
     reason: String,
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn sweep(context: &Context, store: &Store, dry_run: bool) -> Re
 async fn walk(
     store: &Store,
     not_in: Option<PictureStore>,
-    work: impl AsyncFn(&ContentsPlace) -> Result<Option<String>, StoreError>,
+    work: impl AsyncFn(&BlobLocation) -> Result<Option<String>, StoreError>,
 ) -> Result<Walked, Failure> {
     let bar = ProgressBar::new(store.count_contents(not_in).await?);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} pictures, {eta} left") {

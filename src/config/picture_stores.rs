@@ -34,9 +34,9 @@ impl Config {
     ///
     /// # Errors
     /// A setting that does not fit, by its name.
-    pub fn picture_stores(&self) -> Result<objects::Settings, String> {
+    pub fn picture_stores(&self) -> Result<objects::ObjectStoreSettings, String> {
         let folder = &self.image.folder;
-        Ok(objects::Settings {
+        Ok(objects::ObjectStoreSettings {
             folder: (!folder.as_os_str().is_empty()).then(|| folder.clone()),
             s3: self.s3.settings()?,
             timeout: self.image.store_timeout,

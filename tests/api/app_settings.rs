@@ -127,11 +127,14 @@ async fn a_rotation_that_is_asked_for_twice_is_made_once() {
     assert_eq!(rotate().await.unwrap(), Rotated::Already);
     assert_eq!(till.number("SELECT count(*) FROM pay_keys WHERE app_id = 'a1'").await, 2);
 
-    let mark = Some(seen.secret_mark.as_str());
+    let mark = Some(seen.secret_fingerprint.as_str());
     let rotated = till.store.rotate_secret_after(&operator, &app.id, mark).await.unwrap();
     assert!(matches!(rotated, Rotated::To(_)));
     assert_eq!(till.store.rotate_secret_after(&operator, &app.id, mark).await.unwrap(), Rotated::Already);
-    assert_ne!(till.store.app_detail(&app.id).await.unwrap().unwrap().secret_mark, seen.secret_mark);
+    assert_ne!(
+        till.store.app_detail(&app.id).await.unwrap().unwrap().secret_fingerprint,
+        seen.secret_fingerprint
+    );
     let nobody = AppId::parse("a9").unwrap();
     assert_eq!(
         till.store.rotate_pay_key_after(&operator, &nobody, Some(1)).await.unwrap(),

@@ -359,41 +359,27 @@ async fn with_a_url_commands_say_that_migrations_are_due_and_migrate_applies_the
     assert_eq!(program.json(&["app", "list"]), json!({"apps": []}));
 }
 
-/// Rule: pictures of the first schema are there after the next one, to the byte.
+/// Contract 9.3.4: instances can be upgraded one by one.
 #[tokio::test(flavor = "multi_thread")]
-async fn pictures_that_were_kept_whole_are_kept_in_parts_after_an_upgrade() {
-    let url = empty_database("upgraded").await;
+async fn a_database_that_is_ahead_of_the_program_is_accepted_and_one_that_differs_is_refused() {
+    let url = empty_database("ahead").await;
+    let program = Program::on(&url);
+    assert_eq!(program.json(&["migrate"]), json!({"pending": 0}));
     let sql = sqlx::PgPool::connect(&url).await.unwrap();
-    let mut first = sqlx::migrate!();
-    first.migrations.to_mut().retain(|migration| migration.version == 1);
-    first.run(&sql).await.unwrap();
-    // One over two parts, one of exactly a part, one of a byte; the first of two apps.
-    sqlx::raw_sql(
-        "INSERT INTO image_bytes SELECT app_id, repeat(n::text, 48), bytes FROM (VALUES
-             ('a1', 1, 600000), ('a1', 2, 262144), ('a1', 3, 1), ('a2', 4, 600000)) AS v (app_id, n, length),
-             LATERAL (SELECT decode(repeat('0123abcd', length / 4 + 1), 'hex')) AS d (long),
-             LATERAL (SELECT substring(long FROM 1 FOR length)) AS c (bytes);
-         INSERT INTO images (app_id, img_id, sha256, format, side, byte_length)
-         SELECT app_id, img_id, sha256(bytes), 'png', 1, octet_length(bytes) FROM image_bytes;
-         CREATE TABLE before AS TABLE image_bytes",
-    )
-    .execute(&sql)
-    .await
-    .unwrap();
-    assert_eq!(Program::on(&url).json(&["migrate"]), json!({"pending": 0}));
-    let same: i64 = sqlx::query_scalar(
-        "SELECT count(*) FROM before b JOIN images i USING (app_id, img_id)
-         WHERE b.bytes = (SELECT string_agg(p.bytes, '' ORDER BY part) FROM picture_parts p
-                          WHERE p.content_sha256 = i.content_sha256)",
-    )
-    .fetch_one(&sql)
-    .await
-    .unwrap();
-    let parts: Vec<i32> = sqlx::query_scalar("SELECT octet_length(bytes) FROM picture_parts ORDER BY 1")
-        .fetch_all(&sql)
-        .await
-        .unwrap();
-    assert_eq!((same, parts), (4, vec![1, 600_000 - 2 * 262_144, 262_144, 262_144, 262_144]));
+    let ahead = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                 VALUES (99, 'of a newer program', true, '\\x00', 0)";
+    sqlx::raw_sql(ahead).execute(&sql).await.unwrap();
+    assert_eq!(program.json(&["migrate"]), json!({"pending": 0}));
+    assert_eq!(program.json(&["app", "list"]), json!({"apps": []}));
+    let server = program.serve(None).await;
+    assert_eq!(Request::get("/readyz").send(server.operator_address).await.status, 200);
+    // A newer migration does not stand in for one of this program's.
+    sqlx::raw_sql("DELETE FROM _sqlx_migrations WHERE version = 1").execute(&sql).await.unwrap();
+    assert_eq!(Request::get("/readyz").send(server.operator_address).await.status, 503);
+    // A schema that another migration of the same number made is not this program's.
+    sqlx::raw_sql("UPDATE _sqlx_migrations SET version = 1").execute(&sql).await.unwrap();
+    let complaint = program.complaint(&["migrate"]);
+    assert!(complaint.contains("migration 1 was previously applied but has been modified"), "{complaint}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

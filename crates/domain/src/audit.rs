@@ -80,9 +80,7 @@ pub struct WalletRow {
     pub charge_balance: i64,
     /// Number of its last entry.
     pub entry_count: i64,
-    /// How many entries its hash covers.
-    pub chain_length: i64,
-    /// Hash of that entry; `None` where what is stored is no hash.
+    /// Hash of that entry; `None` when the stored value is no hash.
     pub chain_hash: Option<ChainHash>,
 }
 
@@ -90,32 +88,8 @@ impl WalletRow {
     /// Whether it is as a new wallet is: nothing in it, no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { free_balance, charge_balance, entry_count, chain_length, chain_hash } = *self;
-        (free_balance, charge_balance, entry_count, chain_length) == (0, 0, 0, 0)
-            && chain_hash == Some(CHAIN_START)
-    }
-}
-
-/// The hash that is stored with an entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StoredHash {
-    /// A program that knew no hashes wrote the entry.
-    None,
-    /// This one.
-    Hash(ChainHash),
-    /// Something that is no hash.
-    Damaged,
-}
-
-impl StoredHash {
-    /// What a column holds.
-    #[must_use]
-    pub fn of(column: Option<&[u8]>) -> Self {
-        match column.map(TryInto::try_into) {
-            None => Self::None,
-            Some(Ok(hash)) => Self::Hash(hash),
-            Some(Err(_)) => Self::Damaged,
-        }
+        let Self { free_balance, charge_balance, entry_count, chain_hash } = *self;
+        (free_balance, charge_balance, entry_count) == (0, 0, 0) && chain_hash == Some(CHAIN_START)
     }
 }
 
@@ -132,24 +106,13 @@ pub struct WalletCheck {
     free_sum: i128,
     charge_sum: i128,
     entries: i64,
-    /// Entries without a stored hash.
-    unhashed: u64,
     sums: Sums,
-    /// The last entry with a stored hash; 0 where there was none.
-    hashed_to: i64,
-    /// Whether the hash that the wallet names was met and is right.
-    head_fits: bool,
 }
 
 impl WalletCheck {
     /// Begins with the entry behind `from`. `wallet` is the wallet's row, if there is one.
     #[must_use]
     pub fn new(app_id: &str, open_id: &str, from: Standing, wallet: Option<WalletRow>) -> Self {
-        // A hash of an entry before `from` is not looked at again.
-        let head_fits = wallet.is_some_and(|wallet| {
-            wallet.chain_length < from.seq
-                || (wallet.chain_length == from.seq && wallet.chain_hash == Some(from.chain_hash))
-        });
         Self {
             app_id: app_id.to_owned(),
             open_id: open_id.to_owned(),
@@ -158,10 +121,7 @@ impl WalletCheck {
             free_sum: from.free_balance.into(),
             charge_sum: from.charge_balance.into(),
             entries: from.seq,
-            unhashed: 0,
             sums: Sums::default(),
-            hashed_to: 0,
-            head_fits,
         }
     }
 
@@ -177,8 +137,8 @@ impl WalletCheck {
         &self.app_id
     }
 
-    /// Checks the next entry.
-    pub fn entry(&mut self, entry: &LedgerEntry<'_>, stored: StoredHash, findings: &mut Findings) {
+    /// Checks the next entry. `stored` is its hash; `None` when the stored value is no hash.
+    pub fn entry(&mut self, entry: &LedgerEntry<'_>, stored: Option<ChainHash>, findings: &mut Findings) {
         let mut found = |check: Check, detail: &dyn Fn() -> String| {
             findings.add(check, &self.app_id, &self.open_id, || format!("entry {}: {}", entry.seq, detail()));
         };
@@ -220,47 +180,29 @@ impl WalletCheck {
             });
         }
         let computed = entry.chain_hash(&before.chain_hash);
-        if stored == StoredHash::Damaged || matches!(stored, StoredHash::Hash(hash) if hash != computed) {
+        if stored != Some(computed) {
             found(Check::Chain, &|| format!("its hash does not follow from it and entry {}", before.seq));
         }
-        let chain_hash = match stored {
-            StoredHash::Hash(hash) => hash,
-            StoredHash::None | StoredHash::Damaged => computed,
-        };
-        if stored == StoredHash::None {
-            self.unhashed += 1;
-        } else {
-            self.hashed_to = entry.seq;
-        }
-        self.take(entry, chain_hash);
-    }
-
-    fn take(&mut self, entry: &LedgerEntry<'_>, chain_hash: ChainHash) {
         self.last = Standing {
             seq: entry.seq,
             free_balance: entry.free_balance,
             charge_balance: entry.charge_balance,
-            chain_hash,
+            chain_hash: stored.unwrap_or(computed),
         };
         self.free_sum += i128::from(entry.free_change);
         self.charge_sum += i128::from(entry.charge_change);
         self.entries += 1;
         self.sums.add(entry);
-        self.head_fits |= self
-            .wallet
-            .is_some_and(|wallet| wallet.chain_length == entry.seq && wallet.chain_hash == Some(chain_hash));
     }
 
-    /// Checks the wallet's row against its entries. Gives what went through it, and the number of
-    /// its entries without a stored hash.
-    pub fn end(self, findings: &mut Findings) -> (Sums, u64) {
-        let result = (self.sums, self.unhashed);
-        let Self { app_id, open_id, last, free_sum, charge_sum, entries, .. } = &self;
+    /// Checks the wallet's row against its entries. Returns the sums of the entries.
+    pub fn end(self, findings: &mut Findings) -> Sums {
+        let Self { app_id, open_id, last, free_sum, charge_sum, entries, sums, .. } = &self;
         let Some(wallet) = self.wallet else {
             findings.add(Check::Orphan, app_id, open_id, || {
                 format!("{entries} entries of a wallet that does not exist")
             });
-            return result;
+            return *sums;
         };
         if wallet.free_balance < 0 || wallet.charge_balance < 0 {
             findings.add(Check::Negative, app_id, open_id, || {
@@ -279,13 +221,12 @@ impl WalletCheck {
                 )
             });
         }
-        // Whoever writes a hash takes the wallet along.
-        if !self.head_fits || wallet.chain_length < self.hashed_to {
+        if wallet.chain_hash != Some(last.chain_hash) {
             findings.add(Check::ChainHead, app_id, open_id, || {
-                format!("the wallet's hash is not that of its entries up to {}", wallet.chain_length)
+                format!("the wallet's hash is not that of entry {}", last.seq)
             });
         }
-        result
+        *sums
     }
 }
 

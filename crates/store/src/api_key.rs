@@ -1,6 +1,4 @@
-//! Keys of the admin API: only their hash is stored.
-
-use std::sync::Arc;
+//! API keys of the admin API (contract 8.7). Only the hash of a key is stored.
 
 use domain::console_user::Role;
 use domain::ids::ApiKeyName;
@@ -10,22 +8,22 @@ use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::operator_log::{Action, Line, record};
+use super::operator_log::{Action, LogLine, record};
 use super::{Store, StoreError};
 use crate::secrets::{random_api_key, token_hash};
 
-/// A key as whoever shows it is known by.
+/// The API key of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiKey {
     /// Its name.
     pub name: ApiKeyName,
     /// What it may do.
     pub role: Role,
-    /// Whether it is refused since an operator revoked it.
+    /// True when an operator has revoked it.
     pub is_revoked: bool,
 }
 
-/// A key as operators see it.
+/// An API key for operators.
 #[derive(Debug, Clone, Serialize)]
 pub struct ApiKeySummary {
     /// Its name.
@@ -35,31 +33,28 @@ pub struct ApiKeySummary {
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// The day of its last use, at midnight UTC.
+    /// Day of its last use, at midnight UTC.
     #[serde(with = "time::serde::rfc3339::option")]
     pub last_used_on: Option<OffsetDateTime>,
-    /// Since when it is refused.
+    /// Time of the revocation.
     #[serde(with = "time::serde::rfc3339::option")]
     pub revoked_at: Option<OffsetDateTime>,
 }
 
-/// What became of a revocation.
+/// The result of a revocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RevokeOutcome {
-    /// It is refused from now on, by every instance.
+    /// Every instance refuses the key from now on.
     Revoked,
-    /// It was before.
+    /// The key was revoked before.
     WasRevoked,
-    /// There is no key of this name.
+    /// There is no key with this name.
     Unknown,
 }
 
 impl Store {
-    /// Makes a key and gives its text, which cannot be shown again; `None` when the name is taken, be it by
-    /// a revoked one.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Makes a key and returns its text, which cannot be shown again. `None` when the name is used already,
+    /// also by a revoked key.
     pub async fn create_api_key(
         &self,
         operator: &Operator,
@@ -67,12 +62,9 @@ impl Store {
         role: Role,
     ) -> Result<Option<String>, StoreError> {
         let key = random_api_key();
-        let change = Arc::new((operator.clone(), name.clone(), token_hash(&key)));
-        let made: Result<bool, StoreError> = self
-            .transaction(move |connection| {
-                let change = Arc::clone(&change);
+        let made = self
+            .transaction((operator.clone(), name.clone(), token_hash(&key)), move |connection, (operator, name, hash)| {
                 Box::pin(async move {
-                    let (operator, name, hash) = &*change;
                     let made = sqlx::query!(
                         "INSERT INTO api_keys (name, role, key_sha256) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
                         name.as_str(),
@@ -85,28 +77,22 @@ impl Store {
                         return Ok(false);
                     }
                     let after = Some(json!({ "role": role.as_str() }));
-                    record(connection, Line { after, ..key_line(operator, Action::ApiKeyCreate, name) }).await?;
+                    record(connection, LogLine { after, ..LogLine::new(operator, Action::ApiKeyCreate, name.as_str()) }).await?;
                     Ok(true)
                 })
             })
             .await;
-        Ok(made?.then_some(key))
+        made.map(|made: bool| made.then_some(key))
     }
 
-    /// Refuses a key from now on. Keys are looked up for each request, so every instance knows at once.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Revokes a key. Keys are not cached, so every instance refuses it at once.
     pub async fn revoke_api_key(
         &self,
         operator: &Operator,
         name: &ApiKeyName,
     ) -> Result<RevokeOutcome, StoreError> {
-        let change = Arc::new((operator.clone(), name.clone()));
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
+        self.transaction((operator.clone(), name.clone()), move |connection, (operator, name)| {
             Box::pin(async move {
-                let (operator, name) = &*change;
                 let Some(role) = revoke(connection, name).await? else {
                     let known = sqlx::query_scalar!("SELECT 1 FROM api_keys WHERE name = $1", name.as_str())
                         .fetch_optional(connection)
@@ -114,17 +100,18 @@ impl Store {
                     return Ok(known.map_or(RevokeOutcome::Unknown, |_| RevokeOutcome::WasRevoked));
                 };
                 let before = Some(json!({ "role": role }));
-                record(connection, Line { before, ..key_line(operator, Action::ApiKeyRevoke, name) }).await?;
+                record(
+                    connection,
+                    LogLine { before, ..LogLine::new(operator, Action::ApiKeyRevoke, name.as_str()) },
+                )
+                .await?;
                 Ok(RevokeOutcome::Revoked)
             })
         })
         .await
     }
 
-    /// Every key, revoked ones too, by name.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// All keys by name, revoked ones included.
     pub async fn api_keys(&self) -> Result<Vec<ApiKeySummary>, StoreError> {
         Ok(sqlx::query_as!(
             ApiKeySummary,
@@ -134,10 +121,7 @@ impl Store {
         .await?)
     }
 
-    /// The key of this hash, `None` when there is none. Notes the day of its use.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The key with this hash. `None` when there is none. It records the day of its use.
     pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>, StoreError> {
         let row = sqlx::query!(
             r#"SELECT name, role, revoked_at IS NOT NULL AS "is_revoked!",
@@ -164,7 +148,7 @@ impl Store {
     }
 }
 
-/// Marks a valid key as revoked and gives its role; `None` when there is no valid key of this name.
+/// Revokes a valid key and returns its role. `None` when there is no valid key with this name.
 async fn revoke(connection: &mut PgConnection, name: &ApiKeyName) -> Result<Option<String>, StoreError> {
     Ok(sqlx::query_scalar!(
         "UPDATE api_keys SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL RETURNING role",
@@ -172,8 +156,4 @@ async fn revoke(connection: &mut PgConnection, name: &ApiKeyName) -> Result<Opti
     )
     .fetch_optional(connection)
     .await?)
-}
-
-fn key_line<'a>(operator: &'a Operator, action: Action, name: &'a ApiKeyName) -> Line<'a> {
-    Line { operator, action, app_id: None, subject: name.as_str(), before: None, after: None, note: "" }
 }

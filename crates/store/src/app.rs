@@ -1,10 +1,12 @@
-//! Apps, their keys, packages, points of interest and pre-orders: what the operator keeps.
+//! Apps with their keys, packages, points of interest and pre-orders.
 
 mod change;
+mod columns;
 mod detail;
 mod keys;
 mod offer;
 mod settings;
+mod update;
 
 use domain::app::{AppLimits, Category};
 use domain::ids::AppId;
@@ -13,34 +15,17 @@ use time::OffsetDateTime;
 
 use super::{Store, StoreError};
 
+pub(super) use columns::limits_of_columns;
 pub use detail::{AppDetail, COUNTED_MAX, Package, PayKeyGeneration};
 pub use keys::Rotated;
 pub use settings::AppChange;
 
-/// The limits in the columns of an app.
-pub(super) fn limits_of_columns(
-    exchanges: Option<i32>,
-    reports: Option<i32>,
-    uploads: Option<i32>,
-    tokens: Option<i32>,
-) -> Result<AppLimits, StoreError> {
-    let limit = |column: Option<i32>| {
-        column.map(u32::try_from).transpose().map_err(|_| StoreError::damaged("apps.*_per_second"))
-    };
-    Ok(AppLimits {
-        exchanges_per_second: limit(exchanges)?,
-        reports_per_second: limit(reports)?,
-        uploads_per_second: limit(uploads)?,
-        tokens_per_second: limit(tokens)?,
-    })
-}
-
-/// An app to be made.
+/// A new app.
 #[derive(Debug, Clone)]
 pub struct NewApp {
     /// Its id.
     pub id: AppId,
-    /// For people.
+    /// Name for people.
     pub name: String,
     /// General or local life.
     pub category: Category,
@@ -63,12 +48,12 @@ pub struct NewAppSecrets {
     pub pay_key: String,
 }
 
-/// An app as the operator sees it; no secrets.
+/// An app for operators, without secrets.
 #[derive(Debug, Clone, Serialize)]
 pub struct AppSummary {
     /// Its id.
     pub app_id: String,
-    /// For people.
+    /// Name for people.
     pub name: String,
     /// `general` or `local_life`.
     pub category: String,
@@ -80,7 +65,7 @@ pub struct AppSummary {
     pub preorder_check: bool,
     /// Whether it is suspended.
     pub suspended: bool,
-    /// Own limits.
+    /// Its limits.
     pub limits: AppLimits,
     /// Version of the latest published package.
     pub package_version: Option<String>,
@@ -92,18 +77,12 @@ pub struct AppSummary {
 }
 
 impl Store {
-    /// Every app, or the one asked for.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// All apps, or only one.
     pub async fn list_apps(&self, only: Option<&AppId>) -> Result<Vec<AppSummary>, StoreError> {
         self.select_apps(only, None, u32::MAX).await
     }
 
-    /// The apps whose ids come after this one, or from the first, `limit` at most.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most `limit` apps, in the order of their ids, after this id or from the first.
     pub async fn apps_after(&self, after: Option<&AppId>, limit: u32) -> Result<Vec<AppSummary>, StoreError> {
         self.select_apps(None, after, limit).await
     }
@@ -140,12 +119,7 @@ impl Store {
                     sandbox: row.sandbox,
                     preorder_check: row.preorder_check,
                     suspended: row.suspended,
-                    limits: limits_of_columns(
-                        row.exchanges_per_second,
-                        row.reports_per_second,
-                        row.uploads_per_second,
-                        row.tokens_per_second,
-                    )?,
+                    limits: limits_of_columns!(row),
                     package_version: row.version,
                     pages: row.pages.unwrap_or_default(),
                     created_at: row.created_at,

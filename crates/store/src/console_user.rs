@@ -1,9 +1,7 @@
-//! Users of the operator's console. Each change and its line in the operator's log are one
-//! transaction, and ends the sessions of the user it concerns.
+//! Users of the console (contract 8.6). A change and its line in the operator's log are one transaction.
+//! The change ends the sessions of its user.
 
 mod session;
-
-use std::sync::Arc;
 
 use domain::console_user::{ConsoleUserName, Role};
 use domain::operator::Operator;
@@ -12,7 +10,7 @@ use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::operator_log::{Action, Line, record};
+use super::operator_log::{Action, LogLine, record};
 use super::{Store, StoreError, Work};
 use crate::secrets::PasswordHash;
 
@@ -25,28 +23,28 @@ pub struct ConsoleUser {
     pub name: String,
     /// `viewer` or `admin`.
     pub role: String,
-    /// Attempts to sign in since the last that succeeded.
+    /// Sign-in attempts since the last success.
     pub failed_attempts: i32,
-    /// Until when no attempt is taken, where that is later than now.
+    /// End of the lock, while the name is locked.
     #[serde(with = "time::serde::rfc3339::option")]
     pub locked_until: Option<OffsetDateTime>,
-    /// Sessions that have not ended.
+    /// Number of open sessions.
     pub sessions: i64,
-    /// When the user was made.
+    /// When the user was added.
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
 }
 
-/// A change of a user that is under way.
-struct Change<T> {
+/// A change of a user: who changes whom, and the new value.
+struct UserUpdate<T> {
     operator: Operator,
     name: ConsoleUserName,
     to: T,
 }
 
-impl<T> Change<T> {
-    fn new(operator: &Operator, name: &ConsoleUserName, to: T) -> Arc<Self> {
-        Arc::new(Self { operator: operator.clone(), name: name.clone(), to })
+impl<T> UserUpdate<T> {
+    fn new(operator: &Operator, name: &ConsoleUserName, to: T) -> Self {
+        Self { operator: operator.clone(), name: name.clone(), to }
     }
 
     async fn record(
@@ -56,16 +54,13 @@ impl<T> Change<T> {
         before: Option<Value>,
         after: Option<Value>,
     ) -> Result<(), StoreError> {
-        let (operator, subject) = (&self.operator, self.name.as_str());
-        record(connection, Line { operator, action, app_id: None, subject, before, after, note: "" }).await
+        let line = LogLine::new(&self.operator, action, self.name.as_str());
+        record(connection, LogLine { before, after, ..line }).await
     }
 }
 
 impl Store {
-    /// Every user, by name.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// All users by name.
     pub async fn console_users(&self) -> Result<Vec<ConsoleUser>, StoreError> {
         Ok(sqlx::query_as!(
             ConsoleUser,
@@ -83,10 +78,7 @@ impl Store {
         .await?)
     }
 
-    /// Makes a user; `false` when the name is taken.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Adds a user. `false` when the name is used already.
     pub async fn add_console_user(
         &self,
         operator: &Operator,
@@ -94,15 +86,14 @@ impl Store {
         role: Role,
         password: PasswordHash,
     ) -> Result<bool, StoreError> {
-        let change = Change::new(operator, name, (role, password));
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
+        let update = UserUpdate::new(operator, name, (role, password));
+        self.transaction(update, |connection, update| {
             Box::pin(async move {
-                let (role, password) = &change.to;
+                let (role, password) = &update.to;
                 let made = sqlx::query!(
                     "INSERT INTO console_users (name, role, password) VALUES ($1, $2, $3)
                      ON CONFLICT DO NOTHING",
-                    change.name.as_str(),
+                    update.name.as_str(),
                     role.as_str(),
                     password.as_str()
                 )
@@ -112,7 +103,7 @@ impl Store {
                     == 1;
                 if made {
                     let after = json!({ "role": role });
-                    change.record(connection, Action::ConsoleUserAdd, None, Some(after)).await?;
+                    update.record(connection, Action::ConsoleUserAdd, None, Some(after)).await?;
                 }
                 Ok(made)
             })
@@ -120,133 +111,120 @@ impl Store {
         .await
     }
 
-    /// Gives a user another password, ends the lock there may be and every session; `false` when there
-    /// is no such user.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Sets the password of a user, unlocks the name and ends every session. `false` when there is no such
+    /// user.
     pub async fn set_console_password(
         &self,
         operator: &Operator,
         name: &ConsoleUserName,
         password: PasswordHash,
     ) -> Result<bool, StoreError> {
-        self.change_console_user(Change::new(operator, name, password), |connection, change, _| {
+        self.update_console_user(UserUpdate::new(operator, name, password), |connection, update, _| {
             Box::pin(async move {
                 sqlx::query!(
                     "UPDATE console_users SET password = $2, failed_attempts = 0, locked_until = NULL
                      WHERE name = $1",
-                    change.name.as_str(),
-                    change.to.as_str()
+                    update.name.as_str(),
+                    update.to.as_str()
                 )
                 .execute(&mut *connection)
                 .await?;
-                session::end_all(connection, &change.name).await?;
-                change.record(connection, Action::ConsoleUserSetPassword, None, None).await
+                session::end_all(connection, &update.name).await?;
+                update.record(connection, Action::ConsoleUserSetPassword, None, None).await
             })
         })
         .await
     }
 
-    /// Gives a user another role and ends every session; `false` when there is no such user.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Sets the role of a user and ends every session. `false` when there is no such user.
     pub async fn set_console_role(
         &self,
         operator: &Operator,
         name: &ConsoleUserName,
         role: Role,
     ) -> Result<bool, StoreError> {
-        self.change_console_user(Change::new(operator, name, role), |connection, change, user| {
+        self.update_console_user(UserUpdate::new(operator, name, role), |connection, update, user| {
             Box::pin(async move {
-                if user.role == change.to.as_str() {
+                if user.role == update.to.as_str() {
                     return Ok(());
                 }
                 sqlx::query!(
                     "UPDATE console_users SET role = $2 WHERE name = $1",
-                    change.name.as_str(),
-                    change.to.as_str()
+                    update.name.as_str(),
+                    update.to.as_str()
                 )
                 .execute(&mut *connection)
                 .await?;
-                session::end_all(connection, &change.name).await?;
-                let (before, after) = (json!({ "role": user.role }), json!({ "role": change.to }));
-                change.record(connection, Action::ConsoleUserSetRole, Some(before), Some(after)).await
+                session::end_all(connection, &update.name).await?;
+                let (before, after) = (json!({ "role": user.role }), json!({ "role": update.to }));
+                update.record(connection, Action::ConsoleUserSetRole, Some(before), Some(after)).await
             })
         })
         .await
     }
 
-    /// Ends the lock of a user and forgets failed attempts; `false` when there is no such user.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Unlocks a user and resets the failed attempts. `false` when there is no such user.
     pub async fn unlock_console_user(
         &self,
         operator: &Operator,
         name: &ConsoleUserName,
     ) -> Result<bool, StoreError> {
-        self.change_console_user(Change::new(operator, name, ()), |connection, change, user| {
+        self.update_console_user(UserUpdate::new(operator, name, ()), |connection, update, user| {
             Box::pin(async move {
                 if user.failed_attempts == 0 {
                     return Ok(());
                 }
                 sqlx::query!(
                     "UPDATE console_users SET failed_attempts = 0, locked_until = NULL WHERE name = $1",
-                    change.name.as_str()
+                    update.name.as_str()
                 )
                 .execute(&mut *connection)
                 .await?;
                 let before = json!({ "failed_attempts": user.failed_attempts });
                 let after = json!({ "failed_attempts": 0 });
-                change.record(connection, Action::ConsoleUserUnlock, Some(before), Some(after)).await
+                update.record(connection, Action::ConsoleUserUnlock, Some(before), Some(after)).await
             })
         })
         .await
     }
 
-    /// Removes a user and ends every session; `false` when there is no such user.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Removes a user and ends every session. `false` when there is no such user.
     pub async fn remove_console_user(
         &self,
         operator: &Operator,
         name: &ConsoleUserName,
     ) -> Result<bool, StoreError> {
-        self.change_console_user(Change::new(operator, name, ()), |connection, change, user| {
+        self.update_console_user(UserUpdate::new(operator, name, ()), |connection, update, user| {
             Box::pin(async move {
-                sqlx::query!("DELETE FROM console_users WHERE name = $1", change.name.as_str())
+                sqlx::query!("DELETE FROM console_users WHERE name = $1", update.name.as_str())
                     .execute(&mut *connection)
                     .await?;
-                session::end_all(connection, &change.name).await?;
+                session::end_all(connection, &update.name).await?;
                 let before = json!({ "role": user.role });
-                change.record(connection, Action::ConsoleUserRemove, Some(before), None).await
+                update.record(connection, Action::ConsoleUserRemove, Some(before), None).await
             })
         })
         .await
     }
 
-    /// Runs a change of a user under the lock of its row, in one transaction; `false` when there is no
-    /// such user. Whoever signs in meanwhile waits for that lock.
-    async fn change_console_user<T: Send + Sync + 'static>(
+    /// Changes a user in one transaction that locks the user's row. A sign-in waits for that lock. `false`
+    /// when there is no such user.
+    async fn update_console_user<T: Send + Sync + 'static>(
         &self,
-        change: Arc<Change<T>>,
-        write: for<'c> fn(&'c mut PgConnection, &'c Change<T>, LockedUser) -> Work<'c, (), StoreError>,
+        update: UserUpdate<T>,
+        write: for<'c> fn(&'c mut PgConnection, &'c UserUpdate<T>, LockedUser) -> Work<'c, (), StoreError>,
     ) -> Result<bool, StoreError> {
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
+        self.transaction(update, move |connection, update| {
             Box::pin(async move {
                 let user = sqlx::query_as!(
                     LockedUser,
                     "SELECT role, failed_attempts FROM console_users WHERE name = $1 FOR UPDATE",
-                    change.name.as_str()
+                    update.name.as_str()
                 )
                 .fetch_optional(&mut *connection)
                 .await?;
                 let Some(user) = user else { return Ok(false) };
-                write(connection, &change, user).await?;
+                write(connection, update, user).await?;
                 Ok(true)
             })
         })
@@ -254,7 +232,7 @@ impl Store {
     }
 }
 
-/// A user as it stands until the end of the transaction.
+/// The locked row of a user.
 struct LockedUser {
     role: String,
     failed_attempts: i32,

@@ -1,6 +1,5 @@
-//! Apps and access tokens as the request path sees them: remembered for two seconds, so that a
-//! look-up seldom costs a round trip and what an operator changes still acts within five
-//! seconds on every instance (contract 9).
+//! Look-up cache of apps and access tokens (contract 9.9). A look-up seldom costs a round trip, and an
+//! operator's change acts within seconds on every instance.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -16,19 +15,19 @@ use super::look_up_cache::LookUpCache;
 use super::{Store, StoreError};
 use crate::secrets::{Keyring, WrongKey};
 
-/// How much longer a look-up is waited for than a connection for it.
+/// A look-up may take this much longer than the wait for a connection.
 const STATEMENT_MARGIN: Duration = Duration::from_millis(500);
-/// Pay keys of an app that can be live at once (contract 3).
+/// Number of valid pay keys of an app (contract 3.2.6).
 pub(super) const LIVE_PAY_KEYS: usize = 2;
-/// Retired pay keys that a diagnosis still knows.
+/// Number of pay keys that are loaded, retired ones for the diagnosis included.
 const RETIRED_PAY_KEYS: i64 = 8;
 
-/// What was looked up lately.
+/// The keyring and the caches.
 #[derive(Debug, Default)]
 pub(super) struct Directory {
     keyring: RwLock<Option<Arc<Keyring>>>,
     apps: LookUpCache<AppId, Arc<App>>,
-    /// By whose it is and its hash: when it ends.
+    /// App and hash of a token, with its end in Unix milliseconds.
     tokens: LookUpCache<(AppId, [u8; 32]), i64>,
 }
 
@@ -44,10 +43,7 @@ impl Directory {
 }
 
 impl Store {
-    /// The app with this id, `None` when there is none.
-    ///
-    /// # Errors
-    /// The database is away or takes too long, or the app's secrets do not open.
+    /// The app with this id. `None` when there is no such app.
     pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>, StoreError> {
         let (store, id) = (self.clone(), app_id.clone());
         let look_up = async move { Ok(store.load_app(&id).await?.map(Arc::new)) };
@@ -57,15 +53,12 @@ impl Store {
             .await
     }
 
-    /// A table that is locked must not hold up whoever asks until the statement's own limit.
+    /// The time limit of a look-up. It is shorter than that of a statement, for a table that is locked.
     pub(super) fn look_up_within(&self) -> Duration {
         self.settings.acquire_timeout + STATEMENT_MARGIN
     }
 
-    /// What is known of a token, given by its hash, for this app.
-    ///
-    /// # Errors
-    /// The database is away or takes too long.
+    /// The state of a token of this app. The token is given by its hash.
     pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState, StoreError> {
         let (store, id) = (self.clone(), app_id.clone());
         let look_up = async move { store.load_token_expiry(&id, &token_hash).await };
@@ -112,12 +105,7 @@ impl Store {
             sandbox: row.sandbox,
             preorder_check: row.preorder_check,
             suspended: row.suspended,
-            limits: limits_of_columns(
-                row.exchanges_per_second,
-                row.reports_per_second,
-                row.uploads_per_second,
-                row.tokens_per_second,
-            )?,
+            limits: limits_of_columns!(row),
             live_pay_keys,
             retired_pay_keys,
             app_secret,
@@ -125,8 +113,8 @@ impl Store {
         }))
     }
 
-    /// Decrypts what is kept of an app. Where a key is missing, a rotation elsewhere may have just
-    /// put it into the key file.
+    /// Decrypts the secrets of an app. When a key is missing, it reads the key file again: a rotation may
+    /// have just added the key.
     async fn open_secrets(
         &self,
         app_id: &AppId,

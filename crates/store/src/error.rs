@@ -1,42 +1,47 @@
-//! What can go wrong between us and the database.
+//! Errors of the store.
 
-/// A fault of the store. Business outcomes are not errors; each operation has its own type for them.
+use domain::picture_store::Outside;
+
+use crate::objects::ObjectStoreError;
+
+/// An error of the store. Every method of the store may return it. Business outcomes are not errors: each
+/// operation has its own type for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The database is away, or did not answer in time. Nothing was acknowledged; safe to repeat.
+    /// The database does not answer, or not in time. Nothing was acknowledged, so a repeat is safe.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// Where pictures are outside the database cannot be reached, or must not be used. Nothing was
-    /// acknowledged; safe to repeat.
+    /// An object store of pictures does not answer, or must not be used. Nothing was acknowledged, so a
+    /// repeat is safe.
     #[error("the store of pictures is not available: {0}")]
     PicturesUnavailable(String),
-    /// More waits than may.
+    /// The queue is full.
     #[error("too many requests are waiting")]
     Overloaded,
-    /// The whole transaction has to be run again; seen outside only when that never ended.
+    /// The transaction must be repeated. Callers get it only after the last attempt.
     #[error("the database asked too often to repeat a transaction")]
     Again,
-    /// Another try of the same request has taken effect; this one has not.
+    /// Another attempt of the same request has taken effect. This one has not.
     #[error("the request has taken effect by another try")]
     Repeated,
-    /// A fault of ours: a constraint that the code should have kept, a row that does not parse.
+    /// A fault of this program: a violated constraint, or a row that does not parse.
     #[error("{0}")]
     Internal(String),
 }
 
 impl StoreError {
-    /// A row that does not parse: somebody wrote it by another way.
+    /// The error of a row that does not parse.
     pub(super) fn damaged(what: &str) -> Self {
         Self::Internal(format!("a stored row is damaged: {what}"))
     }
 
-    /// An exchange that nobody waits for any more.
+    /// The error of an exchange past its deadline.
     #[must_use]
     pub fn past_deadline() -> Self {
         Self::Unavailable("an exchange waited past its deadline".to_owned())
     }
 
-    /// What PostgreSQL tells with a code of five characters.
+    /// The error of an SQLSTATE.
     pub(super) fn from_code(code: &str, words: String) -> Self {
         match code {
             // serialisation failure, deadlock
@@ -44,6 +49,11 @@ impl StoreError {
             _ if is_unavailable(code) => Self::Unavailable(words),
             _ => Self::Internal(words),
         }
+    }
+
+    /// The error of a call to an object store.
+    pub(super) fn of_object_store(store: Outside, error: &ObjectStoreError) -> Self {
+        Self::PicturesUnavailable(format!("{}: {error}", store.as_str()))
     }
 }
 
@@ -64,7 +74,7 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
-/// Codes of a database that cannot serve now, whatever the statement.
+/// True for the SQLSTATE of a database that cannot serve now, whatever the statement.
 fn is_unavailable(code: &str) -> bool {
     let class_is = |class: &str| code.starts_with(class);
     // connection faults; resources exhausted; ended by the operator, a crash or a time limit;

@@ -1,6 +1,5 @@
-//! Requests of the admin API that take effect once. The answer is written in the transaction that makes
-//! the change, with a key that only one of them gets: a second try cannot commit, and whoever asks again
-//! finds what the first was answered.
+//! Idempotency records of the admin API (contract 8.7.3). The transaction of a change also writes the answer
+//! under its idempotency key. So a second attempt cannot commit, and a repeat gets the first answer.
 
 use domain::idempotency::IdempotentRequest;
 use serde_json::Value;
@@ -9,30 +8,27 @@ use sqlx::PgConnection;
 use super::{Store, StoreError};
 use crate::secrets::Cipher;
 
-/// How long a repeat is answered like the first.
+/// How long a repeat gets the first answer.
 const ANSWERS_KEPT_HOURS: i32 = 24;
 
-/// What is known of a request.
+/// The idempotency record of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EarlierAnswer {
-    /// Nothing: it has not taken effect.
+    /// There is no record: the request has not taken effect.
     None,
-    /// It has, and was answered so.
+    /// The request has taken effect and got this answer.
     Answered {
         /// The body.
         body: Value,
-        /// Whether another try than this one made the change.
-        by_another_try: bool,
+        /// True when another attempt than this one made the change.
+        by_another_attempt: bool,
     },
-    /// The same caller has used its idempotency key for another request.
+    /// The caller has used the idempotency key for another request.
     OtherContent,
 }
 
 impl Store {
-    /// What a request was answered, if it has taken effect.
-    ///
-    /// # Errors
-    /// The database is away; the answer does not open.
+    /// The idempotency record of a request.
     pub async fn earlier_answer(&self, request: &IdempotentRequest) -> Result<EarlierAnswer, StoreError> {
         let row = sqlx::query!(
             "SELECT content_sha256, attempt, answer FROM api_requests WHERE api_key = $1 AND idempotency_key = $2",
@@ -48,29 +44,23 @@ impl Store {
         let text = Cipher::new(&request.answer_key).open(&context(request), &row.answer);
         let body = text.and_then(|text| serde_json::from_str(&text).ok());
         let body = body.ok_or_else(|| StoreError::damaged("api_requests.answer"))?;
-        Ok(EarlierAnswer::Answered { body, by_another_try: row.attempt != request.attempt })
+        Ok(EarlierAnswer::Answered { body, by_another_attempt: row.attempt != request.attempt })
     }
 
-    /// Keeps the answer of a request that has changed nothing, unless another try has kept one.
-    ///
-    /// # Errors
-    /// The database is away.
-    pub async fn keep_answer_of_no_change(
+    /// Stores the answer of a request that has changed nothing, unless another attempt has stored one.
+    pub async fn store_answer_without_change(
         &self,
         request: &IdempotentRequest,
         answer: &Value,
     ) -> Result<(), StoreError> {
         let mut connection = self.pool.acquire().await?;
-        match keep_answer(&mut connection, request, answer).await {
+        match store_answer(&mut connection, request, answer).await {
             Ok(()) | Err(StoreError::Repeated) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Forgets requests of more than a day ago.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Deletes records that are older than a day.
     pub async fn forget_old_requests(&self) -> Result<u64, StoreError> {
         let gone = sqlx::query!(
             "DELETE FROM api_requests WHERE created_at < now() - make_interval(hours => $1)",
@@ -82,8 +72,8 @@ impl Store {
     }
 }
 
-/// Writes the answer. Another try that is under way is waited for; when it commits, this one must not.
-pub(super) async fn keep_answer(
+/// Stores the answer. It waits for another attempt of the same request. When that commits, this one fails.
+pub(super) async fn store_answer(
     connection: &mut PgConnection,
     request: &IdempotentRequest,
     answer: &Value,
@@ -103,7 +93,7 @@ pub(super) async fn keep_answer(
     if kept.rows_affected() == 1 { Ok(()) } else { Err(StoreError::Repeated) }
 }
 
-/// An answer opens in its own row only.
+/// The associated data of the encryption: an answer opens only in its own row.
 fn context(request: &IdempotentRequest) -> String {
     format!("api_requests {} {}", request.api_key, request.idempotency_key)
 }

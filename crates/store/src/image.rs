@@ -1,11 +1,11 @@
-//! Images: the same bytes of an app are one image with one id (contract 5). What is kept of a
-//! picture, its contents, is kept once, whoever uploads it.
+//! Images (contract 5). The same bytes of an app are one image with one id. A blob is stored once,
+//! whoever uploads it.
 
 use std::sync::Arc;
 
 use domain::ids::{AppId, ImgId};
 use domain::picture_store::Outside;
-use outside::Object;
+use outside::PictureObject;
 use pictures::{Format, Kept, PerceptualHash};
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -24,41 +24,41 @@ mod sweep;
 
 pub use block::{Block, BlockOutcome};
 pub use contents::{ContentCheck, ContentHash};
-pub use moving::{ContentsPlace, MoveOutcome};
+pub use moving::{BlobLocation, MoveOutcome};
 pub(super) use own_store::OwnStores;
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey, ImagePage};
 pub use sweep::Swept;
 
-/// How often an upload is begun again whose object was swept away under it.
+/// How often an upload starts again after a sweep has removed its object.
 const KEEP_ATTEMPTS_MAX: u32 = 3;
 
-/// What becomes of an upload whose picture was judged good.
+/// The result of an upload whose picture was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeepOutcome {
-    /// It is there now, or was already.
+    /// The image is stored, now or earlier.
     Kept(ImgId),
-    /// The operator has blocked it, or one that looks nearly the same.
+    /// The operator has blocked the picture, or a near copy of it.
     Blocked,
 }
 
-/// An image as it is served and shown.
+/// An image.
 #[derive(Debug, Clone, Serialize)]
 pub struct StoredImage {
     /// The app that uploaded it.
     pub app_id: AppId,
     /// Its id.
     pub img_id: ImgId,
-    /// By the bytes.
+    /// Format, from the bytes.
     pub format: Format,
     /// Width and height in pixels.
     pub side: u32,
-    /// Bytes of its contents.
+    /// Number of bytes of the blob.
     #[serde(rename = "bytes")]
     pub byte_length: u64,
-    /// Its contents.
+    /// SHA-256 of the blob.
     #[serde(rename = "picture")]
     pub contents: ContentHash,
-    /// Whether the operator has blocked it.
+    /// True when the operator has blocked it.
     #[serde(rename = "blocked")]
     pub is_blocked: bool,
     /// First upload, database time.
@@ -67,11 +67,8 @@ pub struct StoredImage {
 }
 
 impl Store {
-    /// Keeps a picture and gives its id: a new one, or the one that the same bytes have already. Its
-    /// contents are durable and, outside the database, were read back before there is an id.
-    ///
-    /// # Errors
-    /// The database is away, or the store that new contents go to.
+    /// Stores a picture and returns its id: a new one, or the id that the same bytes have already.
+    /// The blob is durable before there is an id. Outside the database it was read back, too.
     pub async fn keep_image(&self, app_id: &AppId, kept: Kept) -> Result<KeepOutcome, StoreError> {
         let image = Arc::new(NewImage {
             app_id: app_id.clone(),
@@ -81,19 +78,19 @@ impl Store {
         });
         for _ in 0..KEEP_ATTEMPTS_MAX {
             let object = match self.write_image(&image, None).await? {
-                Written::Done { outcome, .. } => return Ok(outcome),
-                Written::NeedsObject(object) => object,
-                Written::Swept => continue,
+                ImageWrite::Done { outcome, .. } => return Ok(outcome),
+                ImageWrite::NeedsObject(object) => object,
+                ImageWrite::Swept => continue,
             };
             let contents = &image.kept.contents;
             self.write_object(&object, contents, &image.kept.content_sha256).await?;
             match self.write_image(&image, Some(&object)).await? {
-                Written::Done { outcome, uses_object: true } => return Ok(outcome),
-                Written::Done { outcome, uses_object: false } => {
+                ImageWrite::Done { outcome, uses_object: true } => return Ok(outcome),
+                ImageWrite::Done { outcome, uses_object: false } => {
                     self.discard_object(&object).await;
                     return Ok(outcome);
                 }
-                Written::NeedsObject(_) | Written::Swept => {}
+                ImageWrite::NeedsObject(_) | ImageWrite::Swept => {}
             }
         }
         Err(StoreError::PicturesUnavailable("what was written did not stay".to_owned()))
@@ -102,21 +99,16 @@ impl Store {
     async fn write_image(
         &self,
         image: &Arc<NewImage>,
-        object: Option<&Object>,
-    ) -> Result<Written, StoreError> {
-        let (image, object) = (Arc::clone(image), object.cloned());
-        self.transaction(move |connection| {
-            let (image, object) = (Arc::clone(&image), object.clone());
-            Box::pin(async move { image.write(connection, object).await })
+        object: Option<&PictureObject>,
+    ) -> Result<ImageWrite, StoreError> {
+        self.transaction((Arc::clone(image), object.cloned()), |connection, (image, object)| {
+            Box::pin(image.write(connection, object.as_ref()))
         })
         .await
     }
 
-    /// What [`keep_image`](Self::keep_image) would answer without keeping anything: the app has the
-    /// picture, or the operator has blocked it. `None` for a picture that would be kept now.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The result of [`keep_image`](Self::keep_image) when the app has the picture already or the
+    /// operator has blocked it. `None` for a new picture. It stores nothing.
     pub async fn settled_image(
         &self,
         app_id: &AppId,
@@ -126,10 +118,7 @@ impl Store {
         settled(&mut session, app_id, kept).await
     }
 
-    /// The image of this id, whatever app it is of: the id is its own permission.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The image with this id, of any app: the id is the permission.
     pub async fn image(&self, img_id: &ImgId) -> Result<Option<StoredImage>, StoreError> {
         let row = sqlx::query_as!(
             ImageRow,
@@ -144,9 +133,6 @@ impl Store {
     }
 
     /// The newest images of all apps.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn newest_images(&self, limit: u32) -> Result<Vec<StoredImage>, StoreError> {
         let rows = sqlx::query_as!(
             ImageRow,
@@ -189,47 +175,47 @@ impl ImageRow {
     }
 }
 
-/// A picture that was judged good, with the id it gets if it is new.
+/// An accepted picture, with the id that it gets when it is new.
 struct NewImage {
     app_id: AppId,
     img_id: ImgId,
     kept: Kept,
-    /// Where its contents go if they are new; `None` is the database.
+    /// The object store for a new blob. `None` is the database.
     outside: Option<Outside>,
 }
 
-/// What a transaction for a new image came to.
-enum Written {
-    /// There is an answer.
+/// The result of the transaction of a new image.
+enum ImageWrite {
+    /// The upload is done.
     Done {
         outcome: KeepOutcome,
-        /// Whether the object that was written holds the contents now.
+        /// True when images use the object that was written.
         uses_object: bool,
     },
-    /// The contents are to be written outside first, as this object.
-    NeedsObject(Object),
-    /// The object took so long that it was given up.
+    /// The blob must first be written as this object.
+    NeedsObject(PictureObject),
+    /// A sweep has removed the object, because its upload took too long.
     Swept,
 }
 
-impl Written {
+impl ImageWrite {
     const fn known(outcome: KeepOutcome) -> Self {
         Self::Done { outcome, uses_object: false }
     }
 }
 
 impl NewImage {
-    /// Writes the image, whose contents were written as `object`; without one, contents that go
-    /// outside only get their object's name.
+    /// Writes the image whose blob was written as `object`. Without `object`, a blob that goes to
+    /// an object store only gets a name.
     async fn write(
         &self,
         connection: &mut PgConnection,
-        object: Option<Object>,
-    ) -> Result<Written, StoreError> {
-        // A block that is made at this moment is either seen here or sees this image.
+        object: Option<&PictureObject>,
+    ) -> Result<ImageWrite, StoreError> {
+        // This transaction sees a concurrent block, or the block sees this image.
         block::hold_off(connection).await?;
         if let Some(outcome) = settled(connection, &self.app_id, &self.kept).await? {
-            return Ok(Written::known(outcome));
+            return Ok(ImageWrite::known(outcome));
         }
         let contents = ContentHash::of_kept(&self.kept);
         let mut uses_object = false;
@@ -237,16 +223,16 @@ impl NewImage {
             match (self.outside, object) {
                 (None, _) => contents::write(connection, &contents, &self.kept.contents).await?,
                 (Some(outside), None) => {
-                    let object = Object::new(outside, self.kept.contents.len());
+                    let object = PictureObject::new(outside, self.kept.contents.len());
                     outside::announce(connection, &object, &contents).await?;
-                    return Ok(Written::NeedsObject(object));
+                    return Ok(ImageWrite::NeedsObject(object));
                 }
-                (Some(_), Some(object)) if outside::keep(connection, &object).await? => uses_object = true,
-                (Some(_), Some(_)) => return Ok(Written::Swept),
+                (Some(_), Some(object)) if outside::keep(connection, object).await? => uses_object = true,
+                (Some(_), Some(_)) => return Ok(ImageWrite::Swept),
             }
         }
         self.insert(connection, &contents).await?;
-        Ok(Written::Done { outcome: KeepOutcome::Kept(self.img_id.clone()), uses_object })
+        Ok(ImageWrite::Done { outcome: KeepOutcome::Kept(self.img_id.clone()), uses_object })
     }
 
     async fn insert(&self, connection: &mut PgConnection, contents: &ContentHash) -> Result<(), StoreError> {
@@ -264,7 +250,7 @@ impl NewImage {
         )
         .execute(connection)
         .await?;
-        // Somebody else was quicker with the same bytes: theirs is the id.
+        // Another upload of the same bytes was first, and its id counts.
         if inserted.rows_affected() == 0 { Err(StoreError::Again) } else { Ok(()) }
     }
 }

@@ -1,9 +1,13 @@
-//! The store: balances, idempotency records, orders and images in PostgreSQL. The only home of SQL.
+//! The store: wallets, ledger, idempotency records, orders and images in PostgreSQL. All SQL is here.
 //!
-//! Two rules keep money safe here. Every transaction goes through `Store::transaction`, which
-//! runs it in a task that nobody drops: a client that hangs up cannot leave a session half-way
-//! into one. And whole transactions are repeated there, and only there, when the database asks
-//! for it (40001, 40P01).
+//! Two rules keep money safe:
+//!
+//! - Every transaction runs in a task that nobody drops (`Store::transaction`). So a client that hangs up
+//!   never leaves a session inside a transaction.
+//! - A transaction is repeated as a whole when the database asks for it (40001, 40P01). Only
+//!   `Store::transaction` and the exchange writers do that.
+
+#![expect(clippy::missing_errors_doc, reason = "`StoreError` documents the errors of nearly every method")]
 
 mod api_key;
 mod app;
@@ -48,7 +52,7 @@ pub use error::StoreError;
 pub use exchange::{ExchangeRecord, NumberMatch, ReplayCount};
 pub use idempotency::EarlierAnswer;
 pub use image::{
-    Block, BlockOutcome, ContentCheck, ContentHash, ContentsPlace, ImageCursor, ImageDetail, ImageFilter,
+    BlobLocation, Block, BlockOutcome, ContentCheck, ContentHash, ImageCursor, ImageDetail, ImageFilter,
     ImageKey, ImagePage, KeepOutcome, MoveOutcome, StoredImage, Swept,
 };
 pub use master_key::{MasterKeyRefused, MasterKeyState};
@@ -61,44 +65,44 @@ pub use wallet::{
     LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletTotals,
 };
 
-/// How often a transaction is repeated before the caller is told that the database is too busy.
+/// A transaction is tried at most this often.
 const ATTEMPTS_MAX: u32 = 12;
-/// A session that forgets its transaction is ended by the database after this.
+/// The database ends a session that idles in a transaction for this long.
 const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How the store reaches its database.
+/// Settings of the store.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// Connections, opened at the start.
+    /// Number of connections, all opened at the start.
     pub connections: u32,
-    /// How long a request waits for one.
+    /// How long a request waits for a connection.
     pub acquire_timeout: Duration,
     /// How long one statement may run.
     pub statement_timeout: Duration,
-    /// Whether a session that takes no writes is refused, as with a standby that an old address leads to for a
-    /// while after a failover. A standby can be audited.
+    /// Refuse a read-only session. After a failover, an old address may lead to a standby for a while. The
+    /// audit accepts a standby.
     pub must_write: bool,
-    /// Writers of exchanges, each with a session of its own.
+    /// Number of exchange writers, each with a session of its own.
     pub exchange_writers: usize,
-    /// Exchanges that may wait at once.
+    /// Maximum number of exchanges that wait.
     pub exchange_queue_max: usize,
-    /// Where the bytes of new pictures are kept.
+    /// Where the bytes of new pictures are stored.
     pub picture_store: PictureStore,
-    /// The stores of pictures besides the database.
-    pub picture_stores: objects::Settings,
+    /// The object stores besides the database.
+    pub picture_stores: objects::ObjectStoreSettings,
 }
 
-/// Where the database is.
+/// The address of the database.
 #[derive(Debug, Clone)]
 pub struct DatabaseAddress(PgConnectOptions);
 
 impl DatabaseAddress {
-    /// The database that a `postgres://` URL names.
+    /// Parses a `postgres://` URL.
     ///
     /// # Errors
-    /// A text that is no such URL; its secret parts are not repeated.
+    /// Any other text. The message does not repeat it, because it may hold a password.
     pub fn from_url(url: &str) -> Result<Self, String> {
-        // The driver takes any scheme for its own.
+        // The driver accepts any scheme.
         let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
         let options = is_postgres.then(|| PgConnectOptions::from_str(url).ok()).flatten();
         options
@@ -106,7 +110,7 @@ impl DatabaseAddress {
             .ok_or_else(|| "database.url: expected postgres://user:password@host:port/database".to_owned())
     }
 
-    /// The private PostgreSQL whose Unix socket is in this folder.
+    /// The private PostgreSQL with its Unix socket in this folder.
     #[must_use]
     pub fn from_socket_dir(folder: &std::path::Path) -> Self {
         Self(
@@ -119,7 +123,7 @@ impl DatabaseAddress {
     }
 }
 
-/// The shared store. Cheap to clone.
+/// The store. It is cheap to clone, and all clones share one pool.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
@@ -134,14 +138,14 @@ pub struct Store {
     last_audits: Arc<audit::LastAudits>,
 }
 
-/// The pool of connections at one moment.
+/// The state of the pool of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolState {
-    /// Connections there are.
+    /// Number of connections.
     pub size: u32,
-    /// Of them, those that nobody uses.
+    /// Number of idle connections.
     pub idle: u32,
-    /// Connections there may be.
+    /// Maximum number of connections.
     pub size_max: u32,
 }
 
@@ -149,10 +153,7 @@ pub struct PoolState {
 type Work<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
 
 impl Store {
-    /// Connects, and checks that the database answers.
-    ///
-    /// # Errors
-    /// The database cannot be reached; settings of pictures that cannot be used.
+    /// Connects to the database and starts the exchange writers.
     pub async fn connect(
         address: &DatabaseAddress,
         settings: StoreSettings,
@@ -162,7 +163,7 @@ impl Store {
         let options = address.0.clone().application_name("minitill").disable_statement_logging();
         let statement_timeout = settings.statement_timeout.as_millis();
         let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
-        // The pool would tell only that time ran out; one session of its own tells why.
+        // The pool reports only a time-out. A session of its own reports the reason.
         let must_write = settings.must_write;
         let asking = async {
             let mut first = PgConnection::connect_with(&options).await?;
@@ -190,7 +191,7 @@ impl Store {
             &replays,
         )?;
         let pool = PgPoolOptions::new()
-            // As many as there will ever be, from the start: connections opened under load come in storms.
+            // All connections from the start, because connections that open under load come in storms.
             .min_connections(settings.connections)
             .max_connections(settings.connections)
             .acquire_timeout(settings.acquire_timeout)
@@ -210,7 +211,7 @@ impl Store {
                     Ok(())
                 })
             })
-            // One round trip that finds a dead session, and one that nobody knows is in a transaction.
+            // One round trip detects a dead session, and a session that is inside a transaction.
             .before_acquire(|connection, _| Box::pin(is_between_transactions(connection)))
             .connect_with(options)
             .await?;
@@ -228,28 +229,25 @@ impl Store {
         })
     }
 
-    /// Whether the database answers and holds the schema this program needs; the reason if not.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The reason why the database is not ready, or `None`.
     pub async fn readiness(&self) -> Result<Option<String>, StoreError> {
         Ok(self.pending_migrations().await?.map(|pending| format!("{pending} migrations are not applied")))
     }
 
-    /// What this process's writers have counted.
+    /// The counters of this process's exchange writers.
     #[must_use]
     pub fn exchange_metrics(&self) -> &ExchangeMetrics {
         &self.exchange_metrics
     }
 
-    /// Exchanges that wait or are being written, and how many may.
+    /// The number of exchanges in the queue, and its maximum.
     #[must_use]
     pub fn exchange_queue(&self) -> (usize, usize) {
         let max = self.settings.exchange_queue_max;
-        (max.saturating_sub(self.writers.free_places()), max)
+        (max.saturating_sub(self.writers.free_permits()), max)
     }
 
-    /// The pool of connections now.
+    /// The present state of the pool.
     #[must_use]
     pub fn pool_state(&self) -> PoolState {
         PoolState {
@@ -259,25 +257,26 @@ impl Store {
         }
     }
 
-    /// Ends the pool's sessions. Those of the writers end with the last clone of the store.
+    /// Closes the pool. The writers' sessions end with the last clone of the store.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 
-    /// Runs `work` in one transaction, in a task of its own, and commits what it did when it
-    /// returns `Ok`. The whole is repeated when the database asks for it or `work` says
-    /// [`StoreError::Again`]; `work` must therefore be free of effects outside the database.
-    async fn transaction<T, E, F>(&self, work: F) -> Result<T, E>
+    /// Runs `work` in one transaction, in a task of its own, and commits when it returns `Ok`. It repeats
+    /// the whole transaction when the database asks for it or `work` returns [`StoreError::Again`]. So
+    /// `work` must have no effects outside the database. `context` holds what `work` needs.
+    async fn transaction<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
     where
+        C: Send + Sync + 'static,
         T: Send + 'static,
         E: From<StoreError> + AsStoreError + Send + 'static,
-        F: for<'c> Fn(&'c mut PgConnection) -> Work<'c, T, E> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E> + Send + Sync + 'static,
     {
         let pool = self.pool.clone();
         let task = tokio::spawn(async move {
             let mut attempt = 1;
             loop {
-                let outcome = attempt_transaction(&pool, &work).await;
+                let outcome = attempt_transaction(&pool, &context, &work).await;
                 match &outcome {
                     Err(error) if error.is_again() && attempt < ATTEMPTS_MAX => attempt += 1,
                     Ok(_) | Err(_) => return outcome,
@@ -290,13 +289,10 @@ impl Store {
     }
 }
 
-/// Whether a session is outside any transaction, as one that is handed out must be.
-///
-/// # Errors
-/// The session is dead.
+/// True when a session is outside any transaction. The pool hands out only such sessions.
 pub async fn is_between_transactions(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    // Inside a transaction its time is older than the statement's. As a simple query: the extended
-    // protocol counts several statements, so the two times would always differ.
+    // Inside a transaction, the transaction's time is older than the statement's. It must be a simple
+    // query: in the extended protocol the two times always differ.
     let row = connection.fetch_one(sqlx::raw_sql("SELECT now() = statement_timestamp()")).await?;
     row.try_get(0)
 }
@@ -306,30 +302,30 @@ async fn takes_writes(connection: &mut PgConnection) -> Result<bool, sqlx::Error
     row.try_get(0).map(|read_only: &str| read_only == "off")
 }
 
-/// One attempt. Runs inside a task that is never dropped half-way.
-async fn attempt_transaction<T, E, F>(pool: &PgPool, work: &F) -> Result<T, E>
+/// Tries a transaction once, in a task that is never dropped half-way.
+async fn attempt_transaction<C, T, E, F>(pool: &PgPool, context: &C, work: &F) -> Result<T, E>
 where
     E: From<StoreError>,
-    F: for<'c> Fn(&'c mut PgConnection) -> Work<'c, T, E>,
+    F: for<'c> Fn(&'c mut PgConnection, &'c C) -> Work<'c, T, E>,
 {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that may, inside a task of its own")]
     let mut transaction = pool.begin().await.map_err(StoreError::from)?;
-    match work(&mut transaction).await {
+    match work(&mut transaction, context).await {
         Ok(value) => {
             transaction.commit().await.map_err(StoreError::from)?;
             Ok(value)
         }
         Err(error) => {
-            // A session that cannot roll back is broken; the pool finds that out by itself.
+            // A session that cannot roll back is broken. The pool detects it.
             let _ = transaction.rollback().await;
             Err(error)
         }
     }
 }
 
-/// An error of a unit of work that may be one of the store's.
+/// An error of a transaction. It may hold a [`StoreError`].
 trait AsStoreError {
-    /// Whether the whole transaction is to be run again.
+    /// True when the transaction must be repeated.
     fn is_again(&self) -> bool;
 }
 

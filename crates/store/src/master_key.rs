@@ -1,8 +1,8 @@
-//! The master keys and the database: which one encrypts, whether those at hand fit, and rotation.
+//! The master keys of a database: which key encrypts, whether the loaded keys fit, and rotation.
 //!
-//! `master_key_check` says which keys the database uses. Row 1 is the key that encrypts: whoever
-//! encrypts reads it in the same transaction. Rows above 1 are former keys that some secrets may
-//! still be under while a rotation is under way. A process that lacks one of them does not start.
+//! The table `master_key_check` shows which keys the database uses. Row 1 is the key that encrypts. Each
+//! transaction that encrypts reads that row. Higher rows are former keys that some secrets still need
+//! during a rotation. A process that lacks one of these keys does not start.
 
 mod rotation;
 
@@ -13,52 +13,46 @@ use sqlx::PgConnection;
 use super::{Store, StoreError};
 use crate::secrets::{Keyring, MasterKey};
 
-/// The master key does not fit, in words.
+/// The reason why a master key was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MasterKeyRefused {
     /// Another key encrypted what is in the database.
     #[error("the master key does not fit this database: its apps were encrypted with another one")]
     DoesNotFit,
-    /// Some secrets are still under a key that is not at hand.
+    /// Some secrets need a former key that is not loaded.
     #[error(
         "a rotation of the master key is not finished: the former key is needed beside the new one \
          until `minitill master-key rotate` has ended"
     )]
     FormerKeyMissing,
-    /// The store could not be asked.
+    /// The store has failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Which keys a database uses.
+/// The keys that a database uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MasterKeyState {
     /// Id of the key that encrypts.
     pub encrypts: String,
-    /// Whether a rotation was begun and has not ended.
+    /// True while a rotation is unfinished.
     pub unfinished: bool,
 }
 
 impl Store {
-    /// Whether any app exists: its secrets could not be read with a new master key.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// True when an app exists. Its secrets could not be read with a new master key.
     pub async fn has_apps(&self) -> Result<bool, StoreError> {
         Ok(sqlx::query_scalar!(r#"SELECT EXISTS (SELECT 1 FROM apps) AS "there!""#)
             .fetch_one(&self.pool)
             .await?)
     }
 
-    /// Takes the keys into use: checks them against the database, or leaves the mark of the first
-    /// one where no app exists yet (contract 9).
-    ///
-    /// # Errors
-    /// The keys do not fit, or the database is away.
+    /// Compares the keys with the database and loads them. A database without apps takes over the first
+    /// key (contract 9.4.6).
     pub async fn unlock(&self, keyring: &Keyring) -> Result<(), MasterKeyRefused> {
         let value = keyring.first().check_value();
         let mut stored = self.stored_checks().await?;
-        // Only then: a role that may only read can still audit.
+        // It writes only then, because an audit needs no right to write (contract 9.4.7).
         if stored.is_empty() {
             sqlx::query!(
                 "INSERT INTO master_key_check (id, value) VALUES (1, $1) ON CONFLICT DO NOTHING",
@@ -91,8 +85,7 @@ impl Store {
     }
 
     async fn replace_checks(&self, value: Vec<u8>) -> Result<(), StoreError> {
-        self.transaction(move |connection| {
-            let value = value.clone();
+        self.transaction(value, |connection, value| {
             Box::pin(async move {
                 sqlx::query!("DELETE FROM master_key_check WHERE id > 1").execute(&mut *connection).await?;
                 sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", value)
@@ -104,15 +97,15 @@ impl Store {
         .await
     }
 
-    /// The master keys at hand.
+    /// The loaded master keys.
     ///
     /// # Errors
-    /// The store was not unlocked.
+    /// No keys were loaded.
     pub fn keyring(&self) -> Result<Arc<Keyring>, StoreError> {
         self.directory.keyring()
     }
 
-    /// The key that encrypts. It stays that until the end of the transaction: a rotation waits.
+    /// The key that encrypts. A rotation waits until the transaction ends.
     pub(super) async fn encrypting_key(
         &self,
         connection: &mut PgConnection,
@@ -130,7 +123,7 @@ impl Store {
         })
     }
 
-    /// The keys as the file holds them now: a rotation elsewhere may have added one.
+    /// Reads the key file again. A rotation elsewhere may have added a key.
     pub(super) async fn reread_keyring(&self, known: &Keyring) -> Result<Arc<Keyring>, StoreError> {
         let Some(path) = known.file().map(std::path::Path::to_owned) else {
             return self.directory.keyring();
@@ -147,10 +140,10 @@ impl Store {
         }
     }
 
-    /// Which keys the database uses.
+    /// The keys that the database uses.
     ///
     /// # Errors
-    /// The database is away, or the key that encrypts is not at hand.
+    /// The key that encrypts is not loaded.
     pub async fn master_key_state(&self) -> Result<MasterKeyState, StoreError> {
         let stored = sqlx::query_scalar!("SELECT value FROM master_key_check ORDER BY id")
             .fetch_all(&self.pool)

@@ -1,4 +1,5 @@
-//! Brings a database to the schema of this program. Several instances may start at once.
+//! Migrations: they bring a database to the schema of this program. Several instances may start at once
+//! (contract 9.3).
 
 use sqlx::migrate::{Migrate as _, Migrator};
 use sqlx::{Connection as _, PgConnection};
@@ -8,30 +9,30 @@ use super::{Store, StoreError};
 /// The migrations, compiled in.
 fn migrator() -> Migrator {
     let mut migrator = sqlx::migrate!("../../migrations");
-    // Advisory locks are not to be had on every engine; a locked row does the same.
+    // Not every engine has advisory locks. A locked row does the same.
     migrator.set_locking(false);
-    // While instances are upgraded one by one, an older one may meet a newer schema.
+    // During an upgrade, instance by instance, an older program may meet a newer schema.
     migrator.set_ignore_missing(true);
     migrator
 }
 
 impl Store {
-    /// Applies what is not applied yet. One instance does the work, the others wait for it.
+    /// Applies the migrations that are due. One instance does the work, and the others wait for it.
     ///
     /// # Errors
-    /// The database is away, or holds another schema than this program's migrations made.
+    /// An applied migration differs from the program's own.
     pub async fn migrate(&self) -> Result<(), StoreError> {
         if self.pending_migrations().await?.is_none() && !self.may_create_tables().await? {
-            // A role of the server's own, which may not rewrite the books: the owner has migrated.
+            // The server has a role of its own without this right. The owner has migrated.
             return Ok(());
         }
         let options = self.pool.connect_options();
         let store = self.clone();
-        // In a task of its own, like every transaction: nobody can drop it half-way.
+        // In a task of its own, like every transaction, so that nobody drops it half-way.
         let task = tokio::spawn(async move {
             let mut lock = PgConnection::connect_with(&options).await?;
             make_lock_row(&mut lock).await?;
-            // Waiting for the others may take longer than a server that cleans up allows.
+            // The wait for other instances may be longer than the server's own limit.
             sqlx::raw_sql("SET idle_in_transaction_session_timeout = 0").execute(&mut lock).await?;
             let mut held = lock.begin().await?;
             sqlx::raw_sql("SELECT 1 FROM minitill_migration_lock FOR UPDATE").execute(&mut *held).await?;
@@ -55,10 +56,7 @@ impl Store {
         outcome.map_err(|error| StoreError::Internal(format!("migrations: {error}")))
     }
 
-    /// How many migrations are due; `None` when none is.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The number of migrations that are due, or `None`.
     pub async fn pending_migrations(&self) -> Result<Option<usize>, StoreError> {
         let mut connection = self.pool.acquire().await?;
         let table = sqlx::query_scalar!(r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "there!""#)
@@ -69,16 +67,18 @@ impl Store {
                 .list_applied_migrations("_sqlx_migrations")
                 .await
                 .map_err(|error| StoreError::Unavailable(error.to_string()))?
-                .len()
         } else {
-            0
+            Vec::new()
         };
-        let pending = migrator().iter().count().saturating_sub(applied);
+        let migrator = migrator();
+        let is_applied = |version| applied.iter().any(|applied| applied.version == version);
+        let pending = migrator.iter().filter(|migration| !is_applied(migration.version)).count();
         Ok((pending > 0).then_some(pending))
     }
 }
 
-/// `CREATE TABLE IF NOT EXISTS` of two instances at once can fail in one of them; then it is there.
+/// Makes the row that migrations lock. `CREATE TABLE IF NOT EXISTS` of two instances at once can fail in
+/// one of them. Then the table exists.
 async fn make_lock_row(connection: &mut PgConnection) -> Result<(), StoreError> {
     let statement = "CREATE TABLE IF NOT EXISTS minitill_migration_lock (id smallint PRIMARY KEY); \
                      INSERT INTO minitill_migration_lock VALUES (1) ON CONFLICT DO NOTHING";

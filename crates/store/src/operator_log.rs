@@ -1,5 +1,5 @@
-//! The operator's log: who changed what, when, from what to what. A line is written in the very
-//! transaction that makes the change. There is no statement here that changes or deletes one.
+//! The operator's log (contract 8.5): who changed what, when, from what to what. A line is written in the
+//! transaction of the change. No statement here changes or deletes a line.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::idempotency::keep_answer;
+use super::idempotency::store_answer;
 use super::{Store, StoreError};
 use crate::secrets::random_bytes;
 
-/// What an operator can do.
+/// The actions of operators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     AppCreate,
@@ -32,14 +32,14 @@ pub(super) enum Action {
     TokenRevoke,
     UserAdd,
     WalletCredit,
-    /// One credit out of a file; the file has a line of its own.
+    /// One credit of an import. The file has a line of its own.
     WalletImportCredit,
     WalletImport,
     ImageBlock,
     ImageUnblock,
-    /// Another key encrypts from here on.
+    /// A rotation begins: another key encrypts from here on.
     MasterKeyRotate,
-    /// Nothing is under the former key any more.
+    /// A rotation ends: no secret needs the former key.
     MasterKeyRotated,
     ConsoleUserAdd,
     ConsoleUserSetPassword,
@@ -51,7 +51,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// The word in the database: the command, with a point.
+    /// The word in the database: the command, with points.
     fn as_str(self) -> &'static str {
         match self {
             Self::AppCreate => "app.create",
@@ -85,11 +85,11 @@ impl Action {
     }
 }
 
-/// A line to be written. No secret stands in any part of it.
-pub(super) struct Line<'a> {
+/// A new line. It never holds a secret.
+pub(super) struct LogLine<'a> {
     pub(super) operator: &'a Operator,
     pub(super) action: Action,
-    /// `None` for what concerns all apps.
+    /// `None` for a change that concerns all apps.
     pub(super) app_id: Option<&'a AppId>,
     pub(super) subject: &'a str,
     pub(super) before: Option<Value>,
@@ -97,24 +97,31 @@ pub(super) struct Line<'a> {
     pub(super) note: &'a str,
 }
 
-/// Writes a line. `connection` is the one whose transaction makes the change.
-pub(super) async fn record(connection: &mut PgConnection, line: Line<'_>) -> Result<(), StoreError> {
-    record_and_tell(connection, line, Map::new()).await
+impl<'a> LogLine<'a> {
+    /// A line that concerns all apps, without states and note.
+    pub(super) fn new(operator: &'a Operator, action: Action, subject: &'a str) -> Self {
+        Self { operator, action, app_id: None, subject, before: None, after: None, note: "" }
+    }
 }
 
-/// Writes a line, and beside it what the operator is told, where it answers a request that takes effect
-/// once. `told` may hold a secret that is shown once; the line never does.
-pub(super) async fn record_and_tell(
+/// Writes a line. `connection` must be in the transaction of the change.
+pub(super) async fn record(connection: &mut PgConnection, line: LogLine<'_>) -> Result<(), StoreError> {
+    record_with_answer(connection, line, Map::new()).await
+}
+
+/// Writes a line. For an idempotent request it also keeps the answer. `answer` may hold a secret that is
+/// shown once; the line never does.
+pub(super) async fn record_with_answer(
     connection: &mut PgConnection,
-    line: Line<'_>,
-    told: Map<String, Value>,
+    line: LogLine<'_>,
+    answer: Map<String, Value>,
 ) -> Result<(), StoreError> {
     if let Some(request) = line.operator.request() {
-        keep_answer(&mut *connection, request, &request.answered(told)).await?;
+        store_answer(&mut *connection, request, &request.answered(answer)).await?;
     }
-    // A reason that the operator gave for whatever this does, where the change has none of its own.
+    // Without a note of its own, the line gets the reason that the operator gave for the request.
     let note = if line.note.is_empty() { line.operator.reason() } else { line.note };
-    // The clock, not the transaction's begin: a change that waited for another's lock comes after it.
+    // Not the start of the transaction: a change that waited for a lock must come after the other change.
     sqlx::query!(
         "INSERT INTO operator_log (app_id, at, id, operator_kind, operator, action, subject, before, after, note)
          VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9)",
@@ -133,25 +140,25 @@ pub(super) async fn record_and_tell(
     Ok(())
 }
 
-/// What the operator is told, by name.
-pub(super) fn told<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
+/// The members of an answer to an operator.
+pub(super) fn answer<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Which lines are wanted; the default is all of them but for single credits of imports.
+/// A filter of lines. The default lets all lines through but single credits of imports.
 #[derive(Debug, Clone, Default)]
 pub struct OperatorLogFilter {
-    /// At or after this moment.
+    /// At or after this time.
     pub since: Option<OffsetDateTime>,
-    /// Before this moment.
+    /// Before this time.
     pub until: Option<OffsetDateTime>,
-    /// Of this app alone.
+    /// Only of this app.
     pub app_id: Option<AppId>,
-    /// With this subject, or with this value in what was or became of it. Single credits of imports too.
+    /// With this subject, or with this value before or after. It includes single credits of imports.
     pub subject: Option<String>,
-    /// Whose operator's name holds this text.
+    /// With this text in the operator's name.
     pub operator: Option<String>,
-    /// Single credits of imports too.
+    /// Include single credits of imports.
     pub with_imported_credits: bool,
 }
 
@@ -163,34 +170,34 @@ pub struct OperatorLogLine {
     pub at: OffsetDateTime,
     /// `command_line`, `console` or `api_key`.
     pub operator_kind: String,
-    /// Who.
+    /// Name of the operator.
     pub operator: String,
-    /// What was done, such as `app.suspend`.
+    /// The action, such as `app.suspend`.
     pub action: String,
-    /// The app, or empty.
+    /// The app. Empty for a change that concerns all apps.
     pub app_id: String,
-    /// To what.
+    /// The object of the action.
     pub subject: String,
-    /// As it stood before, where there was something.
+    /// State before the change.
     pub before: Option<Value>,
-    /// As it stood after, where there is something.
+    /// State after the change.
     pub after: Option<Value>,
-    /// The operator's reason; may be empty.
+    /// The operator's reason. It may be empty.
     pub note: String,
-    /// Tells lines of one moment apart; see [`OperatorLogLine::cursor`].
+    /// Random number that distinguishes lines of the same time.
     #[serde(skip)]
     id: i64,
 }
 
 impl OperatorLogLine {
-    /// Where the lines before this one begin.
+    /// The cursor of the lines that are older than this one.
     #[must_use]
     pub fn cursor(&self) -> OperatorLogCursor {
         OperatorLogCursor { at: self.at, id: self.id }
     }
 }
 
-/// A place in the log: the lines after it are those that are older. As text it can stand in an address.
+/// A position in the log, newest first. Its text form can be part of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OperatorLogCursor {
     at: OffsetDateTime,
@@ -198,10 +205,7 @@ pub struct OperatorLogCursor {
 }
 
 impl OperatorLogCursor {
-    /// Reads what its `Display` wrote.
-    ///
-    /// # Errors
-    /// Anything else.
+    /// Parses the text form.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let parts = text.split_once('.').and_then(|(micros, id)| {
             let nanos = micros.parse::<i64>().ok().map(|micros| i128::from(micros) * 1000)?;
@@ -218,10 +222,7 @@ impl fmt::Display for OperatorLogCursor {
 }
 
 impl Store {
-    /// The newest lines that `filter` lets through, `limit` at most, newest last.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most `limit` of the newest lines that match `filter`, newest last.
     pub async fn operator_log(
         &self,
         filter: &OperatorLogFilter,
@@ -232,11 +233,7 @@ impl Store {
         Ok(lines)
     }
 
-    /// The lines that `filter` lets through and that are older than `after`, `limit` at most, newest
-    /// first.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most `limit` lines that match `filter` and are older than `after`, newest first.
     pub async fn operator_log_page(
         &self,
         filter: &OperatorLogFilter,

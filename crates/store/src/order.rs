@@ -1,16 +1,14 @@
 //! Orders, their payments and their events (contract 4).
 //!
-//! A report takes two statements and no transaction: one reads all it depends on, then the rules
-//! decide, and one writes order, event and payment together or not at all. The write takes effect
-//! only on the order that was read (`event_count`) and on payment numbers that nobody else has
-//! claimed meanwhile (the primary keys); what a report names is never removed again. So when it
-//! takes effect, the decision still holds. If it does not, the report runs again with the order locked.
+//! A report takes two statements and no transaction. The first reads all rows that the report
+//! depends on. Then the rules decide. The second writes order, event and payment, all or nothing.
+//! It takes effect only if the order has not changed (`event_count`) and no other order has claimed
+//! the payment number (the primary keys). Rows that a report names are never removed, so the
+//! decision still holds. If the write takes no effect, the report runs again with the order locked.
 
 mod history;
 mod search;
 mod statements;
-
-use std::sync::Arc;
 
 use domain::app::App;
 use domain::caller::Caller;
@@ -23,10 +21,10 @@ use super::{Store, StoreError};
 pub use history::{OrderChange, OrderEvent, OrderPayment};
 pub use search::{OrderCursor, OrderFilter, OrderPage, StoredOrder};
 
-/// What became of a report. Only `Done` has written anything.
+/// The result of a report. Only `Done` has written anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportOutcome {
-    /// The order stands as reported.
+    /// The order is as reported.
     Done,
     /// The app has no wallet for this open id.
     UnknownOpenId,
@@ -34,49 +32,46 @@ pub enum ReportOutcome {
     UnknownPage,
     /// The app has no such image.
     UnknownImage,
-    /// The operator has blocked it.
+    /// The operator has blocked the image.
     BlockedImage,
     /// The point of interest is not registered for the app.
     UnknownPoi,
-    /// The app asks for pre-orders, and this payment number is none.
+    /// The app requires pre-orders, and this payment number is not registered.
     UnknownPreorder,
     /// The payment number belongs to another order of the app.
     PaymentOfAnotherOrder,
-    /// The report does not fit the order that is there.
+    /// The report contradicts the present order.
     Conflict(ReportConflict),
 }
 
-/// All that a report depends on, as of one moment.
+/// The rows that a report depends on, from one snapshot.
 #[expect(clippy::struct_excessive_bools, reason = "answers to independent questions")]
-struct Found {
+struct ReportContext {
     open_id: bool,
     image: bool,
-    /// It is there, and blocked.
+    /// The image exists and is blocked.
     blocked_image: bool,
     poi: bool,
     preorder: bool,
     /// The order that the payment number belongs to.
     payment_of: Option<String>,
-    /// The order as it stands, with its number of events.
+    /// The present order, with its number of events.
     order: Option<(Order, i64)>,
 }
 
-/// What is to be written.
-struct Change {
+/// The rows that a report writes.
+struct OrderUpdate {
     order: Order,
-    /// Events before this one; 0 for an order that is new.
+    /// Number of events before this one. 0 for a new order.
     event_count: i64,
-    /// Whether the payment number is new.
+    /// True when the payment number is new.
     claims_payment: bool,
 }
 
 impl Store {
-    /// Makes or updates the order that a report is about, and keeps the event when it changes
-    /// something. An app with `preorder_check` needs a registered payment pre-order. The work runs in
-    /// a task of its own: a caller that goes away changes nothing.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Makes or updates the order of a report, and records the event when it changes something
+    /// (contract 4.4). The work runs in a task of its own, so it goes on when the caller stops
+    /// waiting.
     pub async fn report(&self, caller: Caller, report: OrderReport) -> Result<ReportOutcome, StoreError> {
         let store = self.clone();
         let task = tokio::spawn(async move {
@@ -95,20 +90,19 @@ impl Store {
         read_and_write(&mut connection, app, report).await
     }
 
-    /// After a lost race. Reports of one order now wait for each other instead of racing on, where
-    /// each round has one winner and a busy order would use up any number of attempts.
+    /// Runs a report with the order locked, after a lost race. Reports of one order then wait for
+    /// each other. Without the lock each round has one winner, and a busy order would need too many
+    /// attempts.
     async fn report_with_lock(
         &self,
         caller: Caller,
         report: OrderReport,
     ) -> Result<ReportOutcome, StoreError> {
-        let sent = Arc::new((caller, report));
-        self.transaction(move |connection| {
-            let sent = Arc::clone(&sent);
+        self.transaction((caller, report), move |connection, (caller, report)| {
             Box::pin(async move {
-                let (caller, report) = &*sent;
                 lock_order(connection, &caller.app().id, report).await?;
-                // Read in a later statement than the lock: only that sees what was committed during the wait.
+                // It reads in a later statement than the lock. Only that sees commits during the
+                // wait.
                 read_and_write(connection, caller.app(), report).await
             })
         })
@@ -116,7 +110,7 @@ impl Store {
     }
 }
 
-/// One attempt: a statement that reads, and one that writes if there is something to write.
+/// Tries a report: one statement reads, and one writes if there is a change.
 async fn read_and_write(
     connection: &mut PgConnection,
     app: &App,
@@ -137,8 +131,12 @@ async fn read_and_write(
     if written? { Ok(ReportOutcome::Done) } else { Err(StoreError::Again) }
 }
 
-/// The change that a report makes of what was found; `None` when the order stays as it is.
-fn decide(found: Found, report: &OrderReport, app: &App) -> Result<Option<Change>, ReportOutcome> {
+/// The change that a report makes. `None` when the order stays the same.
+fn decide(
+    found: ReportContext,
+    report: &OrderReport,
+    app: &App,
+) -> Result<Option<OrderUpdate>, ReportOutcome> {
     if !found.open_id {
         return Err(ReportOutcome::UnknownOpenId);
     }
@@ -163,9 +161,9 @@ fn decide(found: Found, report: &OrderReport, app: &App) -> Result<Option<Change
         return Err(ReportOutcome::PaymentOfAnotherOrder);
     }
     if before == Some(&order) {
-        // The same payment number as in its last event, which claimed it: nothing is left to claim.
+        // The last event has claimed the same payment number already.
         return Ok(None);
     }
     let event_count = found.order.map_or(0, |(_, event_count)| event_count);
-    Ok(Some(Change { order, event_count, claims_payment: found.payment_of.is_none() }))
+    Ok(Some(OrderUpdate { order, event_count, claims_payment: found.payment_of.is_none() }))
 }

@@ -1,9 +1,9 @@
-//! Secrets: random tokens and keys, and the master keys that encrypt what must be read back
-//! (contract 9).
+//! Secrets (contract 9.4): random tokens and keys, hashes, and the master keys that encrypt stored secrets.
 
 mod cipher;
 mod key_file;
 mod keyring;
+mod master_key;
 mod password;
 
 use domain::ids::ImgId;
@@ -12,11 +12,12 @@ use sha2::{Digest, Sha256};
 
 pub use cipher::Cipher;
 pub use key_file::{MasterKeyError, keep_only, put_in_front, random_master_key};
-pub use keyring::{CheckpointKey, Keyring, MasterKey, WrongKey};
+pub use keyring::Keyring;
+pub use master_key::{CheckpointKey, MasterKey, WrongKey};
 pub use password::{PasswordHash, Unhashable};
 
 const KEY_TEXT_CHARS: usize = 32;
-/// What every key of the admin API begins with, so that people and scanners know one when they see it.
+/// The prefix of every API key, so that people and scanners recognise one.
 const API_KEY_PREFIX: &str = "mtk_";
 
 /// Random bytes from the operating system.
@@ -30,14 +31,14 @@ pub fn random_bytes<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A fresh pay key or app secret: 32 letters and digits.
+/// A new pay key or app secret: 32 letters and digits.
 #[must_use]
 pub fn random_key_text() -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut text = String::with_capacity(KEY_TEXT_CHARS);
     while text.len() < KEY_TEXT_CHARS {
         for byte in random_bytes::<32>() {
-            // 248 is four times 62: larger bytes are dropped, so that every letter is as likely.
+            // 248 is four times 62. Larger bytes are dropped, so that every letter has the same probability.
             if byte < 248 && text.len() < KEY_TEXT_CHARS {
                 text.push(char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
             }
@@ -46,31 +47,31 @@ pub fn random_key_text() -> String {
     text
 }
 
-/// A fresh access token: 256 random bits in hexadecimal.
+/// A new access token: 256 random bits in hexadecimal.
 #[must_use]
 pub fn random_token() -> String {
     hex::encode(random_bytes::<32>())
 }
 
-/// A fresh image id.
+/// A new image id.
 #[must_use]
 pub fn random_img_id() -> ImgId {
     ImgId::from_random(random_bytes())
 }
 
-/// What is stored of an access token.
+/// The stored hash of an access token.
 #[must_use]
 pub fn token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-/// A fresh key of the admin API: 256 random bits in hexadecimal behind `mtk_`.
+/// A new API key: `mtk_` and 256 random bits in hexadecimal.
 #[must_use]
 pub fn random_api_key() -> String {
     format!("{API_KEY_PREFIX}{}", random_token())
 }
 
-/// Whether a text can be a key of the admin API at all.
+/// True when a text has the form of an API key.
 #[must_use]
 pub fn is_api_key(text: &str) -> bool {
     text.strip_prefix(API_KEY_PREFIX).is_some_and(|digits| {
@@ -79,8 +80,8 @@ pub fn is_api_key(text: &str) -> bool {
     })
 }
 
-/// What the answers to a caller of the admin API are encrypted with while they are kept. It follows
-/// from the caller's key, which is stored nowhere: the database and the master key together open none.
+/// The key that encrypts stored answers of the admin API. It is derived from the caller's API key, which is
+/// not stored. So the database and the master key together open no answer.
 ///
 /// # Panics
 /// Never: HMAC takes keys of every length.

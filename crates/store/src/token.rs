@@ -1,6 +1,5 @@
-//! Access tokens (contract 6): only their hash is stored.
+//! Access tokens (contract 6). Only the hash of a token is stored.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use domain::ids::AppId;
@@ -9,20 +8,16 @@ use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgExecutor;
 
-use super::operator_log::{Action, Line, record_and_tell, told};
+use super::operator_log::{Action, LogLine, answer, record_with_answer};
 use super::{Store, StoreError};
 use crate::secrets::{random_token, token_hash};
 
-/// How long an expired token is remembered, so that its owner is told that it expired.
+/// How long an expired token is stored. Until then its owner gets the code for an expired token.
 const EXPIRED_TOKENS_KEPT_DAYS: i32 = 7;
 
 impl Store {
-    /// Issues a token to an app that has shown its secret. It lives for `lifetime`, and is given with
-    /// its end in Unix milliseconds; `None` when there is no such app. What an operator asks for goes
-    /// through [`Store::hand_out_token`].
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Issues a token to an app that has sent its secret. Returns the token and its end in Unix
+    /// milliseconds; `None` when there is no such app. For operators see [`Store::hand_out_token`].
     pub async fn issue_token(
         &self,
         app_id: &AppId,
@@ -33,10 +28,7 @@ impl Store {
         Ok(issued.then_some((token, expires_at)))
     }
 
-    /// Issues a token at an operator's wish, else as [`Store::issue_token`].
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Issues a token for an operator, and writes a line in the operator's log.
     pub async fn hand_out_token(
         &self,
         operator: &Operator,
@@ -44,55 +36,46 @@ impl Store {
         lifetime: Duration,
     ) -> Result<Option<(String, i64)>, StoreError> {
         let (token, expires_at) = self.fresh_token(lifetime);
-        let change = Arc::new((operator.clone(), app_id.clone(), token.clone()));
         let lifetime = humantime::format_duration(lifetime).to_string();
-        let issued: Result<bool, StoreError> = self
-            .transaction(move |connection| {
-                let (change, lifetime) = (Arc::clone(&change), lifetime.clone());
+        let context = (operator.clone(), app_id.clone(), token.clone(), lifetime);
+        let issued = self
+            .transaction(context, move |connection, (operator, app_id, token, lifetime)| {
                 Box::pin(async move {
-                    let (operator, app_id, token) = &*change;
                     let hash = token_hash(token);
                     if !insert_token(&mut *connection, app_id, &hash, expires_at).await? {
                         return Ok(false);
                     }
-                    let line = Line {
-                        operator,
-                        action: Action::TokenIssue,
+                    let subject = fingerprint(&hash);
+                    let line = LogLine {
                         app_id: Some(app_id),
-                        subject: &fingerprint(&hash),
-                        before: None,
                         after: Some(json!({ "lifetime": lifetime })),
-                        note: "",
+                        ..LogLine::new(operator, Action::TokenIssue, &subject)
                     };
-                    let told = told([
+                    let answer = answer([
                         ("access_token", token.as_str().into()),
                         ("expires_at", rfc3339_of_millis(expires_at).into()),
                     ]);
-                    record_and_tell(connection, line, told).await?;
+                    record_with_answer(connection, line, answer).await?;
                     Ok(true)
                 })
             })
             .await;
-        Ok(issued?.then_some((token, expires_at)))
+        issued.map(|issued: bool| issued.then_some((token, expires_at)))
     }
 
-    /// Ends a token of an app, given by its hash, or all of them; other instances know within the
-    /// two seconds that look-ups are remembered. Gives how many there were.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Ends one token of an app, given by its hash, or all. Other instances follow within two seconds
+    /// (contract 9.9.2). Returns the number of tokens.
     pub async fn revoke_tokens(
         &self,
         operator: &Operator,
         app_id: &AppId,
         only: Option<[u8; 32]>,
     ) -> Result<u64, StoreError> {
-        let change = Arc::new((operator.clone(), app_id.clone(), only));
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
-            Box::pin(async move {
-                let (operator, app_id, only) = &*change;
-                let gone = sqlx::query!(
+        self.transaction(
+            (operator.clone(), app_id.clone(), only),
+            move |connection, (operator, app_id, only)| {
+                Box::pin(async move {
+                    let gone = sqlx::query!(
                     "DELETE FROM access_tokens WHERE app_id = $1 AND ($2::bytea IS NULL OR token_hash = $2)",
                     app_id.as_str(),
                     only.as_ref().map(<[u8; 32]>::as_slice)
@@ -100,21 +83,19 @@ impl Store {
                 .execute(&mut *connection)
                 .await?
                 .rows_affected();
-                if gone > 0 {
-                    let line = Line {
-                        operator,
-                        action: Action::TokenRevoke,
-                        app_id: Some(app_id),
-                        subject: &only.as_ref().map_or_else(|| app_id.to_string(), fingerprint),
-                        before: None,
-                        after: Some(json!({ "revoked": gone })),
-                        note: "",
-                    };
-                    record_and_tell(connection, line, told([("revoked", gone.into())])).await?;
-                }
-                Ok(gone)
-            })
-        })
+                    if gone > 0 {
+                        let subject = only.as_ref().map_or_else(|| app_id.to_string(), fingerprint);
+                        let line = LogLine {
+                            app_id: Some(app_id),
+                            after: Some(json!({ "revoked": gone })),
+                            ..LogLine::new(operator, Action::TokenRevoke, &subject)
+                        };
+                        record_with_answer(connection, line, answer([("revoked", gone.into())])).await?;
+                    }
+                    Ok(gone)
+                })
+            },
+        )
         .await
     }
 
@@ -123,10 +104,7 @@ impl Store {
         (random_token(), self.clock.unix_millis().saturating_add(lifetime_millis))
     }
 
-    /// Forgets tokens that expired a week ago.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Deletes tokens that expired a week ago.
     pub async fn forget_expired_tokens(&self) -> Result<u64, StoreError> {
         let gone = sqlx::query!(
             "DELETE FROM access_tokens WHERE expires_at < now() - make_interval(days => $1)",
@@ -138,7 +116,7 @@ impl Store {
     }
 }
 
-/// Stores a token's hash; `false` when there is no such app.
+/// Stores the hash of a token. `false` when there is no such app.
 async fn insert_token(
     executor: impl PgExecutor<'_>,
     app_id: &AppId,
@@ -157,8 +135,7 @@ async fn insert_token(
     Ok(issued.rows_affected() == 1)
 }
 
-/// How the operator's log names a token: the first 16 digits of its hash, from which nobody can
-/// make the token.
+/// The name of a token in the operator's log: the first 16 digits of its hash.
 fn fingerprint(hash: &[u8; 32]) -> String {
     hex::encode(&hash[..8])
 }

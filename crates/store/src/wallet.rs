@@ -1,4 +1,4 @@
-//! Wallets and their ledgers: credits by the operator, and what there is to see.
+//! Wallets and their ledgers: credits by operators, and reading.
 
 mod credit;
 mod entry;
@@ -18,14 +18,13 @@ use time::format_description::well_known::Rfc3339;
 use super::{Store, StoreError};
 
 pub use credit::ImportSummary;
-pub(super) use entry::chain_on;
 pub use ledger::{CreditRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 
-/// Entries that [`Store::statement`] reads at once.
+/// How many entries [`Store::statement`] reads at a time.
 const STATEMENT_PIECE: usize = 1_000;
 
-/// A wallet as it stands.
+/// The present state of a wallet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Wallet {
     /// The app.
@@ -40,16 +39,16 @@ pub struct Wallet {
     pub entries: i64,
 }
 
-/// One ledger entry as a statement shows it.
+/// A ledger entry of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LedgerLine {
-    /// Its place in the wallet, from 1.
+    /// Its sequence number in the wallet, from 1.
     pub seq: i64,
     /// `credit` or `exchange`.
     pub kind: String,
-    /// Order number of an exchange.
+    /// `biz_no` of an exchange.
     pub biz_no: Option<String>,
-    /// Reference of a credit.
+    /// Ref of a credit.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
     /// Change of the gifted purse.
@@ -60,17 +59,17 @@ pub struct LedgerLine {
     pub free_balance: i64,
     /// Charged currency after it.
     pub charge_balance: i64,
-    /// When.
+    /// Database time.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
 }
 
 impl LedgerLine {
-    /// The heading of a statement as comma-separated values.
+    /// The header of a statement in CSV.
     pub const CSV_HEADING: &'static str =
         "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at\n";
 
-    /// The line of an entry; `reference` is the `biz_no` or the ref, as `kind` says.
+    /// The line of an entry. `reference` is the `biz_no` or the ref, depending on `kind`.
     fn new(
         (seq, kind, reference): (i64, String, String),
         (free_change, charge_change): (i64, i64),
@@ -88,10 +87,10 @@ impl LedgerLine {
         self.biz_no.as_deref().or(self.reference.as_deref()).unwrap_or_default()
     }
 
-    /// The entry as comma-separated values, with its line's end.
+    /// The entry as a line of CSV.
     ///
     /// # Errors
-    /// None that is known: it is written into memory.
+    /// None is known, because it writes into memory.
     pub fn csv(&self) -> io::Result<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record([
@@ -110,10 +109,10 @@ impl LedgerLine {
     }
 }
 
-/// A credit to be made.
+/// A new credit.
 #[derive(Debug, Clone)]
 pub struct Credit {
-    /// Whose wallet; it is made where there is none.
+    /// The player. A missing wallet is made.
     pub open_id: OpenId,
     /// Gifted currency to add.
     pub free: i64,
@@ -121,18 +120,18 @@ pub struct Credit {
     pub charge: i64,
     /// The operator's reference, unique in the app.
     pub reference: CreditRef,
-    /// For people.
+    /// Note for people.
     pub note: String,
 }
 
-/// What became of a credit.
+/// The result of a credit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreditOutcome {
-    /// The wallet holds it; `replayed` when an earlier call with the same ref made it.
+    /// The wallet holds the credit.
     Done {
         /// Both purses right after the credit.
         balances: Balances,
-        /// Whether nothing was done now.
+        /// True when an earlier call with the same ref made the credit.
         replayed: bool,
     },
     /// The ref was used for another player or other amounts.
@@ -144,10 +143,7 @@ pub enum CreditOutcome {
 }
 
 impl Store {
-    /// The wallet of a player, `None` when the app has none for this open id.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The wallet of a player. `None` when the app has no such wallet.
     pub async fn wallet(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<Wallet>, StoreError> {
         Ok(sqlx::query_as!(
             Wallet,
@@ -160,16 +156,13 @@ impl Store {
         .await?)
     }
 
-    /// Whether the app knows this player.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// True when the app knows this player.
     pub async fn is_known(&self, app_id: &AppId, open_id: &OpenId) -> Result<bool, StoreError> {
         Ok(self.wallet(app_id, open_id).await?.is_some())
     }
 
-    /// The whole ledger of a wallet, oldest first, as it streams in. It is read in pieces, so that
-    /// who takes it slowly holds no session; entries that are added meanwhile come at its end.
+    /// Streams the ledger of a wallet, oldest first. It reads piece by piece, so a slow reader
+    /// holds no session. Entries that are added meanwhile come at the end.
     pub fn statement(
         &self,
         app_id: &AppId,

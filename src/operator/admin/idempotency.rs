@@ -40,15 +40,15 @@ pub(super) async fn carry_out(route: &Route, state: &AppState, call: &Call) -> R
         return Ok(earlier);
     }
     let body = outcome?;
-    state.store.keep_answer_of_no_change(&request, &body).await?;
+    state.store.store_answer_without_change(&request, &body).await?;
     Ok(earlier(state, &request).await?.unwrap_or_else(|| Answered::now(body)))
 }
 
 async fn earlier(state: &AppState, request: &IdempotentRequest) -> Result<Option<Answered>, Problem> {
     match state.store.earlier_answer(request).await? {
         EarlierAnswer::None => Ok(None),
-        EarlierAnswer::Answered { body, by_another_try } => {
-            Ok(Some(Answered { body, replayed: by_another_try }))
+        EarlierAnswer::Answered { body, by_another_attempt } => {
+            Ok(Some(Answered { body, replayed: by_another_attempt }))
         }
         EarlierAnswer::OtherContent => {
             Err(messages::idempotency_key_reused(request.idempotency_key.as_str()))

@@ -1,5 +1,5 @@
-//! One app as an operator looks at it: its keys by their generations, its packages, and how much it has
-//! registered. No secrets.
+//! The details of one app for operators: generations of pay keys, packages, and numbers of registered
+//! items. No secrets.
 
 use domain::ids::AppId;
 use domain::moment;
@@ -7,51 +7,51 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::AppSummary;
-use super::keys::secret_mark;
+use super::keys::secret_fingerprint;
 use crate::directory::LIVE_PAY_KEYS;
 use crate::{Store, StoreError};
 
-/// Counting stops here: a page needs no exact number of a million.
+/// Counts stop here, because a page needs no exact larger number.
 pub const COUNTED_MAX: i64 = 10_000;
-/// Packages that are shown, the newest.
+/// How many packages are shown, the newest first.
 const PACKAGES_MAX: i64 = 20;
-/// Pay keys that are shown, the newest.
+/// How many pay keys are shown, the newest first.
 const PAY_KEYS_MAX: i64 = 20;
-/// Points of interest that are shown.
+/// How many points of interest are shown.
 const POIS_MAX: i64 = 100;
 
-/// An app with what belongs to it.
+/// An app with its details.
 #[derive(Debug, Clone, Serialize)]
 pub struct AppDetail {
     /// The app itself.
     #[serde(flatten)]
     pub summary: AppSummary,
-    /// Since when it is suspended.
+    /// Time of the suspension.
     #[serde(with = "time::serde::rfc3339::option")]
     pub suspended_at: Option<OffsetDateTime>,
     /// Its pay keys, newest first, 20 at most.
     pub pay_keys: Vec<PayKeyGeneration>,
-    /// Tells one app secret from the next without telling anything of it.
+    /// Fingerprint of the present app secret.
     #[serde(skip)]
-    pub secret_mark: String,
+    pub secret_fingerprint: String,
     /// Its published packages, newest first, 20 at most.
     pub packages: Vec<Package>,
     /// Its points of interest in the order of their ids, 100 at most.
     pub poi_ids: Vec<String>,
-    /// How many there are; one more than [`COUNTED_MAX`] stands for more.
+    /// Number of points of interest. A value above [`COUNTED_MAX`] means "more".
     pub pois: i64,
-    /// How many payment pre-orders are registered; likewise.
+    /// Number of payment pre-orders, with the same limit.
     pub preorders: i64,
-    /// How many of its access tokens are valid; likewise.
+    /// Number of valid access tokens, with the same limit.
     pub valid_tokens: i64,
 }
 
-/// A pay key, but for the key.
+/// A generation of a pay key, without the key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PayKeyGeneration {
-    /// 1 for the first key, one more at each rotation.
+    /// 1 for the first key. Each rotation adds one.
     pub generation: i32,
-    /// Whether it signs exchanges; else it is retired.
+    /// True when the key is valid, false when it is retired.
     pub is_live: bool,
     /// When it was made.
     #[serde(with = "time::serde::rfc3339")]
@@ -71,10 +71,7 @@ pub struct Package {
 }
 
 impl Store {
-    /// One app with what belongs to it; `None` when there is none.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// One app with its details. `None` when there is no such app.
     pub async fn app_detail(&self, app_id: &AppId) -> Result<Option<AppDetail>, StoreError> {
         let Some(summary) = self.list_apps(Some(app_id)).await?.pop() else { return Ok(None) };
         let now = moment::of_millis(self.clock.unix_millis())
@@ -101,7 +98,7 @@ impl Store {
         Ok(Some(AppDetail {
             summary,
             suspended_at: row.suspended_at,
-            secret_mark: secret_mark(&row.app_secret),
+            secret_fingerprint: secret_fingerprint(&row.app_secret),
             poi_ids: row.poi_ids,
             pois: row.pois,
             preorders: row.preorders,

@@ -1,18 +1,18 @@
-//! What an app is like, changed after it was made.
+//! Operators change the settings of an app.
 
 use domain::app::Category;
 use domain::ids::{AppId, AppName};
 use domain::operator::Operator;
 use serde_json::json;
 
-use super::change::Change;
-use crate::operator_log::{Action, Line, record};
+use super::update::AppUpdate;
+use crate::operator_log::{Action, LogLine, record};
 use crate::{Store, StoreError};
 
-/// What is to be changed of an app; `None` leaves it as it is.
+/// The settings to change. `None` keeps the present value.
 #[derive(Debug, Clone, Default)]
 pub struct AppChange {
-    /// For people.
+    /// Name for people.
     pub name: Option<AppName>,
     /// General or local life.
     pub category: Option<Category>,
@@ -25,21 +25,17 @@ pub struct AppChange {
 }
 
 impl Store {
-    /// Changes what an app is like; other instances know within the two seconds that look-ups are
-    /// remembered. `false` when there is no such app.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Changes settings of an app. Other instances follow within two seconds (contract 9.9.2). `false`
+    /// when there is no such app.
     pub async fn change_settings(
         &self,
         operator: &Operator,
         app_id: &AppId,
         change: AppChange,
     ) -> Result<bool, StoreError> {
-        self.change_app(Change::new(operator, app_id, change), |connection, change, _| {
+        self.update_app(AppUpdate::new(operator, app_id, change), |connection, update, _| {
             Box::pin(async move {
-                let to = &change.to;
-                // The app's row is locked: both states are of one moment.
+                let to = &update.to;
                 let row = sqlx::query!(
                     r#"UPDATE apps SET name = coalesce($2, apps.name), category = coalesce($3, apps.category),
                               scopes = coalesce($4, apps.scopes), sandbox = coalesce($5, apps.sandbox),
@@ -52,7 +48,7 @@ impl Store {
                                  jsonb_build_object('name', apps.name, 'category', apps.category,
                                      'scopes', apps.scopes, 'sandbox', apps.sandbox,
                                      'preorder_check', apps.preorder_check) AS "after!""#,
-                    change.app_id.as_str(),
+                    update.app_id.as_str(),
                     to.name.as_ref().map(AppName::as_str),
                     to.category.map(Category::as_str),
                     to.scopes.as_deref(),
@@ -66,7 +62,7 @@ impl Store {
                 }
                 let (before, after) = (json!(row.before), json!(row.after));
                 let line =
-                    Line { before: Some(before), after: Some(after), ..change.line(Action::AppChange) };
+                    LogLine { before: Some(before), after: Some(after), ..update.line(Action::AppChange) };
                 record(connection, line).await
             })
         })

@@ -1,4 +1,4 @@
-//! The file that an audit can be continued from: how each wallet stood, signed.
+//! The checkpoint of an audit: a signed file with the last entry of each wallet.
 //!
 //! Lines of text, each ended by a newline:
 //! - `minitill checkpoint 1`
@@ -24,21 +24,20 @@ use time::OffsetDateTime;
 use super::copied::Copied;
 use super::{AuditError, Snapshot};
 use crate::secrets::{CheckpointKey, Keyring, MasterKey};
-use crate::wallet::chain_on;
 
 const FIRST_LINE: &str = "minitill checkpoint 1";
 const SIGNATURE: &str = "hmac-sha256 ";
-/// The last line: its word, 64 digits, a newline.
+/// Length of the last line: its word, 64 digits, a newline.
 const SIGNATURE_BYTES: u64 = SIGNATURE.len() as u64 + 65;
-/// How much is read of a file at a time.
+/// How many bytes are read at a time.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Every wallet's row in the order of the bytes of its keys, which is the same in every database.
+/// Reads all wallets in the order of the bytes of their keys, which is the same in every database.
 pub(super) const WALLETS: &str = "\
-SELECT app_id, open_id, entry_count, free_balance, charge_balance, chain_length, chain_hash FROM wallets
+SELECT app_id, open_id, entry_count, free_balance, charge_balance, chain_hash FROM wallets
 ORDER BY app_id COLLATE \"C\", open_id COLLATE \"C\"";
 
-/// How many rows there are in all.
+/// Numbers of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Counts {
     pub(super) entries: u64,
@@ -55,7 +54,7 @@ struct Heading {
     counts: Counts,
 }
 
-/// A wallet as the checkpoint has it.
+/// A wallet of the checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) app_id: String,
@@ -63,7 +62,7 @@ pub(super) struct Line {
     pub(super) standing: Standing,
 }
 
-/// A checkpoint whose signature is right, read line by line.
+/// A checkpoint with a valid signature. It is read line by line.
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     pub(super) at: OffsetDateTime,
@@ -72,14 +71,11 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens the file and checks all of it before anything in it is believed.
-    ///
-    /// # Errors
-    /// No such file, another signature, another database.
+    /// Opens the file and verifies all of it first.
     pub(super) fn open(path: &Path, keyring: &Keyring, database: &str) -> Result<Self, AuditError> {
         let fault = |words: &str| AuditError::Checkpoint(format!("checkpoint {}: {words}", path.display()));
         let mut file = File::open(path).map_err(|error| fault(&error.to_string()))?;
-        // While a master key is being replaced, the one before may have signed.
+        // During a rotation of the master key, the former key may have signed.
         let mut keys = keyring.keys().iter().map(MasterKey::checkpoint_key);
         let signed = keys.find_map(|key| signed_bytes(&mut file, key).transpose());
         let signed = signed
@@ -99,7 +95,7 @@ impl Checkpoint {
         Ok(Self { at: heading.at, counts: heading.counts, lines })
     }
 
-    /// The next wallet.
+    /// Reads the next wallet.
     pub(super) fn next(&mut self) -> Result<Option<Line>, AuditError> {
         let fault = |words: String| AuditError::Checkpoint(format!("the checkpoint: {words}"));
         let Some(line) = self.lines.next() else { return Ok(None) };
@@ -119,8 +115,8 @@ fn parse(line: &str) -> Option<Line> {
     Some(Line { app_id, open_id, standing: Standing { seq, free_balance, charge_balance, chain_hash } })
 }
 
-/// How many bytes of a file are signed, `None` where the signature is not right. The file is then
-/// at its beginning.
+/// The number of signed bytes, or `None` when the signature is wrong. Then the file is at its
+/// start.
 fn signed_bytes(file: &mut File, key: CheckpointKey) -> io::Result<Option<u64>> {
     let length = file.metadata()?.len();
     let Some(signed) = length.checked_sub(SIGNATURE_BYTES) else { return Ok(None) };
@@ -130,12 +126,12 @@ fn signed_bytes(file: &mut File, key: CheckpointKey) -> io::Result<Option<u64>> 
     let is_text = Read::by_ref(file).take(SIGNATURE_BYTES).read_to_string(&mut last).is_ok();
     let told = last.strip_prefix(SIGNATURE).and_then(|text| hex::decode(text.trim_end()).ok());
     file.seek(SeekFrom::Start(0))?;
-    // Compared in constant time.
+    // The comparison takes constant time.
     let is_right = is_text && told.is_some_and(|told| mac.key.verify_slice(&told).is_ok());
     Ok(is_right.then_some(signed))
 }
 
-/// Signs what passes through.
+/// A writer that signs what it writes.
 struct Signing<W> {
     key: CheckpointKey,
     out: W,
@@ -153,8 +149,9 @@ impl<W: Write> Write for Signing<W> {
     }
 }
 
-/// Writes a checkpoint of a snapshot in which nothing differs: then each wallet's row says what
-/// its entries do. The file is there whole or not at all, and its owner's alone: it names players.
+/// Writes a checkpoint of a snapshot without differences, so that each wallet's row agrees with its
+/// entries. The file appears complete or not at all. Only its owner may read it, because it names
+/// players.
 pub(super) async fn write(
     snapshot: &mut Snapshot,
     path: &Path,
@@ -190,7 +187,7 @@ async fn write_lines(
         let Some(mut row) = message.row()? else { continue };
         let (app_id, open_id) = (row.text()?, row.text()?);
         let (seq, free_balance, charge_balance) = (row.number()?, row.number()?, row.number()?);
-        let (chain_length, chain_hash) = (row.number()?, row.hash()?.unwrap_or_default());
+        let chain_hash = row.hash()?.unwrap_or_default();
         if seq == 0 {
             continue;
         }
@@ -199,11 +196,6 @@ async fn write_lines(
                 "wallet {open_id} of {app_id}: that is no name of one"
             )));
         }
-        let chain_hash = if chain_length == seq {
-            chain_hash
-        } else {
-            chain_on(&mut snapshot.second, (app_id, open_id), chain_length, chain_hash).await?
-        };
         let chain_hash = hex::encode(chain_hash);
         writeln!(out, "{app_id} {open_id} {seq} {free_balance} {charge_balance} {chain_hash}")
             .map_err(fault)?;

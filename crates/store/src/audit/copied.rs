@@ -1,5 +1,5 @@
-//! Rows in PostgreSQL's binary copy format: the quickest way to have millions of them, and nothing
-//! of it stays in memory.
+//! Reads rows in PostgreSQL's binary copy format. It is the fastest way to read millions of rows,
+//! and keeps none in memory.
 
 use bytes::Bytes;
 use domain::ledger::ChainHash;
@@ -9,23 +9,23 @@ use sqlx::PgConnection;
 
 use crate::StoreError;
 
-/// What every copy begins with: a signature of 11 bytes, flags and the length of an extension.
+/// Length of the header of a copy: a signature of 11 bytes, flags, and the length of an extension.
 const HEADING_BYTES: usize = 19;
 
-/// The rows of a statement as they come in.
+/// The stream of rows of a statement.
 pub(super) struct Copied<'c> {
     messages: BoxStream<'c, Result<Bytes, sqlx::Error>>,
     has_begun: bool,
 }
 
 impl<'c> Copied<'c> {
-    /// Runs a `SELECT`. Its text is ours alone: a copy takes no parameters.
+    /// Runs a `SELECT`. A copy takes no parameters, so the text must be a constant.
     pub(super) async fn of(connection: &'c mut PgConnection, select: &str) -> Result<Self, StoreError> {
         let statement = format!("COPY ({select}) TO STDOUT (FORMAT binary)");
         Ok(Self { messages: connection.copy_out_raw(&statement).await?, has_begun: false })
     }
 
-    /// The next message; `None` at the end. PostgreSQL sends a row in each.
+    /// The next message, or `None` at the end. PostgreSQL sends one row in each message.
     pub(super) async fn next(&mut self) -> Result<Option<Message>, StoreError> {
         let Some(mut bytes) = self.messages.try_next().await? else { return Ok(None) };
         if !std::mem::replace(&mut self.has_begun, true) {
@@ -42,7 +42,7 @@ impl<'c> Copied<'c> {
 pub(super) struct Message(Bytes);
 
 impl Message {
-    /// The row in it; `None` in the first message where that holds the heading alone, and in the last.
+    /// The row of the message. `None` for a message with the header alone, and for the last one.
     pub(super) fn row(&self) -> Result<Option<Row<'_>>, StoreError> {
         let Some((count, columns)) = self.0.split_first_chunk() else { return Ok(None) };
         match i16::from_be_bytes(*count) {
@@ -57,7 +57,7 @@ impl Message {
 pub(super) struct Row<'a>(&'a [u8]);
 
 impl<'a> Row<'a> {
-    /// The next column; `None` where it is null.
+    /// The next column. `None` when it is null.
     fn column(&mut self) -> Result<Option<&'a [u8]>, StoreError> {
         let (length, rest) = self.0.split_first_chunk().ok_or_else(malformed)?;
         let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
@@ -69,29 +69,24 @@ impl<'a> Row<'a> {
         Ok(Some(column))
     }
 
-    /// A text that is not null.
+    /// The next column: a text that is not null.
     pub(super) fn text(&mut self) -> Result<&'a str, StoreError> {
         let column = self.column()?.ok_or_else(malformed)?;
         std::str::from_utf8(column).map_err(|_| malformed())
     }
 
-    /// A `bigint` or a time that may be null.
+    /// The next column: a `bigint` or a time, or null.
     pub(super) fn number_if_any(&mut self) -> Result<Option<i64>, StoreError> {
         let Some(column) = self.column()? else { return Ok(None) };
         Ok(Some(i64::from_be_bytes(column.try_into().map_err(|_| malformed())?)))
     }
 
-    /// A `bigint`, or a time in microseconds since 2000, that is not null.
+    /// The next column: a `bigint`, or a time in microseconds since 2000, that is not null.
     pub(super) fn number(&mut self) -> Result<i64, StoreError> {
         self.number_if_any()?.ok_or_else(malformed)
     }
 
-    /// Bytes that may be null.
-    pub(super) fn bytes(&mut self) -> Result<Option<&'a [u8]>, StoreError> {
-        self.column()
-    }
-
-    /// A hash, `None` where it is null or no hash.
+    /// The next column: a hash. `None` when the column holds no hash.
     pub(super) fn hash(&mut self) -> Result<Option<ChainHash>, StoreError> {
         Ok(self.column()?.and_then(|bytes| bytes.try_into().ok()))
     }

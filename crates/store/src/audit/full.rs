@@ -1,11 +1,11 @@
-//! The whole audit. One session streams the ledger in the order of its key, each entry with its
-//! wallet's row; the other streams the records, in any order, and adds up the wallets.
+//! The full audit. One session streams the ledger in the order of its key, each entry with its
+//! wallet's row. The other session streams the records in any order and adds up the wallets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::audit::{Check, Findings, Standing, StoredHash, Sums, WalletCheck, WalletRow};
-use domain::ledger::{CREDIT, EXCHANGE, LedgerEntry};
+use domain::audit::{Check, Findings, Standing, Sums, WalletCheck, WalletRow};
+use domain::ledger::{CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 use domain::record_set::{RecordLine, RecordSet};
 use sqlx::PgConnection;
 
@@ -15,40 +15,39 @@ use super::{AppTotals, AuditError, Meter, Outcome, Snapshot, naming};
 use crate::StoreError;
 use crate::secrets::random_bytes;
 
-/// The ledger in the order of its key, whatever order that is in this database: entries of a
-/// wallet are together, and that is all that is asked of it.
+/// Reads the ledger in the order of its key. The collation does not matter: the entries of a wallet
+/// only have to be together.
 const LEDGER: &str = "\
 SELECT e.app_id, e.open_id, e.seq, e.kind, e.reference, e.free_change, e.charge_change, e.free_balance,
     e.charge_balance, e.at, e.chain_hash,
-    w.entry_count, w.free_balance, w.charge_balance, w.chain_length, w.chain_hash
+    w.entry_count, w.free_balance, w.charge_balance, w.chain_hash
 FROM ledger_entries e LEFT JOIN wallets w ON w.app_id = e.app_id AND w.open_id = e.open_id
 ORDER BY e.app_id, e.open_id, e.seq";
 
 const EXCHANGES: &str = "SELECT app_id, biz_no, open_id, seq, created_at, amount FROM exchanges";
 const CREDITS: &str = "SELECT app_id, ref, open_id, seq, created_at FROM credits";
 
-/// What the ledger says.
+/// What the ledger contains.
 struct Ledger {
     findings: Findings,
     apps: BTreeMap<String, Sums>,
-    /// Wallets that have entries.
+    /// Number of wallets with entries.
     wallets: u64,
     entries: u64,
-    entries_without_hash: u64,
     exchanges: RecordSet,
     credits: RecordSet,
 }
 
-/// What everything else says.
+/// What wallets and records contain.
 struct Records {
     apps: BTreeMap<String, AppTotals>,
-    /// Wallets that have something in them, or say that they have entries.
+    /// Number of wallets that are not empty.
     wallets: u64,
     exchanges: RecordSet,
     credits: RecordSet,
 }
 
-/// Checks everything.
+/// Audits everything.
 pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<Outcome, AuditError> {
     let empty = RecordSet::new(&random_bytes());
     let (ledger, records) = tokio::try_join!(
@@ -78,7 +77,6 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<Outcome, AuditError
         entries: ledger.entries,
         exchanges: records.exchanges.count(),
         credits: records.credits.count(),
-        entries_without_hash: ledger.entries_without_hash,
         counts: Counts {
             entries: ledger.entries,
             exchanges: records.exchanges.count(),
@@ -87,7 +85,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<Outcome, AuditError
     })
 }
 
-/// What was credited to an app less what was deducted is what its wallets hold.
+/// Compares the sums of each app: credits less deductions are what its wallets hold.
 fn compare_sums(apps: &BTreeMap<String, AppTotals>, findings: &mut Findings) {
     for (app_id, AppTotals { free_balance, charge_balance, sums, .. }) in apps {
         let free = sums.free_credited - sums.free_deducted;
@@ -113,7 +111,6 @@ async fn read_ledger(
         apps: BTreeMap::new(),
         wallets: 0,
         entries: 0,
-        entries_without_hash: 0,
         exchanges: empty.clone(),
         credits: empty,
     };
@@ -141,7 +138,7 @@ async fn read_ledger(
 }
 
 impl Ledger {
-    /// Notes the record that an entry must have.
+    /// Adds the record that an entry must have.
     fn take(&mut self, entry: &LedgerEntry<'_>) {
         self.entries += 1;
         let record = RecordLine {
@@ -158,7 +155,7 @@ impl Ledger {
                 let amount = -(i128::from(entry.free_change) + i128::from(entry.charge_change));
                 self.exchanges.add(&RecordLine { amount, ..record });
             }
-            // It has no record; the check of its wallet has found it.
+            // Such an entry has no record. The check of its wallet has reported it.
             _ => {}
         }
     }
@@ -166,13 +163,12 @@ impl Ledger {
     fn end(&mut self, check: Option<WalletCheck>) {
         let Some(check) = check else { return };
         let app = check.app_id().to_owned();
-        let (sums, unhashed) = check.end(&mut self.findings);
+        let sums = check.end(&mut self.findings);
         self.apps.entry(app).or_default().merge(&sums);
-        self.entries_without_hash += unhashed;
     }
 }
 
-fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, StoredHash), StoreError> {
+fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, Option<ChainHash>), StoreError> {
     let entry = LedgerEntry {
         app_id: row.text()?,
         open_id: row.text()?,
@@ -185,7 +181,7 @@ fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, StoredHash), St
         charge_balance: row.number()?,
         at: row.number()?,
     };
-    Ok((entry, StoredHash::of(row.bytes()?)))
+    Ok((entry, row.hash()?))
 }
 
 fn read_wallet(row: &mut Row<'_>) -> Result<Option<WalletRow>, StoreError> {
@@ -194,7 +190,6 @@ fn read_wallet(row: &mut Row<'_>) -> Result<Option<WalletRow>, StoreError> {
         entry_count,
         free_balance: row.number()?,
         charge_balance: row.number()?,
-        chain_length: row.number()?,
         chain_hash: row.hash()?,
     }))
 }
@@ -237,7 +232,7 @@ fn read_record<'a>(row: &mut Row<'a>) -> Result<RecordLine<'a>, StoreError> {
 async fn add_up_wallets(connection: &mut PgConnection, records: &mut Records) -> Result<(), AuditError> {
     let apps = sqlx::query!(
         r#"SELECT app_id, count(*) AS "wallets!", sum(free_balance)::text AS "free!", sum(charge_balance)::text AS "charge!",
-               count(*) FILTER (WHERE (free_balance, charge_balance, entry_count, chain_length) <> (0, 0, 0, 0)
+               count(*) FILTER (WHERE (free_balance, charge_balance, entry_count) <> (0, 0, 0)
                    OR chain_hash <> decode(repeat('00', 32), 'hex')) AS "with_entries!"
            FROM wallets GROUP BY app_id"#
     )

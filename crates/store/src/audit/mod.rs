@@ -1,5 +1,5 @@
-//! The audit: reads everything about money in one snapshot and names every difference
-//! (docs/audit.md). The rows stream through; only sums and the first differences stay.
+//! The audit: it reads all data about money in one snapshot and reports every difference
+//! (docs/audit.md). Memory holds only sums and the first differences.
 
 mod checkpoint;
 mod copied;
@@ -25,27 +25,27 @@ use super::{Store, StoreError};
 pub(super) use noted::LastAudits;
 pub use noted::{AuditScope, LastAudit};
 
-/// What is asked of an audit.
+/// Options of an audit.
 #[derive(Debug, Clone, Default)]
 pub struct AuditOptions {
-    /// Go on from this checkpoint instead of reading everything.
+    /// Continue from this checkpoint, and do not read everything.
     pub since: Option<PathBuf>,
-    /// Write a checkpoint here when nothing differs.
+    /// Write a checkpoint to this file when there is no difference.
     pub checkpoint: Option<PathBuf>,
 }
 
-/// Is told, every few thousand rows, how many were read and about how many there are.
+/// Gets the number of rows that were read, and the expected number, every few thousand rows.
 pub type AuditProgress = Box<dyn Fn(u64, u64) + Send + Sync>;
 
-/// What an audit looked at, and what it found.
+/// The result of an audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AuditReport {
-    /// Whether nothing differs.
+    /// True when there is no difference.
     pub clean: bool,
-    /// When the snapshot was taken, database time.
+    /// Database time of the snapshot.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// When the checkpoint was taken that the audit went on from.
+    /// Time of the checkpoint from which the audit continued.
     #[serde(with = "time::serde::rfc3339::option")]
     pub since: Option<OffsetDateTime>,
     /// Wallets that were checked.
@@ -56,32 +56,30 @@ pub struct AuditReport {
     pub exchanges: u64,
     /// Credits that were checked.
     pub credits: u64,
-    /// Of the entries those that programs without hashes wrote.
-    pub entries_without_hash: u64,
     /// Number of differences.
     pub differences: u64,
-    /// Number of differences of each kind that there is.
+    /// Number of differences of each kind.
     pub kinds: BTreeMap<Check, u64>,
-    /// Everything added up.
+    /// Totals of all apps.
     pub all: AppTotals,
-    /// By app.
+    /// Totals of each app.
     pub apps: BTreeMap<String, AppTotals>,
     /// The first differences of each kind.
     pub findings: Vec<Finding>,
-    /// Why this audit is not among those that the database knows of; `None` where it is.
+    /// The reason why the audit could not add its row to `audits`, or `None`.
     pub not_noted: Option<String>,
 }
 
-/// What the wallets hold, and what went through the entries that were checked.
+/// Totals of wallets and of the entries that were checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct AppTotals {
-    /// Wallets.
+    /// Number of wallets.
     pub wallets: u64,
-    /// Gifted currency in all of them.
+    /// Gifted currency of all wallets.
     pub free_balance: i128,
-    /// Charged currency in all of them.
+    /// Charged currency of all wallets.
     pub charge_balance: i128,
-    /// What the entries did.
+    /// Sums of the entries.
     #[serde(flatten)]
     pub sums: Sums,
 }
@@ -95,13 +93,13 @@ impl AppTotals {
     }
 }
 
-/// Why there is no report.
+/// The reason why an audit has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
-    /// The checkpoint cannot be used or written, in words.
+    /// The checkpoint cannot be used or written.
     #[error("{0}")]
     Checkpoint(String),
-    /// The database is away.
+    /// The store has failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -113,13 +111,11 @@ impl From<sqlx::Error> for AuditError {
 }
 
 impl Store {
-    /// Checks every wallet against its ledger and every ledger entry against its record; or, with
-    /// `since`, what came after a checkpoint (docs/audit.md tells what each of them proves). What it
-    /// came to is noted down in the database, where that may be written to.
+    /// Audits everything, or with `since` what came after a checkpoint. docs/audit.md describes
+    /// what each of them proves. It records the result in the database when it may write there.
     ///
     /// # Errors
-    /// The database is away; the checkpoint is not one of ours or not of this database; a new one
-    /// cannot be written.
+    /// The checkpoint is refused, or a new one cannot be written.
     pub async fn audit(
         &self,
         options: AuditOptions,
@@ -127,8 +123,8 @@ impl Store {
     ) -> Result<AuditReport, AuditError> {
         let connecting = (*self.pool.connect_options()).clone();
         let keyring = self.directory.keyring()?;
-        // In a task of its own, like every transaction; on sessions of its own, without the time
-        // limit of requests.
+        // It runs in a task of its own, like every transaction. Its sessions have no time limit of
+        // requests.
         let task = tokio::spawn(async move {
             let mut snapshot = Snapshot::open(&connecting, progress).await?;
             let earlier = match &options.since {
@@ -155,12 +151,12 @@ impl Store {
     }
 }
 
-/// Two sessions that see the database as of one moment.
+/// Two sessions that share one snapshot.
 struct Snapshot {
     first: PgConnection,
     second: PgConnection,
     at: OffsetDateTime,
-    /// What tells this database from others that have the same master key.
+    /// Distinguishes this database from others with the same master key.
     database: String,
     meter: Arc<Meter>,
 }
@@ -171,7 +167,7 @@ impl Snapshot {
         let exported = first.fetch_one(sqlx::raw_sql("SELECT pg_export_snapshot()")).await?;
         let exported: String = exported.try_get(0)?;
         let mut second = begin(options).await?;
-        // The name is PostgreSQL's own, of digits and hyphens.
+        // PostgreSQL made the name, of digits and hyphens.
         second
             .execute(sqlx::raw_sql(AssertSqlSafe(format!("SET TRANSACTION SNAPSHOT '{exported}'"))))
             .await?;
@@ -194,14 +190,14 @@ impl Snapshot {
     }
 
     async fn close(self) {
-        // Nothing was written: however the sessions end, they end well.
+        // Nothing was written, so an error at the end does not matter.
         let _ = self.first.close().await;
         let _ = self.second.close().await;
     }
 }
 
-/// A session in a read-only transaction. Other time limits than those of requests: a sort of
-/// millions of rows takes its time, and one session may wait for the other.
+/// Opens a session with a read-only transaction. It has no time limits: a sort of millions of rows
+/// takes long, and one session may wait for the other.
 async fn begin(options: &PgConnectOptions) -> Result<PgConnection, AuditError> {
     let mut connection = PgConnection::connect_with(options).await?;
     let session = "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; \
@@ -218,11 +214,11 @@ struct Meter {
     progress: AuditProgress,
 }
 
-/// A [`Meter`] is told in such steps.
+/// The progress is reported in such steps.
 const METER_STEP: u64 = 4096;
 
 impl Meter {
-    /// To be called for each row with its number, from 1.
+    /// Counts a row. `number` is its number, from 1.
     fn row(&self, number: u64) {
         if number.is_multiple_of(METER_STEP) {
             let read = self.read.fetch_add(METER_STEP, Ordering::Relaxed) + METER_STEP;
@@ -231,7 +227,7 @@ impl Meter {
     }
 }
 
-/// What an audit came to.
+/// The result before the report.
 struct Outcome {
     since: Option<OffsetDateTime>,
     findings: Findings,
@@ -239,8 +235,7 @@ struct Outcome {
     entries: u64,
     exchanges: u64,
     credits: u64,
-    entries_without_hash: u64,
-    /// Rows in all, for the next checkpoint.
+    /// Number of all rows, for the next checkpoint.
     counts: Counts,
 }
 
@@ -257,7 +252,6 @@ impl Outcome {
             entries: self.entries,
             exchanges: self.exchanges,
             credits: self.credits,
-            entries_without_hash: self.entries_without_hash,
             differences,
             kinds,
             all,

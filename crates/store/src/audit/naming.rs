@@ -1,5 +1,5 @@
-//! Names what differs between ledger, records and wallets once it is known that something does:
-//! the statements join whole tables, which a clean audit need not.
+//! Names the differences between ledger, records and wallets. Its statements join whole tables, so
+//! they run only when there is a difference.
 
 use domain::audit::{Check, Findings};
 use futures_util::TryStreamExt as _;
@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 
 use super::AuditError;
 
-/// Exchanges and the entries that deducted for them.
+/// Names differences between exchanges and their entries.
 pub(super) async fn exchanges(
     connection: &mut PgConnection,
     findings: &mut Findings,
@@ -51,7 +51,7 @@ pub(super) async fn exchanges(
     Ok(())
 }
 
-/// Credits and the entries that they made.
+/// Names differences between credits and their entries.
 pub(super) async fn credits(
     connection: &mut PgConnection,
     findings: &mut Findings,
@@ -83,14 +83,14 @@ pub(super) async fn credits(
     Ok(())
 }
 
-/// Wallets that hold something, or say that they have entries, and have none.
+/// Names wallets that are not empty and have no entries.
 pub(super) async fn wallets_without_entries(
     connection: &mut PgConnection,
     findings: &mut Findings,
 ) -> Result<(), AuditError> {
     let mut rows = sqlx::query!(
         r#"SELECT w.app_id, w.open_id, w.free_balance, w.charge_balance, w.entry_count FROM wallets w
-           WHERE ((w.free_balance, w.charge_balance, w.entry_count, w.chain_length) <> (0, 0, 0, 0)
+           WHERE ((w.free_balance, w.charge_balance, w.entry_count) <> (0, 0, 0)
                   OR w.chain_hash <> decode(repeat('00', 32), 'hex'))
              AND NOT EXISTS (SELECT 1 FROM ledger_entries e WHERE e.app_id = w.app_id AND e.open_id = w.open_id)"#
     )
@@ -106,7 +106,7 @@ pub(super) async fn wallets_without_entries(
     Ok(())
 }
 
-/// What differs and cannot be named differs all the same: a table whose key does not hold any more.
+/// Adds a finding when no row could be named. Then the key of a table is damaged.
 fn none_left_unnamed(before: u64, table: &str, findings: &mut Findings) {
     if findings.count() == before {
         findings.add(Check::Count, "", table, || {

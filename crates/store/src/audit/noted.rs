@@ -1,5 +1,5 @@
-//! What audits came to, noted down in the database: monitoring and the console tell from it when the
-//! books were last known to be right.
+//! Records the results of audits in the database. Monitoring and the console report the last clean
+//! audit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use crate::look_up_cache::LookUpCache;
 use crate::secrets::random_bytes;
 use crate::{Store, StoreError};
 
-/// How long an answer to [`Store::last_audits`] is remembered.
+/// How long the result of [`Store::last_audits`] is cached.
 const REMEMBERED_FOR: Duration = Duration::from_secs(30);
 
-/// What an audit read.
+/// The scope of an audit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditScope {
     /// Everything.
     Full,
-    /// What came after a checkpoint.
+    /// Everything after a checkpoint.
     Since,
 }
 
 impl AuditScope {
-    /// Both of them.
+    /// All scopes.
     pub const ALL: [Self; 2] = [Self::Full, Self::Since];
 
-    /// Its word in the database and among the labels of metrics.
+    /// The word in the database and in the labels of metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,22 +39,22 @@ impl AuditScope {
     }
 }
 
-/// What is known of the audits of one scope, as there was one.
+/// The last audit of a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LastAudit {
-    /// What they read.
+    /// The scope.
     pub scope: AuditScope,
-    /// When the last of them saw the books, database time.
+    /// Database time of its snapshot.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// What the last of them found; 0 is clean.
+    /// Number of differences that it found.
     pub differences: i64,
-    /// When the last one that found nothing saw the books; `None` where none was clean.
+    /// Database time of the snapshot of the last clean audit, or `None`.
     #[serde(with = "time::serde::rfc3339::option")]
     pub last_clean_at: Option<OffsetDateTime>,
 }
 
-/// The answer to [`Store::last_audits`] that is remembered.
+/// The cache of [`Store::last_audits`].
 #[derive(Debug)]
 pub(crate) struct LastAudits(LookUpCache<(), Arc<[LastAudit]>>);
 
@@ -65,11 +65,7 @@ impl Default for LastAudits {
 }
 
 impl Store {
-    /// The last audit of each scope that there was one of. Asked of the database every 30 seconds at
-    /// most, however often it is asked here.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The last audit of each scope. It queries the database at most every 30 seconds.
     pub async fn last_audits(&self) -> Result<Arc<[LastAudit]>, StoreError> {
         let store = self.clone();
         let look_up = async move { store.look_up_last_audits().await.map(Some) };
@@ -99,15 +95,12 @@ impl Store {
         Ok(audits.into())
     }
 
-    /// Notes down what an audit came to.
-    ///
-    /// # Errors
-    /// The database is away, or this role or server may only read.
+    /// Records the result of an audit.
     pub(super) async fn note_audit(&self, report: &AuditReport) -> Result<(), StoreError> {
         let scope = if report.since.is_some() { AuditScope::Since } else { AuditScope::Full };
         let count = |rows: u64| i64::try_from(rows).unwrap_or(i64::MAX);
         let (at, entries, differences) = (report.at, count(report.entries), count(report.differences));
-        self.transaction(move |connection| {
+        self.transaction((), move |connection, ()| {
             Box::pin(async move {
                 sqlx::query!(
                     "INSERT INTO audits (scope, started_at, id, finished_at, entries, differences, program_version)

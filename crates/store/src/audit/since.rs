@@ -1,12 +1,12 @@
-//! The audit that goes on from a checkpoint. One session streams every wallet's row beside the
-//! checkpoint's lines, both in the order of their keys; the other fetches the entries of those
-//! wallets that have new ones, with their records, by their keys.
+//! The audit from a checkpoint. One session streams all wallets beside the lines of the checkpoint,
+//! both in the order of their keys. The other session fetches the new entries of wallets that have
+//! grown, with their records.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use domain::audit::{Check, Findings, Standing, StoredHash, WalletCheck, WalletRow};
-use domain::ledger::{EXCHANGE, LedgerEntry, micros};
+use domain::audit::{Check, Findings, Standing, WalletCheck, WalletRow};
+use domain::ledger::{ChainHash, EXCHANGE, LedgerEntry, micros};
 use futures_util::TryStreamExt as _;
 use sqlx::{Executor as _, PgConnection};
 
@@ -14,10 +14,10 @@ use super::checkpoint::{Checkpoint, Counts, Line, WALLETS};
 use super::copied::Copied;
 use super::{AppTotals, AuditError, Meter, Outcome, Snapshot};
 
-/// Wallets whose new entries are fetched at a time.
+/// How many wallets are fetched at a time.
 const WALLETS_AT_ONCE: usize = 2000;
 
-/// A wallet with entries that the checkpoint does not know.
+/// A wallet with new entries.
 struct Grown {
     app_id: String,
     open_id: String,
@@ -25,27 +25,21 @@ struct Grown {
     row: WalletRow,
 }
 
-/// What the audit has come to so far.
+/// The state of the audit.
 struct Progress {
     findings: Findings,
     apps: BTreeMap<String, AppTotals>,
     entries: u64,
-    entries_without_hash: u64,
-    /// What the wallets say, for all of them.
+    /// Sum of `entry_count` of all wallets.
     entry_counts: i128,
 }
 
-/// Checks what came after the checkpoint.
+/// Audits everything after the checkpoint.
 pub(super) async fn audit(snapshot: &mut Snapshot, mut before: Checkpoint) -> Result<Outcome, AuditError> {
-    let mut progress = Progress {
-        findings: Findings::default(),
-        apps: BTreeMap::new(),
-        entries: 0,
-        entries_without_hash: 0,
-        entry_counts: 0,
-    };
+    let mut progress =
+        Progress { findings: Findings::default(), apps: BTreeMap::new(), entries: 0, entry_counts: 0 };
     let Snapshot { first, second, meter, .. } = snapshot;
-    // By the keys, whatever the planner thinks of the sizes.
+    // The planner must use the keys, whatever the sizes of the tables.
     let by_keys =
         "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
     second.execute(sqlx::raw_sql(by_keys)).await?;
@@ -59,7 +53,6 @@ pub(super) async fn audit(snapshot: &mut Snapshot, mut before: Checkpoint) -> Re
             entry_count: row.number()?,
             free_balance: row.number()?,
             charge_balance: row.number()?,
-            chain_length: row.number()?,
             chain_hash: row.hash()?,
         };
         let from = loop {
@@ -122,16 +115,15 @@ impl Progress {
         });
     }
 
-    /// Whether a wallet has new entries. One that has none must be as it was.
+    /// True when a wallet has new entries. A wallet without new entries must be unchanged.
     fn has_grown(&mut self, app_id: &str, open_id: &str, from: Standing, row: &WalletRow) -> bool {
         if row.entry_count > from.seq {
             return true;
         }
         let same_balances =
             (row.free_balance, row.charge_balance) == (from.free_balance, from.charge_balance);
-        // A row whose hash is behind is of a program that knew none; the whole audit looks at it.
-        let same_hash = row.chain_length < row.entry_count || row.chain_hash == Some(from.chain_hash);
-        if row.entry_count != from.seq || !same_balances || !same_hash || row.chain_length > row.entry_count {
+        let same_hash = row.chain_hash == Some(from.chain_hash);
+        if row.entry_count != from.seq || !same_balances || !same_hash {
             self.findings.add(Check::Checkpoint, app_id, open_id, || {
                 let hash = if same_hash { "" } else { ", with another hash" };
                 format!(
@@ -149,7 +141,7 @@ impl Progress {
         false
     }
 
-    /// Checks the entries of these wallets from the checkpoint's on.
+    /// Checks the entries of these wallets, from the entry of the checkpoint on.
     async fn check(
         &mut self,
         connection: &mut PgConnection,
@@ -161,7 +153,7 @@ impl Progress {
         let seqs: Vec<i64> = grown.iter().map(|wallet| wallet.from.seq).collect();
         let mut rows = sqlx::query!(
             r#"SELECT k.place AS "place!", e.seq, e.kind, e.reference, e.free_change, e.charge_change,
-                   e.free_balance, e.charge_balance, e.at, e.chain_hash,
+                   e.free_balance, e.charge_balance, e.at, e.chain_hash AS "chain_hash?",
                    x.amount AS "amount?", coalesce(x.created_at, c.created_at) AS "recorded_at?"
                FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS k (app_id, open_id, seq, place)
                JOIN ledger_entries e ON e.app_id = k.app_id AND e.open_id = k.open_id AND e.seq >= k.seq
@@ -201,7 +193,7 @@ impl Progress {
                 charge_balance: row.charge_balance,
                 at: micros(row.at),
             };
-            let stored = StoredHash::of(row.chain_hash.as_deref());
+            let stored = row.chain_hash.and_then(|hash| hash.try_into().ok());
             if row.seq == check.wallet.from.seq {
                 check.meets_checkpoint = check.wallet.is_as_it_was(&entry, stored);
             } else {
@@ -245,13 +237,11 @@ impl Progress {
                 format!("entry {} is not what the checkpoint has", wallet.from.seq)
             });
         }
-        let (sums, unhashed) = check.end(&mut self.findings);
-        self.entries_without_hash += unhashed;
+        let sums = check.end(&mut self.findings);
         self.apps.entry(wallet.app_id).or_default().sums.merge(&sums);
     }
 
-    /// Rows in all: those of the checkpoint and those that were checked now. So none has gone and
-    /// none has come without its entry, but for as many of both.
+    /// Compares the numbers of rows with the checkpoint and the entries that were checked now.
     async fn compare_counts(
         &mut self,
         connection: &mut PgConnection,
@@ -292,17 +282,16 @@ impl Progress {
             exchanges: self.apps.values().map(|app| app.sums.exchanges).sum(),
             credits: self.apps.values().map(|app| app.sums.credits).sum(),
             apps: self.apps,
-            entries_without_hash: self.entries_without_hash,
             counts,
         }
     }
 }
 
-/// A wallet with new entries while they come.
+/// The check of a wallet with new entries.
 struct GrownCheck {
     wallet: Grown,
     check: WalletCheck,
-    /// Whether the checkpoint's entry is there, as it was.
+    /// True when the entry of the checkpoint was found unchanged.
     meets_checkpoint: bool,
 }
 
@@ -315,15 +304,9 @@ impl GrownCheck {
 }
 
 impl Grown {
-    /// Whether the checkpoint's entry still leaves what it left. Its hash is not stored where a
-    /// program wrote it that knew none.
-    fn is_as_it_was(&self, entry: &LedgerEntry<'_>, stored: StoredHash) -> bool {
-        let same_hash = match stored {
-            StoredHash::None => true,
-            StoredHash::Hash(hash) => hash == self.from.chain_hash,
-            StoredHash::Damaged => false,
-        };
-        same_hash
+    /// True when the entry has the hash and the balances of the checkpoint.
+    fn is_as_it_was(&self, entry: &LedgerEntry<'_>, stored: Option<ChainHash>) -> bool {
+        stored == Some(self.from.chain_hash)
             && (entry.free_balance, entry.charge_balance)
                 == (self.from.free_balance, self.from.charge_balance)
     }

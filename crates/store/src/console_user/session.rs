@@ -1,7 +1,4 @@
-//! Signing in to the console, and what a session's token says. Times are the database's, so that all
-//! instances agree.
-
-use std::sync::Arc;
+//! Sign-in and sessions of the console. All times are the database's, so that all instances agree.
 
 use domain::console_user::{ConsoleUserName, Role};
 use sqlx::PgConnection;
@@ -9,32 +6,29 @@ use sqlx::PgConnection;
 use crate::secrets::PasswordHash;
 use crate::{Store, StoreError};
 
-/// Wrong passwords in a row that lock a name.
+/// After this many failed attempts in a row the name is locked.
 const FAILED_ATTEMPTS_MAX: i32 = 10;
-/// For how long they do.
+/// How long a name is locked.
 const LOCKED_SECONDS: f64 = 15.0 * 60.0;
-/// A session ends so long after it began.
+/// A session ends this long after its start.
 pub(super) const LIFETIME_SECONDS: f64 = 12.0 * 3600.0;
-/// And so long after it was last used.
+/// A session ends this long after its last use.
 pub(super) const IDLE_SECONDS_MAX: f64 = 30.0 * 60.0;
-/// Its use is noted no more often than this.
+/// The use of a session is written at most once in this time.
 const USE_NOTED_EVERY_SECONDS: f64 = 60.0;
 
-/// An attempt to sign in that may be judged.
+/// A sign-in attempt whose password is to be verified.
 #[derive(Debug, Clone)]
 pub struct SignInAttempt {
-    /// What the password must fit.
+    /// Hash of the right password.
     pub password: PasswordHash,
-    /// Whether the name is locked unless this attempt succeeds.
+    /// True when the name is locked unless this attempt succeeds.
     pub is_last: bool,
 }
 
 impl Store {
-    /// Counts an attempt to sign in as `name` before its password is looked at, so that no number of
-    /// attempts at once gets more than ten. `None` when there is no such user, or the name is locked.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Counts a sign-in attempt before its password is verified. So attempts at the same time get ten tries
+    /// together. `None` when there is no such user, or the name is locked.
     pub async fn attempt_sign_in(&self, name: &ConsoleUserName) -> Result<Option<SignInAttempt>, StoreError> {
         let row = sqlx::query!(
             "UPDATE console_users SET
@@ -54,22 +48,16 @@ impl Store {
         }))
     }
 
-    /// Begins a session for a user whose password was found to fit; the token is given by its hash.
-    /// `false` when the user was removed or got another password meanwhile.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Starts a session after the password was verified. The token is given by its hash. `false` when the
+    /// user was removed or got another password meanwhile.
     pub async fn begin_console_session(
         &self,
         name: &ConsoleUserName,
         password: &PasswordHash,
         token_hash: [u8; 32],
     ) -> Result<bool, StoreError> {
-        let session = Arc::new((name.clone(), password.clone()));
-        self.transaction(move |connection| {
-            let session = Arc::clone(&session);
+        self.transaction((name.clone(), password.clone()), move |connection, (name, password)| {
             Box::pin(async move {
-                let (name, password) = &*session;
                 let known = sqlx::query!(
                     "UPDATE console_users SET failed_attempts = 0, locked_until = NULL
                      WHERE name = $1 AND password = $2",
@@ -95,17 +83,14 @@ impl Store {
         .await
     }
 
-    /// Whose session a token is, given by its hash, and what they may do. `None` when it is none, or has
-    /// ended. Its use is noted.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// User and role of a session. The token is given by its hash. `None` when there is no such session, or
+    /// it has ended. It records the use of the session.
     pub async fn console_session(
         &self,
         token_hash: [u8; 32],
     ) -> Result<Option<(ConsoleUserName, Role)>, StoreError> {
         let row = sqlx::query!(
-            r#"SELECT s.name, u.role, s.used_at < now() - make_interval(secs => $4) AS "is_to_be_noted!"
+            r#"SELECT s.name, u.role, s.used_at < now() - make_interval(secs => $4) AS "is_due!"
                FROM console_sessions AS s JOIN console_users AS u ON u.name = s.name
                WHERE s.token_sha256 = $1 AND s.created_at > now() - make_interval(secs => $2)
                  AND s.used_at > now() - make_interval(secs => $3)"#,
@@ -117,7 +102,7 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
-        if row.is_to_be_noted {
+        if row.is_due {
             sqlx::query!(
                 "UPDATE console_sessions SET used_at = now() WHERE token_sha256 = $1",
                 token_hash.as_slice()
@@ -131,10 +116,7 @@ impl Store {
         Ok(Some((name, role)))
     }
 
-    /// Ends a session, given by its token's hash.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Ends the session with this token hash.
     pub async fn end_console_session(&self, token_hash: [u8; 32]) -> Result<(), StoreError> {
         sqlx::query!("DELETE FROM console_sessions WHERE token_sha256 = $1", token_hash.as_slice())
             .execute(&self.pool)
@@ -142,10 +124,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets sessions that have ended by themselves.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Deletes sessions that have expired.
     pub async fn forget_ended_console_sessions(&self) -> Result<u64, StoreError> {
         let gone = sqlx::query!(
             "DELETE FROM console_sessions WHERE created_at <= now() - make_interval(secs => $1)
@@ -159,7 +138,7 @@ impl Store {
     }
 }
 
-/// Ends every session of a user, whose row must be locked.
+/// Ends every session of a user. The user's row must be locked.
 pub(super) async fn end_all(connection: &mut PgConnection, name: &ConsoleUserName) -> Result<(), StoreError> {
     sqlx::query!("DELETE FROM console_sessions WHERE name = $1", name.as_str()).execute(connection).await?;
     Ok(())

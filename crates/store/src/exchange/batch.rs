@@ -1,53 +1,53 @@
-//! What becomes of the exchanges of one batch: a pure function of what the database holds, the
-//! same as if they had come one at a time in their order.
+//! The pure decision about a batch of exchanges. It decides each exchange in the order of arrival, as
+//! if it had come alone.
 
 use domain::exchange::{Balances, BusinessContent, Change, Exchange, ExchangeOutcome, Receipt, UsedNumber};
 use domain::ids::AppId;
 use domain::ledger::{self, ChainHash, LedgerEntry};
 
-/// The exchanges of one transaction in the order they arrived, and the distinct keys they touch.
+/// The exchanges of one transaction in the order of arrival, and their distinct keys.
 #[derive(Debug)]
 pub(super) struct Batch<'a> {
     pub(super) exchanges: Vec<(&'a AppId, &'a Exchange)>,
     /// `(app_id, open_id)`.
     pub(super) wallets: DistinctKeys<'a>,
     /// `(app_id, biz_no)`.
-    pub(super) numbers: DistinctKeys<'a>,
+    pub(super) biz_nos: DistinctKeys<'a>,
 }
 
-/// Keys in ascending order of their bytes, each once. Every process locks and inserts in this
-/// order, so that no two of them can wait for each other.
+/// Keys in ascending order of their bytes, each once. Every process locks and inserts in this order.
+/// So two of them never wait for each other.
 #[derive(Debug)]
 pub(super) struct DistinctKeys<'a> {
     pub(super) app_ids: Vec<&'a str>,
     pub(super) names: Vec<&'a str>,
-    /// For each exchange the place of its key.
-    pub(super) place_of: Vec<usize>,
+    /// For each exchange, the position of its key.
+    pub(super) position_of: Vec<usize>,
 }
 
-/// A wallet as the transaction sees it.
+/// A wallet as the transaction reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WalletState {
     /// The app has no such wallet.
     Unknown,
-    /// It is there, and another transaction holds its lock.
+    /// The wallet exists, and another transaction has locked it.
     Held,
-    /// As it was read; ours to change. `chain_hash` is that of its last entry.
+    /// The wallet may be changed. `chain_hash` is the hash of its last entry.
     Open { balances: Balances, entry_count: i64, chain_hash: ChainHash },
 }
 
-/// What an earlier transaction has recorded under a number.
+/// What an earlier transaction has recorded under a `biz_no`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Record {
+pub(super) struct IdempotencyRecord {
     pub(super) content: RecordedContent,
-    /// Balances right after it.
+    /// Balances right after the exchange.
     pub(super) free_balance: i64,
     pub(super) charge_balance: i64,
-    /// Whether the first success was too long ago for a replay.
+    /// True when the first success is too old for a replay.
     pub(super) is_expired: bool,
 }
 
-/// Business content as it is stored: compared as the text that came (contract 3).
+/// Business content as it is stored. It is compared as text (contract 3.3.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RecordedContent {
     pub(super) open_id: String,
@@ -60,30 +60,30 @@ pub(super) struct RecordedContent {
     pub(super) extension: String,
 }
 
-/// What becomes of one exchange.
+/// The decision about one exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The answer, once the transaction is committed.
+    /// The answer after the commit.
     Answer(ExchangeOutcome),
-    /// Its wallet is held by another transaction: to be tried again.
+    /// Another transaction has locked the wallet. The exchange must be tried again.
     SetAside,
 }
 
-/// A deduction to be written.
+/// A deduction that the batch writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Deduction {
-    /// Place of the exchange in the batch.
+    /// Position of the exchange in the batch.
     pub(super) exchange: usize,
-    /// Its ledger entry.
+    /// Sequence number of its ledger entry.
     pub(super) seq: i64,
     pub(super) change: Change,
     pub(super) chain_hash: ChainHash,
 }
 
-/// A wallet to be written.
+/// A wallet that the batch writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct WalletChange {
-    /// Place of the wallet among the batch's.
+pub(super) struct WalletUpdate {
+    /// Position of the wallet in the batch.
     pub(super) wallet: usize,
     pub(super) balances: Balances,
     pub(super) entry_count_before: i64,
@@ -92,41 +92,46 @@ pub(super) struct WalletChange {
     pub(super) chain_hash: ChainHash,
 }
 
-/// All that follows from a batch.
+/// The decisions about a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Decisions {
     /// One for each exchange, in their order.
     pub(super) verdicts: Vec<Verdict>,
-    /// In the order of their numbers.
+    /// In the order of their `biz_no`s.
     pub(super) deductions: Vec<Deduction>,
     /// In the order of their keys.
-    pub(super) wallets: Vec<WalletChange>,
+    pub(super) wallets: Vec<WalletUpdate>,
 }
 
 impl<'a> Batch<'a> {
     pub(super) fn new(exchanges: Vec<(&'a AppId, &'a Exchange)>) -> Self {
         let wallet_keys = exchanges.iter().map(|(app, asked)| (app.as_str(), asked.content.open_id.as_str()));
         let wallets = DistinctKeys::new(&wallet_keys.collect::<Vec<_>>());
-        let number_keys = exchanges.iter().map(|(app, asked)| (app.as_str(), asked.biz_no.as_str()));
-        let numbers = DistinctKeys::new(&number_keys.collect::<Vec<_>>());
-        Self { exchanges, wallets, numbers }
+        let biz_no_keys = exchanges.iter().map(|(app, asked)| (app.as_str(), asked.biz_no.as_str()));
+        let biz_nos = DistinctKeys::new(&biz_no_keys.collect::<Vec<_>>());
+        Self { exchanges, wallets, biz_nos }
     }
 
-    /// Decides about each exchange in the order of contract 3: number, then `ts`, then wallet.
+    /// Decides about each exchange in the order of contract 3.6: `biz_no`, then `ts`, then wallet.
     ///
-    /// `wallets` and `records` are what the database holds, in the order of the batch's keys; `at`
-    /// is the database's time, as [`LedgerEntry::at`] counts it.
-    pub(super) fn decide(&self, wallets: &[WalletState], records: &[Option<Record>], at: i64) -> Decisions {
+    /// `wallets` and `records` are the database's rows, in the order of the batch's keys. `at` is the
+    /// database's time, as [`LedgerEntry::at`] counts it.
+    pub(super) fn decide(
+        &self,
+        wallets: &[WalletState],
+        records: &[Option<IdempotencyRecord>],
+        at: i64,
+    ) -> Decisions {
         let mut wallets_now = wallets.to_vec();
-        // The exchange of this batch that has used a number, where one has.
+        // For each biz_no, the deduction of this batch that used it.
         let mut used_by: Vec<Option<Deduction>> = vec![None; records.len()];
         let mut decisions = Decisions::default();
-        for (place, (app_id, exchange)) in self.exchanges.iter().enumerate() {
-            let number = self.numbers.place_of[place];
-            let wallet = &mut wallets_now[self.wallets.place_of[place]];
-            let verdict = if let Some(record) = &records[number] {
+        for (position, (app_id, exchange)) in self.exchanges.iter().enumerate() {
+            let biz_no = self.biz_nos.position_of[position];
+            let wallet = &mut wallets_now[self.wallets.position_of[position]];
+            let verdict = if let Some(record) = &records[biz_no] {
                 Verdict::Answer(record.answer(exchange))
-            } else if let Some(earlier) = &used_by[number] {
+            } else if let Some(earlier) = &used_by[biz_no] {
                 let is_same = self.exchanges[earlier.exchange].1.content == exchange.content;
                 let receipt = receipt(exchange, earlier.change.after);
                 Verdict::Answer(if is_same {
@@ -138,7 +143,7 @@ impl<'a> Batch<'a> {
                 deduct(app_id, exchange, wallet, at).map_or_else(
                     |verdict| verdict,
                     |(seq, change, chain_hash)| {
-                        used_by[number] = Some(Deduction { exchange: place, seq, change, chain_hash });
+                        used_by[biz_no] = Some(Deduction { exchange: position, seq, change, chain_hash });
                         Verdict::Answer(ExchangeOutcome::Done(receipt(exchange, change.after)))
                     },
                 )
@@ -154,24 +159,24 @@ impl<'a> Batch<'a> {
 impl<'a> DistinctKeys<'a> {
     fn new(keys: &[(&'a str, &'a str)]) -> Self {
         let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_unstable_by_key(|place| keys[*place]);
-        let mut distinct = Self { app_ids: Vec::new(), names: Vec::new(), place_of: vec![0; keys.len()] };
+        order.sort_unstable_by_key(|position| keys[*position]);
+        let mut distinct = Self { app_ids: Vec::new(), names: Vec::new(), position_of: vec![0; keys.len()] };
         let mut last = None;
-        for place in order {
-            if last != Some(keys[place]) {
-                let (app_id, name) = keys[place];
+        for position in order {
+            if last != Some(keys[position]) {
+                let (app_id, name) = keys[position];
                 distinct.app_ids.push(app_id);
                 distinct.names.push(name);
-                last = Some(keys[place]);
+                last = Some(keys[position]);
             }
-            distinct.place_of[place] = distinct.names.len() - 1;
+            distinct.position_of[position] = distinct.names.len() - 1;
         }
         distinct
     }
 }
 
-impl Record {
-    /// What the record decides about an exchange under its number.
+impl IdempotencyRecord {
+    /// The answer to an exchange whose `biz_no` has this record.
     fn answer(&self, exchange: &Exchange) -> ExchangeOutcome {
         match UsedNumber::answer(self.is_expired, self.content.is_same(&exchange.content)) {
             UsedNumber::Replayed => {
@@ -208,8 +213,8 @@ impl RecordedContent {
     }
 }
 
-/// Takes the amount of an exchange whose number is new from its wallet, and gives the ledger entry
-/// that says so: its place, what it changes, its hash; or why not.
+/// Deducts an exchange with a new `biz_no` from its wallet. Returns sequence number, change and hash of
+/// the ledger entry; or the refusal.
 fn deduct(
     app_id: &AppId,
     exchange: &Exchange,
@@ -255,14 +260,14 @@ fn receipt(exchange: &Exchange, after: Balances) -> Receipt {
     }
 }
 
-/// The wallets that stand differently now.
-fn changes(before: &[WalletState], now: &[WalletState]) -> Vec<WalletChange> {
+/// The wallets that have changed.
+fn changes(before: &[WalletState], now: &[WalletState]) -> Vec<WalletUpdate> {
     let pairs = before.iter().zip(now).enumerate();
     let changed = pairs.filter_map(|(wallet, pair)| match pair {
         (
             WalletState::Open { entry_count: entry_count_before, .. },
             WalletState::Open { balances, entry_count, chain_hash },
-        ) if entry_count > entry_count_before => Some(WalletChange {
+        ) if entry_count > entry_count_before => Some(WalletUpdate {
             wallet,
             balances: *balances,
             entry_count_before: *entry_count_before,

@@ -1,13 +1,13 @@
-//! What a batch writes, column by column.
+//! The columns that a batch writes.
 
 use domain::exchange::Exchange;
 use domain::ids::AppId;
 use time::OffsetDateTime;
 use tokio_postgres::types::ToSql;
 
-use super::batch::{Batch, Decisions, Deduction, WalletChange};
+use super::batch::{Batch, Decisions, Deduction, WalletUpdate};
 
-/// What the statement that writes takes ([`super::statements`]).
+/// The parameters of the statement that writes ([`super::statements`]).
 pub(super) struct Columns<'a> {
     pub(super) app_id: Vec<&'a str>,
     pub(super) biz_no: Vec<&'a str>,
@@ -51,7 +51,7 @@ impl<'a> Columns<'a> {
         let priority = |row: &Deduction| batch.exchanges[row.exchange].1.content.pay_priority.code();
         let wallets = &decisions.wallets;
         let wallet_texts = |keys: &[&'a str]| wallets.iter().map(|row| keys[row.wallet]).collect::<Vec<_>>();
-        let wallet_numbers = |of: fn(&WalletChange) -> i64| wallets.iter().map(of).collect::<Vec<_>>();
+        let wallet_numbers = |of: fn(&WalletUpdate) -> i64| wallets.iter().map(of).collect::<Vec<_>>();
         Self {
             app_id: texts(&|app_id, _| app_id.as_str()),
             biz_no: texts(&|_, exchange| exchange.biz_no.as_str()),
@@ -83,7 +83,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// In the order of the statement's parameters.
+    /// The columns in the order of the statement's parameters.
     pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 27] {
         [
             &self.app_id,

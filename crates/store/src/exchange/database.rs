@@ -1,80 +1,72 @@
-//! The seam below a writer: the statements that it sends, and the time that it goes by.
+//! The interface between a writer and its database: the statements of a session, and time.
 //!
-//! Everything above decides what is sent next, and is the same code whether PostgreSQL is below
-//! (`postgres`) or the simulation of it (`simulation`), which tries every order of events.
+//! The code above it is the same for PostgreSQL (`driver.rs`) and for the simulation (`simulation`),
+//! which tries every order of events.
 
-use std::ops::Range;
 use std::time::Duration;
 
-use domain::ledger::ChainHash;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use super::batch::{Batch, Record};
+use super::batch::{Batch, IdempotencyRecord, WalletState};
 use super::columns::Columns;
-use super::session::Fault;
-use super::statements::{FoundWallet, Known};
+use super::fault::SessionFault;
+use super::known::Known;
 
-/// A database that sessions can be opened with.
+/// A database in which a writer opens sessions.
 pub(super) trait Database: Clone {
-    /// What sends the statements of a session.
-    type Client: Client;
-    /// Drives a session for as long as it is polled; ends when the session does, with its fault.
-    type Connection: Future<Output = Fault> + Unpin;
+    /// Sends the statements of a session.
+    type Client: DatabaseClient;
+    /// Drives a session while it is polled. It ends with the session, and returns the fault.
+    type Connection: Future<Output = SessionFault> + Unpin;
 
-    /// Opens a session in which every statement of [`Client`] is ready. A database that refuses is
-    /// away; a session that was made and ended meanwhile is lost, and another may do better.
-    async fn connect(&self) -> Result<(Self::Client, Self::Connection), Fault>;
+    /// Opens a session and prepares every statement of [`DatabaseClient`]. The fault is `Other` when the
+    /// database refuses, and `Lost` when the session ended meanwhile.
+    async fn connect(&self) -> Result<(Self::Client, Self::Connection), SessionFault>;
 
-    /// How long an answer is waited for, before the session counts as lost.
+    /// How long the writer waits for an answer before it gives the session up.
     fn answer_timeout(&self) -> Duration;
 
-    /// The time now.
+    /// The present time.
     fn now(&self) -> Instant;
 
-    /// Ends after this long.
+    /// Waits for this duration.
     async fn pause(&self, duration: Duration);
 }
 
-/// The statements of a session. Each is sent when its future is first polled, without waiting for
-/// those before; they are carried out in that order.
-pub(super) trait Client {
-    /// `BEGIN`, and before it the plans of all statements may be forgotten.
-    async fn begin(&self, forgets_plans: bool) -> Result<(), Fault>;
+/// The statements of a session. A statement is sent at the first poll of its future, without a wait for
+/// earlier ones. The database executes them in the order of sending.
+pub(super) trait DatabaseClient {
+    /// `BEGIN`. With `discards_plans` it first discards the query plans.
+    async fn begin(&self, discards_plans: bool) -> Result<(), SessionFault>;
 
-    /// `COMMIT`. Behind a statement that failed it rolls back, and says nothing about it.
-    async fn commit(&self) -> Result<(), Fault>;
+    /// `COMMIT`. After a failed statement it rolls back and reports no error.
+    async fn commit(&self) -> Result<(), SessionFault>;
 
     /// `ROLLBACK`.
-    async fn roll_back(&self) -> Result<(), Fault>;
+    async fn roll_back(&self) -> Result<(), SessionFault>;
 
-    /// Wallets and records of a batch as of one moment; nothing is locked.
-    async fn read(&self, batch: &Batch<'_>, forgets_plans: bool) -> Result<Known, Fault>;
+    /// Reads wallets and idempotency records of a batch in one snapshot. It locks nothing.
+    async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<Known, SessionFault>;
 
-    /// Locks the wallets of a batch in the order of their keys and gives them as they are then. With
-    /// `skips_held` without those that somebody else has locked.
-    async fn lock(&self, batch: &Batch<'_>, skips_held: bool) -> Result<Vec<FoundWallet>, Fault>;
-
-    /// The database's time.
-    async fn time(&self) -> Result<OffsetDateTime, Fault>;
-
-    /// Goes on with the chain of a wallet, which reaches the start of `entries` with `chain_hash`, towards their
-    /// end; gives the entry that it reaches then. It may take several calls.
-    async fn chain_on(
+    /// Locks the wallets of a batch in the order of their keys, and reads them. With `skips_held` it skips
+    /// wallets that another session has locked.
+    async fn lock(
         &self,
         batch: &Batch<'_>,
-        wallet: usize,
-        entries: Range<i64>,
-        chain_hash: &mut ChainHash,
-    ) -> Result<i64, Fault>;
+        skips_held: bool,
+    ) -> Result<Vec<(usize, WalletState)>, SessionFault>;
 
-    /// The places of those wallets of a batch that are there at all.
-    async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, Fault>;
+    /// The database's time.
+    async fn time(&self) -> Result<OffsetDateTime, SessionFault>;
 
-    /// What is recorded under the numbers of a batch, each with its place, as of one moment.
-    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, Record)>, Fault>;
+    /// The positions of the wallets of a batch that exist.
+    async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, SessionFault>;
 
-    /// Writes records, entries and wallets, all or none of them. A fault when a number or an entry
-    /// is there already, or a wallet is not as it was read.
-    async fn write(&self, columns: &Columns<'_>) -> Result<(), Fault>;
+    /// Reads the idempotency records of a batch in one snapshot, each with its position.
+    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, IdempotencyRecord)>, SessionFault>;
+
+    /// Writes records, entries and wallets: all of them, or none. It fails when a `biz_no` or an entry
+    /// exists already, or a wallet has changed since it was read.
+    async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault>;
 }

@@ -1,15 +1,18 @@
-//! The one door for money going out: [`Store::submit`] (contract 3, "Meaning").
+//! Exchanges. [`Store::submit`] is the only function that deducts money (contract 3.3).
 //!
-//! Behind it stand the process's writers ([`writer`]). Each has a session of its own ([`session`])
-//! and writes whatever exchanges wait in one transaction; what becomes of each of them is decided
-//! by a pure function ([`batch`]). Exchanges of one wallet always go to the same writer.
+//! The writers of a process ([`writer`]) carry the exchanges out. Each has a session of its own
+//! ([`session`]) and writes all exchanges that wait in one transaction. A pure function decides each of
+//! them ([`batch`]). Exchanges of one wallet always go to the same writer.
 
 mod batch;
 mod columns;
 mod database;
 mod driver;
+mod fault;
+mod known;
 mod record;
 mod replays;
+mod rows;
 mod session;
 mod statements;
 mod tls;
@@ -32,12 +35,34 @@ pub(super) use replays::Replays;
 pub(super) use writer::Writers;
 
 impl Store {
-    /// Carries out an exchange, exactly once for each order number of an app. The work belongs to
-    /// a writer's task: a caller that goes away changes nothing. Its answer is waited for until `deadline`.
+    /// Carries out an exchange, exactly once for each `biz_no` of an app. The work belongs to a writer, so
+    /// it goes on when the caller stops waiting. The caller waits until `deadline`.
+    ///
+    /// Only a verified exchange is accepted:
+    ///
+    /// ```no_run
+    /// # use domain::caller::Signed;
+    /// # use domain::exchange::Exchange;
+    /// # async fn pay(store: store::Store, exchange: Signed<Exchange>) {
+    /// let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
+    /// let _ = store.submit(exchange, deadline).await;
+    /// # }
+    /// ```
+    ///
+    /// An exchange that was parsed and not verified does not compile:
+    ///
+    /// ```compile_fail,E0308
+    /// # use domain::caller::Signed;
+    /// # use domain::exchange::Exchange;
+    /// # async fn pay(store: store::Store, exchange: Exchange) {
+    /// let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
+    /// let _ = store.submit(exchange, deadline).await;
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// Too many wait, the deadline has passed or the database is away. Then it is not known
-    /// whether the exchange was made; asking again with the same number tells.
+    /// The queue is full, the deadline has passed, or the database does not answer. In the last two cases
+    /// the exchange may have been made. A repeat with the same `biz_no` gets the result.
     pub async fn submit(
         &self,
         exchange: Signed<Exchange>,
@@ -51,8 +76,8 @@ impl Store {
         }
     }
 
-    /// For benchmarks: the same store, but every exchange is answered at once with empty purses,
-    /// and nothing is written. What is left is the cost of everything around the store.
+    /// For benchmarks: a store that answers every exchange at once with empty purses and writes nothing. It
+    /// shows the cost of everything around the store.
     #[must_use]
     pub fn answering_at_once(mut self) -> Self {
         self.writers = Writers::answering_at_once(self.settings.exchange_queue_max);

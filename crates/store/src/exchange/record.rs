@@ -1,4 +1,4 @@
-//! What is recorded of an exchange, for who asks what happened: the operator's console and the admin API.
+//! Look-up of recorded exchanges, for the console and the admin API.
 
 use domain::exchange::UsedNumber;
 use domain::ids::{AppId, BizNo};
@@ -16,7 +16,7 @@ pub struct ExchangeRecord {
     pub app_id: String,
     /// The order number.
     pub biz_no: String,
-    /// The player who paid.
+    /// The player whose wallet paid.
     pub open_id: String,
     /// Zone and role, as sent.
     pub zone_id: String,
@@ -24,10 +24,10 @@ pub struct ExchangeRecord {
     pub os: String,
     /// Time of the request in Unix milliseconds, as sent.
     pub ts: i64,
-    /// Address of the player, as sent: personal, so it is there only where it was asked for.
+    /// Address of the player, as sent. It is personal, so it is present only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_ip: Option<String>,
-    /// What was deducted from both purses together.
+    /// Deduction from both purses together.
     pub amount: i64,
     /// Effective priority: 0 charged first, 1 gifted first.
     pub pay_priority: i16,
@@ -35,7 +35,7 @@ pub struct ExchangeRecord {
     pub product_name: String,
     /// The items, JSON text as sent.
     pub product_info: String,
-    /// The same, read. Empty where the text is kept no more.
+    /// The parsed items. Empty when the text does not parse.
     pub items: Vec<Item>,
     /// Remark, as sent.
     pub product_desc: String,
@@ -54,31 +54,31 @@ pub struct ExchangeRecord {
     /// First success, database time.
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// From this moment on the number is expired.
+    /// The `biz_no` is expired from this time on.
     #[serde(with = "time::serde::rfc3339")]
     pub replayed_until: OffsetDateTime,
-    /// What the same content is answered now.
+    /// The present answer to the same content.
     pub same_content: UsedNumber,
-    /// What other content under the number is answered now.
+    /// The present answer to other content under this `biz_no`.
     pub other_content: UsedNumber,
-    /// How often it was replayed, where it was in the last 30 days. Best effort.
+    /// Replays of the last 30 days, if any. Some may be missing.
     pub replays: Option<ReplayCount>,
 }
 
-/// Replays of one number.
+/// Replays of one `biz_no`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ReplayCount {
-    /// How many.
+    /// Number of replays.
     pub replays: i64,
-    /// When the first was noted.
+    /// When the first was recorded.
     #[serde(with = "time::serde::rfc3339")]
     pub first_at: OffsetDateTime,
-    /// When the last was noted.
+    /// When the last was recorded.
     #[serde(with = "time::serde::rfc3339")]
     pub last_at: OffsetDateTime,
 }
 
-/// An exchange or a credit that has a number.
+/// An exchange or a credit that a search has found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NumberMatch {
     /// The app.
@@ -95,7 +95,7 @@ pub struct NumberMatch {
     pub free_change: i64,
     /// Change of the charged purse.
     pub charge_change: i64,
-    /// Name of what was bought, or the note of the credit.
+    /// Name of the item, or note of the credit.
     pub text: String,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
@@ -103,18 +103,15 @@ pub struct NumberMatch {
 }
 
 impl Store {
-    /// The exchange that deducted under a number of an app, `None` when none did: refused ones leave
-    /// nothing. `with_user_ip`: whether whoever asks may see the player's address.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The exchange with this `biz_no`. `None` when none deducted, because a refusal records nothing.
+    /// `with_user_ip` includes the player's address.
     pub async fn exchange(
         &self,
         app_id: &AppId,
         biz_no: &BizNo,
         with_user_ip: bool,
     ) -> Result<Option<ExchangeRecord>, StoreError> {
-        // The writers' statements judge the age by the same hours and the same clock.
+        // The writers' statements use the same hours and the same clock.
         let row = sqlx::query!(
             r#"SELECT x.open_id, x.zone_id, x.os, x.ts, x.user_ip, x.amount, x.pay_priority, x.product_name,
                       x.product_info, x.product_desc, x.extension, x.seq, x.created_at,
@@ -167,11 +164,8 @@ impl Store {
         }))
     }
 
-    /// The exchanges and credits that have this number, of one app or of all: several apps may use
-    /// the same. `limit` at most, by app. A key of each app is looked up; nothing is searched.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most `limit` exchanges and credits with this `biz_no` or ref, of one app or of all. Several apps may
+    /// use the same. It reads each app by its key.
     pub async fn find_number(
         &self,
         app_id: Option<&AppId>,

@@ -1,7 +1,7 @@
-//! How often exchanges were replayed: for people who ask what happened, and nothing depends on it.
+//! Counts of replays, for operators. Nothing depends on them.
 //!
-//! The writers count in memory, after their answers have left; once a second whatever was counted
-//! becomes one statement. A process that dies and a database that is away lose counts, never an exchange.
+//! The writers count in memory after they have answered. Once a second one statement writes the counts. When
+//! a process dies or the database does not answer, counts are lost, but never an exchange.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,24 +10,24 @@ use domain::ids::{AppId, BizNo};
 
 use crate::{Store, StoreError};
 
-/// Numbers that are counted between two writes: it bounds the memory (some 1 MB) and the statement.
+/// Maximum number of `biz_no`s between two writes. It limits the memory (some 1 MB) and the statement.
 const NUMBERS_MAX: usize = 4096;
-/// How long the count of a number is kept after its last replay.
+/// How long a count is stored after the last replay.
 const KEPT_DAYS: i32 = 30;
 
-/// What was counted since it was last written. Cheap to clone; all clones share it.
+/// The counts since the last write. It is cheap to clone, and all clones share the counts.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Replays(Arc<Mutex<Counts>>);
+pub(crate) struct Replays(Arc<Mutex<ReplayCounts>>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct ReplayCounts {
     by_number: HashMap<(AppId, BizNo), i64>,
-    /// Replays of numbers for which there was no room.
+    /// Replays without a count, because the map was full.
     uncounted: u64,
 }
 
 impl Replays {
-    /// Counts replays. The lock is held for a look-up each, by whoever counts, or for one move, by
+    /// ReplayCounts replays. The lock is held for a look-up each, by whoever counts, or for one move, by
     /// whoever writes.
     pub(super) fn count(&self, numbers: Vec<(AppId, BizNo)>) {
         if numbers.is_empty() {
@@ -46,19 +46,16 @@ impl Replays {
         }
     }
 
-    fn take(&self) -> Counts {
+    fn take(&self) -> ReplayCounts {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Store {
-    /// Writes the replays that this process's writers have counted since the last call; to be
-    /// called once a second or so. What cannot be written is forgotten.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Writes the replays that this process has counted since the last call. The server calls it once a second.
+    /// When the write fails, the counts are lost.
     pub async fn write_replays(&self) -> Result<(), StoreError> {
-        let Counts { by_number, uncounted } = self.replays.take();
+        let ReplayCounts { by_number, uncounted } = self.replays.take();
         if uncounted > 0 {
             tracing::warn!(uncounted, "more numbers were replayed in a second than are counted");
         }
@@ -66,16 +63,13 @@ impl Store {
             return Ok(());
         }
         let mut counted: Vec<_> = by_number.into_iter().collect();
-        // Every process in the same order, so that no two of them wait for each other.
+        // Every process writes in the same order. So two of them never wait for each other.
         counted.sort_unstable();
         let app_ids: Vec<_> = counted.iter().map(|((app_id, _), _)| app_id.to_string()).collect();
         let biz_nos: Vec<_> = counted.iter().map(|((_, biz_no), _)| biz_no.to_string()).collect();
         let counts: Vec<_> = counted.iter().map(|(_, count)| *count).collect();
-        let columns = Arc::new((app_ids, biz_nos, counts));
-        self.transaction(move |connection| {
-            let columns = Arc::clone(&columns);
+        self.transaction((app_ids, biz_nos, counts), move |connection, (app_ids, biz_nos, counts)| {
             Box::pin(async move {
-                let (app_ids, biz_nos, counts) = &*columns;
                 sqlx::query!(
                     "INSERT INTO exchange_replays AS known (app_id, biz_no, replays, first_at, last_at)
                      SELECT app_id, biz_no, replays, now(), now()
@@ -94,11 +88,8 @@ impl Store {
         .await
     }
 
-    /// Forgets the counts of numbers that were last replayed 30 days ago. Without an index: it
-    /// would cost each count more than the table, small as it is, costs this hourly look.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Deletes counts whose last replay was 30 days ago. There is no index for it: it would cost every count
+    /// more than this hourly scan of a small table.
     pub async fn forget_old_replays(&self) -> Result<u64, StoreError> {
         let gone = sqlx::query!(
             "DELETE FROM exchange_replays WHERE last_at < now() - make_interval(days => $1)",

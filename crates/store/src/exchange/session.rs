@@ -1,4 +1,4 @@
-//! A writer's session: what is sent for a batch, in which order, and what follows from a fault.
+//! The session of a writer: the statements of a batch and their order.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,51 +6,21 @@ use std::time::Duration;
 use futures_util::future::{join, join5};
 use tokio::time::Instant;
 
-use super::batch::{Batch, Decisions, WalletState};
+use super::batch::{Batch, Decisions};
 use super::columns::Columns;
-use super::database::{Client as _, Database};
-use super::statements::Known;
-use crate::StoreError;
+use super::database::{Database, DatabaseClient as _};
+use super::fault::SessionFault;
+use super::known::Known;
 
-/// How long a batch waits for a wallet that another transaction holds, before it goes on without.
+/// How long a batch waits for a wallet that another transaction has locked. Then it goes on without
+/// that wallet.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How old the plans of the statements may be. They follow the sizes of the tables, and a plan for
-/// a table that was nearly empty would read the whole of it for every batch once it has grown.
+/// How long query plans are used. A plan depends on the sizes of the tables. A plan for a nearly empty
+/// table would read the whole table for every batch after the table has grown.
 const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// Why a batch was not carried out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// The whole transaction is to be run again.
-    Again,
-    /// Somebody else holds a lock for long.
-    Blocked,
-    /// The session is gone. Whether a COMMIT that was on its way has happened is not known.
-    Lost(String),
-    /// Anything else; the session can go on.
-    Other(StoreError),
-}
-
-impl Fault {
-    /// What follows from a code of PostgreSQL.
-    pub(super) fn from_code(code: &str, words: String) -> Self {
-        match code {
-            // The guard of the write: a wallet has changed. Or two transactions for one number have met, at
-            // whatever a partition calls its keys.
-            "22012" | "23505" => Self::Again,
-            "55P03" => Self::Blocked,
-            // The session is with a server that has become a standby: another one finds the new primary.
-            "25006" => Self::Lost(words),
-            code => match StoreError::from_code(code, words) {
-                StoreError::Again => Self::Again,
-                other => Self::Other(other),
-            },
-        }
-    }
-}
-
-/// One session, outside any transaction between two batches.
+/// A session. Between two batches it is outside any transaction.
 pub(super) struct Session<D: Database> {
     database: D,
     client: D::Client,
@@ -59,63 +29,45 @@ pub(super) struct Session<D: Database> {
 }
 
 impl<D: Database> Session<D> {
-    /// Connects, and makes everything ready that a batch needs.
-    pub(super) async fn open(database: &D) -> Result<Self, Fault> {
+    /// Connects and prepares the statements.
+    pub(super) async fn open(database: &D) -> Result<Self, SessionFault> {
         let (client, connection) = database.connect().await?;
         Ok(Self { client, connection, planned_at: database.now(), database: database.clone() })
     }
 
-    /// Waits until the session ends by itself, as when the database goes away.
+    /// Waits until the database ends the session.
     pub(super) async fn ended(&mut self) {
         let _ = (&mut self.connection).await;
     }
 
-    /// Reads what the batch needs, without a lock: [`Session::write`] finds out when it changes.
-    pub(super) async fn read(&mut self, batch: &Batch<'_>) -> Result<Known, Fault> {
-        let forgets_plans = self.forgets_plans();
-        let reading = self.client.read(batch, forgets_plans);
-        let mut known = drive(&self.database, &mut self.connection, reading).await?;
-        self.catch_up(batch, &mut known).await?;
-        Ok(known)
+    /// Reads the rows of the batch without a lock. [`Session::write`] detects a later change.
+    pub(super) async fn read(&mut self, batch: &Batch<'_>) -> Result<Known, SessionFault> {
+        let discards_plans = self.discards_plans();
+        let reading = self.client.read(batch, discards_plans);
+        drive(&self.database, &mut self.connection, reading).await
     }
 
-    /// Brings the chains of wallets up to their last entry where a program that knew no hashes has
-    /// written. However many entries that are, it happens once: the batch writes where it ends.
-    async fn catch_up(&mut self, batch: &Batch<'_>, known: &mut Known) -> Result<(), Fault> {
-        let Self { database, client, connection, .. } = self;
-        for (place, mut reached) in std::mem::take(&mut known.unchained) {
-            let WalletState::Open { entry_count, chain_hash, .. } = &mut known.wallets[place] else {
-                continue;
-            };
-            while reached < *entry_count {
-                let chaining = client.chain_on(batch, place, reached..*entry_count, chain_hash);
-                reached = drive(database, connection, chaining).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes what was decided about what [`Session::read`] gave, in one statement: all of it,
-    /// durably, or nothing. `Again` when it is not as it was read any more.
+    /// Writes the decisions in one statement, durably, or writes nothing. The fault is `Again` when the
+    /// rows have changed since [`Session::read`].
     pub(super) async fn write(
         &mut self,
         batch: &Batch<'_>,
         known: &Known,
         decisions: &Decisions,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SessionFault> {
         let columns = Columns::new(batch, decisions, known.at);
         drive(&self.database, &mut self.connection, self.client.write(&columns)).await
     }
 
-    /// Begins a transaction, locks the wallets of the batch and reads what is recorded under its
-    /// numbers. With `skips_held` the wallets that somebody else has locked are left out.
-    pub(super) async fn begin(&mut self, batch: &Batch<'_>, skips_held: bool) -> Result<Known, Fault> {
-        let forgets_plans = self.forgets_plans();
+    /// Begins a transaction, locks the wallets of the batch and reads its idempotency records. With
+    /// `skips_held` it skips wallets that another session has locked.
+    pub(super) async fn begin(&mut self, batch: &Batch<'_>, skips_held: bool) -> Result<Known, SessionFault> {
+        let discards_plans = self.discards_plans();
         let Self { database, client, connection, .. } = self;
-        // Polled from left to right, and sent when first polled.
+        // They are polled from left to right. Each is sent at its first poll.
         let work = async {
             let (begun, locked, at, recorded, present) = join5(
-                client.begin(forgets_plans),
+                client.begin(discards_plans),
                 client.lock(batch, skips_held),
                 client.time(),
                 client.records(batch),
@@ -123,19 +75,15 @@ impl<D: Database> Session<D> {
             )
             .await;
             begun?;
-            // In the order they were sent: behind the first that fails the others say only that it did.
+            // In the order of sending. After the first failure the others report only that failure.
             Ok((locked?, at?, recorded?, present?))
         };
         let driven = drive(database, connection, work).await;
         let known = driven.and_then(|(locked, at, recorded, present)| {
             Known::of_locked(batch, locked, present, recorded, at)
         });
-        let caught_up = match known {
-            Ok(mut known) => self.catch_up(batch, &mut known).await.map(|()| known),
-            Err(fault) => Err(fault),
-        };
-        match caught_up {
-            Ok(_) | Err(Fault::Lost(_)) => caught_up,
+        match known {
+            Ok(_) | Err(SessionFault::Lost(_)) => known,
             Err(fault) => {
                 self.roll_back().await?;
                 Err(fault)
@@ -143,14 +91,14 @@ impl<D: Database> Session<D> {
         }
     }
 
-    /// Writes what was decided in the transaction that [`Session::begin`] began, and commits,
-    /// durably. A fault but `Lost` means that nothing was written.
+    /// Writes the decisions in the transaction of [`Session::begin`] and commits durably. After a fault
+    /// other than `Lost`, nothing was written.
     pub(super) async fn commit(
         &mut self,
         batch: &Batch<'_>,
         known: &Known,
         decisions: &Decisions,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SessionFault> {
         let Self { database, client, connection, .. } = self;
         let work = async {
             if decisions.deductions.is_empty() {
@@ -158,37 +106,37 @@ impl<D: Database> Session<D> {
             }
             let columns = Columns::new(batch, decisions, known.at);
             let (written, committed) = join(client.write(&columns), client.commit()).await;
-            // After a fault COMMIT has rolled back, and says nothing about it.
+            // After a failed write, COMMIT rolls back and reports no error.
             written?;
             committed
         };
         drive(database, connection, work).await
     }
 
-    fn forgets_plans(&mut self) -> bool {
+    fn discards_plans(&mut self) -> bool {
         let now = self.database.now();
-        let forgets = now.duration_since(self.planned_at) >= PLANS_KEPT_FOR;
-        if forgets {
+        let discards = now.duration_since(self.planned_at) >= PLANS_KEPT_FOR;
+        if discards {
             self.planned_at = now;
         }
-        forgets
+        discards
     }
 
-    async fn roll_back(&mut self) -> Result<(), Fault> {
+    async fn roll_back(&mut self) -> Result<(), SessionFault> {
         drive(&self.database, &mut self.connection, self.client.roll_back()).await
     }
 }
 
-/// Runs the session until `work` is done.
+/// Drives the session until `work` has ended.
 pub(super) async fn drive<D: Database, T>(
     database: &D,
     connection: &mut D::Connection,
-    work: impl Future<Output = Result<T, Fault>>,
-) -> Result<T, Fault> {
+    work: impl Future<Output = Result<T, SessionFault>>,
+) -> Result<T, SessionFault> {
     tokio::select! {
         biased;
         done = work => done,
         lost = connection => Err(lost),
-        () = database.pause(database.answer_timeout()) => Err(Fault::Lost("it does not answer".to_owned())),
+        () = database.pause(database.answer_timeout()) => Err(SessionFault::Lost("it does not answer".to_owned())),
     }
 }

@@ -10,7 +10,7 @@ use domain::ids::AppId;
 use domain::ledger::{CHAIN_START, ChainHash, EXCHANGE, LedgerEntry};
 use proptest::prelude::*;
 
-use super::batch::{Batch, Decisions, Record, RecordedContent, Verdict, WalletState};
+use super::batch::{Batch, Decisions, IdempotencyRecord, RecordedContent, Verdict, WalletState};
 
 const NOW: i64 = 1_800_000_000_000;
 /// Database time of all batches.
@@ -70,7 +70,7 @@ type Key = (String, String);
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Books {
     wallets: BTreeMap<Key, (Balances, i64, ChainHash)>,
-    records: BTreeMap<Key, Record>,
+    records: BTreeMap<Key, IdempotencyRecord>,
     /// By wallet and place in its ledger: the number, what it did, and its hash.
     ledgers: BTreeMap<(Key, i64), (String, Change, ChainHash)>,
 }
@@ -104,7 +104,7 @@ impl Books {
         let app = app_id.to_string();
         let wallet = (app.clone(), exchange.content.open_id.to_string());
         let biz_no = exchange.biz_no.to_string();
-        let record = Record {
+        let record = IdempotencyRecord {
             content: content(exchange),
             free_balance: change.after.free(),
             charge_balance: change.after.charge(),
@@ -157,7 +157,7 @@ impl Books {
     }
 
     /// What the statements of a batch read.
-    fn read(&self, batch: &Batch<'_>) -> (Vec<WalletState>, Vec<Option<Record>>) {
+    fn read(&self, batch: &Batch<'_>) -> (Vec<WalletState>, Vec<Option<IdempotencyRecord>>) {
         let keys = |app_ids: &[&str], names: &[&str]| -> Vec<Key> {
             app_ids.iter().zip(names).map(|(app, name)| (app.to_string(), name.to_string())).collect()
         };
@@ -168,7 +168,7 @@ impl Books {
             }
             None => WalletState::Unknown,
         });
-        let number_keys = keys(&batch.numbers.app_ids, &batch.numbers.names);
+        let number_keys = keys(&batch.biz_nos.app_ids, &batch.biz_nos.names);
         (wallets.collect(), number_keys.iter().map(|key| self.records.get(key).cloned()).collect())
     }
 
@@ -231,8 +231,12 @@ fn a_held_wallet_sets_aside_what_would_deduct_from_it_and_nothing_else() {
     let balances = Balances::new(0, 9).unwrap();
     let wallets =
         [WalletState::Held, WalletState::Open { balances, entry_count: 1, chain_hash: CHAIN_START }];
-    let recorded =
-        Record { content: content(&held[1]), free_balance: 1, charge_balance: 2, is_expired: false };
+    let recorded = IdempotencyRecord {
+        content: content(&held[1]),
+        free_balance: 1,
+        charge_balance: 2,
+        is_expired: false,
+    };
     let decisions = batch.decide(&wallets, &[None, Some(recorded), None, None], AT);
     let receipt = |biz_no: &str, free_balance, charge_balance| Receipt {
         biz_no: biz_no.to_owned(),
@@ -257,7 +261,7 @@ fn an_expired_record_wins_over_other_content() {
         Asked { app: 0, player: 0, number: 1, amount: 5, gifted_first: false, fresh: true }.exchange();
     let app_id = AppId::parse("a0").unwrap();
     let other = RecordedContent { amount: 6, ..content(&exchange) };
-    let record = Record { content: other, free_balance: 0, charge_balance: 0, is_expired: true };
+    let record = IdempotencyRecord { content: other, free_balance: 0, charge_balance: 0, is_expired: true };
     let batch = Batch::new(vec![(&app_id, &exchange)]);
     let decisions = batch.decide(&[WalletState::Unknown], &[Some(record)], AT);
     assert_eq!(decisions.verdicts, [Verdict::Answer(ExchangeOutcome::BizNoExpired)]);

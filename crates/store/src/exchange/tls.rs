@@ -1,4 +1,4 @@
-//! The writers' way to the database: what the URL says, in the words of the second driver.
+//! Translates the database URL, TLS included, for the driver of the exchange writers.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) fn configuration(options: &PgConnectOptions) -> Config {
     // After a failover the old address may lead to a standby for a while.
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     config.port(options.get_port()).user(options.get_username()).application_name("minitill");
-    // The one way the first driver tells the password.
+    // The first driver gives the password only in this form.
     let url = options.to_url_lossy();
     if let Some(password) = url.password() {
         config.password(percent_encoding::percent_decode_str(password).collect::<Vec<u8>>());
@@ -38,7 +38,7 @@ pub(super) fn configuration(options: &PgConnectOptions) -> Config {
         config.options(more);
     }
     config.ssl_mode(match options.get_ssl_mode() {
-        // As the first driver takes it.
+        // As in the first driver.
         PgSslMode::Disable | PgSslMode::Allow => SslMode::Disable,
         PgSslMode::Prefer => SslMode::Prefer,
         PgSslMode::Require | PgSslMode::VerifyCa | PgSslMode::VerifyFull => SslMode::Require,
@@ -46,10 +46,7 @@ pub(super) fn configuration(options: &PgConnectOptions) -> Config {
     config
 }
 
-/// TLS as the URL asks for it; `None` where it cannot come to that.
-///
-/// # Errors
-/// A certificate or key that cannot be read.
+/// The TLS connector for the URL. `None` when the URL never leads to TLS.
 pub(super) fn connector(options: &PgConnectOptions) -> Result<Option<MakeRustlsConnect>, StoreError> {
     let mode = options.get_ssl_mode();
     if options.get_socket().is_some() || matches!(mode, PgSslMode::Disable | PgSslMode::Allow) {
@@ -60,7 +57,7 @@ pub(super) fn connector(options: &PgConnectOptions) -> Result<Option<MakeRustlsC
         .with_safe_default_protocol_versions()
         .map_err(unusable)?;
     let url = options.to_url_lossy();
-    // The first driver writes a path with a word before it.
+    // The first driver writes `file: ` before a path.
     let file = |name: &str| {
         let value = url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())?;
         Some(value.strip_prefix("file: ").unwrap_or(&value).to_owned())
@@ -78,7 +75,7 @@ pub(super) fn connector(options: &PgConnectOptions) -> Result<Option<MakeRustlsC
     Ok(Some(MakeRustlsConnect::new(config)))
 }
 
-/// Checks a chain against the named roots or the machine's own, in the modes that ask for it.
+/// Verifies the chain with the named roots or the machine's own, in the modes that require it.
 fn verifier(
     mode: PgSslMode,
     roots: Option<String>,
@@ -110,7 +107,7 @@ fn unusable(error: impl std::fmt::Display) -> StoreError {
     StoreError::Internal(format!("database.url: TLS cannot be set up: {error}"))
 }
 
-/// What each `sslmode` asks of the server's certificate: nothing, a chain, or a chain and the name.
+/// Verifies the server's certificate as the `sslmode` requires: nothing, the chain, or chain and name.
 #[derive(Debug)]
 struct Verifier {
     inner: Option<Arc<WebPkiServerVerifier>>,

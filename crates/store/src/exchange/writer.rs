@@ -1,5 +1,5 @@
-//! The writers of this process. A writer takes whatever exchanges wait and writes them in one
-//! transaction; while that commits, the next ones gather. Nothing waits for a batch to fill.
+//! The writers of this process. A writer takes all exchanges that wait and writes them in one
+//! transaction. Meanwhile the next exchanges queue up. A batch never waits to fill.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
@@ -18,48 +18,49 @@ use tokio::time::Instant;
 use super::batch::{Batch, Verdict};
 use super::database::Database;
 use super::driver::Opening;
+use super::fault::SessionFault;
 use super::replays::Replays;
-use super::session::{Fault, Session};
+use super::session::Session;
 use crate::{ATTEMPTS_MAX, StoreError};
 
-/// Most exchanges of one transaction.
+/// The maximum number of exchanges in one transaction.
 const BATCH_MAX: usize = 512;
-/// How long a writer with nothing else to do leaves those alone whose wallet somebody else holds.
+/// How long an idle writer waits before it tries exchanges of a held wallet again.
 const SET_ASIDE_FOR: Duration = Duration::from_millis(10);
 
-/// How long a writer locks wallets first after it met another writer at one.
+/// How long a writer locks wallets first after a conflict with another writer.
 const LOCKS_FOR: Duration = Duration::from_millis(200);
 
 type Outcome = Result<ExchangeOutcome, StoreError>;
 
-/// The way to the writers. Cheap to clone; they end when the last way to them is gone.
+/// A handle of the writers. It is cheap to clone. The writers end when the last handle is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Writers {
     queues: Arc<[mpsc::UnboundedSender<Job>]>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-/// An exchange that waits.
+/// An exchange in the queue.
 #[derive(Debug)]
 pub(super) struct Job {
     exchange: Signed<Exchange>,
     deadline: Instant,
     answer: oneshot::Sender<Outcome>,
-    /// The trace of its request and when it was queued, where a collector wants to know.
+    /// The trace of its request and the time of its arrival in the queue, while traces are collected.
     trace: Option<(Trace, Instant)>,
-    /// Its place in the bounded queue, until it is answered.
-    _place: OwnedSemaphorePermit,
+    /// Its permit of the bounded queue, until it is answered.
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Job {
-    /// Answers, and gives the exchange back.
+    /// Sends the answer and returns the exchange.
     fn answer(self, outcome: Outcome) -> Signed<Exchange> {
-        // Nobody listens any more after a time-out or a hang-up; the work stands all the same.
+        // After a time-out or a hang-up nobody receives the answer. The exchange is done all the same.
         let _ = self.answer.send(outcome);
         self.exchange
     }
 
-    /// Spans for its wait and for the database work of its batch.
+    /// Adds spans for its wait and for the database work of its batch.
     fn trace_batch(&self, exchanges: usize, began: Instant, ended: Instant) {
         if let Some((trace, queued)) = &self.trace {
             trace.add("exchange queue", Kind::Internal, (*queued, began), Vec::new());
@@ -71,10 +72,7 @@ impl Job {
 }
 
 impl Writers {
-    /// Starts `count` writers. Each connects when its first exchange comes.
-    ///
-    /// # Errors
-    /// The operating system gives no thread.
+    /// Starts `count` writers. Each connects at its first exchange.
     pub(crate) fn start(
         count: usize,
         queue_max: usize,
@@ -90,18 +88,18 @@ impl Writers {
         Ok(writers)
     }
 
-    /// The way to `count` writers, and the queue of each.
+    /// A handle of `count` writers, and the queue of each.
     pub(super) fn with_queues(count: usize, queue_max: usize) -> (Self, Vec<mpsc::UnboundedReceiver<Job>>) {
         let (queues, jobs): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
-        (Self { queues: queues.into(), places: Arc::new(Semaphore::new(queue_max)) }, jobs)
+        (Self { queues: queues.into(), permits: Arc::new(Semaphore::new(queue_max)) }, jobs)
     }
 
-    /// Places in the queue that nobody has taken.
-    pub(crate) fn free_places(&self) -> usize {
-        self.places.available_permits()
+    /// The number of exchanges that the queue can still take.
+    pub(crate) fn free_permits(&self) -> usize {
+        self.permits.available_permits()
     }
 
-    /// A writer that writes nothing and answers at once.
+    /// A writer for benchmarks. It writes nothing and answers at once.
     pub(super) fn answering_at_once(queue_max: usize) -> Self {
         let (writers, mut queues) = Self::with_queues(1, queue_max);
         tokio::spawn(async move {
@@ -122,18 +120,18 @@ impl Writers {
         exchange: Signed<Exchange>,
         deadline: Instant,
     ) -> Result<oneshot::Receiver<Outcome>, StoreError> {
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| StoreError::Overloaded)?;
+        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| StoreError::Overloaded)?;
         let queue = &self.queues[self.writer_of(&exchange)];
         let (answer, receiver) = oneshot::channel();
         let trace = traces::current().map(|trace| (trace, Instant::now()));
         queue
-            .send(Job { exchange, deadline, answer, trace, _place: place })
+            .send(Job { exchange, deadline, answer, trace, _permit: permit })
             .map_err(|_| StoreError::Internal("a writer has ended".to_owned()))?;
         Ok(receiver)
     }
 
-    /// Exchanges of one wallet always go to the same writer: in a batch they cost one lock, and two
-    /// batches would wait for each other.
+    /// Exchanges of one wallet always go to the same writer. In one batch they need one lock; two batches
+    /// would wait for each other.
     fn writer_of(&self, exchange: &Signed<Exchange>) -> usize {
         if self.queues.len() == 1 {
             return 0;
@@ -145,15 +143,15 @@ impl Writers {
     }
 }
 
-/// Runs a writer in a thread of its own: the database must not wait until a worker thread has been
-/// through the requests in its queue. The thread ends with the writer.
+/// Runs a writer in a thread of its own. So the database never waits for a worker thread that is busy
+/// with requests. The thread ends with the writer.
 fn run_in_thread(writing: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let thread = std::thread::Builder::new().name("writer".to_owned());
     thread.spawn(move || runtime.block_on(writing)).map(drop)
 }
 
-/// A writer outlives a panic of its own: those it had in hand are told, the others are carried out.
+/// Restarts a writer after a panic. The exchanges of its batch get an error, the others are carried out.
 async fn keep_writing<D: Database>(mut writer: Writer<D>) {
     while AssertUnwindSafe(writer.run()).catch_unwind().await.is_err() {
         tracing::error!("a writer of exchanges panicked; it goes on with a new session");
@@ -165,12 +163,11 @@ pub(super) struct Writer<D: Database> {
     jobs: mpsc::UnboundedReceiver<Job>,
     database: D,
     session: Option<Session<D>>,
-    /// Those whose wallet another transaction has held for long. They are tried again with each
-    /// batch, without waiting for the lock, until they succeed or their deadline passes: one
-    /// wallet that is held must not hold up the others.
+    /// Exchanges whose wallet another transaction has held for long. Each batch tries them again, without
+    /// a wait for the lock, until they succeed or their deadline passes. So a held wallet does not delay
+    /// the others.
     set_aside: Vec<Job>,
-    /// Until when wallets are locked before they are read, because somebody else has just changed
-    /// one between reading and writing.
+    /// Until this time the writer locks wallets before it reads them, because of a recent conflict.
     locks_until: Instant,
     metrics: ExchangeMetrics,
     replays: Replays,
@@ -198,7 +195,7 @@ impl<D: Database> Writer<D> {
             let carried_out = self.carry_out(jobs, skips_held).await;
             self.metrics.wrote(count, self.database.now() - started);
             if let Err(jobs) = carried_out {
-                // One of them may have caused the fault: it shall not cost its neighbours anything.
+                // One exchange may have caused the fault. The others must not suffer from it.
                 for job in jobs {
                     let _ = self.carry_out(vec![job], skips_held).await;
                 }
@@ -206,7 +203,7 @@ impl<D: Database> Writer<D> {
         }
     }
 
-    /// Whatever waits, those set aside first; nothing when nothing can come any more.
+    /// All exchanges that wait, those set aside first. The result is empty when the queue is closed.
     async fn next_batch(&mut self) -> Vec<Job> {
         let mut jobs = std::mem::take(&mut self.set_aside);
         if !jobs.is_empty() {
@@ -228,7 +225,7 @@ impl<D: Database> Writer<D> {
         jobs
     }
 
-    /// Writes a batch and answers it. Gives back several of which one may have caused a fault.
+    /// Writes a batch and answers it. Returns the exchanges when one of several may have caused a fault.
     async fn carry_out(&mut self, mut jobs: Vec<Job>, mut skips_held: bool) -> Result<(), Vec<Job>> {
         let (mut attempts, began) = (0, self.database.now());
         loop {
@@ -242,21 +239,21 @@ impl<D: Database> Writer<D> {
                     self.answer(jobs, verdicts, began);
                     return Ok(());
                 }
-                Err(Fault::Again) if attempts < ATTEMPTS_MAX => {
+                Err(SessionFault::Again) if attempts < ATTEMPTS_MAX => {
                     self.metrics.repeats(Repeat::Conflict);
                     self.locks_until = self.database.now() + LOCKS_FOR;
                 }
-                Err(Fault::Again) => {
+                Err(SessionFault::Again) => {
                     answer_all(jobs, &StoreError::Again);
                     return Ok(());
                 }
-                // Only their deadline ends the patience with a lock.
-                Err(Fault::Blocked) => {
+                // Only the deadlines end the wait for a lock.
+                Err(SessionFault::Blocked) => {
                     self.metrics.repeats(Repeat::WalletHeld);
                     skips_held = true;
                 }
-                // The numbers make it safe to write the batch again: what was committed is a replay.
-                Err(Fault::Lost(cause)) => {
+                // Idempotency makes a repeat safe: an exchange that was committed is a replay.
+                Err(SessionFault::Lost(cause)) => {
                     tracing::warn!(cause, "a writer lost its session");
                     self.metrics.repeats(Repeat::SessionLost);
                     self.session = None;
@@ -265,8 +262,8 @@ impl<D: Database> Writer<D> {
                         return Ok(());
                     }
                 }
-                Err(Fault::Other(StoreError::Internal(_))) if jobs.len() > 1 => return Err(jobs),
-                Err(Fault::Other(error)) => {
+                Err(SessionFault::Other(StoreError::Internal(_))) if jobs.len() > 1 => return Err(jobs),
+                Err(SessionFault::Other(error)) => {
                     answer_all(jobs, &error);
                     return Ok(());
                 }
@@ -274,8 +271,8 @@ impl<D: Database> Writer<D> {
         }
     }
 
-    /// One transaction.
-    async fn attempt(&mut self, jobs: &[Job], skips_held: bool) -> Result<Vec<Verdict>, Fault> {
+    /// Tries the batch in one transaction.
+    async fn attempt(&mut self, jobs: &[Job], skips_held: bool) -> Result<Vec<Verdict>, SessionFault> {
         let session = match &mut self.session {
             Some(session) => session,
             None => self.session.insert(Session::open(&self.database).await?),
@@ -319,7 +316,7 @@ impl<D: Database> Writer<D> {
     }
 }
 
-/// Nobody waits for an exchange past its deadline: it is not begun, as it could only be thrown away.
+/// Drops exchanges past their deadline: nobody waits for them any more.
 fn without_late_ones(jobs: Vec<Job>, now: Instant) -> Vec<Job> {
     let (in_time, late): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| now < job.deadline);
     answer_all(late, &StoreError::past_deadline());

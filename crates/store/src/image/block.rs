@@ -1,7 +1,4 @@
-//! The operator's block list (contract 5): pictures that no app may use, and those that look
-//! nearly the same.
-
-use std::sync::Arc;
+//! The block list (contract 5.5): pictures that no app may use, and their near copies.
 
 use domain::ids::ImgId;
 use domain::operator::Operator;
@@ -12,39 +9,39 @@ use sqlx::PgConnection;
 
 use super::contents::ContentHash;
 use super::{Store, StoreError};
-use crate::operator_log::{Action, Line, record};
+use crate::operator_log::{Action, LogLine, record};
 
 /// A blocked picture.
 #[derive(Debug, Clone, Serialize)]
 pub struct Block {
-    /// The blocked contents.
+    /// SHA-256 of the blocked blob.
     #[serde(rename = "picture")]
     pub contents: ContentHash,
-    /// Why, for people.
+    /// Reason, for people.
     pub reason: String,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
     pub blocked_at: time::OffsetDateTime,
-    /// Images that fall under it.
+    /// Number of images under the block.
     pub images: u64,
 }
 
-/// What a block has done.
+/// The result of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockOutcome {
-    /// Whether it was there before; its reason is the new one.
+    /// True when the picture was blocked before. Its reason is replaced.
     pub was_blocked: bool,
-    /// Images that fall under it.
+    /// Number of images under the block.
     pub images: u64,
 }
 
-/// Waits for a block that is being made, and makes the next one wait for this transaction.
+/// Waits for a concurrent block. A later block waits for this transaction.
 pub(super) async fn hold_off(connection: &mut PgConnection) -> Result<(), StoreError> {
     sqlx::query!("LOCK TABLE picture_blocks IN ROW SHARE MODE").execute(connection).await?;
     Ok(())
 }
 
-/// Whether a picture falls under a block.
+/// True when a picture falls under a block.
 pub(super) async fn is_blocked(
     connection: &mut PgConnection,
     contents: &ContentHash,
@@ -65,7 +62,7 @@ pub(super) async fn is_blocked(
     Ok(is_blocked)
 }
 
-/// Waits for uploads under way, makes later ones wait, and gives the reason of the block that is there.
+/// Waits for running uploads, makes later ones wait, and returns the reason of the present block.
 async fn lock_block(
     connection: &mut PgConnection,
     contents: &ContentHash,
@@ -78,7 +75,7 @@ async fn lock_block(
     Ok(reason.fetch_optional(connection).await?)
 }
 
-/// Writes a block and gives how many images fall under it.
+/// Writes a block and returns the number of images under it.
 async fn write_block(
     connection: &mut PgConnection,
     contents: &ContentHash,
@@ -116,11 +113,8 @@ async fn write_block(
 }
 
 impl Store {
-    /// Blocks a picture: these contents, and whatever looks nearly like one of `looks`. From now on
-    /// they are not served, not accepted, and no order may use them.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Blocks a picture and its near copies. From now on they are not served and not accepted, and
+    /// no order may use them.
     pub async fn block_picture(
         &self,
         operator: &Operator,
@@ -129,42 +123,35 @@ impl Store {
         reason: &str,
     ) -> Result<BlockOutcome, StoreError> {
         let looks: Vec<i64> = looks.iter().map(|looks| looks.to_i64()).collect();
-        let change = Arc::new((operator.clone(), looks, reason.to_owned()));
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
-            Box::pin(async move {
-                let (operator, looks, reason) = &*change;
-                let former = lock_block(connection, &contents).await?;
-                let images = write_block(connection, &contents, looks, reason).await?;
-                let line = Line {
-                    operator,
-                    action: Action::ImageBlock,
-                    app_id: None,
-                    subject: &contents.to_string(),
-                    before: former.as_ref().map(|reason| json!({ "reason": reason })),
-                    after: Some(json!({ "reason": reason, "images": images })),
-                    note: reason,
-                };
-                record(connection, line).await?;
-                Ok(BlockOutcome { was_blocked: former.is_some(), images })
-            })
-        })
+        self.transaction(
+            (operator.clone(), looks, reason.to_owned()),
+            move |connection, (operator, looks, reason)| {
+                Box::pin(async move {
+                    let former = lock_block(connection, &contents).await?;
+                    let images = write_block(connection, &contents, looks, reason).await?;
+                    let subject = contents.to_string();
+                    let line = LogLine {
+                        before: former.as_ref().map(|reason| json!({ "reason": reason })),
+                        after: Some(json!({ "reason": reason, "images": images })),
+                        note: reason,
+                        ..LogLine::new(operator, Action::ImageBlock, &subject)
+                    };
+                    record(connection, line).await?;
+                    Ok(BlockOutcome { was_blocked: former.is_some(), images })
+                })
+            },
+        )
         .await
     }
 
-    /// Ends the block of a picture; gives whether there was one. Images that another block matches
-    /// stay blocked.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Removes the block of a picture. `false` when there was none. Images that another block
+    /// matches stay blocked.
     pub async fn unblock_picture(
         &self,
         operator: &Operator,
         contents: ContentHash,
     ) -> Result<bool, StoreError> {
-        let operator = Arc::new(operator.clone());
-        self.transaction(move |connection| {
-            let operator = Arc::clone(&operator);
+        self.transaction(operator.clone(), move |connection, operator| {
             Box::pin(async move {
                 let Some(reason) = lock_block(connection, &contents).await? else { return Ok(false) };
                 sqlx::query!("DELETE FROM picture_blocks WHERE content_sha256 = $1", contents.as_bytes())
@@ -184,26 +171,16 @@ impl Store {
                 )
                 .execute(&mut *connection)
                 .await?;
-                let line = Line {
-                    operator: &operator,
-                    action: Action::ImageUnblock,
-                    app_id: None,
-                    subject: &contents.to_string(),
-                    before: Some(json!({ "reason": reason })),
-                    after: None,
-                    note: "",
-                };
-                record(connection, line).await?;
+                let (subject, before) = (contents.to_string(), Some(json!({ "reason": reason })));
+                let line = LogLine::new(operator, Action::ImageUnblock, &subject);
+                record(connection, LogLine { before, ..line }).await?;
                 Ok(true)
             })
         })
         .await
     }
 
-    /// The block that an image falls under.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The block of an image.
     pub async fn block_of(&self, img_id: &ImgId) -> Result<Option<Block>, StoreError> {
         let row = sqlx::query_as!(
             BlockRow,
@@ -218,9 +195,6 @@ impl Store {
     }
 
     /// The block list, newest first.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn blocks(&self) -> Result<Vec<Block>, StoreError> {
         let rows = sqlx::query_as!(
             BlockRow,

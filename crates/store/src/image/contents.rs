@@ -1,4 +1,4 @@
-//! The contents of pictures, by their hash: whole ones in parts, and small copies of them.
+//! Blobs by their hash, and thumbnails.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,38 +10,37 @@ use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 
-use super::outside::Object;
+use super::outside::PictureObject;
 use super::{Store, StoreError};
-use crate::objects::Fault;
+use crate::objects::ObjectStoreError;
 
-/// Bytes of a part. Rows stay small, and a reader holds one part at a time.
+/// Size of a part. Rows stay small, and a reader holds one part at a time.
 const PART_BYTES: usize = 262_144;
-/// How often contents that are just being moved are looked for.
+/// How often a blob that is being moved is looked up.
 const LOOKS_MAX: u32 = 3;
 
-/// SHA-256 of a picture's contents, the name they are kept under. It never leaves the house: an
-/// image's id tells nothing about its bytes (contract 5).
+/// SHA-256 of a blob. The public API never shows it: the id of an image is random (contract 5.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
-    /// The hash of these contents. It takes a while for large ones.
+    /// Hashes these bytes. It takes long for a large picture.
     #[must_use]
     pub fn of(contents: &[u8]) -> Self {
         Self(Sha256::digest(contents).into())
     }
 
-    /// Of what is kept of a picture: it was hashed with it, off the async threads.
+    /// The hash of an accepted picture, which was computed with the picture.
     pub(super) const fn of_kept(kept: &Kept) -> Self {
         Self(kept.content_sha256)
     }
 
-    /// As it stands in a column.
+    /// Parses a column.
     pub(super) fn from_column(bytes: &[u8]) -> Result<Self, StoreError> {
         bytes.try_into().map(Self).map_err(|_| StoreError::damaged("content_sha256"))
     }
 
-    /// Compares contents with this hash as they come.
+    /// Starts to compare bytes with this hash.
     #[must_use]
     pub fn check(&self) -> ContentCheck {
         ContentCheck { expected: *self, hash: Sha256::new() }
@@ -56,7 +55,7 @@ impl ContentHash {
     }
 }
 
-/// Compares contents with their hash, piece by piece.
+/// Compares the bytes of a blob with its hash, piece by piece.
 #[derive(Debug, Clone)]
 pub struct ContentCheck {
     expected: ContentHash,
@@ -67,7 +66,7 @@ impl ContentCheck {
     /// Adds the next piece.
     ///
     /// # Errors
-    /// It was the last one, and the contents are not those of the hash.
+    /// The piece was the last one, and the bytes do not have the hash.
     pub fn add(&mut self, piece: &[u8], is_last: bool) -> Result<(), StoreError> {
         self.hash.update(piece);
         if is_last && self.hash.clone().finalize()[..] != self.expected.0 {
@@ -89,7 +88,7 @@ impl Serialize for ContentHash {
     }
 }
 
-/// The part of a position, or the object that holds it.
+/// A part of a blob, or the object that holds the blob.
 struct PartRow {
     bytes: Option<Vec<u8>>,
     name: Option<String>,
@@ -98,16 +97,16 @@ struct PartRow {
 }
 
 impl PartRow {
-    fn object(self) -> Result<Option<Object>, StoreError> {
+    fn object(self) -> Result<Option<PictureObject>, StoreError> {
         let (Some(name), Some(stored_in), Some(byte_length)) = (self.name, self.stored_in, self.byte_length)
         else {
             return Ok(None);
         };
-        Object::read(&name, &stored_in, byte_length).map(Some)
+        PictureObject::read(&name, &stored_in, byte_length).map(Some)
     }
 }
 
-/// Cuts the part that a range begins in to the range.
+/// Cuts a part to the range that starts in it.
 fn cut(part: &Bytes, range: Range<u64>) -> Result<Bytes, StoreError> {
     let damaged = || StoreError::damaged("picture_parts");
     let skipped = range.start - range.start % PART_BYTES as u64;
@@ -116,22 +115,24 @@ fn cut(part: &Bytes, range: Range<u64>) -> Result<Bytes, StoreError> {
     if from < to { Ok(part.slice(from..to)) } else { Err(damaged()) }
 }
 
-/// Contents that are not where they should be.
+/// The error of a blob that is missing or damaged.
 fn lost(contents: &ContentHash, what: &str) -> StoreError {
     StoreError::Internal(format!("the contents {contents} of a picture: {what}"))
 }
 
-/// A fault of the store that holds contents.
-fn told(outside: Outside, contents: &ContentHash, fault: Fault) -> StoreError {
+/// The error of the object store that holds a blob.
+fn told(outside: Outside, contents: &ContentHash, fault: ObjectStoreError) -> StoreError {
     match fault {
-        Fault::Unavailable(cause) => {
+        ObjectStoreError::Unavailable(cause) => {
             StoreError::PicturesUnavailable(format!("{}: {cause}", outside.as_str()))
         }
-        Fault::Missing | Fault::Wrong(_) => lost(contents, &format!("{}: {fault}", outside.as_str())),
+        ObjectStoreError::Missing | ObjectStoreError::Wrong(_) => {
+            lost(contents, &format!("{}: {fault}", outside.as_str()))
+        }
     }
 }
 
-/// Whether contents are kept, in the database or outside.
+/// True when a blob is stored, in the database or outside.
 pub(super) async fn is_there(
     connection: &mut PgConnection,
     contents: &ContentHash,
@@ -146,14 +147,14 @@ pub(super) async fn is_there(
     Ok(is_there)
 }
 
-/// Writes contents into the database.
+/// Writes a blob into the database.
 pub(super) async fn write(
     connection: &mut PgConnection,
     contents: &ContentHash,
     bytes: &[u8],
 ) -> Result<(), StoreError> {
     for (part, bytes) in (0_i32..).zip(bytes.chunks(PART_BYTES)) {
-        // Another app's upload of the same contents may commit meanwhile: then they are there.
+        // Another app may commit the same blob meanwhile.
         sqlx::query!(
             "INSERT INTO picture_parts (content_sha256, part, bytes) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
             contents.as_bytes(),
@@ -167,18 +168,15 @@ pub(super) async fn write(
 }
 
 impl Store {
-    /// The piece of some contents that `range` begins in, cut to the range: at least one byte, at
-    /// most a part. Whoever wants more asks again.
-    ///
-    /// # Errors
-    /// The database is away, or the store that holds the contents; or they are not there.
+    /// The piece of a blob at the start of `range`, cut to the range: at least one byte, at most a
+    /// part.
     pub async fn contents_piece(
         &self,
         contents: &ContentHash,
         range: Range<u64>,
     ) -> Result<Bytes, StoreError> {
         let mut gone = None;
-        // What is moved at this moment is found where it went.
+        // A blob that is being moved is found at its new location.
         for _ in 0..LOOKS_MAX {
             let row = self.part_or_object(contents, range.start).await?;
             if let Some(bytes) = row.bytes {
@@ -190,7 +188,7 @@ impl Store {
             let end = range.end.min(range.start + PART_BYTES as u64);
             match self.objects.piece(object.outside, &object.name, range.start..end, object.byte_length).await
             {
-                Err(Fault::Missing) => gone = Some(object.outside),
+                Err(ObjectStoreError::Missing) => gone = Some(object.outside),
                 outcome => return outcome.map_err(|fault| told(object.outside, contents, fault)),
             }
         }
@@ -198,7 +196,7 @@ impl Store {
         Err(lost(contents, &format!("they are missing in {store}")))
     }
 
-    /// The part that a position is in, where it is in the database, and the object, where it is not.
+    /// The part at a position when the blob is in the database, else the object.
     async fn part_or_object(&self, contents: &ContentHash, start: u64) -> Result<PartRow, StoreError> {
         let part = start / PART_BYTES as u64;
         let row = sqlx::query_as!(
@@ -216,10 +214,7 @@ impl Store {
         Ok(row)
     }
 
-    /// All of some contents.
-    ///
-    /// # Errors
-    /// The database is away, or the contents are not there.
+    /// All bytes of a blob.
     pub async fn contents(&self, contents: &ContentHash, byte_length: u64) -> Result<Vec<u8>, StoreError> {
         let mut bytes = Vec::with_capacity(usize::try_from(byte_length).unwrap_or_default());
         let mut position = 0;
@@ -231,10 +226,7 @@ impl Store {
         Ok(bytes)
     }
 
-    /// The small copy of this width, if it was made before.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The thumbnail of this width, if it was made before.
     pub async fn thumbnail(
         &self,
         contents: &ContentHash,
@@ -252,10 +244,7 @@ impl Store {
         Ok(Some(Thumbnail { format, bytes: row.bytes }))
     }
 
-    /// Keeps a small copy.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Stores a thumbnail.
     pub async fn keep_thumbnail(
         &self,
         contents: &ContentHash,

@@ -1,48 +1,45 @@
-//! Walks over all contents: verifies them, and moves them from one store to another.
+//! Verifies all blobs, and moves them from one store to another.
 
 use bytes::Bytes;
 use domain::picture_store::PictureStore;
 
 use super::contents::{self, ContentHash};
-use super::outside::{self, Object};
+use super::outside::{self, PictureObject};
 use super::{Store, StoreError};
 
-/// Contents that images use, and where they are.
+/// A blob that images use, and its location.
 #[derive(Debug, Clone)]
-pub struct ContentsPlace {
-    /// The contents.
+pub struct BlobLocation {
+    /// SHA-256 of the blob.
     pub contents: ContentHash,
-    /// Their length in bytes.
+    /// Its length in bytes.
     pub byte_length: u64,
-    /// Images that use them, of all apps.
+    /// Number of images that use it, of all apps.
     pub images: u64,
-    object: Option<Object>,
+    object: Option<PictureObject>,
 }
 
-impl ContentsPlace {
-    /// Where they are.
+impl BlobLocation {
+    /// The store that holds it.
     #[must_use]
     pub fn stored_in(&self) -> PictureStore {
         self.object.as_ref().map_or(PictureStore::Database, |object| object.outside.into())
     }
 }
 
-/// What became of contents that were to be moved.
+/// The result of a move.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// They are in the other store now.
+    /// The blob is in the other store.
     Moved,
-    /// Somebody else has moved them meanwhile.
+    /// Another process has moved it meanwhile.
     MovedByAnother,
-    /// They are not what they should be, and stay where they are.
+    /// The blob is damaged, and stays at its location.
     Damaged(String),
 }
 
 impl Store {
-    /// How many contents images use; with `not_in`, those that are not in this store.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The number of blobs that images use. With `not_in`, only those outside this store.
     pub async fn count_contents(&self, not_in: Option<PictureStore>) -> Result<u64, StoreError> {
         let count = sqlx::query_scalar!(
             "SELECT count(DISTINCT i.content_sha256) AS \"count!\" FROM images i
@@ -55,17 +52,13 @@ impl Store {
         Ok(u64::try_from(count).unwrap_or_default())
     }
 
-    /// The next contents after these, in the order of their hashes; with `not_in`, of those that are
-    /// not in this store.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The next blobs in the order of their hashes. With `not_in`, only those outside this store.
     pub async fn contents_after(
         &self,
         after: Option<ContentHash>,
         not_in: Option<PictureStore>,
         limit: u32,
-    ) -> Result<Vec<ContentsPlace>, StoreError> {
+    ) -> Result<Vec<BlobLocation>, StoreError> {
         let rows = sqlx::query!(
             "SELECT i.content_sha256, max(i.byte_length) AS \"byte_length!\", count(*) AS \"images!\",
                     o.name AS \"name?\", o.stored_in AS \"stored_in?\"
@@ -81,10 +74,12 @@ impl Store {
         .await?;
         let places = rows.into_iter().map(|row| {
             let object = match (row.name, row.stored_in) {
-                (Some(name), Some(stored_in)) => Some(Object::read(&name, &stored_in, row.byte_length)?),
+                (Some(name), Some(stored_in)) => {
+                    Some(PictureObject::read(&name, &stored_in, row.byte_length)?)
+                }
                 (None, _) | (_, None) => None,
             };
-            Ok(ContentsPlace {
+            Ok(BlobLocation {
                 contents: ContentHash::from_column(&row.content_sha256)?,
                 byte_length: u64::try_from(row.byte_length)
                     .map_err(|_| StoreError::damaged("images.byte_length"))?,
@@ -95,12 +90,8 @@ impl Store {
         places.collect()
     }
 
-    /// Reads contents to their end and compares them with their hash. The inner error tells what is
-    /// wrong with them.
-    ///
-    /// # Errors
-    /// The database is away, or the store that holds them.
-    pub async fn verify_contents(&self, place: &ContentsPlace) -> Result<Result<Bytes, String>, StoreError> {
+    /// Reads a blob and compares it with its hash. The inner error describes the damage.
+    pub async fn verify_contents(&self, place: &BlobLocation) -> Result<Result<Bytes, String>, StoreError> {
         let bytes = match self.contents(&place.contents, place.byte_length).await {
             Ok(bytes) => Bytes::from(bytes),
             Err(StoreError::Internal(reason)) => return Ok(Err(reason)),
@@ -122,15 +113,12 @@ impl Store {
         }
     }
 
-    /// Moves contents: reads them and compares them with their hash, writes them where they are to
-    /// be, reads them back, lets the database tell the new place, and then removes the old copy.
-    /// Cut short anywhere, they are whole in one of the two places, and it may be done again.
-    ///
-    /// # Errors
-    /// The database is away, or one of the stores.
+    /// Moves a blob. It verifies the blob, writes it to the other store, reads it back, changes the
+    /// location in the database, and removes the old copy. After an interruption the blob is
+    /// complete in one of the two stores, and the move may be repeated.
     pub async fn move_contents(
         &self,
-        place: &ContentsPlace,
+        place: &BlobLocation,
         to: PictureStore,
     ) -> Result<MoveOutcome, StoreError> {
         let bytes = match self.verify_contents(place).await? {
@@ -143,7 +131,7 @@ impl Store {
         let target = match to.outside() {
             None => None,
             Some(outside) => {
-                let object = Object::new(outside, bytes.len());
+                let object = PictureObject::new(outside, bytes.len());
                 self.announce_object(&object, place.contents).await?;
                 self.write_object(&object, &bytes, place.contents.as_array()).await?;
                 Some(object)
@@ -162,25 +150,21 @@ impl Store {
         Ok(if moved? { MoveOutcome::Moved } else { MoveOutcome::MovedByAnother })
     }
 
-    async fn announce_object(&self, object: &Object, contents: ContentHash) -> Result<(), StoreError> {
-        let object = object.clone();
-        self.transaction(move |connection| {
-            let object = object.clone();
-            Box::pin(async move { outside::announce(connection, &object, &contents).await })
+    async fn announce_object(&self, object: &PictureObject, contents: ContentHash) -> Result<(), StoreError> {
+        self.transaction((object.clone(), contents), |connection, (object, contents)| {
+            Box::pin(outside::announce(connection, object, contents))
         })
         .await
     }
 
-    /// Lets the database tell the new place, unless the old one is no longer it.
+    /// Changes the location in the database, unless it has changed meanwhile.
     async fn switch(
         &self,
-        place: &ContentsPlace,
-        target: Option<Object>,
+        place: &BlobLocation,
+        target: Option<PictureObject>,
         bytes: Bytes,
     ) -> Result<bool, StoreError> {
-        let place = place.clone();
-        self.transaction(move |connection| {
-            let (place, target, bytes) = (place.clone(), target.clone(), bytes.clone());
+        self.transaction((place.clone(), target, bytes), |connection, (place, target, bytes)| {
             Box::pin(async move {
                 let left = match &place.object {
                     Some(old) => {
@@ -203,14 +187,14 @@ impl Store {
                 if left.rows_affected() == 0 {
                     return Ok(false);
                 }
-                match &target {
-                    // It was swept away: undone by the error, with what was left above.
+                match target {
+                    // A sweep has removed the object. The error rolls the deletion above back.
                     Some(object) if !outside::keep(connection, object).await? => {
                         Err(StoreError::PicturesUnavailable("what was written did not stay".to_owned()))
                     }
                     Some(_) => Ok(true),
                     None => {
-                        contents::write(connection, &place.contents, &bytes).await?;
+                        contents::write(connection, &place.contents, bytes).await?;
                         Ok(true)
                     }
                 }

@@ -1,10 +1,9 @@
-//! Objects outside the database, and the rows that tell of them.
+//! Objects outside the database, and their rows.
 //!
-//! The row of an object is committed before its first byte is written. Only the transaction that
-//! writes the image makes the object the place of its contents, and only if the row is still there.
-//! So whoever finds an object without a row may remove it, at any time and without asking the time:
-//! nobody will ever refer to it, because names are never used twice. And a removal that a store
-//! carries out late cannot hit what was written later.
+//! The row of an object is committed before the first byte is written. Only the transaction that
+//! writes the image puts the object into use, and only while the row exists. A name is used once.
+//! So an object without a row may be removed at any time, and a late removal never hits another
+//! object.
 
 use bytes::Bytes;
 use domain::picture_store::Outside;
@@ -12,23 +11,23 @@ use sqlx::PgConnection;
 
 use super::contents::ContentHash;
 use super::{Store, StoreError};
-use crate::objects::{Fault, ObjectName};
+use crate::objects::ObjectName;
 
 /// An object outside the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Object {
+pub(super) struct PictureObject {
     pub(super) outside: Outside,
     pub(super) name: ObjectName,
     pub(super) byte_length: u64,
 }
 
-impl Object {
-    /// One that is not written yet.
+impl PictureObject {
+    /// An object that is not written yet.
     pub(super) fn new(outside: Outside, byte_length: usize) -> Self {
         Self { outside, name: ObjectName::random(), byte_length: byte_length as u64 }
     }
 
-    /// As its row tells it.
+    /// Parses a row.
     pub(super) fn read(name: &str, stored_in: &str, byte_length: i32) -> Result<Self, StoreError> {
         let damaged = StoreError::damaged;
         Ok(Self {
@@ -39,10 +38,10 @@ impl Object {
     }
 }
 
-/// Writes the row of an object that is about to be written.
+/// Inserts the row of an object before the object is written.
 pub(super) async fn announce(
     connection: &mut PgConnection,
-    object: &Object,
+    object: &PictureObject,
     contents: &ContentHash,
 ) -> Result<(), StoreError> {
     sqlx::query!(
@@ -57,9 +56,8 @@ pub(super) async fn announce(
     Ok(())
 }
 
-/// Makes an object that was written and read back the place of its contents; `false` when it was
-/// given up meanwhile.
-pub(super) async fn keep(connection: &mut PgConnection, object: &Object) -> Result<bool, StoreError> {
+/// Puts an object into use that was written and read back. `false` when it was given up meanwhile.
+pub(super) async fn keep(connection: &mut PgConnection, object: &PictureObject) -> Result<bool, StoreError> {
     let kept = sqlx::query!(
         "UPDATE picture_objects SET is_kept = true WHERE name = $1 AND NOT is_kept",
         object.name.as_str()
@@ -68,7 +66,7 @@ pub(super) async fn keep(connection: &mut PgConnection, object: &Object) -> Resu
     .await;
     match kept {
         Ok(kept) => Ok(kept.rows_affected() > 0),
-        // Somebody else was quicker with the same contents: theirs is the place.
+        // Another object with the same blob was first, and counts.
         Err(error) if is_kept_already(&error) => Err(StoreError::Again),
         Err(error) => Err(error.into()),
     }
@@ -80,11 +78,11 @@ fn is_kept_already(error: &sqlx::Error) -> bool {
 }
 
 impl Store {
-    /// Writes contents as an object, durably, and reads them back. When that fails the object is
-    /// given up.
+    /// Writes a blob as an object, durably, and reads it back. It gives the object up when that
+    /// fails.
     pub(super) async fn write_object(
         &self,
-        object: &Object,
+        object: &PictureObject,
         contents: &Bytes,
         sha256: &[u8; 32],
     ) -> Result<(), StoreError> {
@@ -97,26 +95,26 @@ impl Store {
 
     async fn try_to_write(
         &self,
-        object: &Object,
+        object: &PictureObject,
         contents: &Bytes,
         sha256: &[u8; 32],
     ) -> Result<(), StoreError> {
-        let Object { outside, name, byte_length } = object;
-        let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
+        let PictureObject { outside, name, byte_length } = object;
+        let away = |error| StoreError::of_object_store(*outside, &error);
         self.check_own_store(*outside).await?;
         self.objects.write(*outside, name, contents.clone()).await.map_err(away)?;
         self.objects.verify(*outside, name, *byte_length, sha256).await.map_err(away)
     }
 
-    /// Gives up an object that holds nothing. Where that does not work now, a sweep does it later.
-    pub(super) async fn discard_object(&self, object: &Object) {
+    /// Gives up an unused object. When that fails, a sweep removes it later.
+    pub(super) async fn discard_object(&self, object: &PictureObject) {
         if let Err(error) = self.try_to_discard(object).await {
             tracing::warn!(%error, "an unused object is left to `minitill image sweep`");
         }
     }
 
-    async fn try_to_discard(&self, object: &Object) -> Result<(), StoreError> {
-        // Whether a transaction whose end was not heard of has made it a place, the row alone tells.
+    async fn try_to_discard(&self, object: &PictureObject) -> Result<(), StoreError> {
+        // A transaction without an answer may have put it into use. Only the row shows that.
         let given_up =
             sqlx::query!("DELETE FROM picture_objects WHERE name = $1 AND NOT is_kept", object.name.as_str())
                 .execute(&self.pool)
@@ -127,9 +125,9 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object whose row is gone.
-    pub(super) async fn remove_object(&self, object: &Object) -> Result<(), StoreError> {
-        let away = |fault| StoreError::PicturesUnavailable(format!("{}: {fault}", object.outside.as_str()));
+    /// Removes an object that has no row.
+    pub(super) async fn remove_object(&self, object: &PictureObject) -> Result<(), StoreError> {
+        let away = |error| StoreError::of_object_store(object.outside, &error);
         self.objects.remove(object.outside, &object.name).await.map_err(away)
     }
 }

@@ -1,17 +1,17 @@
-//! Whether a folder or an S3 store is the one that this database's pictures are in.
+//! Detects whether a folder or an S3 store belongs to this database.
 //!
-//! A folder whose disk is not mounted, a prefix that was mistyped, and the store of another Minitill
-//! look like an empty or a foreign store. Writing there would lose pictures when the mistake is
-//! mended, and sweeping there would remove another's.
+//! An unmounted disk, a mistyped prefix, and the store of another Minitill look like an empty or a
+//! foreign store. A write there would lose pictures later, and a sweep would remove another's
+//! pictures.
 
 use std::sync::OnceLock;
 
 use domain::picture_store::Outside;
 
 use super::{Store, StoreError};
-use crate::objects::{Fault, ObjectName};
+use crate::objects::ObjectName;
 
-/// The stores that were found to be ours, with their ids.
+/// The stores that belong to this database, with their ids.
 #[derive(Debug, Default)]
 pub(crate) struct OwnStores {
     folder: OnceLock<String>,
@@ -28,21 +28,19 @@ impl OwnStores {
 }
 
 impl Store {
-    /// Whether the settings name this store of pictures.
+    /// True when the settings name this object store.
     #[must_use]
     pub fn has_picture_store(&self, outside: Outside) -> bool {
         self.objects.has(outside)
     }
 
-    /// Makes sure that a store answers, can be written, and is the one that this database's pictures
-    /// are in; a store that is nobody's yet becomes ours. The inner error says in words why it must
-    /// not be used.
-    ///
-    /// # Errors
-    /// The database or the store is away.
+    /// Verifies that an object store answers, can be written, and belongs to this database. It
+    /// takes a store without an owner. The inner error is the reason why the store must not be
+    /// used.
     pub async fn open_picture_store(&self, outside: Outside) -> Result<Result<(), String>, StoreError> {
-        let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
-        // The store first: who has marked it has told the database before.
+        let away = |error| StoreError::of_object_store(outside, &error);
+        // The object store first: an instance records the id in the database before it writes the
+        // marker.
         let marked = self.objects.owner(outside).await.map_err(away)?;
         let known =
             sqlx::query_scalar!("SELECT id FROM picture_stores WHERE stored_in = $1", outside.as_str())
@@ -54,8 +52,8 @@ impl Store {
                 return Ok(Err(misfit(outside, "belongs to another Minitill's database")));
             }
             (Some(known), None) if !self.has_objects(outside).await? => known,
-            // Another upload or instance may have made it ours after the first look; whoever keeps an
-            // object there has marked it before.
+            // Another upload or instance may have written the marker since. It does so before it
+            // puts an object into use.
             (Some(known), None)
                 if self.objects.owner(outside).await.map_err(away)?.as_ref() == Some(&known) =>
             {
@@ -72,8 +70,8 @@ impl Store {
         Ok(Ok(()))
     }
 
-    /// Makes sure, before something is written or removed, that it happens in our own store. A folder
-    /// is looked at each time: its disk can go.
+    /// Verifies before a write or a removal that the store belongs to this database. A folder is
+    /// checked each time, because its disk can disappear.
     pub(super) async fn check_own_store(&self, outside: Outside) -> Result<(), StoreError> {
         let refused = |text| StoreError::PicturesUnavailable(text);
         let Some(id) = self.own_stores.id(outside).get() else {
@@ -84,7 +82,7 @@ impl Store {
             Outside::Folder => match self.objects.owner(outside).await {
                 Ok(Some(owner)) if owner == *id => Ok(()),
                 Ok(_) => Err(refused(misfit(outside, "is no longer there"))),
-                Err(fault) => Err(refused(format!("{}: {fault}", outside.as_str()))),
+                Err(error) => Err(StoreError::of_object_store(outside, &error)),
             },
         }
     }
@@ -99,7 +97,7 @@ impl Store {
         Ok(has_objects)
     }
 
-    /// A fresh id, or that of an instance which was quicker.
+    /// A new id, or the id of an instance that was first.
     async fn new_store_id(&self, outside: Outside) -> Result<String, StoreError> {
         let fresh = ObjectName::random();
         sqlx::query!(

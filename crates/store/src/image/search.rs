@@ -1,4 +1,4 @@
-//! Images as operators look for them, newest first, and all that is known of one.
+//! Search of images for operators, newest first, and the details of one image.
 
 use std::fmt;
 
@@ -12,25 +12,22 @@ use time::OffsetDateTime;
 use super::{Block, ImageRow, StoredImage};
 use crate::{Store, StoreError};
 
-/// Orders that are listed of an image, the first by their numbers.
+/// How many orders of an image are listed, in the order of their numbers.
 const ORDERS_MAX: i64 = 20;
-/// Other images that are listed of an image.
+/// How many other images of a picture are listed.
 const OTHERS_MAX: i64 = 24;
 
-/// What of a picture somebody looks for.
+/// The key of a search for a picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageKey {
     /// The image's id.
     ImgId(ImgId),
-    /// SHA-256 of the picture as it was uploaded, or as it is kept.
+    /// SHA-256 of the picture as it was uploaded, or of its blob.
     Sha256([u8; 32]),
 }
 
 impl ImageKey {
-    /// Takes an `imgId` or the SHA-256 of a file, both in hexadecimal.
-    ///
-    /// # Errors
-    /// Anything else.
+    /// Parses an `imgId` or a SHA-256, both in hexadecimal.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         if let Ok(img_id) = ImgId::parse(text) {
             return Ok(Self::ImgId(img_id));
@@ -43,24 +40,24 @@ impl ImageKey {
     }
 }
 
-/// Which images are wanted; the default is all of them.
+/// A filter of images. The default lets all images through.
 #[derive(Debug, Clone, Default)]
 pub struct ImageFilter {
-    /// Of this app alone.
+    /// Only of this app.
     pub app_id: Option<AppId>,
-    /// This picture alone.
+    /// Only this picture.
     pub key: Option<ImageKey>,
-    /// Blocked ones alone, or the others alone.
+    /// Only blocked images, or only the others.
     pub blocked: Option<bool>,
-    /// Uploaded at or after this moment.
+    /// Uploaded at or after this time.
     pub uploaded_since: Option<OffsetDateTime>,
-    /// Uploaded before this moment.
+    /// Uploaded before this time.
     pub uploaded_until: Option<OffsetDateTime>,
-    /// Behind this image of an earlier page.
+    /// After this image of an earlier page.
     pub after: Option<ImageCursor>,
 }
 
-/// A place in a list of images, newest first. As text it goes into addresses.
+/// A position in a list of images, newest first. Its text form can be part of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageCursor {
     uploaded_at: OffsetDateTime,
@@ -68,10 +65,7 @@ pub struct ImageCursor {
 }
 
 impl ImageCursor {
-    /// Reads what its text form holds.
-    ///
-    /// # Errors
-    /// Any other text.
+    /// Parses the text form.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let place = text.split_once('.').and_then(|(micros, img_id)| {
             let micros: i64 = micros.parse().ok()?;
@@ -93,17 +87,17 @@ impl fmt::Display for ImageCursor {
     }
 }
 
-/// Some images of a list.
+/// A page of images.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImagePage {
     /// Newest first.
     pub images: Vec<StoredImage>,
-    /// Where the next page goes on; `None` when there is none.
+    /// The cursor of the next page, or `None`.
     #[serde(skip)]
     pub next: Option<ImageCursor>,
 }
 
-/// All that is known of an image besides its bytes.
+/// The details of an image, without its bytes.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImageDetail {
     /// The image itself.
@@ -111,21 +105,21 @@ pub struct ImageDetail {
     pub image: StoredImage,
     /// SHA-256 of the picture as it was uploaded, in hexadecimal.
     pub sha256: String,
-    /// Where its bytes are: `database`, `folder` or `s3`.
+    /// The store of its blob: `database`, `folder` or `s3`.
     pub stored_in: String,
-    /// The object that holds them, outside the database.
+    /// The name of its object outside the database.
     pub object_name: Option<String>,
-    /// The block that it falls under.
+    /// The block of the image.
     pub block: Option<Block>,
-    /// Orders that use it as their cover, 20 at most.
+    /// At most 20 orders with this cover.
     pub out_biz_order_nos: Vec<String>,
-    /// Other images with the same contents, of any app, newest first, 24 at most.
+    /// At most 24 other images with the same blob, of any app, newest first.
     pub copies: Vec<StoredImage>,
-    /// Other images that look nearly the same, likewise.
+    /// At most 24 near copies, newest first.
     pub near_copies: Vec<StoredImage>,
 }
 
-/// The ids of images, out of the index that `$found_by` goes through.
+/// The query for the ids of images. `$found_by` decides which index it uses.
 macro_rules! image_ids {
     ($found_by:tt, $filter:expr, $key:expr, $limit:expr) => {{
         let (filter, after) = ($filter, $filter.after.as_ref());
@@ -148,18 +142,15 @@ macro_rules! image_ids {
             after.map(|after| after.uploaded_at),
             after.map(|after| after.img_id.as_str()),
         )
-        // What is the best way depends on which filters there are: it is planned each time, for these.
+        // The best plan depends on the filters, so the query is planned each time.
         .persistent(false)
     }};
 }
 
 impl Store {
-    /// The images that `filter` lets through, newest first, at most `limit` of them.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most `limit` images that match `filter`, newest first.
     pub async fn images(&self, filter: &ImageFilter, limit: u32) -> Result<ImagePage, StoreError> {
-        // One more tells whether there is another page.
+        // One more row shows whether there is another page.
         let wanted = i64::from(limit) + 1;
         let ids = match (&filter.key, &filter.app_id) {
             (Some(ImageKey::ImgId(img_id)), _) => {
@@ -192,10 +183,7 @@ impl Store {
         Ok(ImagePage { images, next })
     }
 
-    /// All that is known of an image; `None` when there is none.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The details of an image. `None` when there is no such image.
     pub async fn image_detail(&self, img_id: &ImgId) -> Result<Option<ImageDetail>, StoreError> {
         let Some(image) = self.image(img_id).await? else { return Ok(None) };
         let row = sqlx::query!(
@@ -240,8 +228,8 @@ impl Store {
         self.images_by_id(&ids.fetch_all(&self.pool).await?).await
     }
 
-    /// Those whose looks differ as little as a block would bear. A block also knows crops of a picture, so it
-    /// may find more.
+    /// Images whose perceptual hash is as near as a block accepts. A block also compares crops, so
+    /// it may find more.
     async fn near_copies(&self, image: &StoredImage) -> Result<Vec<StoredImage>, StoreError> {
         let ids = sqlx::query_scalar!(
             "SELECT i.img_id FROM images this JOIN images i
@@ -255,7 +243,7 @@ impl Store {
         self.images_by_id(&ids.fetch_all(&self.pool).await?).await
     }
 
-    /// The images of these ids, newest first.
+    /// The images with these ids, newest first.
     async fn images_by_id(&self, ids: &[String]) -> Result<Vec<StoredImage>, StoreError> {
         let rows = sqlx::query_as!(
             ImageRow,

@@ -1,43 +1,39 @@
-//! Finds and removes what no image uses: contents, unfinished objects, and objects that the database
-//! does not know.
+//! The sweep: it removes unused blobs, unfinished objects, and objects without a row.
 
 use std::collections::HashSet;
 
 use domain::picture_store::Outside;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
-use super::outside::Object;
+use super::outside::PictureObject;
 use super::{Store, StoreError};
-use crate::objects::{Fault, Found, ObjectName};
+use crate::objects::{ListedObject, ObjectName};
 
-/// Contents that are removed in one transaction, which holds up uploads for its short time.
+/// How many blobs are removed in one transaction. Uploads wait for it.
 const CONTENTS_AT_ONCE: usize = 50;
-/// Contents that are looked for at once.
+/// How many blobs are searched at once.
 const CONTENTS_FOUND_MAX: i64 = 1000;
-/// Objects that are removed at the same time.
+/// How many objects are removed at the same time.
 const REMOVALS_MAX: usize = 8;
 
-/// What a sweep has found, and removed unless it only looked.
+/// The result of a sweep. A dry run only counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Swept {
-    /// Contents that no image uses, or that are in the database as well as outside.
+    /// Blobs that no image uses, or that are in the database and outside.
     pub contents: u64,
-    /// Uploads and moves that were given up an hour ago or more.
+    /// Uploads and moves that were given up at least an hour ago.
     pub unfinished: u64,
-    /// Objects in the folder and in S3 that the database does not know.
+    /// Objects in the folder and in S3 without a row.
     pub objects: u64,
-    /// Files of the folder whose writing was cut short.
+    /// Incomplete files in the folder.
     pub files: u64,
-    /// What lies there and is not ours; it is left alone.
+    /// Foreign objects and files. They stay.
     pub foreign: u64,
 }
 
 impl Store {
-    /// Sweeps the database and every store of pictures in the settings; with `dry_run` it only looks.
-    /// Uploads and moves under way are left alone.
-    ///
-    /// # Errors
-    /// The database is away, or a store, or it is not ours.
+    /// Sweeps the database and every object store of the settings. With `dry_run` it only counts.
+    /// It does not touch running uploads and moves.
     pub async fn sweep_pictures(&self, dry_run: bool) -> Result<Swept, StoreError> {
         let stores: Vec<_> = Outside::ALL.into_iter().filter(|outside| self.objects.has(*outside)).collect();
         for outside in &stores {
@@ -51,7 +47,8 @@ impl Store {
         Ok(swept)
     }
 
-    /// Contents that no image uses. Contents that are in two places stay in the database.
+    /// Removes blobs that no image uses. A blob that is in the database and outside stays in the
+    /// database.
     async fn sweep_contents(&self, dry_run: bool) -> Result<u64, StoreError> {
         let (mut count, mut after) = (0, Vec::new());
         loop {
@@ -82,33 +79,33 @@ impl Store {
         }
     }
 
-    /// Forgets those of some contents that are still not used. Objects among them lose their rows
-    /// alone: they are removed with the others that the database does not know.
+    /// Removes those of some blobs that are still unused. An object loses only its row here. It is
+    /// removed with the other objects without a row.
     async fn forget_contents(&self, some: Vec<Vec<u8>>) -> Result<(), StoreError> {
-        self.transaction(move |connection| {
-            let some = some.clone();
+        self.transaction(some, |connection, some| {
             Box::pin(async move {
-                // An upload that has found contents there writes its image before this, or looks after it.
+                // An upload that has found a blob writes its image before this lock, or looks up
+                // the blob after it.
                 sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
                 sqlx::query!(
                     "DELETE FROM picture_objects o WHERE o.is_kept AND o.content_sha256 = ANY($1) AND (
                          NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = o.content_sha256)
                          OR EXISTS (SELECT 1 FROM picture_parts p WHERE p.content_sha256 = o.content_sha256))",
-                    &some
+                    some
                 )
                 .execute(&mut *connection)
                 .await?;
                 sqlx::query!(
                     "DELETE FROM picture_parts p WHERE p.content_sha256 = ANY($1)
                      AND NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = p.content_sha256)",
-                    &some
+                    some
                 )
                 .execute(&mut *connection)
                 .await?;
                 sqlx::query!(
                     "DELETE FROM thumbnails t WHERE t.content_sha256 = ANY($1)
                      AND NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = t.content_sha256)",
-                    &some
+                    some
                 )
                 .execute(connection)
                 .await?;
@@ -118,8 +115,8 @@ impl Store {
         .await
     }
 
-    /// Rows of objects that were begun an hour ago and are not in use. Who still wrote one finds its
-    /// row gone and begins again.
+    /// Removes the rows of objects that are unfinished after an hour. An upload whose row is gone
+    /// starts again.
     async fn sweep_unfinished(&self, outside: Outside, dry_run: bool) -> Result<u64, StoreError> {
         let store = outside.as_str();
         let count = if dry_run {
@@ -144,25 +141,27 @@ impl Store {
         Ok(count)
     }
 
-    /// Objects and files that the database does not know.
+    /// Removes objects and files without a row.
     async fn sweep_store(
         &self,
         outside: Outside,
         dry_run: bool,
         swept: &mut Swept,
     ) -> Result<(), StoreError> {
-        let away = |fault: Fault| StoreError::PicturesUnavailable(format!("{}: {fault}", outside.as_str()));
+        let away = |error| StoreError::of_object_store(outside, &error);
         let mut lots = self.objects.list(outside);
         while let Some(lot) = lots.try_next().await.map_err(away)? {
-            // After they were seen: whatever is to be used had its row before.
+            // This must be after the listing: an object has its row before it is written.
             let known = self.known_objects(outside, &lot).await?;
             let (mut objects, mut files) = (Vec::new(), Vec::new());
             for found in lot {
                 match found {
-                    Found::Object(name) if !known.contains(name.as_str()) => objects.push(name),
-                    Found::Unfinished(name, file) if !known.contains(name.as_str()) => files.push(file),
-                    Found::Object(_) | Found::Unfinished(..) => {}
-                    Found::Foreign => swept.foreign += 1,
+                    ListedObject::Object(name) if !known.contains(name.as_str()) => objects.push(name),
+                    ListedObject::Unfinished(name, file) if !known.contains(name.as_str()) => {
+                        files.push(file)
+                    }
+                    ListedObject::Object(_) | ListedObject::Unfinished(..) => {}
+                    ListedObject::Foreign => swept.foreign += 1,
                 }
             }
             swept.objects += objects.len() as u64;
@@ -179,19 +178,25 @@ impl Store {
 
     async fn remove_unknown(&self, outside: Outside, names: Vec<ObjectName>) -> Result<(), StoreError> {
         futures_util::stream::iter(names)
-            .map(|name| async move { self.remove_object(&Object { outside, name, byte_length: 0 }).await })
+            .map(|name| async move { self.remove_object(&PictureObject { outside, name, byte_length: 0 }).await })
             .buffer_unordered(REMOVALS_MAX)
             .try_collect()
             .await
     }
 
-    /// Those of the names that have a row, but for rows that a sweep removes.
-    async fn known_objects(&self, outside: Outside, lot: &[Found]) -> Result<HashSet<String>, StoreError> {
+    /// The names that have a row, without the rows that a sweep removes.
+    async fn known_objects(
+        &self,
+        outside: Outside,
+        lot: &[ListedObject],
+    ) -> Result<HashSet<String>, StoreError> {
         let names: Vec<String> = lot
             .iter()
             .filter_map(|found| match found {
-                Found::Object(name) | Found::Unfinished(name, _) => Some(name.as_str().to_owned()),
-                Found::Foreign => None,
+                ListedObject::Object(name) | ListedObject::Unfinished(name, _) => {
+                    Some(name.as_str().to_owned())
+                }
+                ListedObject::Foreign => None,
             })
             .collect();
         let known = sqlx::query_scalar!(

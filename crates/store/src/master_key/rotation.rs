@@ -1,102 +1,98 @@
-//! Replacing the master key: everything is encrypted anew under another one, while servers go on.
-
-use std::sync::Arc;
+//! Rotation of the master key: it encrypts all secrets again under another key, while servers run.
 
 use domain::ids::AppId;
 use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::operator_log::{Action, Line, record};
+use crate::operator_log::{Action, LogLine, record};
 use crate::secrets::{Keyring, MasterKey};
 use crate::{Store, StoreError};
 
-/// Apps whose secrets are encrypted anew in one transaction.
+/// The number of apps in one transaction.
 const APPS_AT_ONCE: i64 = 64;
 
 impl Store {
-    /// Makes the first key at hand the one that encrypts, and encrypts every secret anew with it.
-    /// Interrupted anywhere, it is to be repeated; until then both keys are needed and all secrets
-    /// can be read. Gives how many secrets were encrypted anew by this call.
+    /// Makes the first loaded key the one that encrypts, and encrypts every secret again with it. After an
+    /// interruption it must be repeated. Until then both keys are needed, and all secrets can be read.
+    /// Returns the number of secrets that it encrypted again.
     ///
     /// # Errors
-    /// The database is away; a secret opens with no key at hand; another rotation came between.
+    /// No loaded key opens a secret, or another rotation has begun meanwhile.
     pub async fn rotate_master_key(&self, operator: &Operator) -> Result<u64, StoreError> {
         let to = self.directory.keyring()?.first().clone();
         self.begin_rotation(operator, &to).await?;
-        let secrets = self.encrypt_all_anew(&to).await?;
+        let secrets = self.encrypt_all_again(&to).await?;
         self.end_rotation(operator, &to, secrets).await?;
         Ok(secrets)
     }
 
-    /// From here on everything new is encrypted with `to`, and who has not both keys does not start.
+    /// From here on `to` encrypts, and a process without both keys does not start.
     async fn begin_rotation(&self, operator: &Operator, to: &MasterKey) -> Result<(), StoreError> {
         let keyring = self.directory.keyring()?;
-        let change = Arc::new((operator.clone(), to.clone(), keyring));
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
-            Box::pin(async move {
-                let (operator, to, keyring) = &*change;
-                let current =
-                    sqlx::query_scalar!("SELECT value FROM master_key_check WHERE id = 1 FOR UPDATE")
-                        .fetch_one(&mut *connection)
-                        .await?;
-                if to.fits(&current) {
-                    return Ok(());
-                }
-                let from = keyring.fitting(&current);
-                let from = from.ok_or_else(|| StoreError::damaged("master_key_check"))?;
-                sqlx::query!(
+        self.transaction(
+            (operator.clone(), to.clone(), keyring),
+            move |connection, (operator, to, keyring)| {
+                Box::pin(async move {
+                    let current =
+                        sqlx::query_scalar!("SELECT value FROM master_key_check WHERE id = 1 FOR UPDATE")
+                            .fetch_one(&mut *connection)
+                            .await?;
+                    if to.fits(&current) {
+                        return Ok(());
+                    }
+                    let from = keyring.fitting(&current);
+                    let from = from.ok_or_else(|| StoreError::damaged("master_key_check"))?;
+                    sqlx::query!(
                     "INSERT INTO master_key_check (id, value) SELECT max(id) + 1, $1 FROM master_key_check",
                     current
                 )
                 .execute(&mut *connection)
                 .await?;
-                sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", to.check_value())
-                    .execute(&mut *connection)
-                    .await?;
-                let line = Line {
-                    before: Some(json!({ "key": from.id() })),
-                    after: Some(json!({ "key": to.id() })),
-                    ..key_line(operator, Action::MasterKeyRotate, to)
-                };
-                record(connection, line).await
-            })
-        })
+                    sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", to.check_value())
+                        .execute(&mut *connection)
+                        .await?;
+                    let line = LogLine {
+                        before: Some(json!({ "key": from.id() })),
+                        after: Some(json!({ "key": to.id() })),
+                        ..LogLine::new(operator, Action::MasterKeyRotate, to.id())
+                    };
+                    record(connection, line).await
+                })
+            },
+        )
         .await
     }
 
-    /// Encrypts what is under another key, a few apps in each transaction.
-    async fn encrypt_all_anew(&self, to: &MasterKey) -> Result<u64, StoreError> {
-        let (mut behind, mut secrets) = (String::new(), 0);
+    /// Encrypts all secrets that need another key, some apps in each transaction.
+    async fn encrypt_all_again(&self, to: &MasterKey) -> Result<u64, StoreError> {
+        let (mut after, mut secrets) = (String::new(), 0);
         loop {
-            let (store, to, after) = (self.clone(), to.clone(), behind.clone());
             let step = self
-                .transaction(move |connection| {
-                    let (store, to, after) = (store.clone(), to.clone(), after.clone());
-                    Box::pin(async move { store.encrypt_some_anew(connection, &to, &after).await })
+                .transaction((self.clone(), to.clone(), after), |connection, (store, to, after)| {
+                    Box::pin(store.encrypt_some_again(connection, to, after))
                 })
                 .await?;
             secrets += step.secrets;
             match step.last_app {
-                Some(last) => behind = last,
+                Some(last) => after = last,
                 None => return Ok(secrets),
             }
         }
     }
 
-    async fn encrypt_some_anew(
+    async fn encrypt_some_again(
         &self,
         connection: &mut PgConnection,
         to: &MasterKey,
-        behind: &str,
-    ) -> Result<Step, StoreError> {
+        after: &str,
+    ) -> Result<RotationStep, StoreError> {
         require_current(&self.encrypting_key(connection).await?, to)?;
         let keyring = self.directory.keyring()?;
-        // Locked, so that no key or secret of these apps is replaced meanwhile.
+        // The lock keeps others from replacing keys and secrets of these apps meanwhile.
         let apps = sqlx::query!(
             "SELECT app_id, app_secret FROM apps WHERE app_id > $1 ORDER BY app_id LIMIT $2 FOR UPDATE",
-            behind,
+            after,
             APPS_AT_ONCE
         )
         .fetch_all(&mut *connection)
@@ -104,7 +100,7 @@ impl Store {
         let app_ids: Vec<String> = apps.iter().map(|app| app.app_id.clone()).collect();
         let mut secrets = 0;
         for app in apps {
-            if let Some(sealed) = anew(&keyring, to, &app.app_id, &app.app_secret)? {
+            if let Some(sealed) = encrypt_again(&keyring, to, &app.app_id, &app.app_secret)? {
                 sqlx::query!("UPDATE apps SET app_secret = $2 WHERE app_id = $1", app.app_id, sealed)
                     .execute(&mut *connection)
                     .await?;
@@ -118,7 +114,7 @@ impl Store {
         .fetch_all(&mut *connection)
         .await?;
         for key in keys {
-            if let Some(sealed) = anew(&keyring, to, &key.app_id, &key.pay_key)? {
+            if let Some(sealed) = encrypt_again(&keyring, to, &key.app_id, &key.pay_key)? {
                 sqlx::query!(
                     "UPDATE pay_keys SET pay_key = $3 WHERE app_id = $1 AND generation = $2",
                     key.app_id,
@@ -130,21 +126,19 @@ impl Store {
                 secrets += 1;
             }
         }
-        Ok(Step { secrets, last_app: app_ids.last().cloned() })
+        Ok(RotationStep { secrets, last_app: app_ids.last().cloned() })
     }
 
-    /// Nothing is under a former key any more: from here on the new one is enough.
+    /// No secret needs a former key any more. From here on the new key is enough.
     async fn end_rotation(
         &self,
         operator: &Operator,
         to: &MasterKey,
         secrets: u64,
     ) -> Result<(), StoreError> {
-        let (store, change) = (self.clone(), Arc::new((operator.clone(), to.clone())));
-        self.transaction(move |connection| {
-            let (store, change) = (store.clone(), Arc::clone(&change));
+        let context = (self.clone(), operator.clone(), to.clone());
+        self.transaction(context, move |connection, (store, operator, to)| {
             Box::pin(async move {
-                let (operator, to) = &*change;
                 require_current(&store.encrypting_key(connection).await?, to)?;
                 let ended = sqlx::query!("DELETE FROM master_key_check WHERE id > 1")
                     .execute(&mut *connection)
@@ -153,17 +147,21 @@ impl Store {
                     return Ok(());
                 }
                 let after = Some(json!({ "secrets": secrets }));
-                record(connection, Line { after, ..key_line(operator, Action::MasterKeyRotated, to) }).await
+                record(
+                    connection,
+                    LogLine { after, ..LogLine::new(operator, Action::MasterKeyRotated, to.id()) },
+                )
+                .await
             })
         })
         .await
     }
 }
 
-/// What one transaction of a rotation has done.
-struct Step {
+/// The result of one transaction of a rotation.
+struct RotationStep {
     secrets: u64,
-    /// `None` when there was no app any more.
+    /// `None` after the last app.
     last_app: Option<String>,
 }
 
@@ -175,8 +173,8 @@ fn require_current(current: &MasterKey, to: &MasterKey) -> Result<(), StoreError
     Err(StoreError::Internal(format!("another rotation, to the key {current}, came between")))
 }
 
-/// The secret encrypted with `to`; `None` when it is already.
-fn anew(
+/// The secret, encrypted with `to`. `None` when it is already.
+fn encrypt_again(
     keyring: &Keyring,
     to: &MasterKey,
     app_id: &str,
@@ -192,8 +190,4 @@ fn anew(
         ))
     })?;
     Ok(Some(to.seal(&app_id, &secret)))
-}
-
-fn key_line<'a>(operator: &'a Operator, action: Action, key: &'a MasterKey) -> Line<'a> {
-    Line { operator, action, app_id: None, subject: key.id(), before: None, after: None, note: "" }
 }

@@ -1,5 +1,5 @@
-//! How requests to an S3 store are sent: HTTP/1.1 over TLS that trusts the machine's own certificate
-//! store, or over plain TCP, straight to the address in the settings; no proxy, no redirects.
+//! The HTTP client of S3 requests: HTTP/1.1 over TLS with the machine's own certificates, or over
+//! plain TCP. It uses no proxy and follows no redirects.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use tokio::time::timeout;
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection is kept for the next request.
+/// How long an idle connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Sends requests over connections that it keeps.
+/// An HTTP client with a pool of connections.
 #[derive(Debug, Clone)]
 pub(super) struct Https {
     client: Client<HttpsConnector<HttpConnector>, HttpRequestBody>,
-    /// How long one try may take to be answered.
+    /// How long one attempt may take.
     try_timeout: Duration,
 }
 
 impl Https {
-    /// A sender whose requests are part of calls that may take `call_timeout`.
+    /// A client for calls that may take `call_timeout`.
     pub(super) fn new(call_timeout: Duration) -> Result<Self, String> {
         let mut tcp = HttpConnector::new();
         tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
@@ -49,13 +49,13 @@ impl Https {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .build(connector);
-        // One try that hangs leaves time for another.
+        // An attempt that hangs leaves time for another one.
         Ok(Self { client, try_timeout: call_timeout / 2 })
     }
 }
 
 fn tls() -> Result<ClientConfig, String> {
-    // An empty store trusts nobody: then https fails, and plain HTTP does without.
+    // An empty store trusts no certificate: then https fails, and plain HTTP works.
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
@@ -82,8 +82,8 @@ impl HttpService for Https {
     }
 }
 
-/// Whether it is worth another try. All our requests may be repeated: a name is written with one
-/// content alone.
+/// The kind of an error, which decides about another attempt. Every request may be repeated,
+/// because a name is written with one blob only.
 fn kind_of(error: &Error) -> HttpErrorKind {
     let is_ours = error
         .source()

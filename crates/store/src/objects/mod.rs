@@ -1,11 +1,11 @@
-//! Pictures outside the database, as objects in a folder or in a store that speaks S3 (contract 5).
+//! Object stores: pictures outside the database, in a folder or in an S3 store (contract 5.8).
 //!
-//! This module reads and writes bytes under names that it is given; which object holds what, the
-//! database alone tells (`store/image/outside.rs`). A write that returned is durable: a file and its
-//! folder were synchronised with the disk, or the S3 store has answered. Every call ends within
-//! [`Settings::timeout`], repeated tries included.
+//! This module reads and writes bytes under given names. Only the database knows which object holds
+//! which blob (`image/outside.rs`). A write is durable when it returns: file and folder were
+//! synchronised with the disk, or the S3 store has answered. Every call ends within
+//! [`ObjectStoreSettings::timeout`], retries included.
 
-mod fault;
+mod error;
 mod folder;
 mod https;
 mod name;
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::picture_store::Outside;
-use fault::{fault_of, not_set};
+use error::{error_of, not_set};
 use futures_util::TryStreamExt as _;
 use futures_util::stream::BoxStream;
 use object_store::path::Path;
@@ -30,29 +30,29 @@ use object_store::{
 };
 use sha2::{Digest as _, Sha256};
 
-pub use fault::Fault;
-pub use name::{Found, ObjectName};
+pub use error::ObjectStoreError;
+pub use name::{ListedObject, ObjectName};
 pub use s3::S3Settings;
 
-/// The object that tells whose store it is.
+/// The object that names the owner of a store.
 const MARKER: &str = "minitill-store";
-/// Most of what is read of it.
+/// Maximum length of that object.
 const MARKER_BYTES_MAX: u64 = 256;
-/// What is read of a file at once when it is hashed.
+/// How many bytes of a file are hashed at a time.
 const HASHED_BYTES: usize = 64 * 1024;
 
-/// Which stores there are besides the database.
+/// Settings of the object stores.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ObjectStoreSettings {
     /// The folder.
     pub folder: Option<PathBuf>,
     /// The S3 store.
     pub s3: Option<S3Settings>,
-    /// How long one call may take.
+    /// The time limit of a call.
     pub timeout: Duration,
 }
 
-/// The stores outside the database. Cheap to clone.
+/// The object stores. It is cheap to clone.
 #[derive(Clone)]
 pub struct Objects(Arc<Shared>);
 
@@ -72,11 +72,11 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
-    /// The stores that the settings name. Nothing is read or written yet.
+    /// The object stores of the settings. It reads and writes nothing yet.
     ///
     /// # Errors
-    /// Settings of the S3 store that cannot be used, in words that name them.
-    pub fn new(settings: &Settings) -> Result<Self, String> {
+    /// A setting of the S3 store cannot be used. The message names it.
+    pub fn new(settings: &ObjectStoreSettings) -> Result<Self, String> {
         let s3 = settings.s3.as_ref().map(|s3| s3::open(s3, settings.timeout)).transpose()?;
         Ok(Self(Arc::new(Shared {
             folder: settings.folder.clone(),
@@ -86,7 +86,7 @@ impl Objects {
         })))
     }
 
-    /// Whether the settings name such a store.
+    /// True when the settings name this store.
     #[must_use]
     pub fn has(&self, outside: Outside) -> bool {
         match outside {
@@ -98,140 +98,144 @@ impl Objects {
     /// Writes an object, durably.
     ///
     /// # Errors
-    /// The store does not answer, refuses or has no room. Part of it, or all, may be there.
-    pub async fn write(&self, outside: Outside, name: &ObjectName, bytes: Bytes) -> Result<(), Fault> {
+    /// After an error, a part of the object or all of it may exist.
+    pub async fn write(
+        &self,
+        outside: Outside,
+        name: &ObjectName,
+        bytes: Bytes,
+    ) -> Result<(), ObjectStoreError> {
         self.put(outside, &name.path(), bytes).await
     }
 
-    /// Reads a whole object back and compares it with what it should hold.
-    ///
-    /// # Errors
-    /// It is missing or holds something else; the store does not answer.
+    /// Reads an object and compares it with its length and hash.
     pub async fn verify(
         &self,
         outside: Outside,
         name: &ObjectName,
         byte_length: u64,
         sha256: &[u8; 32],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ObjectStoreError> {
         let reading = async {
             let got = self.get(outside, &name.path(), None).await?;
             check_length(&got, byte_length)?;
             let read = match got.payload {
                 GetResultPayload::File(file, _) => tokio::task::spawn_blocking(move || hash_of_file(file))
                     .await
-                    .map_err(|fault| Fault::Unavailable(fault.to_string()))?
-                    .map_err(|error| Fault::Unavailable(error.to_string()))?,
+                    .map_err(|fault| ObjectStoreError::Unavailable(fault.to_string()))?
+                    .map_err(|error| ObjectStoreError::Unavailable(error.to_string()))?,
                 GetResultPayload::Stream(stream) => {
                     let hashing =
                         stream.try_fold(Sha256::new(), async |hash, bytes| Ok(hash.chain_update(bytes)));
-                    hashing.await.map_err(|error| fault_of(&error))?.finalize().into()
+                    hashing.await.map_err(|error| error_of(&error))?.finalize().into()
                 }
             };
-            if read == *sha256 { Ok(()) } else { Err(Fault::Wrong("it holds other bytes".to_owned())) }
+            if read == *sha256 {
+                Ok(())
+            } else {
+                Err(ObjectStoreError::Wrong("it holds other bytes".to_owned()))
+            }
         };
         self.in_time(reading).await
     }
 
-    /// Reads a piece of an object that is `byte_length` bytes long.
-    ///
-    /// # Errors
-    /// It is missing, or its length is another; the store does not answer.
+    /// Reads a piece of an object with `byte_length` bytes.
     pub async fn piece(
         &self,
         outside: Outside,
         name: &ObjectName,
         range: Range<u64>,
         byte_length: u64,
-    ) -> Result<Bytes, Fault> {
+    ) -> Result<Bytes, ObjectStoreError> {
         let expected = range.end - range.start;
         let reading = async {
             let got = self.get(outside, &name.path(), Some(range)).await?;
             check_length(&got, byte_length)?;
-            got.bytes().await.map_err(|error| fault_of(&error))
+            got.bytes().await.map_err(|error| error_of(&error))
         };
         let bytes = self.in_time(reading).await?;
         let length = bytes.len() as u64;
         if length == expected {
             Ok(bytes)
         } else {
-            Err(Fault::Wrong(format!("it gave {length} bytes where {expected} were asked for")))
+            Err(ObjectStoreError::Wrong(format!("it gave {length} bytes where {expected} were asked for")))
         }
     }
 
-    /// Removes an object. One that is not there is removed already.
-    ///
-    /// # Errors
-    /// The store does not answer or refuses.
-    pub async fn remove(&self, outside: Outside, name: &ObjectName) -> Result<(), Fault> {
+    /// Removes an object. A missing object is no error.
+    pub async fn remove(&self, outside: Outside, name: &ObjectName) -> Result<(), ObjectStoreError> {
         let removing = async {
             let (store, path) = self.at(outside, &name.path()).await?;
-            store.delete(&path).await.map_err(|error| fault_of(&error))
+            store.delete(&path).await.map_err(|error| error_of(&error))
         };
         match self.in_time(removing).await {
-            Err(Fault::Missing) => Ok(()),
+            Err(ObjectStoreError::Missing) => Ok(()),
             outcome => outcome,
         }
     }
 
-    /// Whose store it is: the id that was written there; `None` for a store that is nobody's yet. The
-    /// folder is made if it is not there.
-    ///
-    /// # Errors
-    /// The store does not answer or refuses.
-    pub async fn owner(&self, outside: Outside) -> Result<Option<String>, Fault> {
+    /// The id of the store's owner. `None` for a store without an owner. It makes a missing folder.
+    pub async fn owner(&self, outside: Outside) -> Result<Option<String>, ObjectStoreError> {
         let reading = async {
             let got = self.get(outside, MARKER, None).await?;
             if got.meta.size > MARKER_BYTES_MAX {
-                return Err(Fault::Wrong(format!("{MARKER} is too long to be ours")));
+                return Err(ObjectStoreError::Wrong(format!("{MARKER} is too long to be ours")));
             }
-            got.bytes().await.map_err(|error| fault_of(&error))
+            got.bytes().await.map_err(|error| error_of(&error))
         };
         match self.in_time(reading).await {
             Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
-            Err(Fault::Missing) => Ok(None),
+            Err(ObjectStoreError::Missing) => Ok(None),
             Err(fault) => Err(fault),
         }
     }
 
-    /// Writes whose store it is, which also tries whether it can be written.
-    ///
-    /// # Errors
-    /// The store does not answer or refuses.
-    pub async fn set_owner(&self, outside: Outside, id: &str) -> Result<(), Fault> {
+    /// Writes the id of the store's owner. This also shows whether the store can be written.
+    pub async fn set_owner(&self, outside: Outside, id: &str) -> Result<(), ObjectStoreError> {
         self.put(outside, MARKER, format!("{id}\n").into()).await
     }
 
-    /// What lies in a store, some at once.
+    /// Lists a store, some objects at a time.
     #[must_use]
-    pub fn list(&self, outside: Outside) -> BoxStream<'_, Result<Vec<Found>, Fault>> {
+    pub fn list(&self, outside: Outside) -> BoxStream<'_, Result<Vec<ListedObject>, ObjectStoreError>> {
         match outside {
             Outside::Folder => self.list_groups(),
             Outside::S3 => self.list_s3(),
         }
     }
 
-    async fn put(&self, outside: Outside, path: &str, bytes: Bytes) -> Result<(), Fault> {
+    async fn put(&self, outside: Outside, path: &str, bytes: Bytes) -> Result<(), ObjectStoreError> {
         let writing = async {
             let (store, path) = self.at(outside, path).await?;
-            match store.put(&path, PutPayload::from(bytes)).await.map_err(|error| fault_of(&error)) {
+            match store.put(&path, PutPayload::from(bytes)).await.map_err(|error| error_of(&error)) {
                 Ok(_) => Ok(()),
-                // There is no bucket.
-                Err(Fault::Missing) => Err(Fault::Unavailable("it was not found".to_owned())),
+                // The bucket does not exist.
+                Err(ObjectStoreError::Missing) => {
+                    Err(ObjectStoreError::Unavailable("it was not found".to_owned()))
+                }
                 Err(fault) => Err(fault),
             }
         };
         self.in_time(writing).await
     }
 
-    async fn get(&self, outside: Outside, path: &str, range: Option<Range<u64>>) -> Result<GetResult, Fault> {
+    async fn get(
+        &self,
+        outside: Outside,
+        path: &str,
+        range: Option<Range<u64>>,
+    ) -> Result<GetResult, ObjectStoreError> {
         let (store, path) = self.at(outside, path).await?;
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
-        store.get_opts(&path, options).await.map_err(|error| fault_of(&error))
+        store.get_opts(&path, options).await.map_err(|error| error_of(&error))
     }
 
     /// The store, and the full path in it.
-    async fn at(&self, outside: Outside, path: &str) -> Result<(Arc<dyn ObjectStore>, Path), Fault> {
+    async fn at(
+        &self,
+        outside: Outside,
+        path: &str,
+    ) -> Result<(Arc<dyn ObjectStore>, Path), ObjectStoreError> {
         match outside {
             Outside::Folder => Ok((self.folder_store().await?, Path::from(path))),
             Outside::S3 => {
@@ -241,28 +245,34 @@ impl Objects {
         }
     }
 
-    async fn folder_store(&self) -> Result<Arc<dyn ObjectStore>, Fault> {
+    async fn folder_store(&self) -> Result<Arc<dyn ObjectStore>, ObjectStoreError> {
         if let Some(store) = self.0.folder_store.get() {
             return Ok(Arc::clone(store));
         }
         let folder = self.0.folder.clone().ok_or_else(|| not_set(Outside::Folder))?;
         let opened = tokio::task::spawn_blocking(move || folder::open(&folder)).await;
-        let opened = opened.map_err(|fault| Fault::Unavailable(fault.to_string()))??;
+        let opened = opened.map_err(|fault| ObjectStoreError::Unavailable(fault.to_string()))??;
         Ok(Arc::clone(self.0.folder_store.get_or_init(|| opened)))
     }
 
-    async fn in_time<T>(&self, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    async fn in_time<T>(
+        &self,
+        work: impl Future<Output = Result<T, ObjectStoreError>>,
+    ) -> Result<T, ObjectStoreError> {
         let timeout = self.0.timeout;
-        let late = || Fault::Unavailable(format!("it did not answer within {timeout:?}"));
+        let late = || ObjectStoreError::Unavailable(format!("it did not answer within {timeout:?}"));
         tokio::time::timeout(timeout, work).await.map_err(|_| late())?
     }
 }
 
-fn check_length(got: &GetResult, byte_length: u64) -> Result<(), Fault> {
+fn check_length(got: &GetResult, byte_length: u64) -> Result<(), ObjectStoreError> {
     if got.meta.size == byte_length {
         Ok(())
     } else {
-        Err(Fault::Wrong(format!("it has {} bytes where {byte_length} are expected", got.meta.size)))
+        Err(ObjectStoreError::Wrong(format!(
+            "it has {} bytes where {byte_length} are expected",
+            got.meta.size
+        )))
     }
 }
 

@@ -1,21 +1,21 @@
-//! The names of objects, and what lies in a store.
+//! Names of objects, and kinds of listed objects.
 
 use std::path::PathBuf;
 
 use crate::secrets::random_bytes;
 
-/// The name of an object: random, so that it tells nothing, and never used twice.
+/// The name of an object. It is random and used once.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ObjectName(String);
 
 impl ObjectName {
-    /// A fresh one.
+    /// A new random name.
     #[must_use]
     pub fn random() -> Self {
         Self(hex::encode(random_bytes::<24>()))
     }
 
-    /// Reads a name; `None` for what is none.
+    /// Parses a name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let fits = text.len() == 48 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -28,25 +28,26 @@ impl ObjectName {
         &self.0
     }
 
-    /// Its path in a store: 256 groups, because file systems and people like small folders.
+    /// The path in a store. There are 256 groups, because file systems and people like small
+    /// folders.
     pub(super) fn path(&self) -> String {
         format!("{}/{}", &self.0[..2], self.0)
     }
 
-    /// The name that a path in a store stands for.
+    /// The name of a path in a store.
     pub(super) fn of_path(path: &str) -> Option<Self> {
         let name = Self::parse(path.rsplit('/').next()?)?;
         (name.path() == path).then_some(name)
     }
 }
 
-/// What was found in a store.
+/// An item in the list of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum ListedObject {
     /// An object.
     Object(ObjectName),
-    /// A file of the folder that was to become this object when its writing was cut short.
+    /// An incomplete file of this object in the folder.
     Unfinished(ObjectName, PathBuf),
-    /// Nothing of ours.
+    /// An object or file that does not belong to Minitill.
     Foreign,
 }

@@ -1,4 +1,4 @@
-//! The S3 store: what it needs of the settings, and what lies in it.
+//! The S3 store: its settings, opening and listing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,33 +12,33 @@ use object_store::path::Path;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
 use super::https::Https;
-use super::{Fault, Found, MARKER, ObjectName, Objects, fault_of, not_set};
+use super::{ListedObject, MARKER, ObjectName, ObjectStoreError, Objects, error_of, not_set};
 
-/// Names that are listed at once.
+/// How many names are listed at a time.
 const LISTED_AT_ONCE: usize = 1000;
-/// A request that fails is sent again so often.
+/// How often a failed request is repeated.
 const RETRIES_MAX: usize = 2;
 
-/// An S3 store.
+/// Settings of an S3 store.
 #[derive(Debug, Clone)]
 pub struct S3Settings {
     /// Its bucket.
     pub bucket: String,
-    /// Its address; `None` is that of Amazon for the region.
+    /// Its address. `None` is Amazon's for the region.
     pub endpoint: Option<url::Url>,
     /// Its region.
     pub region: String,
-    /// What all names begin with.
+    /// The prefix of all names.
     pub prefix: String,
-    /// Who we are.
+    /// The id of the access key.
     pub access_key_id: String,
-    /// How we prove it.
+    /// The secret access key.
     pub secret_access_key: Secret,
-    /// Whether the bucket stands in the path and not in the host.
+    /// True when the bucket is part of the path, and not of the host.
     pub path_style: bool,
 }
 
-/// Opens the store; nothing is sent yet.
+/// Opens the store. It sends nothing yet.
 pub(super) fn open(settings: &S3Settings, timeout: Duration) -> Result<(Arc<dyn ObjectStore>, Path), String> {
     let prefix = Path::parse(&settings.prefix).map_err(|error| format!("s3.prefix: {error}"))?;
     let is_plain = settings.endpoint.as_ref().is_some_and(|endpoint| endpoint.scheme() == "http");
@@ -48,7 +48,7 @@ pub(super) fn open(settings: &S3Settings, timeout: Duration) -> Result<(Arc<dyn 
         .with_access_key_id(&settings.access_key_id)
         .with_secret_access_key(settings.secret_access_key.get().unwrap_or_default())
         .with_virtual_hosted_style_request(!settings.path_style)
-        // The store refuses what did not arrive as it was sent.
+        // The store refuses bytes that changed on the way.
         .with_checksum_algorithm(Checksum::SHA256)
         .with_disable_bulk_delete(true)
         .with_client_options(ClientOptions::new().with_allow_http(is_plain))
@@ -69,7 +69,7 @@ pub(super) fn open(settings: &S3Settings, timeout: Duration) -> Result<(Arc<dyn 
     Ok((Arc::new(store), prefix))
 }
 
-/// The address that requests go to: the bucket stands in its host unless the path holds it.
+/// The address of requests: the bucket precedes the host, unless it is part of the path.
 pub(super) fn endpoint_of(endpoint: &url::Url, settings: &S3Settings) -> Result<String, String> {
     let mut endpoint = endpoint.clone();
     if !settings.path_style {
@@ -81,15 +81,15 @@ pub(super) fn endpoint_of(endpoint: &url::Url, settings: &S3Settings) -> Result<
 }
 
 impl Objects {
-    /// What lies in the S3 store, a thousand at once.
-    pub(super) fn list_s3(&self) -> BoxStream<'_, Result<Vec<Found>, Fault>> {
+    /// Lists the S3 store, a thousand objects at a time.
+    pub(super) fn list_s3(&self) -> BoxStream<'_, Result<Vec<ListedObject>, ObjectStoreError>> {
         let Some((store, prefix)) = &self.0.s3 else {
             return stream::iter([Err(not_set(Outside::S3))]).boxed();
         };
         let lots = store.list(Some(prefix)).try_chunks(LISTED_AT_ONCE);
         stream::try_unfold(lots, move |mut lots| async move {
             let Some(lot) = self.in_time(async { Ok(lots.next().await) }).await? else { return Ok(None) };
-            let lot = lot.map_err(|error| fault_of(&error.1))?;
+            let lot = lot.map_err(|error| error_of(&error.1))?;
             let found = lot.into_iter().filter_map(|object| found(&object.location, prefix));
             Ok(Some((found.collect(), lots)))
         })
@@ -97,9 +97,9 @@ impl Objects {
     }
 }
 
-/// What an object is; `None` for the one that tells whose store it is.
-fn found(location: &Path, prefix: &Path) -> Option<Found> {
+/// The kind of an object. `None` for the object that names the owner.
+fn found(location: &Path, prefix: &Path) -> Option<ListedObject> {
     let below: Vec<_> = location.prefix_match(prefix)?.collect();
     let path = below.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join("/");
-    (path != MARKER).then(|| ObjectName::of_path(&path).map_or(Found::Foreign, Found::Object))
+    (path != MARKER).then(|| ObjectName::of_path(&path).map_or(ListedObject::Foreign, ListedObject::Object))
 }

@@ -7,7 +7,7 @@ fn a_complaint_holds_the_store_s_code_and_nothing_else_of_its_body() {
         "<?xml version=\"1.0\"?><Error><Code>SignatureDoesNotMatch</Code><StringToSign>AWS4 x</StringToSign>";
     let source = format!("Server returned non-2xx status code: 403 Forbidden: {body}").into();
     let error = object_store::Error::Generic { store: "S3", source };
-    let Fault::Unavailable(text) = fault_of(&error) else { panic!("{error}") };
+    let ObjectStoreError::Unavailable(text) = error_of(&error) else { panic!("{error}") };
     assert!(text.contains("403 Forbidden") && text.contains("(SignatureDoesNotMatch)"), "{text}");
     assert!(!text.contains("AWS4"), "{text}");
 }
@@ -27,7 +27,8 @@ fn a_name_is_found_again_by_its_path_and_nothing_else_is_one() {
 async fn a_folder_that_is_made_is_ours_alone_and_a_write_is_whole() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = std::env::temp_dir().join(format!("minitill-objects-{}", std::process::id()));
-    let settings = Settings { folder: Some(folder.clone()), s3: None, timeout: Duration::from_secs(30) };
+    let settings =
+        ObjectStoreSettings { folder: Some(folder.clone()), s3: None, timeout: Duration::from_secs(30) };
     let objects = Objects::new(&settings).unwrap();
     assert_eq!(objects.owner(Outside::Folder).await, Ok(None));
     assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
@@ -35,14 +36,23 @@ async fn a_folder_that_is_made_is_ours_alone_and_a_write_is_whole() {
     let sha256 = Sha256::digest(&bytes).into();
     objects.write(Outside::Folder, &name, bytes.clone()).await.unwrap();
     objects.verify(Outside::Folder, &name, 10, &sha256).await.unwrap();
-    assert!(matches!(objects.verify(Outside::Folder, &name, 9, &sha256).await, Err(Fault::Wrong(_))));
-    assert!(matches!(objects.verify(Outside::Folder, &name, 10, &[0; 32]).await, Err(Fault::Wrong(_))));
+    assert!(matches!(
+        objects.verify(Outside::Folder, &name, 9, &sha256).await,
+        Err(ObjectStoreError::Wrong(_))
+    ));
+    assert!(matches!(
+        objects.verify(Outside::Folder, &name, 10, &[0; 32]).await,
+        Err(ObjectStoreError::Wrong(_))
+    ));
     assert_eq!(objects.piece(Outside::Folder, &name, 5..8, 10).await.unwrap(), "byt");
-    assert!(matches!(objects.piece(Outside::Folder, &name, 5..12, 10).await, Err(Fault::Wrong(_))));
+    assert!(matches!(
+        objects.piece(Outside::Folder, &name, 5..12, 10).await,
+        Err(ObjectStoreError::Wrong(_))
+    ));
     objects.remove(Outside::Folder, &name).await.unwrap();
     objects.remove(Outside::Folder, &name).await.unwrap();
-    assert_eq!(objects.piece(Outside::Folder, &name, 5..8, 10).await, Err(Fault::Missing));
-    assert!(matches!(objects.owner(Outside::S3).await, Err(Fault::Unavailable(_))));
+    assert_eq!(objects.piece(Outside::Folder, &name, 5..8, 10).await, Err(ObjectStoreError::Missing));
+    assert!(matches!(objects.owner(Outside::S3).await, Err(ObjectStoreError::Unavailable(_))));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

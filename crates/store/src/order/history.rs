@@ -1,4 +1,4 @@
-//! One order with its payments, and what its reports changed, newest first.
+//! One order with its payments and the changes by its reports, newest first.
 
 use domain::ids::{AppId, OrderNo};
 use serde::Serialize;
@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use super::search::StoredOrder;
 use crate::{Store, StoreError};
 
-/// More payment attempts than this are not listed.
+/// How many payment attempts are listed.
 const PAYMENTS_MAX: i64 = 100;
 
 /// A payment attempt of an order.
@@ -21,17 +21,17 @@ pub struct OrderPayment {
     pub first_seen_at: OffsetDateTime,
 }
 
-/// A report that changed something.
+/// A report that changed the order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OrderEvent {
-    /// 1 for the first report of the order, one more for each that changed it.
+    /// 1 for the first report of the order. Each report that changes it adds one.
     pub seq: i64,
-    /// Status code after it.
+    /// Status code after the report.
     pub order_status: i16,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
-    /// What it changed, in the order of the fields' names; of the first report, all that it gave.
+    /// Its changes, in the order of the fields' names. The first report has all its fields.
     pub changes: Vec<OrderChange>,
 }
 
@@ -40,13 +40,13 @@ pub struct OrderEvent {
 pub struct OrderChange {
     /// Its name in the report.
     pub field: String,
-    /// Its value before; `null` where it had none.
+    /// Its value before. `null` when it had none.
     pub before: Value,
     /// Its value after.
     pub after: Value,
 }
 
-/// What differs between an order after the report before and after this one.
+/// The differences between two states of an order.
 fn changes(before: Option<&Value>, after: &Value) -> Vec<OrderChange> {
     let value_before = |field: &str| before.and_then(|before| before.get(field)).cloned().unwrap_or_default();
     let fields = after.as_object().into_iter().flatten();
@@ -55,15 +55,12 @@ fn changes(before: Option<&Value>, after: &Value) -> Vec<OrderChange> {
         before: value_before(field),
         after: after.clone(),
     });
-    // A field that a report leaves out keeps its value, so none that was there is missing after.
+    // A field that a report omits keeps its value, so no field disappears.
     changes.filter(|change| change.before != change.after).collect()
 }
 
 impl Store {
-    /// One order; `None` when the app has none of this number.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The order with this number. `None` when the app has none.
     pub async fn order(
         &self,
         app_id: &AppId,
@@ -73,17 +70,14 @@ impl Store {
         Ok(self.orders_by_key(&[key]).await?.pop())
     }
 
-    /// The payment attempts of an order, oldest first, 100 at most.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most 100 payment attempts of an order, oldest first.
     pub async fn order_payments(
         &self,
         app_id: &AppId,
         out_biz_order_no: &OrderNo,
     ) -> Result<Vec<OrderPayment>, StoreError> {
-        // Each attempt came with a report that is kept, so the reports lead to them by their key: an index
-        // by order number would be written with every order, for this page alone.
+        // The stored reports lead to the payment attempts by their key. An index by order number
+        // would cost every report, for this page alone.
         Ok(sqlx::query_as!(
             OrderPayment,
             "SELECT out_order_no, first_seen_at FROM order_payments
@@ -99,10 +93,7 @@ impl Store {
         .await?)
     }
 
-    /// The reports that changed an order, newest first, at most `limit`, of those before the event `before`.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most `limit` reports that changed an order, before the event `before`, newest first.
     pub async fn order_events(
         &self,
         app_id: &AppId,

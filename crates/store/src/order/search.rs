@@ -1,7 +1,7 @@
-//! Orders as operators and players look for them, newest first.
+//! Search of orders for operators and players, newest first.
 //!
-//! What a page begins after is an order, not a number of rows: orders that arrive meanwhile neither push
-//! one onto the next page nor off it, because what the order of the list is made of never changes.
+//! A cursor is an order, and not a number of rows. The sort key of an order never changes. So
+//! orders that arrive meanwhile do not shift pages.
 
 use std::fmt;
 
@@ -12,22 +12,22 @@ use time::OffsetDateTime;
 
 use crate::{Store, StoreError};
 
-/// An order as it stands.
+/// The present state of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StoredOrder {
     /// The app.
     pub app_id: String,
-    /// Order number shown to the user.
+    /// Order number that the player sees.
     pub out_biz_order_no: String,
     /// Payment pre-order number of the last report.
     pub out_order_no: String,
-    /// Owner.
+    /// The player.
     pub open_id: String,
-    /// When it was made, as reported, in Unix milliseconds.
+    /// Time of the order in Unix milliseconds, as reported.
     pub order_create_time: i64,
     /// Status code of contract 4.3.
     pub order_status: i16,
-    /// `virtual` or `physical`, once a status has told it.
+    /// `virtual` or `physical`, after a status that decides it.
     pub goods_kind: Option<String>,
     /// In-app path, as reported.
     pub order_path: String,
@@ -43,38 +43,38 @@ pub struct StoredOrder {
     pub product_catalog_code: Option<i64>,
     /// City of the product.
     pub product_city: Option<String>,
-    /// Reports that changed something.
+    /// Number of reports that changed the order.
     pub event_count: i64,
-    /// First report, database time.
+    /// Database time of the first report.
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// Last report that changed something, database time.
+    /// Database time of the last report that changed the order.
     #[serde(with = "time::serde::rfc3339")]
     pub updated_at: OffsetDateTime,
 }
 
-/// Which orders are wanted; the default is all of them.
+/// A filter of orders. The default lets all orders through.
 #[derive(Debug, Clone, Default)]
 pub struct OrderFilter {
-    /// Of this app alone.
+    /// Only of this app.
     pub app_id: Option<AppId>,
-    /// With this order number, or with this payment number in any of their reports.
+    /// With this order number, or with this payment number in one of its reports.
     pub number: Option<OrderNo>,
-    /// Of this player.
+    /// Only of this player.
     pub open_id: Option<OpenId>,
-    /// In one of these states, as codes of contract 4.3; empty is any.
+    /// With one of these status codes (contract 4.3). Empty lets all through.
     pub statuses: Vec<i16>,
-    /// Whose city holds this text.
+    /// With this text in the city.
     pub city: Option<String>,
-    /// Made at or after this moment, in Unix milliseconds.
+    /// Made at or after this time, in Unix milliseconds.
     pub created_since: Option<i64>,
-    /// Made before this moment.
+    /// Made before this time, in Unix milliseconds.
     pub created_until: Option<i64>,
-    /// Behind this order of an earlier page.
+    /// After this order of an earlier page.
     pub after: Option<OrderCursor>,
 }
 
-/// A place in a list of orders, newest first. As text it goes into addresses.
+/// A position in a list of orders, newest first. Its text form can be part of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderCursor {
     order_create_time: i64,
@@ -83,10 +83,7 @@ pub struct OrderCursor {
 }
 
 impl OrderCursor {
-    /// Reads what its text form holds.
-    ///
-    /// # Errors
-    /// Any other text.
+    /// Parses the text form.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let mut parts = text.splitn(3, '.');
         let mut part = || parts.next().unwrap_or_default();
@@ -112,23 +109,22 @@ impl OrderCursor {
 
 impl fmt::Display for OrderCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Neither an app id nor an order number has a point in it.
+        // Neither an app id nor an order number contains a point.
         write!(f, "{}.{}.{}", self.order_create_time, self.app_id, self.out_biz_order_no)
     }
 }
 
-/// Some orders of a list.
+/// A page of orders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderPage {
     /// Newest first.
     pub orders: Vec<StoredOrder>,
-    /// Where the next page goes on; `None` when there is none.
+    /// The cursor of the next page, or `None`.
     pub next: Option<OrderCursor>,
 }
 
-/// The keys of orders, out of the index that `$found_by` goes through. Each app is looked at by itself, so that
-/// all indexes begin with the app and no report has to keep one without it; of each come at most as many as a
-/// page has.
+/// The query for the keys of orders. `$found_by` decides which index it uses. It reads each app
+/// separately, so that all indexes start with the app. Of each app it reads at most one page.
 macro_rules! order_keys {
     ($found_by:tt, $filter:expr, $key:expr, $limit:expr) => {{
         let (filter, place) = ($filter, Place::of($filter));
@@ -159,13 +155,13 @@ macro_rules! order_keys {
             filter.after.as_ref().map(|after| after.order_create_time),
             filter.after.as_ref().map(|after| after.out_biz_order_no.as_str()),
         )
-        // What is the best way depends on which filters there are: it is planned each time, for these.
+        // The best plan depends on the filters, so the query is planned each time.
         .persistent(false)
     }};
 }
 
-/// Between which times of creation a page lies, both included. The place it begins after is an end of
-/// these as well, so that the index leads there.
+/// The range of creation times of a page, both ends included. The cursor limits it, too, so that
+/// the index leads there.
 struct Place {
     since: i64,
     until: i64,
@@ -180,13 +176,9 @@ impl Place {
 }
 
 impl Store {
-    /// The orders that `filter` lets through, newest first by the time they were made, at most `limit` of
-    /// them.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most `limit` orders that match `filter`, newest first by their creation time.
     pub async fn orders(&self, filter: &OrderFilter, limit: u32) -> Result<OrderPage, StoreError> {
-        // One more tells whether there is another page.
+        // One more row shows whether there is another page.
         let wanted = i64::from(limit) + 1;
         let keys: Vec<Vec<String>> = if let Some(number) = &filter.number {
             order_keys!(
@@ -211,7 +203,7 @@ impl Store {
         Ok(OrderPage { orders, next })
     }
 
-    /// The orders of these apps and numbers, newest first.
+    /// The orders with these keys, newest first.
     pub(super) async fn orders_by_key(&self, keys: &[Vec<String>]) -> Result<Vec<StoredOrder>, StoreError> {
         let part = |place: usize| keys.iter().filter_map(|key| key.get(place).cloned()).collect::<Vec<_>>();
         Ok(sqlx::query_as!(

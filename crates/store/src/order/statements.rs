@@ -1,13 +1,13 @@
-//! The statements of an order report.
+//! The SQL of an order report.
 
 use domain::ids::{AppId, PoiId};
 use domain::order::{GoodsKind, Order, OrderReport};
 use sqlx::PgConnection;
 
-use super::{Change, Found};
+use super::{OrderUpdate, ReportContext};
 use crate::StoreError;
 
-/// Waits for other reports of the order, and keeps them waiting until the end of the transaction.
+/// Locks an order until the transaction ends. Other reports of the order wait.
 pub(super) async fn lock_order(
     connection: &mut PgConnection,
     app_id: &AppId,
@@ -23,12 +23,12 @@ pub(super) async fn lock_order(
     Ok(())
 }
 
-/// Reads all that a report depends on, as of one moment.
+/// Reads all rows that a report depends on, from one snapshot.
 pub(super) async fn find(
     connection: &mut PgConnection,
     app_id: &AppId,
     report: &OrderReport,
-) -> Result<Found, StoreError> {
+) -> Result<ReportContext, StoreError> {
     let row = sqlx::query!(
         r#"SELECT EXISTS (SELECT 1 FROM wallets WHERE app_id = $1 AND open_id = $2) AS "known_open_id!",
                   i.img_id IS NOT NULL AS "known_image!", i.blocked_by IS NOT NULL AS "blocked_image!",
@@ -56,7 +56,7 @@ pub(super) async fn find(
     .await?;
     let goods_kind = row.goods_kind.as_deref().map(GoodsKind::parse).transpose();
     let goods_kind = goods_kind.map_err(|_| StoreError::damaged("orders.goods_kind"))?;
-    // Without an order all its columns are null.
+    // Without an order, all its columns are null.
     let order = move || {
         let order = Order {
             out_order_no: row.out_order_no?,
@@ -74,7 +74,7 @@ pub(super) async fn find(
         };
         Some((order, row.event_count?))
     };
-    Ok(Found {
+    Ok(ReportContext {
         open_id: row.known_open_id,
         image: row.known_image,
         blocked_image: row.blocked_image,
@@ -85,15 +85,15 @@ pub(super) async fn find(
     })
 }
 
-/// Writes a new order with its event and, if that is new too, its payment. Fails as
-/// [`StoreError::Again`] when another report has just made the order or claimed the payment.
+/// Writes a new order with its event and a new payment. It fails with [`StoreError::Again`] when
+/// another report has just made the order or claimed the payment.
 pub(super) async fn insert_order(
     connection: &mut PgConnection,
     app_id: &AppId,
     report: &OrderReport,
-    change: &Change,
+    update: &OrderUpdate,
 ) -> Result<bool, StoreError> {
-    let order = &change.order;
+    let order = &update.order;
     let inserted = sqlx::query!(
         "WITH made AS (
              INSERT INTO orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status,
@@ -121,7 +121,7 @@ pub(super) async fn insert_order(
         order.product_id,
         order.product_catalog_code,
         order.product_city,
-        change.claims_payment,
+        update.claims_payment,
         json(order)?
     )
     .execute(connection)
@@ -130,16 +130,15 @@ pub(super) async fn insert_order(
     Ok(inserted.rows_affected() == 1)
 }
 
-/// Writes the next state of an order with its event and, if that is new, its payment; `false`
-/// when the order has changed since it was read, and then nothing is written. Owner and creation
-/// time are left out: they do not change.
+/// Writes the next state of an order with its event and a new payment. `false` when the order has
+/// changed since the read; then it writes nothing. Owner and creation time never change.
 pub(super) async fn update_order(
     connection: &mut PgConnection,
     app_id: &AppId,
     report: &OrderReport,
-    change: &Change,
+    update: &OrderUpdate,
 ) -> Result<bool, StoreError> {
-    let order = &change.order;
+    let order = &update.order;
     let updated = sqlx::query!(
         "WITH changed AS (
              UPDATE orders SET out_order_no = $3, order_status = $4, goods_kind = $5, order_path = $6,
@@ -166,8 +165,8 @@ pub(super) async fn update_order(
         order.product_id,
         order.product_catalog_code,
         order.product_city,
-        change.event_count,
-        change.claims_payment,
+        update.event_count,
+        update.claims_payment,
         json(order)?
     )
     .execute(connection)
@@ -176,12 +175,12 @@ pub(super) async fn update_order(
     Ok(updated.rows_affected() == 1)
 }
 
-/// The order as its event keeps it.
+/// The JSON of an order for its event.
 fn json(order: &Order) -> Result<serde_json::Value, StoreError> {
     serde_json::to_value(order).map_err(|error| StoreError::Internal(error.to_string()))
 }
 
-/// Another report was first: it made the order, or claimed the payment number.
+/// Another report was first. It has made the order or claimed the payment number.
 fn again_if_taken(error: sqlx::Error) -> StoreError {
     let fault = error.as_database_error().filter(|fault| fault.is_unique_violation());
     match fault.and_then(|fault| fault.constraint()) {

@@ -1,4 +1,4 @@
-//! AES-256-GCM over texts, each with its own random nonce in front and bound to a context.
+//! Encryption of texts with AES-256-GCM. A random nonce precedes each, and each is bound to a context.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
@@ -7,21 +7,21 @@ use super::random_bytes;
 
 const NONCE_BYTES: usize = 12;
 
-/// A key, ready to use.
+/// A cipher with its key.
 #[derive(Clone)]
 pub struct Cipher(Aes256Gcm);
 
 impl Cipher {
-    /// The cipher of this key.
+    /// The cipher with this key.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
         Self(Aes256Gcm::new(key.into()))
     }
 
-    /// Encrypts a text; it opens in the same context only.
+    /// Encrypts a text. It opens only in the same context.
     ///
     /// # Panics
-    /// Never: no text here comes near the 64 GiB that AES-GCM takes.
+    /// Never: no text here has 64 GiB, the limit of AES-GCM.
     #[must_use]
     pub fn seal(&self, context: &str, text: &str) -> Vec<u8> {
         let nonce = random_bytes::<NONCE_BYTES>();
@@ -31,7 +31,7 @@ impl Cipher {
         [nonce.as_slice(), &sealed].concat()
     }
 
-    /// Decrypts it; `None` with another key, in another context, or when bytes are damaged.
+    /// Decrypts a text. `None` with another key, in another context, or when bytes are damaged.
     #[must_use]
     pub fn open(&self, context: &str, sealed: &[u8]) -> Option<String> {
         let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>()?;

@@ -1,17 +1,17 @@
-//! The file that holds the master keys: one a line, the first of them the newest.
+//! The file of the master keys: one key a line, the newest first.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
-use super::keyring::MasterKey;
+use super::master_key::MasterKey;
 use super::random_bytes;
 
-/// Why there is no usable master key.
+/// The reason why no master key is usable.
 #[derive(Debug, thiserror::Error)]
 pub enum MasterKeyError {
-    /// Not keys of 64 hexadecimal digits.
+    /// A text that is not keys of 64 hexadecimal digits.
     #[error("{0}: expected 64 hexadecimal digits")]
     Malformed(String),
     /// The file cannot be read or made.
@@ -30,18 +30,18 @@ impl MasterKeyError {
     }
 }
 
-/// The keys in a text, as they stand there.
+/// The keys in a text.
 pub(super) fn texts(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| c == ',' || c.is_whitespace()).filter(|key| !key.is_empty())
 }
 
-/// A fresh key, as a file holds it.
+/// A new key in its text form.
 #[must_use]
 pub fn random_master_key() -> String {
     hex::encode(random_bytes::<32>())
 }
 
-/// The text of the file; `None` when there is no such file.
+/// The text of the file. `None` when there is no such file.
 pub(super) fn read(path: &Path) -> Result<Option<String>, MasterKeyError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -50,13 +50,13 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, MasterKeyError> {
     }
 }
 
-/// Makes the file with a new key, unless there is one.
+/// Makes the file with a new key, unless it exists.
 pub(super) fn create(path: &Path) -> Result<(), MasterKeyError> {
     let fault = |source| MasterKeyError::File { path: path.to_owned(), source };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(fault)?;
     }
-    // Written beside and linked into place: nobody ever reads half a key.
+    // The draft is linked to the path when it is complete, so nobody reads half a key.
     let draft = write_draft(path, &format!("{}\n", random_master_key())).map_err(fault)?.0;
     let linked = fs::hard_link(&draft, path);
     let _ = fs::remove_file(&draft);
@@ -66,10 +66,10 @@ pub(super) fn create(path: &Path) -> Result<(), MasterKeyError> {
     }
 }
 
-/// Puts a key in front of those that the file holds. Done when it stands there already.
+/// Makes a key the first of the file. It changes nothing when it is the first already.
 ///
 /// # Errors
-/// The file cannot be read or written, or `key` is none.
+/// The file cannot be read or written, or `key` is not a key.
 pub fn put_in_front(path: &Path, key: &str) -> Result<(), MasterKeyError> {
     let new = MasterKey::parse(key).ok_or_else(|| MasterKeyError::Malformed("the new key".to_owned()))?;
     rewrite(path, |former| {
@@ -78,7 +78,7 @@ pub fn put_in_front(path: &Path, key: &str) -> Result<(), MasterKeyError> {
     })
 }
 
-/// Takes every key out of the file but the one with this id, which must be there.
+/// Removes every key from the file but the one with this id.
 ///
 /// # Errors
 /// The file cannot be read or written, or does not hold the key.
@@ -90,13 +90,13 @@ fn is_key(text: &str, id: &str) -> bool {
     MasterKey::parse(text).is_some_and(|key| key.id() == id)
 }
 
-/// Replaces the file in one step, so that whoever reads it meanwhile reads the old or the new one.
-/// It keeps its owner and its mode: the server that reads it need not be who runs this.
+/// Replaces the file in one step, so that a reader gets the old or the new file. Owner and mode stay,
+/// because the server may run as another user.
 fn rewrite(path: &Path, change: impl FnOnce(Vec<String>) -> Vec<String>) -> Result<(), MasterKeyError> {
     let fault = |source| MasterKeyError::File { path: path.to_owned(), source };
-    // A symbolic link stays one.
+    // A symbolic link stays a symbolic link.
     let path = fs::canonicalize(path).map_err(fault)?;
-    // Of one handle: in a folder of another user's the path may lead to a file of that user's a moment later.
+    // All from one handle: in another user's folder the path may lead to another file a moment later.
     let file = File::open(&path).map_err(fault)?;
     let was = file.metadata().map_err(fault)?;
     let former: Vec<String> = texts(&io::read_to_string(file).map_err(fault)?).map(str::to_owned).collect();
@@ -113,18 +113,18 @@ fn rewrite(path: &Path, change: impl FnOnce(Vec<String>) -> Vec<String>) -> Resu
         let _ = fs::remove_file(&draft);
     }
     replaced.map_err(fault)?;
-    // The name must be as durable as the bytes: what the new key encrypts needs it.
+    // The name must be as durable as the bytes, because secrets depend on the new key.
     let folder = path.parent().unwrap_or(Path::new("."));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(fault)
 }
 
 fn keep_owner_and_mode(was: &Metadata, draft: &File) -> io::Result<()> {
     let is = draft.metadata()?;
-    // Who may not give files away need not, where the owner is the same.
+    // An ordinary user may not change the owner, and need not when it is the same.
     if (was.uid(), was.gid()) != (is.uid(), is.gid()) {
         fchown(draft, Some(was.uid()), Some(was.gid()))?;
     }
-    // A group that may read the key has been given that right on purpose.
+    // A group may have the right to read the key on purpose.
     draft.set_permissions(was.permissions())
 }
 

@@ -1,144 +1,49 @@
-//! Master keys: what encrypts pay keys and app secrets, AES-256-GCM with the app id as associated
-//! data (contract 9). While a key is being replaced, several are at hand and all of them decrypt.
+//! The loaded master keys. During a rotation there are several, and all of them decrypt.
 
 use std::path::{Path, PathBuf};
 
 use domain::ids::AppId;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::{Digest, Sha256};
 
-use super::cipher::Cipher;
 use super::key_file::{self, MasterKeyError};
+use super::master_key::{MasterKey, WrongKey};
 
-/// More keys than any rotation needs: a new one, and what unfinished rotations have left.
+/// The maximum number of keys. No rotation needs more, not even after unfinished ones.
 const KEYS_MAX: usize = 8;
-/// What a row of `master_key_check` decrypts to under the right key.
-const CHECK_TEXT: &str = "minitill master key";
-const CHECK_CONTEXT: &str = "master_key_check";
-/// What the key that signs checkpoints is derived for.
-const CHECKPOINT_CONTEXT: &[u8] = b"minitill checkpoint 1";
-
-/// HMAC-SHA256 under the key that signs checkpoints, ready to take in the text.
-pub type CheckpointKey = Hmac<Sha256>;
-
-/// One master key, ready to use.
-#[derive(Clone)]
-pub struct MasterKey {
-    id: String,
-    cipher: Cipher,
-    checkpoint_key: CheckpointKey,
-}
-
-impl std::fmt::Debug for MasterKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "MasterKey({})", self.id)
-    }
-}
-
-/// The master keys at hand: one, and in a rotation several. Never empty.
+/// The loaded master keys: one, or several during a rotation. It is never empty.
 #[derive(Debug, Clone)]
 pub struct Keyring {
     keys: Vec<MasterKey>,
-    /// Where they were read from, unless from a setting.
+    /// The file that they come from. `None` for a setting.
     file: Option<PathBuf>,
 }
 
-/// A secret in the database that no master key at hand opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a secret in the database does not open with this master key")]
-pub struct WrongKey;
-
-impl MasterKey {
-    /// The key of 64 hexadecimal digits, or `None`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let mut key = [0; 32];
-        hex::decode_to_slice(text, &mut key).ok()?;
-        // 64 bits of a hash of 256 random bits: enough to tell keys apart, nothing to find one by.
-        let id = hex::encode(&Sha256::digest([b"minitill master key id".as_slice(), &key].concat())[..8]);
-        let derived = keyed(&key).chain_update(CHECKPOINT_CONTEXT).finalize().into_bytes();
-        Some(Self { id, cipher: Cipher::new(&key), checkpoint_key: keyed(&derived.into()) })
-    }
-
-    /// A name for people and for the operator's log: 16 hexadecimal digits.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Encrypts a secret of an app.
-    #[must_use]
-    pub fn seal(&self, app_id: &AppId, secret: &str) -> Vec<u8> {
-        self.seal_text(app_id.as_str(), secret)
-    }
-
-    /// Decrypts a secret of an app.
-    ///
-    /// # Errors
-    /// Another key, another app, or damaged bytes.
-    pub fn open(&self, app_id: &AppId, sealed: &[u8]) -> Result<String, WrongKey> {
-        self.open_text(app_id.as_str(), sealed)
-    }
-
-    /// What signs the checkpoints of audits: a key of its own, derived from this one.
-    #[must_use]
-    pub fn checkpoint_key(&self) -> CheckpointKey {
-        self.checkpoint_key.clone()
-    }
-
-    /// What to store so that [`MasterKey::fits`] can tell this key from others.
-    #[must_use]
-    pub fn check_value(&self) -> Vec<u8> {
-        self.seal_text(CHECK_CONTEXT, CHECK_TEXT)
-    }
-
-    /// Whether a stored check value was made with this key.
-    #[must_use]
-    pub fn fits(&self, check_value: &[u8]) -> bool {
-        self.open_text(CHECK_CONTEXT, check_value).is_ok_and(|text| text == CHECK_TEXT)
-    }
-
-    fn seal_text(&self, context: &str, secret: &str) -> Vec<u8> {
-        self.cipher.seal(context, secret)
-    }
-
-    fn open_text(&self, context: &str, sealed: &[u8]) -> Result<String, WrongKey> {
-        self.cipher.open(context, sealed).ok_or(WrongKey)
-    }
-}
-
 impl Keyring {
-    /// The keys of this text, separated by commas or white space; `origin` names where it came
-    /// from in the error.
-    ///
-    /// # Errors
-    /// Anything but 1 to 8 keys of 64 hexadecimal digits each.
+    /// Parses 1 to 8 keys of 64 hexadecimal digits, separated by commas or white space. The error names
+    /// `origin`.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MasterKeyError> {
         let keys = key_file::texts(text).map(MasterKey::parse).collect::<Option<Vec<_>>>();
         let keys = keys.filter(|keys| (1..=KEYS_MAX).contains(&keys.len()));
         keys.map(|keys| Self { keys, file: None }).ok_or_else(|| MasterKeyError::Malformed(origin.to_owned()))
     }
 
-    /// The keys in this file; `None` when there is no such file.
+    /// Reads the keys of a file. `None` when there is no such file.
     ///
     /// # Errors
-    /// A file that cannot be read or holds something else.
+    /// The file cannot be read, or holds something else.
     pub fn read(path: &Path) -> Result<Option<Self>, MasterKeyError> {
         let Some(text) = key_file::read(path)? else { return Ok(None) };
         let keyring = Self::parse(&text, &path.display().to_string())?;
         Ok(Some(Self { file: Some(path.to_owned()), ..keyring }))
     }
 
-    /// Makes a new key in this file, readable by its owner only. Where another process made one
-    /// meanwhile, that one is taken.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Makes a file with a new key, readable only by its owner. When another process has made the file
+    /// meanwhile, it returns that key.
     pub fn create(path: &Path) -> Result<Self, MasterKeyError> {
         key_file::create(path)?;
         Self::read(path)?.ok_or_else(|| MasterKeyError::gone(path))
     }
 
-    /// The key that a rotation makes the one that encrypts.
+    /// The first key. A rotation makes it the key that encrypts.
     ///
     /// # Panics
     /// Never: there is always a key.
@@ -147,42 +52,34 @@ impl Keyring {
         self.keys.first().expect("a keyring is made of one key or more")
     }
 
-    /// Every key at hand.
+    /// All loaded keys.
     #[must_use]
     pub fn keys(&self) -> &[MasterKey] {
         &self.keys
     }
 
-    /// The file the keys came from; `None` when it was a setting.
+    /// The file that the keys come from. `None` for a setting.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
-    /// The key at hand that made a stored check value.
+    /// The loaded key that fits a stored check value.
     #[must_use]
     pub fn fitting(&self, check_value: &[u8]) -> Option<&MasterKey> {
         self.keys.iter().find(|key| key.fits(check_value))
     }
 
-    /// Decrypts a secret of an app with whichever key opens it.
-    ///
-    /// # Errors
-    /// None does.
+    /// Decrypts a secret of an app with the key that opens it.
     pub fn open(&self, app_id: &AppId, sealed: &[u8]) -> Result<String, WrongKey> {
         self.keys.iter().find_map(|key| key.open(app_id, sealed).ok()).ok_or(WrongKey)
     }
 }
 
-/// HMAC under a key, which is filled up with zeros to a block, as RFC 2104 says.
-fn keyed(key: &[u8; 32]) -> CheckpointKey {
-    let mut block = [0; 64];
-    block[..key.len()].copy_from_slice(key);
-    CheckpointKey::new(&block.into())
-}
-
 #[cfg(test)]
 mod tests {
+    use hmac::Mac as _;
+
     use super::*;
 
     fn keyring(digits: &[&str]) -> Keyring {

@@ -1,4 +1,4 @@
-//! Passwords of the console's users, kept as argon2id hashes.
+//! Passwords of the console's users, stored as argon2id hashes.
 
 use std::fmt;
 
@@ -8,33 +8,30 @@ use domain::console_user::NewPassword;
 
 use super::random_bytes;
 
-/// Memory of one hash: 19 MiB, twice over, one lane, as OWASP advises at the least.
+/// Memory of one hash. 19 MiB, two passes and one lane are the minimum that OWASP recommends.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const SALT_BYTES: usize = 16;
 
-/// What is kept of a password: a PHC string with algorithm, parameters, salt and hash.
+/// The stored hash of a password: a PHC string with algorithm, parameters, salt and hash.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(String);
 
-/// A password could not be hashed; only when memory ran out.
+/// A password could not be hashed, because memory ran out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the password could not be hashed: {0}")]
 pub struct Unhashable(String);
 
 impl PasswordHash {
-    /// Hashes a password under a fresh salt. Takes some 20 ms of a core and 19 MiB.
-    ///
-    /// # Errors
-    /// Memory ran out.
+    /// Hashes a password with a new salt. It takes some 20 ms of a core and 19 MiB.
     pub fn of(password: &NewPassword) -> Result<Self, Unhashable> {
         let salt = random_bytes::<SALT_BYTES>();
         let hash = argon2id()?.hash_password_with_salt(password.as_str().as_bytes(), &salt);
         hash.map(|hash| Self(hash.to_string())).map_err(|error| Unhashable(error.to_string()))
     }
 
-    /// One that no password fits and that takes as long to compare as any: it is compared with where a
-    /// name is unknown, so that time does not tell.
+    /// A hash that no password fits. It is verified for an unknown name, so that the time of an answer does not
+    /// show which names exist.
     #[must_use]
     pub fn of_nobody() -> Self {
         let salt = "AAAAAAAAAAAAAAAAAAAAAA";
@@ -42,7 +39,7 @@ impl PasswordHash {
         Self(format!("$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p=1${salt}${hash}"))
     }
 
-    /// A hash that was kept.
+    /// A stored hash.
     #[must_use]
     pub fn kept(text: String) -> Self {
         Self(text)
@@ -54,7 +51,7 @@ impl PasswordHash {
         &self.0
     }
 
-    /// Whether this password was hashed, by the parameters that the hash names. As costly as hashing.
+    /// Verifies a password with the parameters of the hash. It costs as much as hashing.
     #[must_use]
     pub fn fits(&self, password: &str) -> bool {
         Argon2::default().verify_password(password.as_bytes(), self.0.as_str()).is_ok()

@@ -1,7 +1,5 @@
-//! What operators change of wallets: players made known, and credits, once for each ref
-//! (contract 8). Each with its line in the operator's log, in one transaction.
-
-use std::sync::Arc;
+//! Operators add players and credit wallets, once for each ref (contract 8.3). A change and its
+//! line in the operator's log are one transaction.
 
 use domain::exchange::{BalanceOutOfRange, Balances};
 use domain::ids::{AppId, OpenId};
@@ -13,36 +11,33 @@ use sqlx::PgConnection;
 
 use super::entry::{LockedWallet, lock_wallet, write_entry};
 use super::{Credit, CreditOutcome};
-use crate::operator_log::{Action, Line, record, record_and_tell, told};
+use crate::operator_log::{Action, LogLine, answer, record, record_with_answer};
 use crate::{AsStoreError, Store, StoreError};
 
-/// What an import has done, for its line in the operator's log.
+/// The result of an import, for its line in the operator's log.
 #[derive(Debug, Clone, Serialize)]
 pub struct ImportSummary {
     /// Name of the file.
     pub file: String,
     /// SHA-256 of its bytes, in hexadecimal.
     pub sha256: String,
-    /// Lines of it.
+    /// Number of lines.
     pub rows: u64,
-    /// Credits that were made now.
+    /// Number of new credits.
     pub credited: u64,
-    /// Credits that an earlier call had made.
+    /// Number of credits that an earlier call had made.
     pub replayed: u64,
-    /// Gifted currency that was credited now, in text: a sum may need more than 64 bits.
+    /// Gifted currency of the new credits, as text: a sum may need more than 64 bits.
     pub free: String,
-    /// Charged currency that was credited now.
+    /// Charged currency of the new credits, as text.
     pub charge: String,
-    /// Whether the whole file was gone through.
+    /// True when the whole file was imported.
     pub complete: bool,
 }
 
 impl Store {
-    /// Makes each player known, with an empty wallet; known ones are fine. `false` when there is
-    /// no such app.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Adds players with empty wallets. It accepts known players. `false` when there is no such
+    /// app.
     pub async fn add_users(
         &self,
         operator: &Operator,
@@ -50,45 +45,38 @@ impl Store {
         open_ids: &[OpenId],
     ) -> Result<bool, StoreError> {
         let open_ids: Vec<String> = open_ids.iter().map(ToString::to_string).collect();
-        let change = Arc::new((operator.clone(), app_id.clone(), open_ids));
         let added: Result<(), StoreError> = self
-            .transaction(move |connection| {
-                let change = Arc::clone(&change);
-                Box::pin(async move {
-                    let (operator, app_id, open_ids) = &*change;
-                    let added = sqlx::query_scalar!(
-                        "INSERT INTO wallets (app_id, open_id)
+            .transaction(
+                (operator.clone(), app_id.clone(), open_ids),
+                move |connection, (operator, app_id, open_ids)| {
+                    Box::pin(async move {
+                        let added = sqlx::query_scalar!(
+                            "INSERT INTO wallets (app_id, open_id)
                      SELECT app_id, unnest($2::text[]) FROM apps WHERE app_id = $1
                      ON CONFLICT DO NOTHING RETURNING open_id",
-                        app_id.as_str(),
-                        open_ids
-                    )
-                    .fetch_all(&mut *connection)
-                    .await?;
-                    if added.is_empty() {
-                        return Ok(());
-                    }
-                    let line = Line {
-                        operator,
-                        action: Action::UserAdd,
-                        app_id: Some(app_id),
-                        subject: app_id.as_str(),
-                        before: None,
-                        after: Some(json!({ "open_ids": added })),
-                        note: "",
-                    };
-                    record(connection, line).await
-                })
-            })
+                            app_id.as_str(),
+                            open_ids
+                        )
+                        .fetch_all(&mut *connection)
+                        .await?;
+                        if added.is_empty() {
+                            return Ok(());
+                        }
+                        let line = LogLine {
+                            app_id: Some(app_id),
+                            after: Some(json!({ "open_ids": added })),
+                            ..LogLine::new(operator, Action::UserAdd, app_id.as_str())
+                        };
+                        record(connection, line).await
+                    })
+                },
+            )
             .await;
         added?;
         self.app_exists(app_id).await
     }
 
-    /// Credits a wallet, once for each ref (contract 8).
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Credits a wallet, once for each ref (contract 8.3.3).
     pub async fn credit(
         &self,
         operator: &Operator,
@@ -98,10 +86,7 @@ impl Store {
         self.credit_as(Action::WalletCredit, operator, app_id, credit).await
     }
 
-    /// The same for a line of an import. [`Store::log_import`] tells of the file.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// Credits a wallet for a line of an import. [`Store::log_import`] records the file.
     pub async fn import_credit(
         &self,
         operator: &Operator,
@@ -112,32 +97,25 @@ impl Store {
     }
 
     /// Writes the one line that stands for all credits of an import.
-    ///
-    /// # Errors
-    /// The database is away.
     pub async fn log_import(
         &self,
         operator: &Operator,
         app_id: &AppId,
         summary: ImportSummary,
     ) -> Result<(), StoreError> {
-        let change = Arc::new((operator.clone(), app_id.clone(), summary));
-        self.transaction(move |connection| {
-            let change = Arc::clone(&change);
-            Box::pin(async move {
-                let (operator, app_id, summary) = &*change;
-                let line = Line {
-                    operator,
-                    action: Action::WalletImport,
-                    app_id: Some(app_id),
-                    subject: &summary.sha256,
-                    before: None,
-                    after: Some(json!(summary)),
-                    note: "",
-                };
-                record(connection, line).await
-            })
-        })
+        self.transaction(
+            (operator.clone(), app_id.clone(), summary),
+            move |connection, (operator, app_id, summary)| {
+                Box::pin(async move {
+                    let line = LogLine {
+                        app_id: Some(app_id),
+                        after: Some(json!(summary)),
+                        ..LogLine::new(operator, Action::WalletImport, &summary.sha256)
+                    };
+                    record(connection, line).await
+                })
+            },
+        )
         .await
     }
 
@@ -151,25 +129,25 @@ impl Store {
         if !self.app_exists(app_id).await? {
             return Ok(CreditOutcome::UnknownApp);
         }
-        let change = Arc::new((operator.clone(), app_id.clone(), credit));
         let outcome = self
-            .transaction(move |connection| {
-                let change = Arc::clone(&change);
-                Box::pin(async move {
-                    let (operator, app_id, credit) = &*change;
-                    let outcome = write_credit(connection, app_id, credit).await?;
-                    if let Written::Now { before, after } = outcome {
-                        let line = credit_line(action, operator, app_id, credit, before, after);
-                        let told = told([
-                            ("free_balance", after.free().into()),
-                            ("charge_balance", after.charge().into()),
-                            ("replayed", false.into()),
-                        ]);
-                        record_and_tell(connection, line, told).await?;
-                    }
-                    Ok(outcome.into())
-                })
-            })
+            .transaction(
+                (operator.clone(), app_id.clone(), credit),
+                move |connection, (operator, app_id, credit)| {
+                    Box::pin(async move {
+                        let outcome = write_credit(connection, app_id, credit).await?;
+                        if let CreditWrite::Now { before, after } = outcome {
+                            let line = credit_line(action, operator, app_id, credit, before, after);
+                            let answer = answer([
+                                ("free_balance", after.free().into()),
+                                ("charge_balance", after.charge().into()),
+                                ("replayed", false.into()),
+                            ]);
+                            record_with_answer(connection, line, answer).await?;
+                        }
+                        Ok(outcome.into())
+                    })
+                },
+            )
             .await;
         match outcome {
             Ok(outcome) => Ok(outcome),
@@ -187,37 +165,35 @@ fn credit_line<'a>(
     credit: &'a Credit,
     before: Balances,
     after: Balances,
-) -> Line<'a> {
-    Line {
-        operator,
-        action,
+) -> LogLine<'a> {
+    LogLine {
         app_id: Some(app_id),
-        subject: credit.open_id.as_str(),
         before: Some(json!({ "free_balance": before.free(), "charge_balance": before.charge() })),
         after: Some(json!({
             "free_balance": after.free(), "charge_balance": after.charge(), "ref": credit.reference.as_str(),
         })),
         note: &credit.note,
+        ..LogLine::new(operator, action, credit.open_id.as_str())
     }
 }
 
-/// What a credit's transaction found or did.
+/// The result of a credit's transaction.
 #[derive(Clone, Copy)]
-enum Written {
+enum CreditWrite {
     Now { before: Balances, after: Balances },
     Earlier { after: Balances },
 }
 
-impl From<Written> for CreditOutcome {
-    fn from(written: Written) -> Self {
+impl From<CreditWrite> for CreditOutcome {
+    fn from(written: CreditWrite) -> Self {
         match written {
-            Written::Now { after, .. } => Self::Done { balances: after, replayed: false },
-            Written::Earlier { after } => Self::Done { balances: after, replayed: true },
+            CreditWrite::Now { after, .. } => Self::Done { balances: after, replayed: false },
+            CreditWrite::Earlier { after } => Self::Done { balances: after, replayed: true },
         }
     }
 }
 
-/// Why a credit's transaction is rolled back.
+/// The reason why a credit's transaction is rolled back.
 enum CreditError {
     OutOfRange,
     RefConflict,
@@ -252,7 +228,7 @@ async fn write_credit(
     connection: &mut PgConnection,
     app_id: &AppId,
     credit: &Credit,
-) -> Result<Written, CreditError> {
+) -> Result<CreditWrite, CreditError> {
     sqlx::query!(
         "INSERT INTO wallets (app_id, open_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
         app_id.as_str(),
@@ -282,7 +258,7 @@ async fn write_credit(
         at: micros(wallet.at),
     };
     write_entry(connection, &wallet, &entry).await?;
-    Ok(Written::Now { before, after: change.after })
+    Ok(CreditWrite::Now { before, after: change.after })
 }
 
 async fn record_credit(
@@ -304,7 +280,7 @@ async fn record_credit(
     )
     .execute(connection)
     .await?;
-    // Another transaction has just used the ref for another wallet: look again.
+    // Another transaction has just used the ref for another wallet, so the credit is tried again.
     if recorded.rows_affected() == 0 { Err(CreditError::Store(StoreError::Again)) } else { Ok(()) }
 }
 
@@ -312,7 +288,7 @@ async fn earlier_credit(
     connection: &mut PgConnection,
     app_id: &AppId,
     credit: &Credit,
-) -> Result<Option<Written>, CreditError> {
+) -> Result<Option<CreditWrite>, CreditError> {
     let earlier = sqlx::query!(
         "SELECT c.open_id, e.free_change, e.charge_change, e.free_balance, e.charge_balance
          FROM credits c JOIN ledger_entries e USING (app_id, open_id, seq) WHERE c.app_id = $1 AND c.ref = $2",
@@ -327,5 +303,5 @@ async fn earlier_credit(
     if !same {
         return Err(CreditError::RefConflict);
     }
-    Ok(Some(Written::Earlier { after: Balances::new(row.free_balance, row.charge_balance)? }))
+    Ok(Some(CreditWrite::Earlier { after: Balances::new(row.free_balance, row.charge_balance)? }))
 }

@@ -1,15 +1,14 @@
-//! Writes a ledger entry under the lock of its wallet, and goes on with the wallet's hash chain.
+//! Writes a ledger entry of a locked wallet, with its hash.
 
 use domain::exchange::Balances;
 use domain::ids::{AppId, OpenId};
-use domain::ledger::{ChainHash, LedgerEntry, micros};
-use futures_util::TryStreamExt as _;
+use domain::ledger::{ChainHash, LedgerEntry};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::StoreError;
 
-/// Wallet row, locked for a change.
+/// The locked row of a wallet.
 pub(super) struct LockedWallet {
     pub(super) balances: Balances,
     pub(super) entry_count: i64,
@@ -19,67 +18,28 @@ pub(super) struct LockedWallet {
     pub(super) at: OffsetDateTime,
 }
 
-/// Locks a wallet until the end of the transaction and reads it as it stands then.
+/// Locks a wallet until the transaction ends, and reads it.
 pub(super) async fn lock_wallet(
     connection: &mut PgConnection,
     app_id: &AppId,
     open_id: &OpenId,
 ) -> Result<Option<LockedWallet>, StoreError> {
     let row = sqlx::query!(
-        r#"SELECT free_balance, charge_balance, entry_count, chain_length, chain_hash, clock_timestamp() AS "at!"
+        r#"SELECT free_balance, charge_balance, entry_count, chain_hash, clock_timestamp() AS "at!"
            FROM wallets WHERE app_id = $1 AND open_id = $2 FOR UPDATE"#,
         app_id.as_str(),
         open_id.as_str()
     )
-    .fetch_optional(&mut *connection)
+    .fetch_optional(connection)
     .await?;
     let Some(row) = row else { return Ok(None) };
     let balances =
         Balances::new(row.free_balance, row.charge_balance).map_err(|_| StoreError::damaged("wallets"))?;
     let chain_hash = ChainHash::try_from(row.chain_hash).map_err(|_| StoreError::damaged("wallets"))?;
-    let chain_hash = if row.chain_length < row.entry_count {
-        chain_on(connection, (app_id.as_str(), open_id.as_str()), row.chain_length, chain_hash).await?
-    } else {
-        chain_hash
-    };
     Ok(Some(LockedWallet { balances, entry_count: row.entry_count, chain_hash, at: row.at }))
 }
 
-/// The hash of a wallet's last entry, where a program that knew no hashes has written behind
-/// `chain_length`.
-pub(crate) async fn chain_on(
-    connection: &mut PgConnection,
-    (app_id, open_id): (&str, &str),
-    chain_length: i64,
-    mut chain_hash: ChainHash,
-) -> Result<ChainHash, StoreError> {
-    let mut rows = sqlx::query!(
-        "SELECT seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at
-         FROM ledger_entries WHERE app_id = $1 AND open_id = $2 AND seq > $3 ORDER BY seq",
-        app_id,
-        open_id,
-        chain_length
-    )
-    .fetch(connection);
-    while let Some(row) = rows.try_next().await? {
-        let entry = LedgerEntry {
-            app_id,
-            open_id,
-            seq: row.seq,
-            kind: &row.kind,
-            reference: &row.reference,
-            free_change: row.free_change,
-            charge_change: row.charge_change,
-            free_balance: row.free_balance,
-            charge_balance: row.charge_balance,
-            at: micros(row.at),
-        };
-        chain_hash = entry.chain_hash(&chain_hash);
-    }
-    Ok(chain_hash)
-}
-
-/// Writes a ledger entry and the balances it leads to; the wallet must be locked.
+/// Writes a ledger entry and the new balances. The wallet must be locked.
 pub(super) async fn write_entry(
     connection: &mut PgConnection,
     wallet: &LockedWallet,
@@ -104,8 +64,7 @@ pub(super) async fn write_entry(
     .execute(&mut *connection)
     .await?;
     let updated = sqlx::query!(
-        "UPDATE wallets SET free_balance = $3, charge_balance = $4, entry_count = $5, chain_length = $5,
-                chain_hash = $6
+        "UPDATE wallets SET free_balance = $3, charge_balance = $4, entry_count = $5, chain_hash = $6
          WHERE app_id = $1 AND open_id = $2 AND entry_count = $5::bigint - 1",
         entry.app_id,
         entry.open_id,

@@ -1,4 +1,4 @@
-//! What there is to see of a wallet's ledger: pages, the whole of it, sums, and one credit.
+//! Reading of a wallet's ledger: pages, totals, and one credit.
 
 use domain::fields::Expected;
 use domain::ids::{AppId, CreditRef, OpenId};
@@ -9,19 +9,19 @@ use time::OffsetDateTime;
 use super::{LedgerLine, Wallet};
 use crate::{Store, StoreError};
 
-/// Entries that a page looks through at most, whatever its filter: it bounds the time of a look-up
-/// in a wallet that has millions. The next page goes on from there.
+/// How many entries a page examines at most. It limits the time of a search in a wallet with
+/// millions of entries. The next page continues from there.
 const LOOKED_THROUGH_MAX: i64 = 100_000;
-/// Entries of a wallet that are added up at most.
+/// The maximum number of entries for totals.
 const ADDED_UP_MAX: i64 = 20_000;
 
-/// What made a ledger entry.
+/// The kind of a ledger entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
-    /// An operator gave.
+    /// A credit by an operator.
     Credit,
-    /// An exchange took.
+    /// A deduction by an exchange.
     Exchange,
 }
 
@@ -35,10 +35,7 @@ impl EntryKind {
         }
     }
 
-    /// Reads the word.
-    ///
-    /// # Errors
-    /// Any other word.
+    /// Parses the word.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         match text {
             CREDIT => Ok(Self::Credit),
@@ -48,53 +45,53 @@ impl EntryKind {
     }
 }
 
-/// Which entries are wanted; the default is all.
+/// A filter of entries. The default lets all entries through.
 #[derive(Debug, Clone, Default)]
 pub struct LedgerFilter {
-    /// Of this kind alone.
+    /// Only of this kind.
     pub kind: Option<EntryKind>,
-    /// At or after this moment.
+    /// At or after this time.
     pub since: Option<OffsetDateTime>,
-    /// Before this moment.
+    /// Before this time.
     pub until: Option<OffsetDateTime>,
     /// The exchange with this `biz_no`, and the credit with this ref.
     pub reference: Option<String>,
 }
 
-/// A ledger entry and what it was for.
+/// A ledger entry with its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LedgerRow {
     /// The entry.
     #[serde(flatten)]
     pub line: LedgerLine,
-    /// Name of what was bought, or the note of the credit, which may be empty.
+    /// Name of the item, or note of the credit. It may be empty.
     pub text: String,
 }
 
-/// Some of the entries.
+/// A page of entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LedgerPage {
     /// Newest first.
     pub items: Vec<LedgerRow>,
-    /// Where to go on, when there are older entries that were not looked at: entries whose `seq`
-    /// is below it. A page that looked through 100,000 entries in vain has no items and a `next`.
+    /// The `after` of the next page, when there are older entries that were not examined. A page
+    /// that has examined 100,000 entries without a match has no items and a `next`.
     pub next: Option<i64>,
 }
 
-/// What a wallet's entries add up to. Sums are text: they may need more than 64 bits.
+/// Totals of a wallet's entries. Sums are text, because they may need more than 64 bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WalletTotals {
-    /// Credits.
+    /// Number of credits.
     pub credits: i64,
-    /// Gifted currency that they gave.
+    /// Gifted currency of the credits.
     pub credited_free: String,
-    /// Charged currency that they gave.
+    /// Charged currency of the credits.
     pub credited_charge: String,
-    /// Exchanges.
+    /// Number of exchanges.
     pub exchanges: i64,
-    /// Gifted currency that they took.
+    /// Gifted currency of the exchanges.
     pub deducted_free: String,
-    /// Charged currency that they took.
+    /// Charged currency of the exchanges.
     pub deducted_charge: String,
     /// Time of the first entry.
     #[serde(with = "time::serde::rfc3339::option")]
@@ -104,7 +101,7 @@ pub struct WalletTotals {
     pub last_at: Option<OffsetDateTime>,
 }
 
-/// A credit that was made.
+/// A recorded credit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CreditRecord {
     /// The app.
@@ -114,16 +111,13 @@ pub struct CreditRecord {
     /// Its ledger entry.
     #[serde(flatten)]
     pub line: LedgerLine,
-    /// The operator's note; may be empty.
+    /// Note of the operator. It may be empty.
     pub note: String,
 }
 
 impl Store {
-    /// Entries of a wallet, newest first, `limit` at most, and of those whose `seq` is below
-    /// `after`, where that is given. Entries that are added meanwhile change no later page.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most `limit` entries of a wallet, newest first. With `after`, only entries with a lower
+    /// `seq`. Entries that are added meanwhile do not change later pages.
     pub async fn ledger(
         &self,
         app_id: &AppId,
@@ -154,7 +148,7 @@ impl Store {
         Ok(LedgerPage { items, next })
     }
 
-    /// Of the entries from `floor` to `highest` the newest that the filter lets through.
+    /// The newest entries from `floor` to `highest` that match the filter.
     async fn ledger_rows(
         &self,
         app_id: &AppId,
@@ -208,8 +202,8 @@ impl Store {
         Ok(self.wallet(app_id, open_id).await?.map(|wallet| wallet.entries))
     }
 
-    /// The first and the last entry of a wallet that have this `biz_no` or ref: there are two at
-    /// most. Nothing lies between them where there is none.
+    /// The first and the last entry with this `biz_no` or ref. There are at most two. Without any,
+    /// the range is empty.
     async fn entries_of(
         &self,
         app_id: &AppId,
@@ -230,11 +224,8 @@ impl Store {
         Ok((found.first, found.last))
     }
 
-    /// What a wallet's entries add up to; `None` where there are more than 20,000 of them, which
-    /// take longer than somebody wants to wait for a page.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The totals of a wallet. `None` for more than 20,000 entries, which would take too long for a
+    /// page.
     pub async fn wallet_totals(&self, wallet: &Wallet) -> Result<Option<WalletTotals>, StoreError> {
         if wallet.entries > ADDED_UP_MAX {
             return Ok(None);
@@ -257,10 +248,7 @@ impl Store {
         Ok(Some(totals))
     }
 
-    /// The credit with this ref, `None` when the app has none.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// The credit with this ref. `None` when the app has none.
     pub async fn credit_by_ref(
         &self,
         app_id: &AppId,

@@ -1,4 +1,4 @@
-//! Players by their open id or its beginning.
+//! Search of players by their open id or its start.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,19 +9,19 @@ use serde::{Serialize, Serializer};
 use super::Wallet;
 use crate::{Store, StoreError};
 
-/// Behind every byte that an open id can have.
+/// A character above every character of an open id.
 const AFTER_EVERY_ID: char = '\u{7f}';
 
-/// Which players are wanted; the default is all.
+/// A filter of players. The default lets all players through.
 #[derive(Debug, Clone, Default)]
 pub struct PlayerFilter {
-    /// Of this app alone.
+    /// Only of this app.
     pub app_id: Option<AppId>,
-    /// Whose open id is this or begins with it.
+    /// The open id, or its start.
     pub open_id: Option<OpenId>,
 }
 
-/// The place behind a player in the order of [`Store::find_players`]. As text `<open_id>.<app_id>`.
+/// A position in the order of [`Store::find_players`]. As text `<open_id>.<app_id>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlayerCursor {
     open_id: OpenId,
@@ -49,22 +49,18 @@ impl Serialize for PlayerCursor {
     }
 }
 
-/// Some of the players.
+/// A page of players.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlayersPage {
-    /// In the order of their open ids, then of their apps, so that the one who was asked for by
-    /// the whole open id comes first.
+    /// In the order of their open ids, then of their apps. So an exact match comes first.
     pub items: Vec<Wallet>,
-    /// Where to go on, when there are more.
+    /// The cursor of the next page, or `None`.
     pub next: Option<PlayerCursor>,
 }
 
 impl Store {
-    /// Players with both purses, `limit` at most. Of each app as many as are wanted are read by its
-    /// key, so the work grows with the apps, not with the players.
-    ///
-    /// # Errors
-    /// The database is away.
+    /// At most `limit` players with both purses. It reads at most `limit` rows of each app by its
+    /// key, so the work depends on the number of apps, and not of players.
     pub async fn find_players(
         &self,
         filter: &PlayerFilter,

@@ -110,7 +110,7 @@ pub(super) async fn confirm_secret(
         action: "rotate-secret",
         consequences: consequences.map(str::to_owned).into(),
         button: "Make a new app secret",
-        seen: detail.secret_mark,
+        seen: detail.secret_fingerprint,
     }))
 }
 

@@ -25,7 +25,6 @@ kinds! {
     AnswerLost "answers lost on the way to the client",
     GaveUp "clients that gave up at their deadline",
     Credit "credits",
-    CaughtUp "entries hashed that an older program had written",
     UsualWrite "commits the usual way",
     LockedWrite "commits after locking first",
     Several "commits of several exchanges",

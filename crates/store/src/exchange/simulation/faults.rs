@@ -1,6 +1,6 @@
 //! What goes wrong by chance, and what operators do meanwhile.
 
-use domain::ledger::micros;
+use domain::ledger::{CHAIN_START, micros};
 
 use super::counts::Kind;
 use super::link::moment;
@@ -66,7 +66,7 @@ impl World {
             free: 0,
             charge: 0,
             at: micros(moment(self.now)),
-            chain_hash: None,
+            chain_hash: CHAIN_START,
         };
         self.operate(vec![
             Statement::Begin,

@@ -1,14 +1,13 @@
 //! The simulated database as a writer sees it: the lower side of the production code's seam.
 
 use std::cell::RefCell;
-use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use domain::exchange::Balances;
-use domain::ledger::{ChainHash, micros};
+use domain::ledger::micros;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -20,11 +19,11 @@ use super::statements::{Recorded, Reply, Statement};
 use super::world::{End, World};
 use super::write::Write;
 use crate::StoreError;
-use crate::exchange::batch::{Batch, Record, WalletState};
+use crate::exchange::batch::{Batch, IdempotencyRecord, WalletState};
 use crate::exchange::columns::Columns;
-use crate::exchange::database::{Client, Database};
-use crate::exchange::session::Fault;
-use crate::exchange::statements::{FoundWallet, Known};
+use crate::exchange::database::{Database, DatabaseClient};
+use crate::exchange::fault::SessionFault;
+use crate::exchange::known::Known;
 
 /// A way to the simulated database.
 #[derive(Clone)]
@@ -53,10 +52,11 @@ impl Database for Simulated {
     type Client = SimulatedClient;
     type Connection = Ending;
 
-    async fn connect(&self) -> Result<(Self::Client, Self::Connection), Fault> {
+    async fn connect(&self) -> Result<(Self::Client, Self::Connection), SessionFault> {
         let (sender, receiver) = oneshot::channel();
         self.world.borrow_mut().connecting.push_back(sender);
-        let (session, end) = receiver.await.map_err(|_| Fault::Lost("nobody answers".to_owned()))??;
+        let (session, end) =
+            receiver.await.map_err(|_| SessionFault::Lost("nobody answers".to_owned()))??;
         Ok((SimulatedClient { world: Rc::clone(&self.world), session }, Ending(end)))
     }
 
@@ -101,11 +101,11 @@ impl Drop for Pause {
 }
 
 impl Future for Ending {
-    type Output = Fault;
+    type Output = SessionFault;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Fault> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<SessionFault> {
         if self.0.is_ended.get() {
-            return Poll::Ready(Fault::Lost("the database ended the session".to_owned()));
+            return Poll::Ready(SessionFault::Lost("the database ended the session".to_owned()));
         }
         self.0.waker.replace(Some(context.waker().clone()));
         Poll::Pending
@@ -119,18 +119,18 @@ impl Drop for SimulatedClient {
 }
 
 impl SimulatedClient {
-    async fn ask(&self, statement: Statement) -> Result<Reply, Fault> {
+    async fn ask(&self, statement: Statement) -> Result<Reply, SessionFault> {
         let receiver = self.world.borrow_mut().send(self.session, statement);
         match receiver.await {
             Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(told)) => Err(Fault::from_code(told.code, told.code.to_owned())),
-            Err(_) => Err(Fault::Lost("the session is closed".to_owned())),
+            Ok(Err(told)) => Err(SessionFault::from_code(told.code, told.code.to_owned())),
+            Err(_) => Err(SessionFault::Lost("the session is closed".to_owned())),
         }
     }
 }
 
-fn unexpected(reply: &Reply) -> Fault {
-    Fault::Other(StoreError::Internal(format!("an answer to something else: {reply:?}")))
+fn unexpected(reply: &Reply) -> SessionFault {
+    SessionFault::Other(StoreError::Internal(format!("an answer to something else: {reply:?}")))
 }
 
 fn wallet_ids(batch: &Batch<'_>) -> Vec<usize> {
@@ -142,10 +142,6 @@ pub(super) fn moment(millis: u64) -> OffsetDateTime {
     OffsetDateTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
 
-fn found(place: usize, row: WalletRow) -> FoundWallet {
-    FoundWallet { place, state: state(row), chain_length: row.chain_length }
-}
-
 fn state(row: WalletRow) -> WalletState {
     WalletState::Open {
         balances: Balances::new(row.free, row.charge).unwrap(),
@@ -154,8 +150,8 @@ fn state(row: WalletRow) -> WalletState {
     }
 }
 
-fn record(recorded: Recorded) -> Record {
-    Record {
+fn record(recorded: Recorded) -> IdempotencyRecord {
+    IdempotencyRecord {
         content: recorded_content(recorded.content),
         free_balance: recorded.free,
         charge_balance: recorded.charge,
@@ -163,20 +159,20 @@ fn record(recorded: Recorded) -> Record {
     }
 }
 
-impl Client for SimulatedClient {
-    async fn begin(&self, _forgets_plans: bool) -> Result<(), Fault> {
+impl DatabaseClient for SimulatedClient {
+    async fn begin(&self, _discards_plans: bool) -> Result<(), SessionFault> {
         self.ask(Statement::Begin).await.map(drop)
     }
 
-    async fn commit(&self) -> Result<(), Fault> {
+    async fn commit(&self) -> Result<(), SessionFault> {
         self.ask(Statement::Commit).await.map(drop)
     }
 
-    async fn roll_back(&self) -> Result<(), Fault> {
+    async fn roll_back(&self) -> Result<(), SessionFault> {
         self.ask(Statement::RollBack).await.map(drop)
     }
 
-    async fn read(&self, batch: &Batch<'_>, _forgets_plans: bool) -> Result<Known, Fault> {
+    async fn read(&self, batch: &Batch<'_>, _discards_plans: bool) -> Result<Known, SessionFault> {
         let key = |(app, asked): &(&domain::ids::AppId, &domain::exchange::Exchange)| {
             let wallet = wallet_id(app.as_str(), asked.content.open_id.as_str());
             (wallet, number_id(app.as_str(), asked.biz_no.as_str()))
@@ -186,57 +182,44 @@ impl Client for SimulatedClient {
         let mut known = Known { at: moment(now), ..Known::nothing(batch) };
         for (place, (wallet, recorded)) in rows.into_iter().enumerate() {
             if let Some(row) = wallet {
-                known.take_wallet(&found(batch.wallets.place_of[place], row))?;
+                known.wallets[batch.wallets.position_of[place]] = state(row);
             }
-            known.records[batch.numbers.place_of[place]] = recorded.map(record);
+            known.records[batch.biz_nos.position_of[place]] = recorded.map(record);
         }
         Ok(known)
     }
 
-    async fn lock(&self, batch: &Batch<'_>, skips_held: bool) -> Result<Vec<FoundWallet>, Fault> {
+    async fn lock(
+        &self,
+        batch: &Batch<'_>,
+        skips_held: bool,
+    ) -> Result<Vec<(usize, WalletState)>, SessionFault> {
         let reply = self.ask(Statement::Lock { wallets: wallet_ids(batch), skips_held }).await?;
         let Reply::Locked(rows) = reply else { return Err(unexpected(&reply)) };
-        Ok(rows.into_iter().map(|(place, row)| found(place, row)).collect())
+        Ok(rows.into_iter().map(|(place, row)| (place, state(row))).collect())
     }
 
-    async fn time(&self) -> Result<OffsetDateTime, Fault> {
+    async fn time(&self) -> Result<OffsetDateTime, SessionFault> {
         let reply = self.ask(Statement::Now).await?;
         let Reply::Now(millis) = reply else { return Err(unexpected(&reply)) };
         Ok(moment(millis))
     }
 
-    async fn chain_on(
-        &self,
-        batch: &Batch<'_>,
-        wallet: usize,
-        entries: Range<i64>,
-        chain_hash: &mut ChainHash,
-    ) -> Result<i64, Fault> {
-        let wallet = wallet_id(batch.wallets.app_ids[wallet], batch.wallets.names[wallet]);
-        let reply = self.ask(Statement::Unchained(wallet, entries.start, entries.end)).await?;
-        let Reply::Entries(rows) = reply else { return Err(unexpected(&reply)) };
-        for entry in &rows {
-            *chain_hash = entry.hash_after(chain_hash);
-            self.world.borrow_mut().counts.add(Kind::CaughtUp);
-        }
-        Ok(rows.last().map_or(entries.end, |entry| entry.seq))
-    }
-
-    async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, Fault> {
+    async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, SessionFault> {
         let reply = self.ask(Statement::Present(wallet_ids(batch))).await?;
         let Reply::Places(places) = reply else { return Err(unexpected(&reply)) };
         Ok(places)
     }
 
-    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, Record)>, Fault> {
-        let keys = batch.numbers.app_ids.iter().zip(&batch.numbers.names);
+    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, IdempotencyRecord)>, SessionFault> {
+        let keys = batch.biz_nos.app_ids.iter().zip(&batch.biz_nos.names);
         let numbers = keys.map(|(app, name)| number_id(app, name)).collect();
         let reply = self.ask(Statement::Records(numbers)).await?;
         let Reply::Records(rows) = reply else { return Err(unexpected(&reply)) };
         Ok(rows.into_iter().map(|(place, recorded)| (place, record(recorded))).collect())
     }
 
-    async fn write(&self, columns: &Columns<'_>) -> Result<(), Fault> {
+    async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault> {
         self.ask(Statement::Write(written(columns))).await.map(drop)
     }
 }
@@ -264,14 +247,13 @@ fn written(columns: &Columns<'_>) -> Write {
         free: columns.free_balance[place],
         charge: columns.charge_balance[place],
         at: micros(columns.at),
-        chain_hash: Some(columns.chain_hash[place].try_into().unwrap()),
+        chain_hash: columns.chain_hash[place].try_into().unwrap(),
     };
     let wallet = |place: usize| {
         let row = WalletRow {
             free: columns.wallet_free_balance[place],
             charge: columns.wallet_charge_balance[place],
             entries: columns.entry_count[place],
-            chain_length: columns.entry_count[place],
             chain_hash: columns.wallet_chain_hash[place].try_into().unwrap(),
         };
         let id = wallet_id(columns.wallet_app_id[place], columns.wallet_open_id[place]);

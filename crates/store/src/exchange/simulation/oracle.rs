@@ -4,8 +4,6 @@
 //! An answer is right when the rules give it at some moment between the request's arrival and the
 //! answer. Moments are counted in commits, and inside a commit in entries of a wallet.
 
-use domain::ledger::{CHAIN_START, ChainHash};
-
 use super::rows::{APPS, Content, EntryRow, NUMBERS, UNLUCKY, WalletRow, Writes};
 use crate::StoreError;
 use crate::exchange::ExchangeOutcome;
@@ -45,8 +43,6 @@ pub(super) struct Request {
 pub(super) struct Oracle {
     wallets: Vec<Option<WalletRow>>,
     stands: Vec<Vec<Stand>>,
-    /// The hash that each wallet's chain has come to, whoever wrote its entries.
-    chains: Vec<ChainHash>,
     records: Vec<Option<Original>>,
     /// Contents that were sent with a fresh `ts`, by number.
     sent: Vec<Vec<Content>>,
@@ -61,7 +57,6 @@ impl Oracle {
         Self {
             wallets: wallets.to_vec(),
             stands: wallets.iter().map(first).collect(),
-            chains: vec![CHAIN_START; wallets.len()],
             records: vec![None; APPS * NUMBERS],
             sent: vec![Vec::new(); APPS * NUMBERS],
             replayed_for,
@@ -93,16 +88,9 @@ impl Oracle {
         }
         for (wallet, row) in &writes.wallets {
             let before = self.wallets[*wallet].ok_or("a wallet of nobody's")?;
-            let is_behind = (row.chain_length, row.chain_hash) == (before.chain_length, before.chain_hash);
-            let is_chained = (row.chain_length, row.chain_hash) == (row.entries, self.chains[*wallet]);
-            let has_exchange = entries.iter().any(|entry| entry.wallet == *wallet && entry.number.is_some());
-            if !is_chained && (has_exchange || !is_behind) {
-                return Err(format!("wallet {wallet} has a broken chain: {row:?}"));
-            }
-            if (row.free, row.charge, row.entries) != (before.free, before.charge, before.entries) {
+            if *row != before {
                 return Err(format!("wallet {wallet} holds {row:?}, expected {before:?}"));
             }
-            self.wallets[*wallet] = Some(*row);
         }
         let has_row = |entry: &EntryRow| writes.wallets.iter().any(|(wallet, _)| *wallet == entry.wallet);
         if entries.iter().all(has_row) { Ok(()) } else { Err("an entry without its wallet".to_owned()) }
@@ -140,12 +128,11 @@ impl Oracle {
         {
             return Err(format!("expected {free} and {charge} after it"));
         }
-        let hash = entry.hash_after(&self.chains[entry.wallet]);
-        if entry.chain_hash.map_or(entry.number.is_some(), |written| written != hash) {
+        let chain_hash = entry.hash_after(&before.chain_hash);
+        if entry.chain_hash != chain_hash {
             return Err("a hash that breaks the chain".to_owned());
         }
-        self.chains[entry.wallet] = hash;
-        self.wallets[entry.wallet] = Some(WalletRow { free, charge, entries: entry.seq, ..before });
+        self.wallets[entry.wallet] = Some(WalletRow { free, charge, entries: entry.seq, chain_hash });
         self.stands[entry.wallet].push(Stand { commit, seq: entry.seq, total: free + charge });
         Ok(())
     }

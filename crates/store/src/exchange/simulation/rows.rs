@@ -24,15 +24,14 @@ pub(super) struct WalletRow {
     pub(super) free: i64,
     pub(super) charge: i64,
     pub(super) entries: i64,
-    /// The entry that the chain reaches, and its hash.
-    pub(super) chain_length: i64,
+    /// Hash of its last entry.
     pub(super) chain_hash: ChainHash,
 }
 
 impl WalletRow {
     /// A wallet without entries.
     pub(super) fn new(free: i64, charge: i64) -> Self {
-        Self { free, charge, entries: 0, chain_length: 0, chain_hash: CHAIN_START }
+        Self { free, charge, entries: 0, chain_hash: CHAIN_START }
     }
 }
 
@@ -55,8 +54,7 @@ pub(super) struct EntryRow {
     pub(super) free: i64,
     pub(super) charge: i64,
     pub(super) at: i64,
-    /// `None` where a program wrote it that knew no hashes.
-    pub(super) chain_hash: Option<ChainHash>,
+    pub(super) chain_hash: ChainHash,
 }
 
 impl EntryRow {

@@ -22,8 +22,6 @@ pub(super) enum Statement {
     Present(Vec<usize>),
     /// The database's time.
     Now,
-    /// Entries of a wallet behind the first seq, up to the second.
-    Unchained(usize, i64, i64),
     Records(Vec<usize>),
     Write(Write),
     /// Makes a wallet where there is none.
@@ -69,7 +67,6 @@ pub(super) enum Reply {
     /// With the database's time.
     Read(u64, Vec<(Option<WalletRow>, Option<Recorded>)>),
     Now(u64),
-    Entries(Vec<EntryRow>),
     Locked(Vec<(usize, WalletRow)>),
     Places(Vec<usize>),
     Records(Vec<(usize, Recorded)>),
@@ -150,12 +147,6 @@ impl World {
                 Step::Ended(Ok(Reply::Places((0..wallets.len()).filter(is_there).collect())))
             }
             Statement::Now => Step::Ended(Ok(Reply::Now(self.now))),
-            Statement::Unchained(wallet, after, last) => {
-                // A few at a time, so that it takes several statements.
-                let entries = self.tables.entries.range((*wallet, *after)..=(*wallet, *last));
-                let entries = entries.map(|(_, entry)| *entry).filter(|entry| entry.seq > *after);
-                Step::Ended(Ok(Reply::Entries(entries.take(2).collect())))
-            }
             Statement::Records(numbers) => Step::Ended(Ok(self.records(place, numbers))),
             Statement::Lock { wallets, skips_held } => self.lock(place, wallets, *skips_held, progress),
             Statement::Write(write) => self.write(place, write, progress),
@@ -275,12 +266,8 @@ impl World {
         if let Err(holder) = self.take(place, Key::Entry(change.wallet, seq)) {
             return Step::Waits(holder, Progress::NotBegun);
         }
-        let mut after = WalletRow { free, charge: entry.charge, entries: seq, ..before };
-        // Now and then a program that knows no hashes writes; its entries are left to others.
-        if before.chain_length == before.entries && !self.random.chance(3_000) {
-            entry.chain_hash = Some(entry.hash_after(&before.chain_hash));
-            (after.chain_length, after.chain_hash) = (seq, entry.hash_after(&before.chain_hash));
-        }
+        entry.chain_hash = entry.hash_after(&before.chain_hash);
+        let after = WalletRow { free, charge: entry.charge, entries: seq, chain_hash: entry.chain_hash };
         let writes = self.writes(place);
         writes.entries.push(entry);
         writes.wallets.push((change.wallet, after));

@@ -16,7 +16,7 @@ use super::random::Random;
 use super::rows::{APPS, EntryRow, NUMBERS, RecordRow, WALLETS, WalletRow, Writes};
 use super::settings::Settings;
 use super::statements::{Progress, Reply, SqlError, Statement};
-use crate::exchange::session::Fault;
+use crate::exchange::fault::SessionFault;
 
 /// A transaction.
 pub(super) type Tx = u64;
@@ -97,7 +97,7 @@ pub(super) struct Backend {
     pub(super) end: Rc<End>,
 }
 
-pub(super) type Connected = Result<(u64, Rc<End>), Fault>;
+pub(super) type Connected = Result<(u64, Rc<End>), SessionFault>;
 
 pub(super) struct World {
     pub(super) settings: Settings,
@@ -204,9 +204,9 @@ impl World {
             return;
         }
         let connected = if !self.is_up {
-            Err(Fault::from_code("57P03", "starting up".to_owned()))
+            Err(SessionFault::from_code("57P03", "starting up".to_owned()))
         } else if self.fault(300) {
-            Err(Fault::Lost("ended while it was opened".to_owned()))
+            Err(SessionFault::Lost("ended while it was opened".to_owned()))
         } else {
             let backend = self.open(Peer::Writer);
             Ok((backend.id, Rc::clone(&backend.end)))

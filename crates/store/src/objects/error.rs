@@ -1,17 +1,17 @@
-//! What can go wrong between us and a store, in words that may be logged.
+//! Errors of object stores. Their messages may be logged.
 
 use domain::picture_store::Outside;
 
-/// Most of a store's complaint that is repeated.
+/// Maximum length of a message.
 const COMPLAINT_CHARS_MAX: usize = 300;
 
-/// Why an object was not written or read.
+/// The reason why an object was not written or read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum ObjectStoreError {
     /// There is no such object.
     #[error("it is missing")]
     Missing,
-    /// It does not hold what it should.
+    /// The object does not hold the expected bytes.
     #[error("{0}")]
     Wrong(String),
     /// The store does not answer, refuses, or has no room.
@@ -19,25 +19,25 @@ pub enum Fault {
     Unavailable(String),
 }
 
-/// A store that the settings do not name.
-pub(super) fn not_set(outside: Outside) -> Fault {
+/// The error of a store that the settings do not name.
+pub(super) fn not_set(outside: Outside) -> ObjectStoreError {
     let setting = match outside {
         Outside::Folder => "image.folder",
         Outside::S3 => "s3.bucket",
     };
-    Fault::Unavailable(format!("{setting} is not set"))
+    ObjectStoreError::Unavailable(format!("{setting} is not set"))
 }
 
-/// What became of a call, in words that hold nothing of what a store echoes (signatures, keys).
-pub(super) fn fault_of(error: &object_store::Error) -> Fault {
+/// Converts an error, without anything that a store echoes (signatures, keys).
+pub(super) fn error_of(error: &object_store::Error) -> ObjectStoreError {
     if matches!(error, object_store::Error::NotFound { .. }) {
-        return Fault::Missing;
+        return ObjectStoreError::Missing;
     }
     let mut text = String::new();
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
         let words = error.to_string();
-        // An S3 store explains itself in XML: its code says enough.
+        // An S3 store explains the error in XML. Its code is enough.
         let told = words.split('<').next().unwrap_or_default().trim_end_matches([' ', ':']);
         if !told.is_empty() && !text.contains(told) {
             text = if text.is_empty() { told.to_owned() } else { format!("{text}: {told}") };
@@ -50,5 +50,5 @@ pub(super) fn fault_of(error: &object_store::Error) -> Fault {
         }
         cause = error.source();
     }
-    Fault::Unavailable(text.chars().take(COMPLAINT_CHARS_MAX).collect())
+    ObjectStoreError::Unavailable(text.chars().take(COMPLAINT_CHARS_MAX).collect())
 }
