@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use minitill::error::Code;
 use minitill::endpoint::Endpoint;
+use minitill::error::Code;
 use store::AuditOptions;
 
 use crate::game::Game;
