@@ -291,7 +291,8 @@ async fn a_client_that_closes_its_write_side_gets_its_answer() {
 
 #[tokio::test]
 async fn a_panic_ends_its_own_connection_alone() {
-    let server = TestServer::open(short_limits()).await;
+    // The panic prints a backtrace, which takes seconds on a busy machine.
+    let server = TestServer::open(ServerLimits { keep_alive_timeout: PATIENCE, ..short_limits() }).await;
     let mut other = server.connect_idle().await;
     let mut client = server.connect().await;
     client.write_all(b"GET /panic HTTP/1.1\r\n\r\n").await.unwrap();
