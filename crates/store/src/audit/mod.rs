@@ -207,7 +207,7 @@ async fn begin(options: &PgConnectOptions) -> Result<PgConnection, AuditError> {
     Ok(connection)
 }
 
-/// RowCounts the rows that were read.
+/// Counts the rows that were read.
 struct Meter {
     read: AtomicU64,
     expected: u64,
@@ -218,7 +218,7 @@ struct Meter {
 const METER_STEP: u64 = 4096;
 
 impl Meter {
-    /// RowCounts a row. `number` is its number, from 1.
+    /// Counts a row. `number` is its number, from 1.
     fn row(&self, number: u64) {
         if number.is_multiple_of(METER_STEP) {
             let read = self.read.fetch_add(METER_STEP, Ordering::Relaxed) + METER_STEP;
