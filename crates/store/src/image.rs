@@ -15,6 +15,7 @@ use super::{Store, StoreError};
 use crate::secrets::random_img_id;
 
 mod block;
+mod content_hash;
 mod contents;
 mod moving;
 mod outside;
@@ -23,7 +24,7 @@ mod search;
 mod sweep;
 
 pub use block::{Block, BlockOutcome};
-pub use contents::{ContentCheck, ContentHash};
+pub use content_hash::{ContentCheck, ContentHash};
 pub use moving::{BlobLocation, MoveOutcome};
 pub(super) use own_store::OwnStores;
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey, ImagePage};

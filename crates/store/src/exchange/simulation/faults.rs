@@ -4,8 +4,8 @@ use domain::ledger::{CHAIN_START, micros};
 
 use super::counts::EventKind;
 use super::link::moment;
+use super::protocol::{Reply, Statement};
 use super::rows::{APPS, EntryRow, WALLETS};
-use super::statements::{Reply, Statement};
 use super::world::{Peer, World};
 
 impl World {

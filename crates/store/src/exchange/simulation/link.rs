@@ -14,10 +14,9 @@ use tokio::time::Instant;
 
 use super::content::recorded_content;
 use super::counts::EventKind;
+use super::protocol::{Recorded, Reply, Statement, Write};
 use super::rows::{Content, EntryRow, RecordRow, WalletRow, number_id, variant_of, wallet_id};
-use super::statements::{Recorded, Reply, Statement};
 use super::world::{End, World};
-use super::write::Write;
 use crate::StoreError;
 use crate::exchange::batch::{Batch, IdempotencyRecord, WalletState};
 use crate::exchange::columns::Columns;

@@ -35,6 +35,7 @@ mod episode;
 mod faults;
 mod link;
 mod oracle;
+mod protocol;
 mod random;
 mod rows;
 mod settings;

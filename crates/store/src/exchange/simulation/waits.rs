@@ -2,8 +2,8 @@
 //! deadlock.
 
 use super::counts::EventKind;
-use super::statements::{SqlError, Statement, error};
-use super::world::{Transaction, Tx, World};
+use super::protocol::{SqlError, Statement, Tx, error};
+use super::world::{Transaction, World};
 use crate::exchange::session::LOCK_TIMEOUT;
 
 /// The time limit of an operator's statement.

@@ -13,14 +13,11 @@ use tokio::sync::oneshot;
 
 use super::counts::EventCounts;
 use super::oracle::Oracle;
+use super::protocol::{Statement, StatementProgress, StatementResult, Tx};
 use super::random::Random;
 use super::rows::{APPS, EntryRow, NUMBERS, RecordRow, WALLETS, WalletRow, Writes};
 use super::settings::RunSettings;
-use super::statements::{Reply, SqlError, Statement, StatementProgress};
 use crate::exchange::fault::SessionFault;
-
-/// The id of a transaction.
-pub(super) type Tx = u64;
 
 /// A lock that one transaction holds until its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,8 +52,6 @@ pub(super) struct Transaction {
     /// The last commit before its first lock statement.
     pub(super) locked_after: Option<u64>,
 }
-
-pub(super) type StatementResult = Result<Reply, SqlError>;
 
 /// A statement that was sent, and its progress.
 #[derive(Debug)]

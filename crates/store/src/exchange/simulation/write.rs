@@ -3,37 +3,11 @@
 //! Its three parts run in any order, row by row, and each row takes its key or its lock. The update
 //! compares `entry_count` at the first step of the statement, and again after a wait for the row.
 
-use std::collections::VecDeque;
-
 use super::counts::EventKind;
+use super::protocol::{Reply, SqlError, StatementProgress, Step, Write, WritePart, Writing, error};
 use super::rows::{EntryRow, RecordRow, UNLUCKY, WalletRow};
 use super::settings::Sabotage;
-use super::statements::{Reply, SqlError, StatementProgress, Step, error};
 use super::world::{LockKey, World};
-
-#[derive(Debug, Clone)]
-pub(super) struct Write {
-    pub(super) records: Vec<RecordRow>,
-    pub(super) entries: Vec<EntryRow>,
-    /// With the `entry_count` that each must have.
-    pub(super) wallets: Vec<(usize, WalletRow, i64)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WritePart {
-    Records,
-    Entries,
-    Wallets,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Writing {
-    /// The rest of the work: a part, and the position of a row in it.
-    left: VecDeque<(WritePart, usize)>,
-    /// `entry_count` of each wallet at the first step.
-    seen: Vec<Option<i64>>,
-    updated: usize,
-}
 
 enum RowOutcome {
     Written,
