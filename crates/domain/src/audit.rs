@@ -1,5 +1,4 @@
-//! What an audit checks of one wallet, entry by entry. The rows come as somebody may have damaged
-//! them; nothing here trusts them.
+//! The audit of one wallet, entry by entry. The rows may be damaged, so nothing here trusts them.
 
 mod findings;
 #[cfg(test)]
@@ -11,25 +10,25 @@ use super::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 
 pub use findings::{Check, Finding, Findings};
 
-/// What went through one purse, or through both of many wallets.
+/// Sums of ledger entries, of one wallet or of many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Sums {
     /// Gifted currency that was credited.
     pub free_credited: i128,
     /// Charged currency that was credited.
     pub charge_credited: i128,
-    /// Gifted currency that exchanges took.
+    /// Gifted currency that exchanges deducted.
     pub free_deducted: i128,
-    /// Charged currency that exchanges took.
+    /// Charged currency that exchanges deducted.
     pub charge_deducted: i128,
-    /// Entries that credits made.
+    /// Number of credits.
     pub credits: u64,
-    /// Entries that exchanges made.
+    /// Number of exchanges.
     pub exchanges: u64,
 }
 
 impl Sums {
-    /// Adds an entry, by its kind.
+    /// Adds an entry.
     pub fn add(&mut self, entry: &LedgerEntry<'_>) {
         if entry.kind == CREDIT {
             self.free_credited += i128::from(entry.free_change);
@@ -42,7 +41,7 @@ impl Sums {
         }
     }
 
-    /// Adds what other wallets did.
+    /// Adds the sums of other wallets.
     pub fn merge(&mut self, other: &Self) {
         self.free_credited += other.free_credited;
         self.charge_credited += other.charge_credited;
@@ -53,10 +52,10 @@ impl Sums {
     }
 }
 
-/// How a wallet stood after one of its entries.
+/// The state of a wallet after one of its entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// The entry; 0 before the first.
+    /// Sequence number of the entry. 0 before the first.
     pub seq: i64,
     /// Gifted currency after it.
     pub free_balance: i64,
@@ -67,7 +66,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Before the first entry.
+    /// The state before the first entry.
     pub const EMPTY: Self = Self { seq: 0, free_balance: 0, charge_balance: 0, chain_hash: CHAIN_START };
 }
 
@@ -78,14 +77,14 @@ pub struct WalletRow {
     pub free_balance: i64,
     /// Charged currency.
     pub charge_balance: i64,
-    /// Number of its last entry.
+    /// Sequence number of its last entry.
     pub entry_count: i64,
-    /// Hash of that entry; `None` when the stored value is no hash.
+    /// Hash of that entry. `None` when the stored value is no hash.
     pub chain_hash: Option<ChainHash>,
 }
 
 impl WalletRow {
-    /// Whether it is as a new wallet is: nothing in it, no entries.
+    /// True for a new wallet: nothing in it, and no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { free_balance, charge_balance, entry_count, chain_hash } = *self;
@@ -93,16 +92,16 @@ impl WalletRow {
     }
 }
 
-/// The check of one wallet: made with what is known before, fed with each entry in order, ended
-/// with the wallet's row.
+/// The check of one wallet. It starts from a known state, takes each entry in order, and ends with
+/// the wallet's row.
 #[derive(Debug)]
 pub struct WalletCheck {
     app_id: String,
     open_id: String,
     wallet: Option<WalletRow>,
-    /// How the last entry left it, by what is stored.
+    /// The stored state after the last entry.
     last: Standing,
-    /// What all changes add up to.
+    /// Sums of all changes.
     free_sum: i128,
     charge_sum: i128,
     entries: i64,
@@ -110,7 +109,7 @@ pub struct WalletCheck {
 }
 
 impl WalletCheck {
-    /// Begins with the entry behind `from`. `wallet` is the wallet's row, if there is one.
+    /// Starts after the entry of `from`. `wallet` is the wallet's row, if it exists.
     #[must_use]
     pub fn new(app_id: &str, open_id: &str, from: Standing, wallet: Option<WalletRow>) -> Self {
         Self {
@@ -125,7 +124,7 @@ impl WalletCheck {
         }
     }
 
-    /// Whether an entry belongs to this wallet.
+    /// True when an entry belongs to this wallet.
     #[must_use]
     pub fn is_of(&self, app_id: &str, open_id: &str) -> bool {
         self.open_id == open_id && self.app_id == app_id
@@ -137,12 +136,13 @@ impl WalletCheck {
         &self.app_id
     }
 
-    /// Checks the next entry. `stored` is its hash; `None` when the stored value is no hash.
+    /// Checks the next entry. `stored` is its hash. `None` when the stored value is no hash.
     pub fn entry(&mut self, entry: &LedgerEntry<'_>, stored: Option<ChainHash>, findings: &mut Findings) {
         let mut found = |check: Check, detail: &dyn Fn() -> String| {
             findings.add(check, &self.app_id, &self.open_id, || format!("entry {}: {}", entry.seq, detail()));
         };
-        // From here on with what is stored: one difference shall not make all entries behind it differ.
+        // The next entry is compared with the stored values, so that one difference is reported
+        // once.
         let before = self.last;
         if Some(entry.seq) != before.seq.checked_add(1) {
             found(Check::Gap, &|| format!("comes after entry {}", before.seq));
@@ -195,7 +195,7 @@ impl WalletCheck {
         self.sums.add(entry);
     }
 
-    /// Checks the wallet's row against its entries. Returns the sums of the entries.
+    /// Checks the wallet's row against its entries, and returns the sums of the entries.
     pub fn end(self, findings: &mut Findings) -> Sums {
         let Self { app_id, open_id, last, free_sum, charge_sum, entries, sums, .. } = &self;
         let Some(wallet) = self.wallet else {
@@ -230,7 +230,7 @@ impl WalletCheck {
     }
 }
 
-/// Whether a change is one that its kind can make. A credit may be of nothing, an exchange may not.
+/// True when a kind can make this change. A credit may be zero, an exchange may not.
 fn fits_kind(entry: &LedgerEntry<'_>) -> bool {
     let (free, charge) = (entry.free_change, entry.charge_change);
     match entry.kind {

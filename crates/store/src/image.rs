@@ -15,6 +15,7 @@ use super::{Store, StoreError};
 use crate::secrets::random_img_id;
 
 mod block;
+mod content_hash;
 mod contents;
 mod moving;
 mod outside;
@@ -23,7 +24,7 @@ mod search;
 mod sweep;
 
 pub use block::{Block, BlockOutcome};
-pub use contents::{ContentCheck, ContentHash};
+pub use content_hash::{ContentCheck, ContentHash};
 pub use moving::{BlobLocation, MoveOutcome};
 pub(super) use own_store::OwnStores;
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey, ImagePage};
@@ -120,30 +121,12 @@ impl Store {
 
     /// The image with this id, of any app: the id is the permission.
     pub async fn image(&self, img_id: &ImgId) -> Result<Option<StoredImage>, StoreError> {
-        let row = sqlx::query_as!(
-            ImageRow,
-            "SELECT app_id, img_id, format, side, byte_length, content_sha256,
-                    blocked_by IS NOT NULL AS \"is_blocked!\", uploaded_at
-             FROM images WHERE img_id = $1",
-            img_id.as_str()
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(ImageRow::read).transpose()
+        Ok(self.images_by_id(&[img_id.to_string()]).await?.pop())
     }
 
     /// The newest images of all apps.
     pub async fn newest_images(&self, limit: u32) -> Result<Vec<StoredImage>, StoreError> {
-        let rows = sqlx::query_as!(
-            ImageRow,
-            "SELECT app_id, img_id, format, side, byte_length, content_sha256,
-                    blocked_by IS NOT NULL AS \"is_blocked!\", uploaded_at
-             FROM images ORDER BY uploaded_at DESC, img_id LIMIT $1",
-            i64::from(limit)
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        rows.into_iter().map(ImageRow::read).collect()
+        Ok(self.images(&ImageFilter::default(), limit).await?.images)
     }
 }
 

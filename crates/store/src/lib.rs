@@ -24,6 +24,7 @@ mod migrate;
 pub mod objects;
 mod operator_log;
 mod order;
+mod paging;
 pub mod secrets;
 mod token;
 mod wallet;

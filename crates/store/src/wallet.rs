@@ -9,7 +9,6 @@ use std::io;
 
 use domain::exchange::Balances;
 use domain::ids::{AppId, CreditRef, OpenId};
-use domain::ledger::CREDIT;
 use futures_util::{Stream, TryStreamExt as _, stream};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -64,22 +63,31 @@ pub struct LedgerLine {
     pub at: OffsetDateTime,
 }
 
+/// The line of a row of `ledger_entries`. Its reference is a ref or a `biz_no`, depending on its kind.
+macro_rules! ledger_line {
+    ($row:expr) => {{
+        let is_credit = $row.kind == domain::ledger::CREDIT;
+        let (biz_no, reference) =
+            if is_credit { (None, Some($row.reference)) } else { (Some($row.reference), None) };
+        LedgerLine {
+            seq: $row.seq,
+            kind: $row.kind,
+            biz_no,
+            reference,
+            free_change: $row.free_change,
+            charge_change: $row.charge_change,
+            free_balance: $row.free_balance,
+            charge_balance: $row.charge_balance,
+            at: $row.at,
+        }
+    }};
+}
+use ledger_line;
+
 impl LedgerLine {
     /// The header of a statement in CSV.
     pub const CSV_HEADING: &'static str =
         "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at\n";
-
-    /// The line of an entry. `reference` is the `biz_no` or the ref, depending on `kind`.
-    fn new(
-        (seq, kind, reference): (i64, String, String),
-        (free_change, charge_change): (i64, i64),
-        (free_balance, charge_balance): (i64, i64),
-        at: OffsetDateTime,
-    ) -> Self {
-        let (biz_no, reference) =
-            if kind == CREDIT { (None, Some(reference)) } else { (Some(reference), None) };
-        Self { seq, kind, biz_no, reference, free_change, charge_change, free_balance, charge_balance, at }
-    }
 
     /// The entry's `biz_no` or ref.
     #[must_use]
@@ -196,14 +204,6 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        let lines = rows.into_iter().map(|row| {
-            LedgerLine::new(
-                (row.seq, row.kind, row.reference),
-                (row.free_change, row.charge_change),
-                (row.free_balance, row.charge_balance),
-                row.at,
-            )
-        });
-        Ok(lines.collect())
+        Ok(rows.into_iter().map(|row| ledger_line!(row)).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! Ledgers that are right against the same with one thing changed.
+//! Correct ledgers, and the same with one change.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::super::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry
 use super::findings::NAMED_MAX;
 use super::{Check, Findings, Standing, Sums, WalletCheck, WalletRow};
 
-/// A stored entry, its hash beside it.
+/// A stored entry with its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stored {
     kind: String,
@@ -34,7 +34,7 @@ impl Stored {
     }
 }
 
-/// A wallet and its ledger as the program writes them.
+/// A wallet and its ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Books {
     wallet: WalletRow,
@@ -42,13 +42,13 @@ struct Books {
 }
 
 impl Books {
-    /// After these changes.
+    /// The books after these changes.
     fn after(changes: &[(i64, i64)]) -> Self {
         let (mut free, mut charge, mut hash) = (0, 0, CHAIN_START);
         let mut entries = Vec::new();
         for (index, (free_change, charge_change)) in changes.iter().enumerate() {
             let is_credit = index % 2 == 0;
-            // An exchange takes what a credit before it has brought.
+            // An exchange deducts at most what the credit before it has added.
             let sign = if is_credit { 1 } else { -1 };
             let (free_change, charge_change) = (sign * free_change, sign * charge_change);
             (free, charge) = (free + free_change, charge + charge_change);
@@ -87,14 +87,14 @@ impl Books {
         self.audit().0.counts().into_keys().collect()
     }
 
-    /// Computes the hash of an entry anew, as somebody does who wants to hide a change.
+    /// Computes the hash of an entry again, as somebody does to hide a change.
     fn hash_again(&mut self, index: usize) {
         let before = index.checked_sub(1).and_then(|before| self.entries[before].hash).unwrap_or(CHAIN_START);
         self.entries[index].hash = Some(self.entries[index].entry().chain_hash(&before));
     }
 }
 
-/// Credits bring at least what the exchange behind them takes.
+/// A credit adds at least what the next exchange deducts.
 fn changes() -> impl Strategy<Value = Vec<(i64, i64)>> {
     prop::collection::vec((1..50_i64, 1..50_i64), 1..6).prop_map(|pairs| {
         pairs.into_iter().flat_map(|(free, charge)| [(free + 50, charge + 50), (free, charge)]).collect()
@@ -156,7 +156,8 @@ proptest! {
         prop_assert!(swapped.found().contains(&Check::Chain));
     }
 
-    /// Whoever computes hashes again must do so up to the wallet's row: then only a checkpoint tells.
+    /// Hashes that are computed again up to the wallet's row hide a change. Then only a checkpoint
+    /// finds it.
     #[test]
     fn a_change_hides_only_behind_all_hashes_after_it(changes in changes(), place in 0..12_usize) {
         let mut books = Books::after(&changes);

@@ -1,4 +1,4 @@
-//! The chain's hashes against hashes that were computed elsewhere, and against each other.
+//! Hashes of the chain, compared with hashes that were computed elsewhere, and with each other.
 
 use proptest::prelude::*;
 use time::OffsetDateTime;
@@ -74,7 +74,7 @@ impl Owned {
     }
 }
 
-/// Short texts of few letters, so that they often run together to the same text.
+/// Short texts of few letters, so that two entries often have the same joined text.
 fn owned() -> impl Strategy<Value = Owned> {
     let texts = prop::array::uniform4("[a-b]{0,3}");
     (texts, prop::array::uniform6(-2..3_i64)).prop_map(|(texts, numbers)| Owned { texts, numbers })

@@ -39,7 +39,7 @@ ORDER BY app_id COLLATE \"C\", open_id COLLATE \"C\"";
 
 /// Numbers of rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Counts {
+pub(super) struct RowCounts {
     pub(super) entries: u64,
     pub(super) exchanges: u64,
     pub(super) credits: u64,
@@ -51,12 +51,12 @@ struct Heading {
     #[serde(with = "time::serde::rfc3339")]
     at: OffsetDateTime,
     #[serde(flatten)]
-    counts: Counts,
+    counts: RowCounts,
 }
 
 /// A wallet of the checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct CheckpointWallet {
     pub(super) app_id: String,
     pub(super) open_id: String,
     pub(super) standing: Standing,
@@ -66,7 +66,7 @@ pub(super) struct Line {
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     pub(super) at: OffsetDateTime,
-    pub(super) counts: Counts,
+    pub(super) counts: RowCounts,
     lines: io::Lines<BufReader<io::Take<File>>>,
 }
 
@@ -96,7 +96,7 @@ impl Checkpoint {
     }
 
     /// Reads the next wallet.
-    pub(super) fn next(&mut self) -> Result<Option<Line>, AuditError> {
+    pub(super) fn next(&mut self) -> Result<Option<CheckpointWallet>, AuditError> {
         let fault = |words: String| AuditError::Checkpoint(format!("the checkpoint: {words}"));
         let Some(line) = self.lines.next() else { return Ok(None) };
         let line = line.map_err(|error| fault(error.to_string()))?;
@@ -104,7 +104,7 @@ impl Checkpoint {
     }
 }
 
-fn parse(line: &str) -> Option<Line> {
+fn parse(line: &str) -> Option<CheckpointWallet> {
     let mut words = line.split(' ');
     let mut word = || words.next();
     let (app_id, open_id) = (word()?.to_owned(), word()?.to_owned());
@@ -112,7 +112,11 @@ fn parse(line: &str) -> Option<Line> {
     let (seq, free_balance, charge_balance) = (number()?, number()?, number()?);
     let mut chain_hash = ChainHash::default();
     hex::decode_to_slice(word()?, &mut chain_hash).ok()?;
-    Some(Line { app_id, open_id, standing: Standing { seq, free_balance, charge_balance, chain_hash } })
+    Some(CheckpointWallet {
+        app_id,
+        open_id,
+        standing: Standing { seq, free_balance, charge_balance, chain_hash },
+    })
 }
 
 /// The number of signed bytes, or `None` when the signature is wrong. Then the file is at its
@@ -156,7 +160,7 @@ pub(super) async fn write(
     snapshot: &mut Snapshot,
     path: &Path,
     key: &CheckpointKey,
-    counts: Counts,
+    counts: RowCounts,
 ) -> Result<(), AuditError> {
     let fault = |error: io::Error| AuditError::Checkpoint(format!("checkpoint {}: {error}", path.display()));
     let mut draft = path.as_os_str().to_owned();
@@ -175,7 +179,7 @@ async fn write_lines(
     snapshot: &mut Snapshot,
     file: File,
     key: &CheckpointKey,
-    counts: Counts,
+    counts: RowCounts,
 ) -> Result<(), AuditError> {
     let fault = |error: io::Error| AuditError::Checkpoint(format!("the checkpoint: {error}"));
     let mut out = BufWriter::new(Signing { key: key.clone(), out: file });

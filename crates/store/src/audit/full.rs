@@ -9,9 +9,9 @@ use domain::ledger::{CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 use domain::record_set::{RecordLine, RecordSet};
 use sqlx::PgConnection;
 
-use super::checkpoint::Counts;
+use super::checkpoint::RowCounts;
 use super::copied::{Copied, Row};
-use super::{AppTotals, AuditError, Meter, Outcome, Snapshot, naming};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, naming};
 use crate::StoreError;
 use crate::secrets::random_bytes;
 
@@ -48,7 +48,7 @@ struct Records {
 }
 
 /// Audits everything.
-pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<Outcome, AuditError> {
+pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, AuditError> {
     let empty = RecordSet::new(&random_bytes());
     let (ledger, records) = tokio::try_join!(
         read_ledger(&mut snapshot.first, empty.clone(), &snapshot.meter),
@@ -70,14 +70,14 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<Outcome, AuditError
     if ledger.wallets != records.wallets {
         naming::wallets_without_entries(first, &mut findings).await?;
     }
-    Ok(Outcome {
+    Ok(AuditOutcome {
         since: None,
         findings,
         apps,
         entries: ledger.entries,
         exchanges: records.exchanges.count(),
         credits: records.credits.count(),
-        counts: Counts {
+        counts: RowCounts {
             entries: ledger.entries,
             exchanges: records.exchanges.count(),
             credits: records.credits.count(),

@@ -19,7 +19,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use time::OffsetDateTime;
 
-use self::checkpoint::{Checkpoint, Counts};
+use self::checkpoint::{Checkpoint, RowCounts};
 use super::{Store, StoreError};
 
 pub(super) use noted::LastAudits;
@@ -228,7 +228,7 @@ impl Meter {
 }
 
 /// The result before the report.
-struct Outcome {
+struct AuditOutcome {
     since: Option<OffsetDateTime>,
     findings: Findings,
     apps: BTreeMap<String, AppTotals>,
@@ -236,10 +236,10 @@ struct Outcome {
     exchanges: u64,
     credits: u64,
     /// Number of all rows, for the next checkpoint.
-    counts: Counts,
+    counts: RowCounts,
 }
 
-impl Outcome {
+impl AuditOutcome {
     fn report(self, at: OffsetDateTime) -> AuditReport {
         let mut all = AppTotals::default();
         self.apps.values().for_each(|app| all.merge(app));

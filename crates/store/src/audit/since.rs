@@ -10,9 +10,9 @@ use domain::ledger::{ChainHash, EXCHANGE, LedgerEntry, micros};
 use futures_util::TryStreamExt as _;
 use sqlx::{Executor as _, PgConnection};
 
-use super::checkpoint::{Checkpoint, Counts, Line, WALLETS};
+use super::checkpoint::{Checkpoint, CheckpointWallet, RowCounts, WALLETS};
 use super::copied::Copied;
-use super::{AppTotals, AuditError, Meter, Outcome, Snapshot};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot};
 
 /// How many wallets are fetched at a time.
 const WALLETS_AT_ONCE: usize = 2000;
@@ -26,7 +26,7 @@ struct Grown {
 }
 
 /// The state of the audit.
-struct Progress {
+struct SinceAudit {
     findings: Findings,
     apps: BTreeMap<String, AppTotals>,
     entries: u64,
@@ -35,9 +35,12 @@ struct Progress {
 }
 
 /// Audits everything after the checkpoint.
-pub(super) async fn audit(snapshot: &mut Snapshot, mut before: Checkpoint) -> Result<Outcome, AuditError> {
+pub(super) async fn audit(
+    snapshot: &mut Snapshot,
+    mut before: Checkpoint,
+) -> Result<AuditOutcome, AuditError> {
     let mut progress =
-        Progress { findings: Findings::default(), apps: BTreeMap::new(), entries: 0, entry_counts: 0 };
+        SinceAudit { findings: Findings::default(), apps: BTreeMap::new(), entries: 0, entry_counts: 0 };
     let Snapshot { first, second, meter, .. } = snapshot;
     // The planner must use the keys, whatever the sizes of the tables.
     let by_keys =
@@ -96,7 +99,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot, mut before: Checkpoint) -> Re
     Ok(progress.outcome(since, counts))
 }
 
-impl Progress {
+impl SinceAudit {
     fn count(&mut self, app_id: &str, row: &WalletRow) {
         if !self.apps.contains_key(app_id) {
             self.apps.insert(app_id.to_owned(), AppTotals::default());
@@ -109,7 +112,7 @@ impl Progress {
         self.entry_counts += i128::from(row.entry_count);
     }
 
-    fn gone(&mut self, known: &Line) {
+    fn gone(&mut self, known: &CheckpointWallet) {
         self.findings.add(Check::Checkpoint, &known.app_id, &known.open_id, || {
             format!("the wallet is gone; it had {} entries", known.standing.seq)
         });
@@ -245,8 +248,8 @@ impl Progress {
     async fn compare_counts(
         &mut self,
         connection: &mut PgConnection,
-        before: Counts,
-    ) -> Result<Counts, AuditError> {
+        before: RowCounts,
+    ) -> Result<RowCounts, AuditError> {
         let row = sqlx::query!(
             r#"SELECT (SELECT count(*) FROM ledger_entries) AS "entries!", (SELECT count(*) FROM exchanges) AS "exchanges!",
                    (SELECT count(*) FROM credits) AS "credits!""#
@@ -267,15 +270,15 @@ impl Progress {
             }
         }
         let count = |rows: i64| u64::try_from(rows).unwrap_or_default();
-        Ok(Counts {
+        Ok(RowCounts {
             entries: count(row.entries),
             exchanges: count(row.exchanges),
             credits: count(row.credits),
         })
     }
 
-    fn outcome(self, since: Option<time::OffsetDateTime>, counts: Counts) -> Outcome {
-        Outcome {
+    fn outcome(self, since: Option<time::OffsetDateTime>, counts: RowCounts) -> AuditOutcome {
+        AuditOutcome {
             since,
             findings: self.findings,
             entries: self.entries,

@@ -27,8 +27,7 @@ struct ReplayCounts {
 }
 
 impl Replays {
-    /// ReplayCounts replays. The lock is held for a look-up each, by whoever counts, or for one move, by
-    /// whoever writes.
+    /// Counts replays. It holds the lock for some look-ups.
     pub(super) fn count(&self, numbers: Vec<(AppId, BizNo)>) {
         if numbers.is_empty() {
             return;

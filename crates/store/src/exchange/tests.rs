@@ -18,7 +18,7 @@ const AT: i64 = 852_000_000_000_000;
 
 /// One exchange of a test: few apps, players, numbers and contents, so that they often meet.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct TestExchange {
     app: u8,
     player: u8,
     number: u8,
@@ -27,20 +27,21 @@ struct Asked {
     fresh: bool,
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = TestExchange> {
     (0..2_u8, 0..4_u8, 0..12_u8, 1..40_i64, any::<bool>(), prop::bool::weighted(0.9)).prop_map(
         |(app, player, number, amount, gifted_first, fresh)| {
             // Half the numbers go with a content of their own, so that repeats are common.
             if number % 2 == 0 {
-                let own = Asked { app, player: number % 4, number, amount: 7, gifted_first: true, fresh };
+                let own =
+                    TestExchange { app, player: number % 4, number, amount: 7, gifted_first: true, fresh };
                 return own;
             }
-            Asked { app, player, number, amount, gifted_first, fresh }
+            TestExchange { app, player, number, amount, gifted_first, fresh }
         },
     )
 }
 
-impl Asked {
+impl TestExchange {
     fn app_id(self) -> AppId {
         AppId::parse(&format!("a{}", self.app)).unwrap()
     }
@@ -222,7 +223,7 @@ proptest! {
 #[test]
 fn a_held_wallet_sets_aside_what_would_deduct_from_it_and_nothing_else() {
     let exchange = |number, player, fresh| {
-        Asked { app: 0, player, number, amount: 5, gifted_first: false, fresh }.exchange()
+        TestExchange { app: 0, player, number, amount: 5, gifted_first: false, fresh }.exchange()
     };
     let app_id = AppId::parse("a0").unwrap();
     let held = [exchange(1, 0, true), exchange(3, 0, true), exchange(5, 0, false)];
@@ -258,7 +259,7 @@ fn a_held_wallet_sets_aside_what_would_deduct_from_it_and_nothing_else() {
 #[test]
 fn an_expired_record_wins_over_other_content() {
     let exchange =
-        Asked { app: 0, player: 0, number: 1, amount: 5, gifted_first: false, fresh: true }.exchange();
+        TestExchange { app: 0, player: 0, number: 1, amount: 5, gifted_first: false, fresh: true }.exchange();
     let app_id = AppId::parse("a0").unwrap();
     let other = RecordedContent { amount: 6, ..content(&exchange) };
     let record = IdempotencyRecord { content: other, free_balance: 0, charge_balance: 0, is_expired: true };

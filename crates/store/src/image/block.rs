@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::contents::ContentHash;
+use super::content_hash::ContentHash;
 use super::{Store, StoreError};
 use crate::operator_log::{Action, LogLine, record};
 

@@ -1,15 +1,13 @@
 //! Blobs by their hash, and thumbnails.
 
-use std::fmt;
 use std::ops::Range;
 
 use bytes::Bytes;
 use domain::picture_store::Outside;
-use pictures::{Format, Kept, Thumbnail};
-use serde::{Serialize, Serializer};
-use sha2::{Digest as _, Sha256};
+use pictures::{Format, Thumbnail};
 use sqlx::PgConnection;
 
+use super::content_hash::{ContentHash, lost};
 use super::outside::PictureObject;
 use super::{Store, StoreError};
 use crate::objects::ObjectStoreError;
@@ -18,75 +16,6 @@ use crate::objects::ObjectStoreError;
 const PART_BYTES: usize = 262_144;
 /// How often a blob that is being moved is looked up.
 const LOOKS_MAX: u32 = 3;
-
-/// SHA-256 of a blob. The public API never shows it: the id of an image is random (contract 5.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ContentHash([u8; 32]);
-
-impl ContentHash {
-    /// Hashes these bytes. It takes long for a large picture.
-    #[must_use]
-    pub fn of(contents: &[u8]) -> Self {
-        Self(Sha256::digest(contents).into())
-    }
-
-    /// The hash of an accepted picture, which was computed with the picture.
-    pub(super) const fn of_kept(kept: &Kept) -> Self {
-        Self(kept.content_sha256)
-    }
-
-    /// Parses a column.
-    pub(super) fn from_column(bytes: &[u8]) -> Result<Self, StoreError> {
-        bytes.try_into().map(Self).map_err(|_| StoreError::damaged("content_sha256"))
-    }
-
-    /// Starts to compare bytes with this hash.
-    #[must_use]
-    pub fn check(&self) -> ContentCheck {
-        ContentCheck { expected: *self, hash: Sha256::new() }
-    }
-
-    pub(super) const fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    pub(super) const fn as_array(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-/// Compares the bytes of a blob with its hash, piece by piece.
-#[derive(Debug, Clone)]
-pub struct ContentCheck {
-    expected: ContentHash,
-    hash: Sha256,
-}
-
-impl ContentCheck {
-    /// Adds the next piece.
-    ///
-    /// # Errors
-    /// The piece was the last one, and the bytes do not have the hash.
-    pub fn add(&mut self, piece: &[u8], is_last: bool) -> Result<(), StoreError> {
-        self.hash.update(piece);
-        if is_last && self.hash.clone().finalize()[..] != self.expected.0 {
-            return Err(lost(&self.expected, "they are other bytes"));
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for ContentHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
-    }
-}
-
-impl Serialize for ContentHash {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
 
 /// A part of a blob, or the object that holds the blob.
 struct PartRow {
@@ -113,11 +42,6 @@ fn cut(part: &Bytes, range: Range<u64>) -> Result<Bytes, StoreError> {
     let from = usize::try_from(range.start - skipped).map_err(|_| damaged())?;
     let to = usize::try_from(range.end - skipped).map_err(|_| damaged())?.min(part.len());
     if from < to { Ok(part.slice(from..to)) } else { Err(damaged()) }
-}
-
-/// The error of a blob that is missing or damaged.
-fn lost(contents: &ContentHash, what: &str) -> StoreError {
-    StoreError::Internal(format!("the contents {contents} of a picture: {what}"))
 }
 
 /// The error of the object store that holds a blob.

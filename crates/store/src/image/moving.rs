@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use domain::picture_store::PictureStore;
 
-use super::contents::{self, ContentHash};
+use super::content_hash::ContentHash;
+use super::contents;
 use super::outside::{self, PictureObject};
 use super::{Store, StoreError};
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use domain::picture_store::Outside;
 use sqlx::PgConnection;
 
-use super::contents::ContentHash;
+use super::content_hash::ContentHash;
 use super::{Store, StoreError};
 use crate::objects::ObjectName;
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::{Block, ImageRow, StoredImage};
+use crate::paging::cut_to_page;
 use crate::{Store, StoreError};
 
 /// How many orders of an image are listed, in the order of their numbers.
@@ -177,8 +178,7 @@ impl Store {
             }
         };
         let mut images = self.images_by_id(&ids).await?;
-        let has_more = images.len() > limit as usize;
-        images.truncate(limit as usize);
+        let has_more = cut_to_page(&mut images, limit);
         let next = images.last().filter(|_| has_more).map(ImageCursor::of);
         Ok(ImagePage { images, next })
     }
@@ -244,7 +244,7 @@ impl Store {
     }
 
     /// The images with these ids, newest first.
-    async fn images_by_id(&self, ids: &[String]) -> Result<Vec<StoredImage>, StoreError> {
+    pub(super) async fn images_by_id(&self, ids: &[String]) -> Result<Vec<StoredImage>, StoreError> {
         let rows = sqlx::query_as!(
             ImageRow,
             r#"SELECT app_id, img_id, format, side, byte_length, content_sha256,

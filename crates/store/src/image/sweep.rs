@@ -158,7 +158,7 @@ impl Store {
                 match found {
                     ListedObject::Object(name) if !known.contains(name.as_str()) => objects.push(name),
                     ListedObject::Unfinished(name, file) if !known.contains(name.as_str()) => {
-                        files.push(file)
+                        files.push(file);
                     }
                     ListedObject::Object(_) | ListedObject::Unfinished(..) => {}
                     ListedObject::Foreign => swept.foreign += 1,

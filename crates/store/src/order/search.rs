@@ -10,6 +10,7 @@ use domain::ids::{AppId, OpenId, OrderNo};
 use serde::Serialize;
 use time::OffsetDateTime;
 
+use crate::paging::cut_to_page;
 use crate::{Store, StoreError};
 
 /// The present state of an order.
@@ -127,7 +128,7 @@ pub struct OrderPage {
 /// separately, so that all indexes start with the app. Of each app it reads at most one page.
 macro_rules! order_keys {
     ($found_by:tt, $filter:expr, $key:expr, $limit:expr) => {{
-        let (filter, place) = ($filter, Place::of($filter));
+        let (filter, place) = ($filter, CreationRange::of($filter));
         sqlx::query_scalar!(
             r#"SELECT ARRAY[f.app_id, f.out_biz_order_no] AS "key!"
                FROM apps a CROSS JOIN LATERAL (
@@ -162,12 +163,12 @@ macro_rules! order_keys {
 
 /// The range of creation times of a page, both ends included. The cursor limits it, too, so that
 /// the index leads there.
-struct Place {
+struct CreationRange {
     since: i64,
     until: i64,
 }
 
-impl Place {
+impl CreationRange {
     fn of(filter: &OrderFilter) -> Self {
         let until = filter.created_until.map_or(i64::MAX, |until| until.saturating_sub(1));
         let after = filter.after.as_ref().map_or(i64::MAX, |after| after.order_create_time);
@@ -197,8 +198,7 @@ impl Store {
             order_keys!("$2::text IS NULL", filter, None::<&str>, wanted).fetch_all(&self.pool).await?
         };
         let mut orders = self.orders_by_key(&keys).await?;
-        let has_more = orders.len() > limit as usize;
-        orders.truncate(limit as usize);
+        let has_more = cut_to_page(&mut orders, limit);
         let next = orders.last().filter(|_| has_more).map(OrderCursor::of).transpose()?;
         Ok(OrderPage { orders, next })
     }

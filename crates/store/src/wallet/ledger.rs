@@ -6,7 +6,8 @@ use domain::ledger::{CREDIT, EXCHANGE};
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::{LedgerLine, Wallet};
+use super::{LedgerLine, Wallet, ledger_line};
+use crate::paging::cut_to_page;
 use crate::{Store, StoreError};
 
 /// How many entries a page examines at most. It limits the time of a search in a wallet with
@@ -138,9 +139,7 @@ impl Store {
         let floor = lowest.max(highest.saturating_sub(LOOKED_THROUGH_MAX - 1));
         let wanted = (floor, highest);
         let mut items = self.ledger_rows(app_id, open_id, filter, wanted, i64::from(limit) + 1).await?;
-        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-        let has_more = items.len() > wanted;
-        items.truncate(wanted);
+        let has_more = cut_to_page(&mut items, limit);
         let next = match items.last() {
             Some(last) if has_more => Some(last.line.seq),
             Some(_) | None => (floor > lowest).then_some(floor),
@@ -186,15 +185,7 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        let rows = rows.into_iter().map(|row| LedgerRow {
-            line: LedgerLine::new(
-                (row.seq, row.kind, row.reference),
-                (row.free_change, row.charge_change),
-                (row.free_balance, row.charge_balance),
-                row.at,
-            ),
-            text: row.text,
-        });
+        let rows = rows.into_iter().map(|row| LedgerRow { line: ledger_line!(row), text: row.text });
         Ok(rows.collect())
     }
 
@@ -267,12 +258,7 @@ impl Store {
         Ok(row.map(|row| CreditRecord {
             app_id: app_id.to_string(),
             open_id: row.open_id,
-            line: LedgerLine::new(
-                (row.seq, row.kind, row.reference),
-                (row.free_change, row.charge_change),
-                (row.free_balance, row.charge_balance),
-                row.at,
-            ),
+            line: ledger_line!(row),
             note: row.note,
         }))
     }

@@ -7,6 +7,7 @@ use domain::ids::{AppId, OpenId};
 use serde::{Serialize, Serializer};
 
 use super::Wallet;
+use crate::paging::cut_to_page;
 use crate::{Store, StoreError};
 
 /// A character above every character of an open id.
@@ -94,9 +95,7 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
-        let has_more = items.len() > wanted;
-        items.truncate(wanted);
+        let has_more = cut_to_page(&mut items, limit);
         let next = items.last().filter(|_| has_more).map(cursor_behind).transpose()?;
         Ok(PlayersPage { items, next })
     }

@@ -1,4 +1,4 @@
-//! Clients: they ask, give up, ask again with the same number, and never forget a success.
+//! Clients: they send requests, give up, repeat a `biz_no`, and remember every success.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::content::signed_exchange;
-use super::counts::Kind;
+use super::counts::EventKind;
 use super::oracle::Request;
 use super::rows::{APPS, Content, NUMBERS, UNLUCKY, WALLETS};
 use super::world::World;
@@ -16,7 +16,7 @@ use crate::exchange::Writers;
 
 pub(super) type Outcome = Result<ExchangeOutcome, StoreError>;
 
-/// What a client asks for, whether or not it is under way.
+/// The exchange that a client wants, sent or not.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish {
     pub(super) number: usize,
@@ -24,7 +24,7 @@ pub(super) struct Wish {
     pub(super) is_fresh: bool,
 }
 
-/// A request that a client waits for.
+/// A request whose answer a client waits for.
 pub(super) struct Waiting {
     wish: Wish,
     request: Request,
@@ -36,15 +36,15 @@ pub(super) struct Waiting {
 #[derive(Default)]
 pub(super) struct Client {
     pub(super) waiting: Option<Waiting>,
-    /// What it has asked for without learning what became of it.
+    /// An exchange that was sent and whose result the client does not know.
     pub(super) unsure: Option<Wish>,
 }
 
-/// All clients, and what they have been told.
+/// All clients, and the answers they got.
 pub(super) struct Clients {
     pub(super) all: Vec<Client>,
     start: Instant,
-    /// The first success of each number: every other must be the same.
+    /// The first success of each number. Every other success must be equal.
     successes: Vec<Option<Receipt>>,
 }
 
@@ -57,7 +57,7 @@ impl Clients {
         }
     }
 
-    /// Draws something new to ask for. The numbers in use move on as the run does.
+    /// Draws a new exchange. The range of numbers moves on during the run.
     pub(super) fn draw(world: &mut World, part_done: (u64, u64)) -> Wish {
         let (numbers_at_once, unlucky) = (world.settings.numbers_at_once, world.settings.unlucky);
         let random = &mut world.random;
@@ -105,13 +105,13 @@ impl Clients {
         }
     }
 
-    /// Nobody listens any more, but the work may be done.
+    /// The client stops waiting. The work may be done all the same.
     pub(super) fn give_up(&mut self, client: usize) {
         let client = &mut self.all[client];
         client.unsure = client.waiting.take().map(|waiting| waiting.wish);
     }
 
-    /// Takes the answers that a process has just given, and judges them.
+    /// Takes the answers of a process and judges them.
     pub(super) fn take_answers(&mut self, world: &mut World, process: usize) {
         for place in 0..self.all.len() {
             let Some(waiting) = self.all[place].waiting.as_mut().filter(|waiting| waiting.process == process)
@@ -135,14 +135,14 @@ impl Clients {
             self.give_up(place);
             let is_lost = world.fault(300);
             if is_lost {
-                world.counts.add(Kind::AnswerLost);
+                world.counts.add(EventKind::AnswerLost);
             } else if is_final(&outcome) {
                 self.all[place].unsure = None;
             }
         }
     }
 
-    /// Every success of a number is told the same balances.
+    /// Every success of a number must report the same balances.
     fn remember(&mut self, number: usize, outcome: &Outcome) -> Result<(), String> {
         let Ok(ExchangeOutcome::Done(receipt) | ExchangeOutcome::Replayed(receipt)) = outcome else {
             return Ok(());
@@ -153,7 +153,7 @@ impl Clients {
         }
     }
 
-    /// The numbers with which somebody was told of a success.
+    /// The numbers with an acknowledged success.
     pub(super) fn acknowledged(&self) -> Vec<usize> {
         (0..self.successes.len()).filter(|number| self.successes[*number].is_some()).collect()
     }
@@ -163,24 +163,24 @@ impl Clients {
     }
 }
 
-/// Whether a client that has this answer has no reason to ask again.
+/// True when a client has no reason to repeat after this answer.
 fn is_final(outcome: &Outcome) -> bool {
     matches!(outcome, Ok(_) | Err(StoreError::Internal(_)))
 }
 
 fn count(world: &mut World, outcome: &Outcome) {
     world.counts.add(match outcome {
-        Ok(ExchangeOutcome::Done(_)) => Kind::Done,
-        Ok(ExchangeOutcome::Replayed(_)) => Kind::Replayed,
-        Ok(ExchangeOutcome::BizNoConflict) => Kind::Conflict,
-        Ok(ExchangeOutcome::BizNoExpired) => Kind::Expired,
-        Ok(ExchangeOutcome::TsOutsideWindow) => Kind::TsRefused,
-        Ok(ExchangeOutcome::UnknownWallet) => Kind::UnknownWallet,
-        Ok(ExchangeOutcome::InsufficientBalance) => Kind::Insufficient,
-        Err(StoreError::Unavailable(_) | StoreError::Overloaded) => Kind::Unavailable,
-        Err(StoreError::Again) => Kind::Exhausted,
+        Ok(ExchangeOutcome::Done(_)) => EventKind::Done,
+        Ok(ExchangeOutcome::Replayed(_)) => EventKind::Replayed,
+        Ok(ExchangeOutcome::BizNoConflict) => EventKind::Conflict,
+        Ok(ExchangeOutcome::BizNoExpired) => EventKind::Expired,
+        Ok(ExchangeOutcome::TsOutsideWindow) => EventKind::TsRefused,
+        Ok(ExchangeOutcome::UnknownWallet) => EventKind::UnknownWallet,
+        Ok(ExchangeOutcome::InsufficientBalance) => EventKind::Insufficient,
+        Err(StoreError::Unavailable(_) | StoreError::Overloaded) => EventKind::Unavailable,
+        Err(StoreError::Again) => EventKind::Exhausted,
         Err(StoreError::Internal(_) | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => {
-            Kind::Faulty
+            EventKind::Faulty
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Exchanges as the clients of the simulation send them.
+//! The exchanges that the clients send.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -15,27 +15,27 @@ use super::rows::{Content, NUMBERS, WALLETS, app_text};
 use crate::exchange::batch::RecordedContent;
 
 const NOW: i64 = 1_800_000_000_000;
-/// Older than the window for `ts`.
+/// A `ts` that is too old.
 const STALE: i64 = NOW - 49 * 3_600_000;
 const KEY: &str = "simulation";
 const ZONE: &str = "s1_r1";
 const ITEMS: &str = r#"[{"product_id":1,"product_num":1,"product_type":0}]"#;
 const REMARK: &str = "d";
 
-/// An exchange by its number, what it asks for, and whether its `ts` is fresh.
-type Asked = (usize, Content, bool);
+/// Number and content of an exchange, and whether its `ts` is fresh.
+type ExchangeKey = (usize, Content, bool);
 
-/// Every exchange that was signed before: signing is slow, and the same ones come again and again.
-static SIGNED: LazyLock<Mutex<HashMap<Asked, Signed<Exchange>>>> = LazyLock::new(Mutex::default);
+/// A cache of signed exchanges, because signing is slow and the same ones come often.
+static SIGNED: LazyLock<Mutex<HashMap<ExchangeKey, Signed<Exchange>>>> = LazyLock::new(Mutex::default);
 
-/// The exchange that a client sends, signed as a game server signs it.
+/// The exchange of a client, signed as a game server signs it.
 pub(super) fn signed_exchange(number: usize, content: Content, is_fresh: bool) -> Signed<Exchange> {
     let asked = (number % NUMBERS, content, is_fresh);
     let mut signed = SIGNED.lock().unwrap();
     signed.entry(asked).or_insert_with(|| sign(asked)).clone()
 }
 
-fn sign((number, content, is_fresh): Asked) -> Signed<Exchange> {
+fn sign((number, content, is_fresh): ExchangeKey) -> Signed<Exchange> {
     let app_id = app_text(content.wallet / WALLETS);
     let ts = if is_fresh { NOW } else { STALE };
     let form = format!(
@@ -62,7 +62,7 @@ fn open_id(content: Content) -> String {
     format!("o{}", content.wallet % WALLETS)
 }
 
-/// The content as a record holds it.
+/// The content of its idempotency record.
 pub(super) fn recorded_content(content: Content) -> RecordedContent {
     RecordedContent {
         open_id: open_id(content),

@@ -1,13 +1,13 @@
-//! What has happened in a run. Each kind must have, or the simulation covers less than it says.
+//! Counts of the events of a run. Each kind of event must happen, so that none goes uncovered.
 
-/// Declares the kinds, each with its name in the report.
+/// Declares the kinds of events, each with its name in the report.
 macro_rules! kinds {
     ($($kind:ident $name:literal,)*) => {
-        /// Something that a run is to have covered.
+        /// A kind of event that the runs must cover.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(super) enum Kind { $($kind),* }
+        pub(super) enum EventKind { $($kind),* }
 
-        const KINDS: &[(Kind, &str)] = &[$((Kind::$kind, $name)),*];
+        const KINDS: &[(EventKind, &str)] = &[$((EventKind::$kind, $name)),*];
     };
 }
 
@@ -50,20 +50,20 @@ kinds! {
     TimedOut "answers that did not come in time",
 }
 
-/// How often each kind has happened.
+/// The number of events of each kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Counts(Vec<u64>);
+pub(super) struct EventCounts(Vec<u64>);
 
-impl Counts {
+impl EventCounts {
     pub(super) fn new() -> Self {
         Self(vec![0; KINDS.len()])
     }
 
-    pub(super) fn add(&mut self, kind: Kind) {
+    pub(super) fn add(&mut self, kind: EventKind) {
         self.0[kind as usize] += 1;
     }
 
-    pub(super) fn of(&self, kind: Kind) -> u64 {
+    pub(super) fn of(&self, kind: EventKind) -> u64 {
         self.0[kind as usize]
     }
 
@@ -73,13 +73,13 @@ impl Counts {
         }
     }
 
-    /// What never happened.
+    /// The kinds that never happened.
     pub(super) fn missing(&self) -> Vec<&'static str> {
         KINDS.iter().filter(|(kind, _)| self.0[*kind as usize] == 0).map(|(_, name)| *name).collect()
     }
 }
 
-impl std::fmt::Display for Counts {
+impl std::fmt::Display for EventCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (kind, name) in KINDS {
             writeln!(f, "{:>12} {name}", self.0[*kind as usize])?;

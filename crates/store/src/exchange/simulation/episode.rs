@@ -1,4 +1,4 @@
-//! One run from one seed: which event comes next is drawn anew at every step.
+//! One run from one seed. Each step draws the next event.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -11,24 +11,24 @@ use telemetry::metrics::ExchangeMetrics;
 use tokio::time::Instant;
 
 use super::clients::{Clients, Wish};
-use super::counts::{Counts, Kind};
+use super::counts::{EventCounts, EventKind};
 use super::link::Simulated;
 use super::random::Random;
-use super::settings::{Sabotage, Settings};
+use super::settings::{RunSettings, Sabotage};
 use super::world::{Peer, World};
 use crate::exchange::writer::Writer;
 use crate::exchange::{Replays, Writers};
 
-/// Steps within which everything must be answered once the faults have stopped.
+/// After the faults stop, everything must be answered within this many steps.
 const CALM_STEPS_MAX: u64 = 40_000;
 
-/// What came of a run that held.
+/// The result of a run without a violation.
 pub(super) struct Report {
     pub(super) steps: u64,
-    pub(super) counts: Counts,
+    pub(super) counts: EventCounts,
 }
 
-/// A writer's task, and whether it is to be polled.
+/// The task of a writer, and whether it must be polled.
 struct Task {
     writing: Pin<Box<dyn Future<Output = ()>>>,
     flag: Arc<Flag>,
@@ -49,7 +49,7 @@ impl Wake for Flag {
     }
 }
 
-/// A process that runs; without one it has crashed and starts again some time.
+/// A running process. A crashed process is `None` and starts again later.
 struct Process {
     writers: Writers,
     tasks: Vec<Task>,
@@ -76,16 +76,21 @@ pub(super) struct Episode {
     clients: Clients,
     moves: Vec<Move>,
     steps: u64,
-    /// Acknowledged successes that are asked for once more at the end.
+    /// Acknowledged successes that are requested once more at the end.
     to_repeat: Vec<usize>,
-    is_told: bool,
+    prints_steps: bool,
 }
 
 impl Episode {
-    /// Runs a seed to its end; with `is_told` every step is printed.
-    pub(super) fn run(seed: u64, sabotage: Sabotage, steps: u64, is_told: bool) -> Result<Report, String> {
+    /// Runs a seed. With `prints_steps` it prints every step.
+    pub(super) fn run(
+        seed: u64,
+        sabotage: Sabotage,
+        steps: u64,
+        prints_steps: bool,
+    ) -> Result<Report, String> {
         let mut random = Random::new(seed);
-        let settings = Settings::draw(&mut random, sabotage, steps);
+        let settings = RunSettings::draw(&mut random, sabotage, steps);
         let start = Instant::now();
         let (processes, clients) = (settings.processes, settings.clients);
         let mut episode = Self {
@@ -96,7 +101,7 @@ impl Episode {
             moves: Vec::new(),
             steps: 0,
             to_repeat: Vec::new(),
-            is_told,
+            prints_steps,
         };
         let outcome = episode.play();
         let steps = episode.steps;
@@ -113,7 +118,7 @@ impl Episode {
         }
         self.world.borrow_mut().has_faults = false;
         self.settle("after the faults")?;
-        // Everything that was acknowledged is asked for once more.
+        // Every acknowledged success is requested once more.
         self.to_repeat = self.clients.acknowledged();
         self.settle("repeating what was acknowledged")?;
         let world = self.world.borrow();
@@ -121,7 +126,7 @@ impl Episode {
         world.oracle.close(&world.tables.wallets, &recorded)
     }
 
-    /// Without faults every request is answered for good, within a bound.
+    /// Runs without faults. Every request must be answered within a bound.
     fn settle(&mut self, when: &str) -> Result<(), String> {
         let last = self.steps + CALM_STEPS_MAX;
         while !self.clients.are_content() || !self.to_repeat.is_empty() {
@@ -145,7 +150,7 @@ impl Episode {
                 self.moves[world.random.below(self.moves.len())]
             }
         };
-        if self.is_told {
+        if self.prints_steps {
             self.tell(chosen);
         }
         self.do_move(chosen);
@@ -221,7 +226,7 @@ impl Episode {
             Move::Connect => self.world.borrow_mut().connect(),
             Move::Ask(client) => self.ask(client),
             Move::GiveUp(client) => {
-                self.world.borrow_mut().counts.add(Kind::GaveUp);
+                self.world.borrow_mut().counts.add(EventKind::GaveUp);
                 self.clients.give_up(client);
             }
             Move::StartProcess(process) => self.start_process(process),
@@ -264,7 +269,7 @@ impl Episode {
         let mut world = self.world.borrow_mut();
         let part_done = (self.steps, world.settings.steps);
         let wish = match self.clients.all[client].unsure {
-            // Now and then one gives up for good.
+            // Sometimes a client gives up for ever.
             Some(_) if world.fault(500) => {
                 self.clients.all[client].unsure = None;
                 return;
@@ -288,12 +293,12 @@ impl Episode {
         }
     }
 
-    /// Something goes wrong, or an operator does something.
+    /// A fault happens, or an operator does something.
     fn chance_fault(&mut self) {
         let mut world = self.world.borrow_mut();
         let crashes = world.chance_fault();
         let process = world.random.below(self.processes.len());
-        // The writers hang up when they are dropped.
+        // Dropped writers hang up.
         drop(world);
         if crashes {
             self.crash_process(process);
@@ -304,7 +309,7 @@ impl Episode {
         if self.processes[process].take().is_none() {
             return;
         }
-        self.world.borrow_mut().counts.add(Kind::ProcessCrash);
+        self.world.borrow_mut().counts.add(EventKind::ProcessCrash);
         for client in 0..self.clients.all.len() {
             if self.clients.all[client].waiting.as_ref().is_some_and(|waiting| waiting.process == process) {
                 self.clients.give_up(client);

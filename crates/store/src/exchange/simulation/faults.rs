@@ -1,21 +1,21 @@
-//! What goes wrong by chance, and what operators do meanwhile.
+//! Random faults, and the actions of operators.
 
 use domain::ledger::{CHAIN_START, micros};
 
-use super::counts::Kind;
+use super::counts::EventKind;
 use super::link::moment;
+use super::protocol::{Reply, Statement};
 use super::rows::{APPS, EntryRow, WALLETS};
-use super::statements::{Reply, Statement};
 use super::world::{Peer, World};
 
 impl World {
-    /// The database finds out that nobody is at the other end of a session.
+    /// The database detects that the other end of a session is gone.
     pub(super) fn find_out(&mut self, place: usize) {
         self.roll_back(place);
         self.backends.swap_remove(place);
     }
 
-    /// Everything that goes wrong by chance; true when a process is to crash.
+    /// Draws all random faults. Returns true when a process must crash.
     pub(super) fn chance_fault(&mut self) -> bool {
         if self.fault(self.settings.database_crash) && self.is_up {
             self.crash();
@@ -23,7 +23,7 @@ impl World {
         if self.fault(self.settings.session_end)
             && let Some(place) = self.any_session()
         {
-            self.counts.add(Kind::SessionEnded);
+            self.counts.add(EventKind::SessionEnded);
             self.kill(place);
         }
         if self.fault(self.settings.cut_off)
@@ -40,7 +40,7 @@ impl World {
         self.fault(self.settings.process_crash)
     }
 
-    /// A session of a writer's that is alive.
+    /// A live session of a writer.
     fn any_session(&mut self) -> Option<usize> {
         let is_alive = |place: &usize| {
             let backend = &self.backends[*place];
@@ -52,7 +52,7 @@ impl World {
 
     fn operate_credit(&mut self) {
         let wallet = self.random.below(APPS * WALLETS);
-        // Seldom the last one, which is unknown until then.
+        // Seldom the last wallet, which does not exist until then.
         if wallet % WALLETS == WALLETS - 1 && !self.random.chance(500) {
             return;
         }
@@ -88,7 +88,8 @@ impl World {
         ]);
     }
 
-    /// The database ends a session: its transaction vanishes, and so may replies on their way.
+    /// The database ends a session. Its transaction is lost, and sometimes also replies that were
+    /// sent.
     pub(super) fn kill(&mut self, place: usize) {
         self.roll_back(place);
         let loses_replies = self.random.chance(5_000);
@@ -98,9 +99,9 @@ impl World {
         if loses_replies {
             for (_, answer) in backend.outbox.drain(..) {
                 self.counts.add(if matches!(answer, Ok(Reply::Committed)) {
-                    Kind::CommitLost
+                    EventKind::CommitLost
                 } else {
-                    Kind::ReplyLost
+                    EventKind::ReplyLost
                 });
             }
         }
@@ -109,10 +110,10 @@ impl World {
         }
     }
 
-    /// A session is cut off in the middle of whatever it does. Its writer may be told at once, or
-    /// finds out by itself; the database goes on and finds out later.
+    /// A session is cut off. Its writer learns it at once, or later by itself. The database goes on
+    /// and detects it later.
     fn cut_off(&mut self, place: usize) {
-        self.counts.add(Kind::Stranded);
+        self.counts.add(EventKind::Stranded);
         let tells = self.random.chance(5_000);
         let backend = &mut self.backends[place];
         backend.peer = Peer::CutOff;
@@ -128,13 +129,13 @@ impl World {
         }
     }
 
-    /// The database stops at once: open transactions vanish, what is committed stays.
+    /// The database crashes: open transactions are lost, and commits stay.
     fn crash(&mut self) {
-        self.counts.add(Kind::DatabaseCrash);
+        self.counts.add(EventKind::DatabaseCrash);
         self.is_up = false;
         for place in (0..self.backends.len()).rev() {
             if self.backends[place].transaction.is_some() {
-                self.counts.add(Kind::CrashInside);
+                self.counts.add(EventKind::CrashInside);
             }
             self.kill(place);
         }

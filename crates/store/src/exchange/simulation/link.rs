@@ -1,4 +1,4 @@
-//! The simulated database as a writer sees it: the lower side of the production code's seam.
+//! The simulated database behind the interface that the writers use.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -13,11 +13,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::content::recorded_content;
-use super::counts::Kind;
+use super::counts::EventKind;
+use super::protocol::{Recorded, Reply, Statement, Write};
 use super::rows::{Content, EntryRow, RecordRow, WalletRow, number_id, variant_of, wallet_id};
-use super::statements::{Recorded, Reply, Statement};
 use super::world::{End, World};
-use super::write::Write;
 use crate::StoreError;
 use crate::exchange::batch::{Batch, IdempotencyRecord, WalletState};
 use crate::exchange::columns::Columns;
@@ -25,7 +24,7 @@ use crate::exchange::database::{Database, DatabaseClient};
 use crate::exchange::fault::SessionFault;
 use crate::exchange::known::Known;
 
-/// A way to the simulated database.
+/// A handle of the simulated database.
 #[derive(Clone)]
 pub(super) struct Simulated {
     pub(super) world: Rc<RefCell<World>>,
@@ -33,7 +32,7 @@ pub(super) struct Simulated {
     pub(super) start: Instant,
 }
 
-/// A session; dropping it hangs up.
+/// A session. Its drop hangs up.
 pub(super) struct SimulatedClient {
     world: Rc<RefCell<World>>,
     session: u64,
@@ -41,7 +40,7 @@ pub(super) struct SimulatedClient {
 
 pub(super) struct Ending(Rc<End>);
 
-/// Ends at a moment of simulated time.
+/// A timer of simulated time.
 struct Pause {
     world: Rc<RefCell<World>>,
     ends_at: u64,
@@ -76,7 +75,7 @@ impl Database for Simulated {
         };
         pause.await;
         if duration == self.answer_timeout() {
-            self.world.borrow_mut().counts.add(Kind::TimedOut);
+            self.world.borrow_mut().counts.add(EventKind::TimedOut);
         }
     }
 }
@@ -137,7 +136,7 @@ fn wallet_ids(batch: &Batch<'_>) -> Vec<usize> {
     batch.wallets.app_ids.iter().zip(&batch.wallets.names).map(|(app, name)| wallet_id(app, name)).collect()
 }
 
-/// A moment of simulated time.
+/// Converts simulated time.
 pub(super) fn moment(millis: u64) -> OffsetDateTime {
     OffsetDateTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
@@ -224,7 +223,7 @@ impl DatabaseClient for SimulatedClient {
     }
 }
 
-/// The rows that the columns of the statement stand for.
+/// Converts the columns of the statement to rows.
 fn written(columns: &Columns<'_>) -> Write {
     let places = 0..columns.app_id.len();
     let record = |place: usize| RecordRow {

@@ -1,23 +1,31 @@
-//! A deterministic simulation of the writers: the code of `writer`, `session` and `batch` as it is,
-//! on a simulated PostgreSQL, with random clients, interleavings, crashes and lost replies. What
-//! each run does follows from its seed alone. docs/design/simulation.md tells what it
-//! covers and what it takes for granted; the long form is run by
+//! A deterministic simulation of the exchange writers. The production code of `writer`, `session`
+//! and `batch` runs on a simulated PostgreSQL, with random clients, orders of events, crashes and
+//! lost replies. A run depends only on its seed. docs/design/simulation.md describes what it covers
+//! and its assumptions. The long form:
 //!
 //! ```sh
-//! MINITILL_SIMULATION_STEPS=30000000 cargo test --release --lib simulation -- --ignored --nocapture
+//! MINITILL_SIMULATION_STEPS=30000000 cargo test --release -p store --lib simulation -- --ignored
+//! --nocapture
 //! ```
 //!
-//! and a failure is replayed, with every step printed, by
+//! One seed again, with every step printed:
 //!
 //! ```sh
-//! MINITILL_SIMULATION_SEED=12345 cargo test --lib simulation -- --ignored --nocapture
+//! MINITILL_SIMULATION_SEED=12345 cargo test -p store --lib simulation -- --ignored --nocapture
 //! ```
 //!
-//! It was seen to fail, within some seeds, with each of these breaks of the code: an answer before
-//! COMMIT is answered; a lost session answered as a refusal; the last repetition answered as a
-//! success; a replay inside a batch told the balances of now; records read before the locks; a failed
-//! write behind whose COMMIT success is told, with and without locking first; no rollback after a
-//! failed lock; a held wallet taken for an unknown one; a batch with one fault refused as a whole.
+//! Each of these changes of the code made it fail within some seeds:
+//!
+//! - an answer before COMMIT is answered
+//! - a refusal as the answer after a lost session
+//! - a success as the answer after the last repetition
+//! - the present balances in a replay inside a batch
+//! - records that are read before the locks
+//! - a success after a failed write before COMMIT, with and without locks
+//! - no rollback after a failed lock
+//! - a held wallet that counts as unknown
+//! - a batch that is refused because of one fault
+//!
 //! The tests below break rules of the database itself.
 
 mod clients;
@@ -27,6 +35,7 @@ mod episode;
 mod faults;
 mod link;
 mod oracle;
+mod protocol;
 mod random;
 mod rows;
 mod settings;
@@ -35,21 +44,21 @@ mod waits;
 mod world;
 mod write;
 
-use counts::{Counts, Kind};
+use counts::{EventCounts, EventKind};
 use episode::{Episode, Report};
 use settings::Sabotage;
 
-/// Steps of a run before its faults stop. Part of what a seed means.
+/// Steps of a run before its faults stop. A seed means the same run only with the same number.
 const STEPS: u64 = 3_000;
 
-/// Steps of the long form where nothing else is asked for.
+/// Steps of the long form by default.
 const LONG_STEPS: u64 = 30_000_000;
 
-/// Seeds that have once found something: a refusal for an empty purse in a batch, while its number was
-/// used for another wallet.
+/// Seeds that once found an error: a refusal for an empty purse in a batch, while another
+/// transaction used its number for another wallet.
 const REGRESSIONS: [u64; 1] = [114_439_403_602_699];
 
-/// Names the seed of a run that panics.
+/// Prints the seed of a run that panics.
 struct Running(u64);
 
 impl Drop for Running {
@@ -60,9 +69,9 @@ impl Drop for Running {
     }
 }
 
-/// Runs seeds one after another until so many steps are done.
+/// Runs one seed after another, at least this many steps.
 fn run(seeds: impl Iterator<Item = u64>, sabotage: Sabotage, steps: u64) -> Result<Report, String> {
-    let mut sum = Report { steps: 0, counts: Counts::new() };
+    let mut sum = Report { steps: 0, counts: EventCounts::new() };
     for seed in seeds {
         let _running = Running(seed);
         let report = Episode::run(seed, sabotage, STEPS, false)?;
@@ -75,7 +84,7 @@ fn run(seeds: impl Iterator<Item = u64>, sabotage: Sabotage, steps: u64) -> Resu
     Ok(sum)
 }
 
-/// Contract 3: exactly once, durable, the same answer for ever, whatever happens at whatever moment.
+/// Contract 3.3: exactly once, durable, and the same answer, whatever happens at whatever moment.
 #[test]
 fn whatever_happens_the_books_and_the_answers_are_those_of_one_at_a_time() {
     run(REGRESSIONS.into_iter(), Sabotage::None, u64::MAX).unwrap();
@@ -83,7 +92,7 @@ fn whatever_happens_the_books_and_the_answers_are_those_of_one_at_a_time() {
     assert_eq!(report.counts.missing(), Vec::<&str>::new(), "these are not covered any more");
 }
 
-/// What the database or a statement of ours must hold, the simulation notices when it does not.
+/// The simulation detects a broken rule of the database or of our statements.
 #[test]
 fn a_rule_of_the_database_that_is_broken_is_noticed() {
     let broken = [
@@ -101,7 +110,7 @@ fn a_rule_of_the_database_that_is_broken_is_noticed() {
     }
 }
 
-/// The wallet's guard and the key of the ledger each stand in for the other.
+/// The guard and the key of the ledger: either alone is enough.
 #[test]
 fn the_guard_and_the_key_of_an_entry_are_each_enough() {
     for sabotage in [Sabotage::NoGuard, Sabotage::NoEntryKey] {
@@ -112,7 +121,7 @@ fn the_guard_and_the_key_of_an_entry_are_each_enough() {
 #[test]
 fn locks_in_any_order_end_in_repetition_not_in_a_standstill() {
     let report = run(1..=15, Sabotage::AnyLockOrder, u64::MAX).unwrap();
-    assert!(report.counts.of(Kind::Deadlock) > 0 && report.counts.of(Kind::LockTimeout) > 0);
+    assert!(report.counts.of(EventKind::Deadlock) > 0 && report.counts.of(EventKind::LockTimeout) > 0);
 }
 
 #[test]
@@ -135,7 +144,7 @@ fn the_long_simulation() {
         return;
     }
     let steps = given("MINITILL_SIMULATION_STEPS").unwrap_or(LONG_STEPS);
-    // Another place to start each time.
+    // Each run starts at another seed.
     let first = u64::from(std::process::id()) << 32;
     println!("seeds from {first}");
     let report = run(first.., Sabotage::None, steps).unwrap();

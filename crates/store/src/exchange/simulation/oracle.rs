@@ -1,14 +1,14 @@
-//! The rules of contract 3 for one exchange at a time, written down a second time, and what they
-//! allow: commits are replayed through them, and answers judged by them.
+//! The oracle: a second implementation of the rules of contract 3.3, for one exchange at a time. It
+//! replays commits and judges answers.
 //!
-//! An answer is right when the rules give it at some moment between the request's arrival and the
-//! answer. Moments are counted in commits, and inside a commit in entries of a wallet.
+//! An answer is right when the rules give it at some moment between request and answer. Moments are
+//! counted in commits, and inside a commit in entries of a wallet.
 
 use super::rows::{APPS, Content, EntryRow, NUMBERS, UNLUCKY, WalletRow, Writes};
 use crate::StoreError;
 use crate::exchange::ExchangeOutcome;
 
-/// How a wallet stood from one of its entries to the next.
+/// The state of a wallet between two of its entries.
 #[derive(Debug, Clone, Copy)]
 struct Stand {
     commit: u64,
@@ -25,11 +25,11 @@ struct Original {
     charge: i64,
     commit: u64,
     created_at: u64,
-    /// Whether somebody was told that it was done now.
+    /// True when a client got "done" for it.
     is_answered: bool,
 }
 
-/// A request, and when it arrived.
+/// A request and its arrival.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Request {
     pub(super) number: usize,
@@ -69,7 +69,7 @@ impl Oracle {
         }
     }
 
-    /// Replays what a commit has written, one entry at a time.
+    /// Replays the rows of a commit, entry by entry.
     pub(super) fn committed(&mut self, writes: &Writes, commit: u64) -> Result<(), String> {
         for wallet in &writes.made {
             if self.wallets[*wallet].is_none() {
@@ -137,7 +137,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Judges an answer that is given after this commit, at this time.
+    /// Judges an answer after this commit, at this time.
     pub(super) fn answered(
         &mut self,
         request: &Request,
@@ -184,7 +184,7 @@ impl Oracle {
         if is_right { Ok(()) } else { Err(wrong()) }
     }
 
-    /// What is recorded, if it had not expired when both it and the request were there.
+    /// The record, unless it was expired when both it and the request existed.
     fn live_record(&self, request: &Request) -> Option<Original> {
         let replayed_for = self.replayed_for;
         self.records[request.number].filter(|record| request.at < record.created_at + replayed_for)
@@ -194,12 +194,12 @@ impl Oracle {
         self.records[request.number].is_none_or(|record| record.commit > request.commit)
     }
 
-    /// Whether the wallet did not cover the amount at a moment when the number was not used yet.
+    /// True when the wallet did not cover the amount at a moment when the number was unused.
     ///
-    /// One answer that no moment gives is let pass. A batch takes from a wallet and refuses the next
-    /// exchange for want of the rest, while another transaction uses that one's number for another
-    /// wallet: the batch has read that it was free, and commits later. Nothing is deducted, and the
-    /// next try is told of the conflict.
+    /// It accepts one answer that no moment explains. A batch deducts from a wallet and refuses the
+    /// next exchange, because the rest does not cover it. Meanwhile another transaction uses the
+    /// number of that exchange for another wallet. The batch has read the number as free, and
+    /// commits later. Nothing is deducted, and the next attempt gets the conflict.
     fn was_insufficient(&self, request: &Request) -> bool {
         let wallet = request.content.wallet;
         let stands = &self.stands[wallet];
@@ -220,12 +220,12 @@ impl Oracle {
         })
     }
 
-    /// The success that a request with this number and content must be told for ever.
+    /// The content of the success that a request with this number must get for ever.
     pub(super) fn success(&self, number: usize) -> Option<Content> {
         self.records[number].map(|record| record.content)
     }
 
-    /// Compares the tables with what the rules have led to.
+    /// Compares the tables with the replayed state.
     pub(super) fn close(&self, wallets: &[Option<WalletRow>], recorded: &[bool]) -> Result<(), String> {
         if self.wallets != wallets {
             return Err(format!("wallets {wallets:?}, expected {:?}", self.wallets));
@@ -235,7 +235,7 @@ impl Oracle {
     }
 }
 
-/// Both purses after a deduction; `None` when they do not cover it.
+/// Both purses after a deduction. `None` when they do not cover it.
 fn pay(before: WalletRow, content: Content) -> Option<(i64, i64)> {
     if before.free + before.charge < content.amount {
         return None;

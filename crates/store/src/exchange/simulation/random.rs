@@ -1,6 +1,6 @@
-//! The one source of chance: everything that happens follows from its seed.
+//! The only source of randomness. Every event of a run depends on its seed.
 
-/// `SplitMix64`: small, quick, and the same everywhere.
+/// `SplitMix64`: small, fast, and equal on every machine.
 #[derive(Debug, Clone)]
 pub(super) struct Random(u64);
 
@@ -26,7 +26,7 @@ impl Random {
         first + i64::try_from(self.below(usize::try_from(last - first + 1).unwrap())).unwrap()
     }
 
-    /// True this many times in ten thousand.
+    /// True with this chance in ten thousand.
     pub(super) fn chance(&mut self, in_ten_thousand: u64) -> bool {
         self.next() % 10_000 < in_ten_thousand
     }

@@ -1,16 +1,16 @@
-//! The rows of the simulated tables, by small numbers in place of texts.
+//! The rows of the simulated tables. Small numbers stand for texts.
 
 use domain::ledger::{self, CHAIN_START, ChainHash, LedgerEntry};
 
-/// Apps, wallets of each app and numbers of each app; the last wallet of an app is not there at
-/// first.
+/// Numbers of apps, of wallets in each app, and of `biz_no`s in each app. The last wallet of an app
+/// does not exist at first.
 pub(super) const APPS: usize = 2;
 pub(super) const WALLETS: usize = 4;
 pub(super) const NUMBERS: usize = 80;
-/// An amount that a constraint of the simulated tables refuses, as no check of ours foresees.
+/// An amount that a constraint of the simulated tables refuses, and no check of the program.
 pub(super) const UNLUCKY: i64 = 13;
 
-/// What an exchange asks for, as far as the exchanges of the simulation differ.
+/// The content of an exchange, as far as the exchanges differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Content {
     pub(super) wallet: usize,
@@ -58,7 +58,7 @@ pub(super) struct EntryRow {
 }
 
 impl EntryRow {
-    /// The hash that it must have.
+    /// The right hash of the entry.
     pub(super) fn hash_after(&self, previous: &ChainHash) -> ChainHash {
         let (app, player) = (self.wallet / WALLETS, self.wallet % WALLETS);
         let reference = self.number.map_or_else(|| "c".to_owned(), |number| format!("n{}", number % NUMBERS));
@@ -78,7 +78,7 @@ impl EntryRow {
     }
 }
 
-/// What a transaction writes.
+/// The rows that a transaction writes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Writes {
     pub(super) made: Vec<usize>,
@@ -97,7 +97,7 @@ pub(super) fn app_text(app: usize) -> String {
     format!("a{app}")
 }
 
-/// The place behind a letter.
+/// The number after a letter.
 fn index(text: &str) -> usize {
     text[1..].parse().unwrap()
 }

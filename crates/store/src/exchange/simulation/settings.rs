@@ -1,26 +1,26 @@
-//! What a run is made of; each run draws its own, so that rare things are common in some.
+//! The settings of a run. Each run draws its own, so that rare events are common in some.
 
 use super::random::Random;
 
-/// A rule of PostgreSQL's or of our statements that is broken, to see that the oracle notices.
+/// A broken rule of PostgreSQL or of our statements. The oracle must detect it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sabotage {
     None,
-    /// The write does not look at `entry_count`.
+    /// The write does not compare `entry_count`.
     NoGuard,
     /// Entries have no key.
     NoEntryKey,
-    /// Neither of the two.
+    /// Neither of the two rules holds.
     NeitherGuardNorEntryKey,
-    /// A number that is there already is passed over in silence.
+    /// The write ignores a number that exists already.
     SilentRecords,
-    /// A key that another transaction is about to take does not make one wait.
+    /// A statement does not wait for a key that another transaction has inserted.
     KeysDoNotWait,
-    /// Records are read as of the moment when the locks were asked for.
+    /// Records are read from the snapshot of the lock statement.
     StaleRecords,
-    /// A replay is told the balances of now.
+    /// A replay reports the present balances.
     CurrentBalances,
-    /// A write that fails leaves the records it had inserted.
+    /// A failed write keeps the records it had inserted.
     PartialWrite,
     /// Some commits are acknowledged and lost.
     LostCommits,
@@ -30,13 +30,13 @@ pub(super) enum Sabotage {
 
 /// Chances are in ten thousand, times in milliseconds.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct RunSettings {
     pub(super) sabotage: Sabotage,
     pub(super) steps: u64,
     pub(super) processes: usize,
     pub(super) writers: usize,
     pub(super) clients: usize,
-    /// Numbers of each app that are in use at a time.
+    /// Numbers of each app that are in use at the same time.
     pub(super) numbers_at_once: usize,
     pub(super) deadline: u64,
     pub(super) answer_timeout: u64,
@@ -55,7 +55,7 @@ pub(super) struct Settings {
     pub(super) time: u64,
 }
 
-impl Settings {
+impl RunSettings {
     pub(super) fn draw(random: &mut Random, sabotage: Sabotage, steps: u64) -> Self {
         Self {
             sabotage,

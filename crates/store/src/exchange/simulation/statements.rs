@@ -1,102 +1,21 @@
-//! What each statement does in the simulated PostgreSQL, step by step, at READ COMMITTED: it sees
-//! what was committed before its first step, waits for rows and keys that other transactions hold,
-//! and does all or nothing.
+//! The statements of the simulated PostgreSQL, step by step, at READ COMMITTED. A statement sees
+//! the commits before its first step. It waits for rows and keys that other transactions hold, and
+//! does everything or nothing.
 
-use super::counts::Kind;
-use super::rows::{Content, EntryRow, WalletRow};
+use super::counts::EventKind;
+use super::protocol::{Locking, Recorded, Reply, SqlError, Statement, StatementProgress, Step, Tx, error};
+use super::rows::{EntryRow, WalletRow};
 use super::settings::Sabotage;
-use super::world::{Asked, Key, Transaction, Tx, World};
-use super::write::{Write, Writing};
-
-#[derive(Debug)]
-pub(super) enum Statement {
-    Begin,
-    Commit,
-    RollBack,
-    /// Wallet and number of each exchange.
-    Read(Vec<(usize, usize)>),
-    Lock {
-        wallets: Vec<usize>,
-        skips_held: bool,
-    },
-    Present(Vec<usize>),
-    /// The database's time.
-    Now,
-    Records(Vec<usize>),
-    Write(Write),
-    /// Makes a wallet where there is none.
-    MakeWallet(usize),
-    /// Writes a credit; the wallet is locked.
-    Credit(EntryRow),
-    /// Does nothing until then.
-    Hold {
-        until: u64,
-    },
-}
-
-/// How far a statement is.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    NotBegun,
-    Locking(Locking),
-    Writing(Writing),
-    /// Everything is done but the commit of a statement that is its own transaction.
-    Committing,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Locking {
-    /// In the order in which they are locked: those that were there at the first step.
-    to_lock: Vec<(usize, usize)>,
-    locked: Vec<(usize, WalletRow)>,
-}
-
-/// What is recorded under a number, as a statement reads it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Recorded {
-    pub(super) content: Content,
-    pub(super) free: i64,
-    pub(super) charge: i64,
-    pub(super) is_expired: bool,
-}
-
-#[derive(Debug)]
-pub(super) enum Reply {
-    Done,
-    Committed,
-    /// With the database's time.
-    Read(u64, Vec<(Option<WalletRow>, Option<Recorded>)>),
-    Now(u64),
-    Locked(Vec<(usize, WalletRow)>),
-    Places(Vec<usize>),
-    Records(Vec<(usize, Recorded)>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SqlError {
-    pub(super) code: &'static str,
-}
-
-pub(super) fn error(code: &'static str) -> SqlError {
-    SqlError { code }
-}
-
-/// What a step has come to.
-pub(super) enum Step {
-    Going(Progress),
-    /// For another transaction's end, to go on from there.
-    Waits(Tx, Progress),
-    Ended(Result<Reply, SqlError>),
-}
+use super::world::{LockKey, SentStatement, Transaction, World};
 
 impl World {
-    /// Does one step of a session's first statement.
+    /// Does one step of the first statement of a session.
     pub(super) fn work(&mut self, place: usize) {
         let waited = self.end_of_wait(place);
         let backend = &mut self.backends[place];
         backend.waits = None;
         let Some(mut asked) = backend.queue.pop_front() else { return };
-        let progress = std::mem::replace(&mut asked.progress, Progress::NotBegun);
+        let progress = std::mem::replace(&mut asked.progress, StatementProgress::NotBegun);
         let step = match waited {
             Some(Err(fault)) => {
                 self.count_fault(fault);
@@ -120,16 +39,16 @@ impl World {
         }
     }
 
-    fn step(&mut self, place: usize, statement: &Statement, progress: Progress) -> Step {
+    fn step(&mut self, place: usize, statement: &Statement, progress: StatementProgress) -> Step {
         let has_failed = self.backends[place].transaction.as_ref().is_some_and(|open| open.has_failed);
         let ends = matches!(statement, Statement::Commit | Statement::RollBack);
         if has_failed && !ends {
             return Step::Ended(Err(error("25P02")));
         }
-        if progress == Progress::Committing {
+        if progress == StatementProgress::Committing {
             return Step::Ended(Ok(self.commit(place)));
         }
-        if progress == Progress::NotBegun && !ends {
+        if progress == StatementProgress::NotBegun && !ends {
             self.begin(place, matches!(statement, Statement::Begin));
             if let Some(fault) = self.statement_fault(place, statement) {
                 return Step::Ended(Err(fault));
@@ -156,15 +75,15 @@ impl World {
         }
     }
 
-    /// A fault that has nothing to do with the statement.
+    /// A fault that is independent of the statement.
     fn statement_fault(&mut self, place: usize, statement: &Statement) -> Option<SqlError> {
         if !self.backends[place].is_writers || matches!(statement, Statement::Begin) {
             None
         } else if self.fault(self.settings.serialisation) {
-            self.counts.add(Kind::Serialisation);
+            self.counts.add(EventKind::Serialisation);
             Some(error("40001"))
         } else if self.fault(self.settings.out_of_memory) {
-            self.counts.add(Kind::OutOfMemory);
+            self.counts.add(EventKind::OutOfMemory);
             Some(error("53200"))
         } else {
             None
@@ -184,8 +103,8 @@ impl World {
         }
     }
 
-    /// Takes a key for a session's transaction, or tells who has it.
-    pub(super) fn take(&mut self, place: usize, key: Key) -> Result<(), Tx> {
+    /// Takes a key for the transaction of a session, or returns the transaction that holds it.
+    pub(super) fn take(&mut self, place: usize, key: LockKey) -> Result<(), Tx> {
         let tx = self.backends[place].transaction.as_ref().unwrap().id;
         let holder = *self.tables.held.entry(key).or_insert(tx);
         if holder == tx { Ok(()) } else { Err(holder) }
@@ -219,9 +138,15 @@ impl World {
         Reply::Records(found.filter_map(|(at, number)| Some((at, self.recorded(*number, as_of)?))).collect())
     }
 
-    /// Locks one wallet more. A row that was changed by who held it is read anew.
-    fn lock(&mut self, place: usize, wallets: &[usize], skips_held: bool, progress: Progress) -> Step {
-        let Progress::Locking(mut locking) = progress else {
+    /// Locks the next wallet. After a wait it reads the row again.
+    fn lock(
+        &mut self,
+        place: usize,
+        wallets: &[usize],
+        skips_held: bool,
+        progress: StatementProgress,
+    ) -> Step {
+        let StatementProgress::Locking(mut locking) = progress else {
             let there = |(_, wallet): &(usize, usize)| self.tables.wallets[*wallet].is_some();
             let mut to_lock: Vec<_> = wallets.iter().copied().enumerate().filter(there).collect();
             if self.settings.sabotage == Sabotage::AnyLockOrder {
@@ -229,33 +154,33 @@ impl World {
             }
             to_lock.reverse();
             self.backends[place].transaction.as_mut().unwrap().locked_after = Some(self.commits);
-            return Step::Going(Progress::Locking(Locking { to_lock, locked: Vec::new() }));
+            return Step::Going(StatementProgress::Locking(Locking { to_lock, locked: Vec::new() }));
         };
         let Some((at, wallet)) = locking.to_lock.pop() else {
             return Step::Ended(Ok(Reply::Locked(locking.locked)));
         };
-        match self.take(place, Key::Row(wallet)) {
+        match self.take(place, LockKey::Row(wallet)) {
             Ok(()) => locking.locked.push((at, self.tables.wallets[wallet].unwrap())),
-            Err(_) if skips_held => self.counts.add(Kind::SkippedWallet),
+            Err(_) if skips_held => self.counts.add(EventKind::SkippedWallet),
             Err(holder) => {
                 locking.to_lock.push((at, wallet));
-                self.counts.add(Kind::RowWait);
-                return Step::Waits(holder, Progress::Locking(locking));
+                self.counts.add(EventKind::RowWait);
+                return Step::Waits(holder, StatementProgress::Locking(locking));
             }
         }
-        Step::Going(Progress::Locking(locking))
+        Step::Going(StatementProgress::Locking(locking))
     }
 
     fn make_wallet(&mut self, place: usize, wallet: usize) -> Step {
         if self.tables.wallets[wallet].is_some() {
             return Step::Ended(Ok(Reply::Done));
         }
-        match self.take(place, Key::Wallet(wallet)) {
+        match self.take(place, LockKey::Wallet(wallet)) {
             Ok(()) => {
                 self.writes(place).made.push(wallet);
                 Step::Ended(Ok(Reply::Done))
             }
-            Err(holder) => Step::Waits(holder, Progress::NotBegun),
+            Err(holder) => Step::Waits(holder, StatementProgress::NotBegun),
         }
     }
 
@@ -263,15 +188,15 @@ impl World {
         let before = self.tables.wallets[change.wallet].unwrap_or(WalletRow::new(0, 0));
         let (free, seq) = (before.free + change.free_change, before.entries + 1);
         let mut entry = EntryRow { seq, free, charge: before.charge + change.charge_change, ..change };
-        if let Err(holder) = self.take(place, Key::Entry(change.wallet, seq)) {
-            return Step::Waits(holder, Progress::NotBegun);
+        if let Err(holder) = self.take(place, LockKey::Entry(change.wallet, seq)) {
+            return Step::Waits(holder, StatementProgress::NotBegun);
         }
         entry.chain_hash = entry.hash_after(&before.chain_hash);
         let after = WalletRow { free, charge: entry.charge, entries: seq, chain_hash: entry.chain_hash };
         let writes = self.writes(place);
         writes.entries.push(entry);
         writes.wallets.push((change.wallet, after));
-        self.counts.add(Kind::Credit);
+        self.counts.add(EventKind::Credit);
         Step::Ended(Ok(Reply::Done))
     }
 
@@ -279,14 +204,14 @@ impl World {
         &mut self.backends[place].transaction.as_mut().unwrap().writes
     }
 
-    /// Ends a statement: an error undoes its whole transaction, and a statement that is its own
+    /// Ends a statement. An error undoes the whole transaction. A statement that is its own
     /// transaction commits in a step of its own.
-    fn end_statement(&mut self, place: usize, mut asked: Asked, answer: Result<Reply, SqlError>) {
+    fn end_statement(&mut self, place: usize, mut asked: SentStatement, answer: Result<Reply, SqlError>) {
         let is_explicit = self.backends[place].transaction.as_ref().is_some_and(|open| open.is_explicit);
         match &answer {
             Err(_) => self.undo(place, is_explicit),
             Ok(Reply::Done) if !is_explicit && self.has_writes(place) => {
-                asked.progress = Progress::Committing;
+                asked.progress = StatementProgress::Committing;
                 self.backends[place].queue.push_front(asked);
                 return;
             }
@@ -296,13 +221,13 @@ impl World {
         self.reply(place, asked, answer);
     }
 
-    fn reply(&mut self, place: usize, asked: Asked, answer: Result<Reply, SqlError>) {
+    fn reply(&mut self, place: usize, asked: SentStatement, answer: Result<Reply, SqlError>) {
         let is_commit = matches!(answer, Ok(Reply::Committed));
         let backend = &mut self.backends[place];
         let Some(sender) = asked.reply else { return };
         backend.outbox.push_back((sender, answer));
         if self.fault(self.settings.reply_lost) {
-            self.counts.add(if is_commit { Kind::CommitLost } else { Kind::ReplyLost });
+            self.counts.add(if is_commit { EventKind::CommitLost } else { EventKind::ReplyLost });
             self.backends[place].outbox.pop_back();
             self.kill(place);
         }

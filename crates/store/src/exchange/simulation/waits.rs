@@ -1,16 +1,16 @@
-//! Who waits for whom, and how a wait ends: the other transaction has ended, the time for a lock is
-//! over, or they would wait for each other for ever.
+//! Waits for locks. A wait ends when the other transaction ends, at `lock_timeout`, or by a
+//! deadlock.
 
-use super::counts::Kind;
-use super::statements::{SqlError, Statement, error};
-use super::world::{Transaction, Tx, World};
+use super::counts::EventKind;
+use super::protocol::{SqlError, Statement, Tx, error};
+use super::world::{Transaction, World};
 use crate::exchange::session::LOCK_TIMEOUT;
 
-/// How long a statement of an operator's may run.
+/// The time limit of an operator's statement.
 const STATEMENT_TIMEOUT: u64 = 5_000;
 
 impl World {
-    /// Whether a session can do a step now.
+    /// True when a session can do a step now.
     pub(super) fn can_work(&self, place: usize) -> bool {
         let backend = &self.backends[place];
         let Some(asked) = backend.queue.front() else { return false };
@@ -19,7 +19,7 @@ impl World {
         !backend.is_dead && !holds && (backend.waits.is_none() || self.end_of_wait(place).is_some())
     }
 
-    /// What a wait has come to, when it has: the lock may be free, or never be.
+    /// The end of a wait, if it has ended: the lock may be free, or the wait has failed.
     pub(super) fn end_of_wait(&self, place: usize) -> Option<Result<(), SqlError>> {
         let backend = &self.backends[place];
         let (holder, since) = backend.waits?;
@@ -42,7 +42,7 @@ impl World {
         self.backends.iter().position(|backend| backend.transaction.as_ref().is_some_and(has))
     }
 
-    /// Whether a session waits for itself by way of others.
+    /// True when a session waits for itself through others.
     fn is_deadlocked(&self, place: usize) -> bool {
         let mut next = place;
         for _ in 0..self.backends.len() {
@@ -59,8 +59,8 @@ impl World {
 
     pub(super) fn count_fault(&mut self, fault: SqlError) {
         match fault.code {
-            "55P03" => self.counts.add(Kind::LockTimeout),
-            "40P01" => self.counts.add(Kind::Deadlock),
+            "55P03" => self.counts.add(EventKind::LockTimeout),
+            "40P01" => self.counts.add(EventKind::Deadlock),
             _ => {}
         }
     }

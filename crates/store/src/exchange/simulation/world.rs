@@ -1,7 +1,8 @@
-//! The simulated PostgreSQL and its surroundings: time, sessions, and what is on its way.
+//! The simulated PostgreSQL and its surroundings: time, sessions, and messages on their way.
 //!
-//! A session carries out its statements in the order they were sent, one inner step at a time
-//! (`statements`), whatever becomes of who sent them. A reply is on its way until it is delivered.
+//! A session executes its statements in the order of sending, one inner step at a time
+//! (`statements`), whether or not the sender still exists. A reply is on its way until it is
+//! delivered.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -10,20 +11,17 @@ use std::task::Waker;
 
 use tokio::sync::oneshot;
 
-use super::counts::Counts;
+use super::counts::EventCounts;
 use super::oracle::Oracle;
+use super::protocol::{Statement, StatementProgress, StatementResult, Tx};
 use super::random::Random;
 use super::rows::{APPS, EntryRow, NUMBERS, RecordRow, WALLETS, WalletRow, Writes};
-use super::settings::Settings;
-use super::statements::{Progress, Reply, SqlError, Statement};
+use super::settings::RunSettings;
 use crate::exchange::fault::SessionFault;
 
-/// A transaction.
-pub(super) type Tx = u64;
-
-/// What one transaction can hold against the others, until it ends.
+/// A lock that one transaction holds until its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum LockKey {
     /// The row of a wallet.
     Row(usize),
     /// A wallet that is being made.
@@ -34,65 +32,63 @@ pub(super) enum Key {
     Entry(usize, i64),
 }
 
-/// The committed rows, and who holds what.
+/// The committed rows, and the held locks.
 #[derive(Debug)]
 pub(super) struct Tables {
     pub(super) wallets: Vec<Option<WalletRow>>,
-    /// With the commit that wrote each.
+    /// Each with the commit that wrote it.
     pub(super) records: Vec<Option<(RecordRow, u64)>>,
     pub(super) entries: BTreeMap<(usize, i64), EntryRow>,
-    pub(super) held: BTreeMap<Key, Tx>,
+    pub(super) held: BTreeMap<LockKey, Tx>,
 }
 
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) id: Tx,
-    /// Whether `BEGIN` began it; if not it ends with its statement.
+    /// True when `BEGIN` began it. Else it ends with its statement.
     pub(super) is_explicit: bool,
     pub(super) has_failed: bool,
     pub(super) writes: Writes,
-    /// The last commit when its first lock was asked for.
+    /// The last commit before its first lock statement.
     pub(super) locked_after: Option<u64>,
 }
 
-pub(super) type Answer = Result<Reply, SqlError>;
-
-/// A statement that was sent, and how far it is.
+/// A statement that was sent, and its progress.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct SentStatement {
     pub(super) statement: Statement,
-    pub(super) progress: Progress,
-    pub(super) reply: Option<oneshot::Sender<Answer>>,
+    pub(super) progress: StatementProgress,
+    pub(super) reply: Option<oneshot::Sender<StatementResult>>,
 }
 
-/// The session of a writer as the writer sees it.
+/// The session of a writer, seen by the writer.
 #[derive(Default)]
 pub(super) struct End {
     pub(super) is_ended: Cell<bool>,
     pub(super) waker: RefCell<Option<Waker>>,
 }
 
-/// What is at the other end of a session.
+/// The other end of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
     Writer,
-    /// Replies do not arrive any more, and neither side knows.
+    /// Replies do not arrive any more, and neither side knows it.
     CutOff,
-    /// What was sent is carried out, then the session ends.
+    /// The session executes what was sent, and then ends.
     Gone,
 }
 
 pub(super) struct Backend {
     pub(super) id: u64,
     pub(super) peer: Peer,
-    pub(super) queue: VecDeque<Asked>,
-    pub(super) outbox: VecDeque<(oneshot::Sender<Answer>, Answer)>,
+    pub(super) queue: VecDeque<SentStatement>,
+    pub(super) outbox: VecDeque<(oneshot::Sender<StatementResult>, StatementResult)>,
     pub(super) transaction: Option<Transaction>,
-    /// Whose end it waits for, and since when.
+    /// The transaction it waits for, and the start of the wait.
     pub(super) waits: Option<(Tx, u64)>,
-    /// A writer's session; if not, an operator's.
+    /// True for the session of a writer, false for an operator's.
     pub(super) is_writers: bool,
-    /// Ended by the database; the writer is told when the replies before have arrived.
+    /// True when the database has ended it. The writer learns it after the replies before.
     pub(super) is_dead: bool,
     pub(super) end: Rc<End>,
 }
@@ -100,9 +96,9 @@ pub(super) struct Backend {
 pub(super) type Connected = Result<(u64, Rc<End>), SessionFault>;
 
 pub(super) struct World {
-    pub(super) settings: Settings,
+    pub(super) settings: RunSettings,
     pub(super) random: Random,
-    pub(super) counts: Counts,
+    pub(super) counts: EventCounts,
     pub(super) oracle: Oracle,
     pub(super) now: u64,
     pub(super) timers: BTreeMap<(u64, u64), Waker>,
@@ -110,16 +106,16 @@ pub(super) struct World {
     pub(super) backends: Vec<Backend>,
     pub(super) connecting: VecDeque<oneshot::Sender<Connected>>,
     pub(super) is_up: bool,
-    /// Whether faults still come about by themselves.
+    /// True while random faults happen.
     pub(super) has_faults: bool,
     pub(super) commits: u64,
-    /// Why the run has failed.
+    /// The reason why the run has failed.
     pub(super) violation: Option<String>,
     last_id: u64,
 }
 
 impl World {
-    pub(super) fn new(settings: Settings, mut random: Random) -> Self {
+    pub(super) fn new(settings: RunSettings, mut random: Random) -> Self {
         let mut wallets = Vec::new();
         for place in 0..APPS * WALLETS {
             let (free, charge) = (random.between(0, 40), random.between(0, 40));
@@ -135,7 +131,7 @@ impl World {
             oracle: Oracle::new(&wallets, settings.replayed_for),
             settings,
             random,
-            counts: Counts::new(),
+            counts: EventCounts::new(),
             now: 0,
             timers: BTreeMap::new(),
             tables,
@@ -154,7 +150,7 @@ impl World {
         self.last_id
     }
 
-    /// True this many times in ten thousand, while there are faults.
+    /// True with this chance in ten thousand, while there are faults.
     pub(super) fn fault(&mut self, in_ten_thousand: u64) -> bool {
         self.has_faults && self.random.chance(in_ten_thousand)
     }
@@ -165,7 +161,7 @@ impl World {
         }
     }
 
-    /// Lets time pass; timers that are due end.
+    /// Lets time pass. Timers that are due end.
     pub(super) fn pass(&mut self, millis: u64) {
         self.now += millis;
         while let Some(first) = self.timers.first_entry().filter(|entry| entry.key().0 <= self.now) {
@@ -173,11 +169,15 @@ impl World {
         }
     }
 
-    /// A session of an operator's, with everything it will ever send.
+    /// Opens a session of an operator with all its statements.
     pub(super) fn operate(&mut self, statements: Vec<Statement>) {
         let backend = self.open(Peer::Gone);
         for statement in statements {
-            backend.queue.push_back(Asked { statement, progress: Progress::NotBegun, reply: None });
+            backend.queue.push_back(SentStatement {
+                statement,
+                progress: StatementProgress::NotBegun,
+                reply: None,
+            });
         }
     }
 
@@ -197,7 +197,7 @@ impl World {
         self.backends.last_mut().unwrap()
     }
 
-    /// Answers who waits longest for a session.
+    /// Opens a session for the writer that waits longest.
     pub(super) fn connect(&mut self) {
         let Some(sender) = self.connecting.pop_front() else { return };
         if sender.is_closed() {
@@ -214,35 +214,40 @@ impl World {
         let _ = sender.send(connected);
     }
 
-    /// Sends a statement. Who waits for its reply is told when the session is gone.
-    pub(super) fn send(&mut self, session: u64, statement: Statement) -> oneshot::Receiver<Answer> {
+    /// Sends a statement. When the session is gone, the receiver of the reply is closed.
+    pub(super) fn send(&mut self, session: u64, statement: Statement) -> oneshot::Receiver<StatementResult> {
         let (reply, receiver) = oneshot::channel();
         if let Some(backend) = self.backends.iter_mut().find(|backend| backend.id == session) {
-            backend.queue.push_back(Asked { statement, progress: Progress::NotBegun, reply: Some(reply) });
+            backend.queue.push_back(SentStatement {
+                statement,
+                progress: StatementProgress::NotBegun,
+                reply: Some(reply),
+            });
         }
         receiver
     }
 
-    /// A writer lets go of its session. Some of what it sent last may never arrive.
+    /// A writer drops its session. Some of the last statements may never arrive.
     pub(super) fn hang_up(&mut self, session: u64) {
         let arrives = self.random.next();
         let Some(backend) = self.backends.iter_mut().find(|backend| backend.id == session) else { return };
         for (sent, _) in backend.outbox.drain(..) {
             drop(sent);
         }
-        let first_unsent = backend.queue.iter().filter(|asked| asked.progress != Progress::NotBegun).count();
+        let first_unsent =
+            backend.queue.iter().filter(|asked| asked.progress != StatementProgress::NotBegun).count();
         let unsent = backend.queue.len() - first_unsent;
         if backend.peer == Peer::Writer && unsent > 0 {
             let arriving = usize::try_from(arrives % u64::try_from(unsent + 1).unwrap()).unwrap();
             backend.queue.truncate(first_unsent + arriving);
         }
-        // A session that was cut off learns of it only later.
+        // A session that was cut off learns it later.
         if backend.peer == Peer::Writer {
             backend.peer = Peer::Gone;
         }
     }
 
-    /// Delivers a reply, or that the session has ended.
+    /// Delivers a reply, or the end of the session.
     pub(super) fn deliver(&mut self, place: usize) {
         let backend = &mut self.backends[place];
         if let Some((sender, answer)) = backend.outbox.pop_front() {

@@ -1,138 +1,111 @@
-//! The statement that writes a batch, and what commits and rolls back.
+//! The statement that writes a batch, commits and rollbacks.
 //!
-//! Its three parts run in any order, row by row; each row takes its key or its lock in turn. The
-//! update looks for `entry_count` as it was at the statement's first step, and once more when it
-//! has waited for who held the row.
+//! Its three parts run in any order, row by row, and each row takes its key or its lock. The update
+//! compares `entry_count` at the first step of the statement, and again after a wait for the row.
 
-use std::collections::VecDeque;
-
-use super::counts::Kind;
+use super::counts::EventKind;
+use super::protocol::{Reply, SqlError, StatementProgress, Step, Write, WritePart, Writing, error};
 use super::rows::{EntryRow, RecordRow, UNLUCKY, WalletRow};
 use super::settings::Sabotage;
-use super::statements::{Progress, Reply, SqlError, Step, error};
-use super::world::{Key, World};
+use super::world::{LockKey, World};
 
-#[derive(Debug, Clone)]
-pub(super) struct Write {
-    pub(super) records: Vec<RecordRow>,
-    pub(super) entries: Vec<EntryRow>,
-    /// With the `entry_count` that each must have.
-    pub(super) wallets: Vec<(usize, WalletRow, i64)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Records,
-    Entries,
-    Wallets,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Writing {
-    /// What is left to be done: a part, and the place of a row in it.
-    left: VecDeque<(Part, usize)>,
-    /// `entry_count` of each wallet at the first step.
-    seen: Vec<Option<i64>>,
-    updated: usize,
-}
-
-enum Row {
+enum RowOutcome {
     Written,
-    /// Not there, or not as it was.
+    /// The row does not exist, or has changed.
     Passed,
     Waits(u64),
     Refused(SqlError),
 }
 
 impl World {
-    pub(super) fn write(&mut self, place: usize, write: &Write, progress: Progress) -> Step {
-        let Progress::Writing(mut writing) = progress else { return self.begin_write(write) };
+    pub(super) fn write(&mut self, place: usize, write: &Write, progress: StatementProgress) -> Step {
+        let StatementProgress::Writing(mut writing) = progress else { return self.begin_write(write) };
         let Some((part, row)) = writing.left.front().copied() else {
             return Step::Ended(Ok(Reply::Done));
         };
         let written = match part {
-            Part::Records => self.insert_record(place, write.records[row]),
-            Part::Entries => self.insert_entry(place, write.entries[row]),
-            Part::Wallets => self.update_wallet(place, write.wallets[row], writing.seen[row]),
+            WritePart::Records => self.insert_record(place, write.records[row]),
+            WritePart::Entries => self.insert_entry(place, write.entries[row]),
+            WritePart::Wallets => self.update_wallet(place, write.wallets[row], writing.seen[row]),
         };
         match written {
-            Row::Waits(holder) => {
-                let kind = if part == Part::Wallets { Kind::RowWait } else { Kind::KeyWait };
+            RowOutcome::Waits(holder) => {
+                let kind = if part == WritePart::Wallets { EventKind::RowWait } else { EventKind::KeyWait };
                 self.counts.add(kind);
-                return Step::Waits(holder, Progress::Writing(writing));
+                return Step::Waits(holder, StatementProgress::Writing(writing));
             }
-            Row::Refused(fault) => return self.refuse(place, fault),
-            Row::Written if part == Part::Wallets => writing.updated += 1,
-            Row::Written | Row::Passed => {}
+            RowOutcome::Refused(fault) => return self.refuse(place, fault),
+            RowOutcome::Written if part == WritePart::Wallets => writing.updated += 1,
+            RowOutcome::Written | RowOutcome::Passed => {}
         }
         writing.left.pop_front();
-        let is_last = part == Part::Wallets && row + 1 == write.wallets.len();
+        let is_last = part == WritePart::Wallets && row + 1 == write.wallets.len();
         let sabotage = self.settings.sabotage;
         let has_guard = !matches!(sabotage, Sabotage::NoGuard | Sabotage::NeitherGuardNorEntryKey);
         if is_last && has_guard && writing.updated != write.wallets.len() {
-            self.counts.add(Kind::ChangedWallet);
+            self.counts.add(EventKind::ChangedWallet);
             return self.refuse(place, error("22012"));
         }
-        Step::Going(Progress::Writing(writing))
+        Step::Going(StatementProgress::Writing(writing))
     }
 
     fn begin_write(&mut self, write: &Write) -> Step {
         let mut parts = [
-            (Part::Records, write.records.len()),
-            (Part::Entries, write.entries.len()),
-            (Part::Wallets, write.wallets.len()),
+            (WritePart::Records, write.records.len()),
+            (WritePart::Entries, write.entries.len()),
+            (WritePart::Wallets, write.wallets.len()),
         ];
         self.random.shuffle(&mut parts);
         let left = parts.iter().flat_map(|(part, rows)| (0..*rows).map(|row| (*part, row))).collect();
         let entries =
             |(wallet, ..): &(usize, WalletRow, i64)| self.tables.wallets[*wallet].map(|row| row.entries);
         let seen = write.wallets.iter().map(entries).collect();
-        Step::Going(Progress::Writing(Writing { left, seen, updated: 0 }))
+        Step::Going(StatementProgress::Writing(Writing { left, seen, updated: 0 }))
     }
 
     fn refuse(&mut self, place: usize, fault: SqlError) -> Step {
         if self.settings.sabotage == Sabotage::PartialWrite {
-            // What was inserted so far stays.
+            // Rows that were inserted so far stay.
             let writes = std::mem::take(self.writes(place));
             self.apply(writes);
         }
         Step::Ended(Err(fault))
     }
 
-    fn insert_record(&mut self, place: usize, row: RecordRow) -> Row {
+    fn insert_record(&mut self, place: usize, row: RecordRow) -> RowOutcome {
         let sabotage = self.settings.sabotage;
         if row.content.amount == UNLUCKY {
-            return Row::Refused(error("23514"));
+            return RowOutcome::Refused(error("23514"));
         }
-        if let Err(holder) = self.take(place, Key::Number(row.number))
+        if let Err(holder) = self.take(place, LockKey::Number(row.number))
             && sabotage != Sabotage::KeysDoNotWait
         {
-            return Row::Waits(holder);
+            return RowOutcome::Waits(holder);
         }
         if self.tables.records[row.number].is_some() {
             if sabotage == Sabotage::SilentRecords {
-                return Row::Passed;
+                return RowOutcome::Passed;
             }
-            self.counts.add(Kind::RacedNumber);
-            return Row::Refused(error("23505"));
+            self.counts.add(EventKind::RacedNumber);
+            return RowOutcome::Refused(error("23505"));
         }
         self.writes(place).records.push(row);
-        Row::Written
+        RowOutcome::Written
     }
 
-    fn insert_entry(&mut self, place: usize, row: EntryRow) -> Row {
+    fn insert_entry(&mut self, place: usize, row: EntryRow) -> RowOutcome {
         let sabotage = self.settings.sabotage;
         if !matches!(sabotage, Sabotage::NoEntryKey | Sabotage::NeitherGuardNorEntryKey) {
-            if let Err(holder) = self.take(place, Key::Entry(row.wallet, row.seq)) {
-                return Row::Waits(holder);
+            if let Err(holder) = self.take(place, LockKey::Entry(row.wallet, row.seq)) {
+                return RowOutcome::Waits(holder);
             }
             if self.tables.entries.contains_key(&(row.wallet, row.seq)) {
-                self.counts.add(Kind::RacedEntry);
-                return Row::Refused(error("23505"));
+                self.counts.add(EventKind::RacedEntry);
+                return RowOutcome::Refused(error("23505"));
             }
         }
         self.writes(place).entries.push(row);
-        Row::Written
+        RowOutcome::Written
     }
 
     fn update_wallet(
@@ -140,27 +113,27 @@ impl World {
         place: usize,
         (wallet, row, entries_before): (usize, WalletRow, i64),
         seen: Option<i64>,
-    ) -> Row {
+    ) -> RowOutcome {
         let sabotage = self.settings.sabotage;
         let has_guard = !matches!(sabotage, Sabotage::NoGuard | Sabotage::NeitherGuardNorEntryKey);
         if has_guard && seen != Some(entries_before) {
-            return Row::Passed;
+            return RowOutcome::Passed;
         }
-        if let Err(holder) = self.take(place, Key::Row(wallet)) {
-            return Row::Waits(holder);
+        if let Err(holder) = self.take(place, LockKey::Row(wallet)) {
+            return RowOutcome::Waits(holder);
         }
         let now = self.tables.wallets[wallet].map(|row| row.entries);
         if has_guard && now != Some(entries_before) {
-            return Row::Passed;
+            return RowOutcome::Passed;
         }
         if row.free < 0 || row.charge < 0 {
-            return Row::Refused(error("23514"));
+            return RowOutcome::Refused(error("23514"));
         }
         self.writes(place).wallets.push((wallet, row));
-        Row::Written
+        RowOutcome::Written
     }
 
-    /// Undoes what a session's transaction has done, and gives back what it held.
+    /// Undoes the transaction of a session and releases its locks.
     pub(super) fn undo(&mut self, place: usize, is_explicit: bool) {
         let Some(open) = &mut self.backends[place].transaction else { return };
         let id = open.id;
@@ -176,25 +149,25 @@ impl World {
         self.undo(place, false);
     }
 
-    /// `COMMIT`: behind a failed statement it rolls back, and calls it a success.
+    /// `COMMIT`. After a failed statement it rolls back and reports success.
     pub(super) fn commit_asked(&mut self, place: usize) -> Result<Reply, SqlError> {
         let Some(has_failed) = self.backends[place].transaction.as_ref().map(|open| open.has_failed) else {
             return Ok(Reply::Done);
         };
         if has_failed {
-            self.counts.add(Kind::RolledBackCommit);
+            self.counts.add(EventKind::RolledBackCommit);
             self.roll_back(place);
             return Ok(Reply::Done);
         }
         if self.backends[place].is_writers && self.fault(self.settings.serialisation) {
-            self.counts.add(Kind::Serialisation);
+            self.counts.add(EventKind::Serialisation);
             self.roll_back(place);
             return Err(error("40001"));
         }
         Ok(self.commit(place))
     }
 
-    /// Makes a transaction's writes visible and durable, all at once.
+    /// Makes the rows of a transaction visible and durable, all at once.
     pub(super) fn commit(&mut self, place: usize) -> Reply {
         let Some(open) = &mut self.backends[place].transaction else { return Reply::Committed };
         let writes = std::mem::take(&mut open.writes);
@@ -204,12 +177,12 @@ impl World {
         let is_lost = self.settings.sabotage == Sabotage::LostCommits && self.random.chance(200);
         if !writes.is_empty() && !is_lost {
             if is_writers {
-                self.counts.add(if is_explicit { Kind::LockedWrite } else { Kind::UsualWrite });
+                self.counts.add(if is_explicit { EventKind::LockedWrite } else { EventKind::UsualWrite });
                 if writes.records.len() > 1 {
-                    self.counts.add(Kind::Several);
+                    self.counts.add(EventKind::Several);
                 }
                 if has_gone {
-                    self.counts.add(Kind::OrphanCommit);
+                    self.counts.add(EventKind::OrphanCommit);
                 }
             }
             self.apply(writes);

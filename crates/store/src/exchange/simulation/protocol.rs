@@ -1,0 +1,115 @@
+//! The messages between a session and the simulated PostgreSQL, and the progress of a statement.
+
+use std::collections::VecDeque;
+
+use super::rows::{Content, EntryRow, RecordRow, WalletRow};
+
+/// The id of a transaction.
+pub(super) type Tx = u64;
+
+pub(super) type StatementResult = Result<Reply, SqlError>;
+
+#[derive(Debug)]
+pub(super) enum Statement {
+    Begin,
+    Commit,
+    RollBack,
+    /// Wallet and number of each exchange.
+    Read(Vec<(usize, usize)>),
+    Lock {
+        wallets: Vec<usize>,
+        skips_held: bool,
+    },
+    Present(Vec<usize>),
+    /// The database's time.
+    Now,
+    Records(Vec<usize>),
+    Write(Write),
+    /// Makes a missing wallet.
+    MakeWallet(usize),
+    /// Writes a credit. The wallet is locked.
+    Credit(EntryRow),
+    /// Waits until this time.
+    Hold {
+        until: u64,
+    },
+}
+
+/// The progress of a statement.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum StatementProgress {
+    NotBegun,
+    Locking(Locking),
+    Writing(Writing),
+    /// Only the commit is missing, of a statement that is its own transaction.
+    Committing,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Locking {
+    /// The existing wallets, in the order of locking.
+    pub(super) to_lock: Vec<(usize, usize)>,
+    pub(super) locked: Vec<(usize, WalletRow)>,
+}
+
+/// An idempotency record, as a statement reads it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Recorded {
+    pub(super) content: Content,
+    pub(super) free: i64,
+    pub(super) charge: i64,
+    pub(super) is_expired: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Reply {
+    Done,
+    Committed,
+    /// With the database's time.
+    Read(u64, Vec<(Option<WalletRow>, Option<Recorded>)>),
+    Now(u64),
+    Locked(Vec<(usize, WalletRow)>),
+    Places(Vec<usize>),
+    Records(Vec<(usize, Recorded)>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SqlError {
+    pub(super) code: &'static str,
+}
+
+pub(super) fn error(code: &'static str) -> SqlError {
+    SqlError { code }
+}
+
+/// The result of a step.
+pub(super) enum Step {
+    Going(StatementProgress),
+    /// The statement waits for the end of another transaction, and continues from there.
+    Waits(Tx, StatementProgress),
+    Ended(Result<Reply, SqlError>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Write {
+    pub(super) records: Vec<RecordRow>,
+    pub(super) entries: Vec<EntryRow>,
+    /// With the `entry_count` that each must have.
+    pub(super) wallets: Vec<(usize, WalletRow, i64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WritePart {
+    Records,
+    Entries,
+    Wallets,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Writing {
+    /// The rest of the work: a part, and the position of a row in it.
+    pub(super) left: VecDeque<(WritePart, usize)>,
+    /// `entry_count` of each wallet at the first step.
+    pub(super) seen: Vec<Option<i64>>,
+    pub(super) updated: usize,
+}
