@@ -29,6 +29,8 @@ const fn zigzag() -> [(u8, u8); COEFFICIENTS] {
     places
 }
 
+/// Only the first coefficient, the mean, is kept.
+const MEAN: u64 = 1;
 /// A coefficient that has no place.
 const NOT_KEPT: u8 = u8::MAX;
 
@@ -46,6 +48,17 @@ struct Plane {
     values: Vec<i16>,
     /// The quantization table at the first scan of the component, in the order of the file.
     steps: Option<[u16; COEFFICIENTS]>,
+}
+
+/// The form of a scan.
+#[derive(Clone, Copy)]
+pub(super) struct ScanForm {
+    /// Units in a row.
+    pub(super) units_across: u32,
+    /// It brings means (DC), and not only details (AC).
+    pub(super) has_means: bool,
+    /// The lowest bit that it brings.
+    pub(super) low: u8,
 }
 
 /// A component of the scan that is being read.
@@ -70,10 +83,9 @@ pub(super) struct Coefficients {
     side_max: u32,
     planes: Vec<Plane>,
     parts: Vec<Part>,
-    /// Units of the scan, across.
-    units_across: u32,
-    /// The lowest bit of the scan.
-    low: u8,
+    scan: ScanForm,
+    /// Anything of the scan is kept.
+    is_kept: bool,
     /// The part of the current block, which of its coefficients are kept, and where they begin.
     part: usize,
     kept: u64,
@@ -87,8 +99,8 @@ impl Coefficients {
             side_max,
             planes: Vec::new(),
             parts: Vec::new(),
-            units_across: 1,
-            low: 0,
+            scan: ScanForm { units_across: 1, has_means: true, low: 0 },
+            is_kept: false,
             part: 0,
             kept: 0,
             start: 0,
@@ -100,16 +112,14 @@ impl Coefficients {
         kept_of(frame, component, self.side_max) != (1, 1)
     }
 
-    /// The next units are those of a scan of `components`, with `units_across` units in a row, and `low`
-    /// as its lowest bit.
+    /// The next units are those of a scan of `components`. Says whether anything of it is kept.
     pub(super) fn begin_scan(
         &mut self,
         frame: &Frame,
         tables: &Tables,
         components: &[usize],
-        units_across: u32,
-        low: u8,
-    ) {
+        form: ScanForm,
+    ) -> bool {
         if self.planes.is_empty() {
             let side_max = self.side_max;
             let planes = frame.components.iter().map(|component| Plane::new(frame, component, side_max));
@@ -137,7 +147,11 @@ impl Coefficients {
                 mean: 0,
             });
         }
-        (self.units_across, self.low) = (units_across, low);
+        self.is_kept = form.has_means || self.parts.iter().any(|part| part.kept != MEAN);
+        self.scan = form;
+        // Valid until the first block, and in a scan of which nothing is kept.
+        self.kept = 0;
+        self.is_kept
     }
 
     /// The scan continues after a restart marker.
@@ -147,7 +161,11 @@ impl Coefficients {
 
     /// The next blocks are those of this unit of the scan.
     pub(super) fn begin_unit(&mut self, unit: u32) {
-        let (row, column) = ((unit / self.units_across) as usize, (unit % self.units_across) as usize);
+        if !self.is_kept {
+            return;
+        }
+        let across = self.scan.units_across;
+        let (row, column) = ((unit / across) as usize, (unit % across) as usize);
         for part in &mut self.parts {
             part.start = row * part.row + column * part.unit;
         }
@@ -155,6 +173,9 @@ impl Coefficients {
 
     /// The next coefficients are those of block number `block` of the part `part`, in the unit.
     pub(super) fn begin_block(&mut self, part: usize, block: u32) {
+        if !self.is_kept {
+            return;
+        }
         self.part = part;
         let part = &self.parts[part];
         (self.kept, self.start) = (part.kept, part.start + part.blocks[block as usize]);
@@ -164,21 +185,21 @@ impl Coefficients {
     pub(super) fn mean(&mut self, difference: i32) {
         let part = &mut self.parts[self.part];
         part.mean = part.mean.saturating_add(difference);
-        let value = part.mean.saturating_mul(1 << self.low);
+        let value = part.mean.saturating_mul(1 << self.scan.low);
         self.add(0, value);
     }
 
     /// One more bit of the mean.
     pub(super) fn mean_bit(&mut self, bit: u32) {
         // The bits below are still zero, also in a number below zero: it is rounded down.
-        self.add(0, bit.cast_signed() << self.low);
+        self.add(0, bit.cast_signed() << self.scan.low);
     }
 
     /// A detail (AC), 1 to 63 in the order of the file, in units of the lowest bit of the scan.
     #[inline]
     pub(super) fn detail(&mut self, index: u32, value: i32) {
         if self.kept >> index & 1 == 1 {
-            self.add(index, value.saturating_mul(1 << self.low));
+            self.add(index, value.saturating_mul(1 << self.scan.low));
         }
     }
 
@@ -193,7 +214,7 @@ impl Coefficients {
             details &= details - 1;
             if reader.number(1)? == 1 && self.kept >> index & 1 == 1 {
                 let sign = self.value(index).signum();
-                self.add(index, i32::from(sign) << self.low);
+                self.add(index, i32::from(sign) << self.scan.low);
             }
         }
         Ok(())

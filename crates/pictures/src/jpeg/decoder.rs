@@ -1,7 +1,7 @@
 //! Reads a JPEG from its first marker to its last.
 
 use super::bits::{BitReader, Fault, data_end, marker_at};
-use super::coefficients::Coefficients;
+use super::coefficients::{Coefficients, ScanForm};
 use super::entropy::Coding;
 use super::frame::{Component, Frame};
 use super::huffman::HuffmanTable;
@@ -216,12 +216,10 @@ impl<'a> Decoder<'a> {
         let (across, down) = scan.units(frame);
         let side = frame.side;
         let components: Vec<usize> = scan.parts.iter().map(|part| part.index).collect();
-        self.coefficients.begin_scan(frame, &self.tables, &components, across, scan.low);
-        let is_needed = scan.details_of(frame).is_none_or(|component| {
-            self.purpose == Purpose::Verdict || self.coefficients.has_details(frame, component)
-        });
+        let form = ScanForm { units_across: across, has_means: scan.has_means(), low: scan.low };
+        let is_kept = self.coefficients.begin_scan(frame, &self.tables, &components, form);
         let mut coding = scan.begin(frame, &self.tables)?;
-        if !is_needed {
+        if self.purpose == Purpose::SmallPicture && !is_kept {
             self.position = data_end(self.bytes, self.position);
             return Ok(());
         }

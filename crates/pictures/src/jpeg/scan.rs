@@ -1,7 +1,7 @@
 //! The header of a scan (T.81, B.2.3), and the rules for the order of scans.
 
 use super::entropy::{Band, Coding};
-use super::frame::{COEFFICIENTS, Component, Frame};
+use super::frame::{COEFFICIENTS, Frame};
 use super::huffman::HuffmanTable;
 use super::refusals::corrupt;
 use super::tables::Tables;
@@ -68,9 +68,9 @@ impl Scan {
         Ok(())
     }
 
-    /// The component, if the scan brings only its details (AC).
-    pub(super) fn details_of<'a>(&self, frame: &'a Frame) -> Option<&'a Component> {
-        if self.first > 0 { Some(&frame.components[self.parts[0].index]) } else { None }
+    /// Whether it brings means (DC). Otherwise it brings only details (AC), of one component.
+    pub(super) const fn has_means(&self) -> bool {
+        self.first == 0
     }
 
     /// Units of the scan, across and down.

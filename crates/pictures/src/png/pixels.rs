@@ -213,3 +213,18 @@ impl Seek for Joined<'_> {
         Err(Error::from(ErrorKind::Unsupported))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::strip::strip;
+    use super::*;
+
+    /// Otherwise every picture is inflated twice.
+    #[test]
+    fn the_decoder_reports_that_a_stream_ended_well() {
+        let bytes = include_bytes!("../../../../tests/pictures/truecolour.png");
+        let progress = decode(&strip(bytes).unwrap(), &passes(16, false), 1, 17);
+        assert!(progress.ended_well);
+        assert_eq!((progress.rows_read, progress.bytes), (16, 16 * (1 + 16 * 3)));
+    }
+}

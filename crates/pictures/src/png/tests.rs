@@ -218,3 +218,41 @@ fn rows_longer_than_the_buffer_are_counted_right() {
         assert!(is_truncated(&of(bytes - 1), &words), "{side}");
     }
 }
+
+/// The crate png stops after the last row, wherever the chunks of image data divide the stream.
+#[test]
+fn the_end_of_the_stream_is_read_interlaced_or_not() {
+    // Interlaced, 2x2 pixels take three rows: of 1, 1 and 2 pixels.
+    for (interlace, rows) in [(0, &[0; 6][..]), (1, &[0; 7])] {
+        let stream = fdeflate::compress_to_vec(rows);
+        let (last, cut) = stream.split_last().unwrap();
+        let wrong = [cut, &[last ^ 1]].concat();
+        for size in [1, 2, 5, 100] {
+            let of = |stream: &[u8]| {
+                let pieces: Vec<_> = stream.chunks(size).map(|piece| chunk("IDAT", piece)).collect();
+                file(&[header(2, 2, GREY_8, interlace), pieces.concat()])
+            };
+            assert!(inspect(&of(&stream)).is_ok(), "{interlace}, {size}");
+            assert!(is_corrupt(&of(&wrong), "the checksum of its image data"), "{interlace}, {size}");
+            assert!(is_truncated(&of(cut), "the end of its image data"), "{interlace}, {size}");
+        }
+    }
+}
+
+/// A block of deflate that is not compressed claims 60 bytes. The rows take 6, and after 8 the stream ends.
+#[test]
+fn a_stream_may_end_anywhere_behind_the_last_row() {
+    for extra in [1, 2, 3, 4, 30] {
+        let stream = [&[0x78, 0x01, 0, 60, 0, !60, 0xff][..], &vec![0; 6 + extra]].concat();
+        assert!(inspect(&file(&[header(2, 2, GREY_8, 0), chunk("IDAT", &stream)])).is_ok(), "{extra}");
+    }
+}
+
+/// The crate png refuses each of these chunks.
+#[test]
+fn optional_chunks_that_decoders_refuse_do_no_harm() {
+    let early = [chunk("bKGD", &[0]), chunk("PLTE", &[0; 6]), chunk("fcTL", &[0; 5]), chunk("fdAT", &[0; 2])];
+    let late = [chunk("fdAT", &[9; 9]), chunk("fcTL", &[9; 26]), chunk("tRNS", &[0; 999])];
+    let bytes = file(&[header(2, 2, INDEXED_8, 0), early.concat(), data(&[0; 6]), late.concat()]);
+    assert_eq!(inspect(&bytes).map(|picture| picture.length), Ok(bytes.len()));
+}
