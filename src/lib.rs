@@ -12,12 +12,8 @@
 //! - [`state`] is what the handlers share, made of [`config`], [`metrics`] and [`rate_limit`].
 //! - [`body`] reads bodies within limits; [`request_id`] and [`endpoint`] name requests and endpoints.
 //! - [`error`] is the code table, and the type that every refusal has.
-//! - `outgoing` has what requests to other servers share; [`image_judge`] asks the operator's own judge about a picture; [`small_copies`] makes small
-//!   copies of pictures.
-
-/// Requests are many small pieces of memory; see docs/performance.md for what this gives.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+//! - `outgoing` has what requests to other servers share; [`image_judge`] asks the operator's own
+//!   judge about a picture; [`small_copies`] makes small copies of pictures.
 
 pub mod body;
 pub mod cli;

@@ -32,6 +32,10 @@ use rounds::Bench;
 use stage::Stage;
 use testkit::bench::{Fallible, heading, interrupt, pgbench, program, sample, servers, stage, usage};
 
+/// The allocator of the server, because the ceiling is served by this process.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // The private PostgreSQL is started by this very program, and so is the ceiling's server.
     private_postgres::become_postgres_if_asked();

@@ -1,4 +1,4 @@
-//! Who may use the console. They are made and changed on the command line; here a locked one is unlocked.
+//! Users of the console: a list, and the unlock of a locked user. The command line makes all other changes.
 
 use askama::Template;
 use axum::extract::State;
@@ -7,9 +7,10 @@ use axum::routing::{get, post};
 use domain::console_user::ConsoleUserName;
 use store::ConsoleUser;
 
-use super::Route;
+use super::error::ConsoleError;
 use super::form::{AdminForm, Input};
-use super::page::{ConsoleError, Page, Section, Shown as _, render};
+use super::page::{Page, Section, Shown as _, render};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::state::AppState;
 
@@ -30,7 +31,7 @@ async fn page(
 ) -> Result<Response, ConsoleError> {
     let users = state.store.console_users().await?;
     let unlocked = users.iter().find(|user| user.name == input.text("unlocked"));
-    let notice = unlocked.map(|user| format!("{} may sign in again.", user.name));
+    let notice = unlocked.map(|user| format!("{} can sign in again.", user.name));
     let page = Page::new(&signed_in, Section::Users, "Users").with_notice(notice);
     Ok(render(&UsersPage { page, users }))
 }
