@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use super::page::ConsoleError;
+use super::error::ConsoleError;
 use crate::state::AppState;
 
 /// Shown by `{{ app_field|safe }}`, which is as safe as the template it stands for.

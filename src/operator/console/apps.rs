@@ -12,9 +12,10 @@ use domain::app::AppLimits;
 use domain::ids::AppId;
 use store::{AppDetail, AppSummary, COUNTED_MAX};
 
-use super::Route;
+use super::error::ConsoleError;
 use super::form::Input;
-use super::page::{ConsoleError, Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::config;
 use crate::state::AppState;

@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 
-use super::{Access, Route};
+use super::route::{Access, Route};
 
 const STYLE: &str = include_str!("style.css");
 const ICON: &str = include_str!("icon.svg");

@@ -11,10 +11,11 @@ use domain::ids::{AppId, CreditRef, OpenId};
 use store::secrets::random_bytes;
 use store::{Credit, CreditOutcome, CreditRecord, Wallet};
 
-use super::Route;
+use super::error::ConsoleError;
 use super::form::AdminForm;
-use super::page::{ConsoleError, Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render};
 use super::player::{find_player, link, path_of};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::state::AppState;
 

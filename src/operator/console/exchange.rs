@@ -14,11 +14,12 @@ use domain::product_info::Item;
 use store::{ExchangeRecord, NumberMatch};
 use time::OffsetDateTime;
 
-use super::Route;
 use super::app_field::AppField;
+use super::error::ConsoleError;
 use super::form::Input;
-use super::page::{ConsoleError, Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render};
 use super::player::{counted, link};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::state::AppState;
 

@@ -6,7 +6,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use domain::fields::{Expected, Fields};
 
-use super::page::ConsoleError;
+use super::error::ConsoleError;
 use super::session::SignedIn;
 use crate::body::read_body_of;
 use crate::state::AppState;
@@ -89,7 +89,7 @@ impl FromRequestParts<AppState> for Input {
 }
 
 /// A form that changes something: sent by an admin, from a page of this console, with that session's
-/// token. A route that takes it has [`super::Access::Admin`].
+/// token. A route that takes it has [`super::route::Access::Admin`].
 pub(super) struct AdminForm {
     /// Who sent it.
     pub(super) admin: SignedIn,

@@ -11,10 +11,11 @@ use domain::ids::{AppId, ImgId, Reason};
 use domain::moment;
 use store::{ImageCursor, ImageDetail, ImageFilter, ImageKey, StoredImage};
 
-use super::Route;
 use super::app_field::AppField;
+use super::error::ConsoleError;
 use super::form::{AdminForm, Input};
-use super::page::{ConsoleError, Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;

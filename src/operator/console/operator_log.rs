@@ -9,10 +9,11 @@ use domain::ids::AppId;
 use domain::moment;
 use store::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
-use super::Route;
 use super::app_field::AppField;
+use super::error::ConsoleError;
 use super::form::Input;
-use super::page::{ConsoleError, Page, Section, Shown as _, render};
+use super::page::{Page, Section, Shown as _, render};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::state::AppState;
 

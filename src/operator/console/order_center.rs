@@ -8,11 +8,12 @@ use domain::ids::{AppId, OpenId};
 use domain::order_center::Tab;
 use store::{OrderCursor, OrderFilter, StoredOrder};
 
-use super::Route;
 use super::app_field::AppField;
+use super::error::ConsoleError;
 use super::form::Input;
 use super::orders::ShownOrder as _;
-use super::page::{ConsoleError, Page, Section, render};
+use super::page::{Page, Section, render};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::state::AppState;
 

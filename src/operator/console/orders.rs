@@ -13,10 +13,11 @@ use serde_json::Value;
 use store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 use time::OffsetDateTime;
 
-use super::Route;
 use super::app_field::AppField;
+use super::error::ConsoleError;
 use super::form::Input;
-use super::page::{ConsoleError, Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::state::AppState;
 

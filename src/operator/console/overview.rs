@@ -12,8 +12,8 @@ use store::{AuditScope, LastAudit};
 use time::OffsetDateTime;
 
 use self::chart::{Chart, Line, chart};
-use super::Route;
 use super::page::{Page, Section, Shown as _, render};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::error::Code;
 use crate::metrics::{Answers, Sample};

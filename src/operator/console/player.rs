@@ -14,10 +14,11 @@ use store::{
     Wallet, WalletTotals,
 };
 
-use super::Route;
 use super::app_field::AppField;
+use super::error::ConsoleError;
 use super::form::Input;
-use super::page::{ConsoleError, Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::state::AppState;
 

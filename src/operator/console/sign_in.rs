@@ -16,10 +16,11 @@ use store::secrets::{PasswordHash, random_token, token_hash};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::error::ConsoleError;
 use super::form::{Input, ViewerForm};
-use super::page::{ConsoleError, Page, Section, render, render_as};
+use super::page::{Page, Section, render, render_as};
+use super::route::{Access, Route};
 use super::session::{came_by_https, clear_cookie, set_cookie};
-use super::{Access, Route};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[

@@ -7,9 +7,10 @@ use axum::routing::{get, post};
 use domain::console_user::ConsoleUserName;
 use store::ConsoleUser;
 
-use super::Route;
+use super::error::ConsoleError;
 use super::form::{AdminForm, Input};
-use super::page::{ConsoleError, Page, Section, Shown as _, render};
+use super::page::{Page, Section, Shown as _, render};
+use super::route::Route;
 use super::session::SignedIn;
 use crate::state::AppState;
 

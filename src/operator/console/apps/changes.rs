@@ -8,8 +8,9 @@ use domain::fields::{Expected, parse_integer};
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use store::AppChange;
 
+use super::super::error::ConsoleError;
 use super::super::form::AdminForm;
-use super::super::page::{ConsoleError, Page, Section, render};
+use super::super::page::{Page, Section, render};
 use super::super::session::SignedIn;
 use super::{find, no_such_app};
 use crate::state::AppState;

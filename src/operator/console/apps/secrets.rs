@@ -11,8 +11,9 @@ use domain::fields::{Expected, parse_integer};
 use domain::ids::{AppId, AppName, Reason};
 use store::{NewApp, Rotated};
 
+use super::super::error::ConsoleError;
 use super::super::form::AdminForm;
-use super::super::page::{ConsoleError, Page, Section, render};
+use super::super::page::{Page, Section, render};
 use super::super::session::SignedIn;
 use super::changes::{ConfirmPage, app_of, scopes};
 use super::{find, no_such_app};

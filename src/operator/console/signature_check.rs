@@ -19,24 +19,30 @@ use domain::signature::SIGNED_FIELDS;
 use store::secrets::token_hash;
 
 use super::app_field::AppField;
+use super::error::ConsoleError;
 use super::form::ViewerForm;
-use super::page::{ConsoleError, Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render};
+use super::route::{Access, Route};
 use super::session::SignedIn;
-use super::{Access, Route};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/clinic", || get(form)),
+    Route::page("/console/signature-check", || get(form)),
     // It changes nothing. Only a form keeps tokens out of addresses.
-    Route { method: "POST", path: "/console/clinic", access: Access::Viewer, handler: || post(examine) },
+    Route {
+        method: "POST",
+        path: "/console/signature-check",
+        access: Access::Viewer,
+        handler: || post(examine),
+    },
 ];
 
 /// Fields whose value is not shown again, not even to whoever brought it.
 const HIDDEN_FIELDS: [&str; 3] = ["access_token", "app_secret", "sign"];
 
 #[derive(Template)]
-#[template(path = "clinic.html")]
-struct ClinicTemplate<'a> {
+#[template(path = "signature_check.html")]
+struct CheckTemplate<'a> {
     page: Page<'a>,
     app_field: AppField<'a>,
     address: &'a str,
@@ -99,17 +105,17 @@ struct FieldRow {
 }
 
 async fn form(State(state): State<AppState>, signed_in: SignedIn) -> Result<Response, ConsoleError> {
-    let page = Page::new(&signed_in, Section::Clinic, Section::Clinic.name());
+    let page = Page::new(&signed_in, Section::SignatureCheck, Section::SignatureCheck.name());
     let app_field = app_field(&state, "").await?;
-    Ok(render(&ClinicTemplate { page, app_field, address: "", examined: None }))
+    Ok(render(&CheckTemplate { page, app_field, address: "", examined: None }))
 }
 
 async fn examine(State(state): State<AppState>, form: ViewerForm) -> Result<Response, ConsoleError> {
     let (app_id, address) = (form.text("app_id"), form.text("address"));
     let examined = examine_request(&state, app_id, address, form.text("request")).await?;
-    let page = Page::new(&form.signed_in, Section::Clinic, Section::Clinic.name());
+    let page = Page::new(&form.signed_in, Section::SignatureCheck, Section::SignatureCheck.name());
     let app_field = app_field(&state, app_id).await?;
-    Ok(render(&ClinicTemplate { page, app_field, address, examined: Some(examined) }))
+    Ok(render(&CheckTemplate { page, app_field, address, examined: Some(examined) }))
 }
 
 async fn app_field<'a>(state: &AppState, chosen: &'a str) -> Result<AppField<'a>, ConsoleError> {

@@ -1,0 +1,46 @@
+//! One row in the table of the console's pages: a method, a path, who may request it, and its handler.
+
+use axum::routing::MethodRouter;
+
+use crate::state::AppState;
+
+/// Who may request a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Everybody: the sign-in, the style sheet and the icon.
+    Anyone,
+    /// Every signed-in user. Such a request changes nothing except the user's own session.
+    Viewer,
+    /// Users with the role admin.
+    Admin,
+}
+
+/// A page, or the target of a form.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// `GET` (which includes HEAD) or `POST`.
+    pub method: &'static str,
+    /// Path, with parameters in braces.
+    pub path: &'static str,
+    /// Who may request it.
+    pub access: Access,
+    /// Makes the handler.
+    pub handler: fn() -> MethodRouter<AppState>,
+}
+
+impl Route {
+    /// A page for every signed-in user.
+    pub(super) const fn page(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
+        Self { method: "GET", path, access: Access::Viewer, handler }
+    }
+
+    /// A page for admins only, such as the form of a change.
+    pub(super) const fn admin_page(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
+        Self { method: "GET", path, access: Access::Admin, handler }
+    }
+
+    /// A change, for admins only.
+    pub(super) const fn change(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
+        Self { method: "POST", path, access: Access::Admin, handler }
+    }
+}
