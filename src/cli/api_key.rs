@@ -1,4 +1,4 @@
-//! `minitill api-key ...`: who may use the admin API.
+//! `minitill api-key ...` keeps the keys of the admin API.
 
 use clap::Subcommand;
 use domain::console_user::Role;
@@ -11,17 +11,17 @@ use super::{Context, Failure};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ApiKeyCommand {
-    /// Make a key of the admin API, shown once
+    /// Create a key of the admin API and print it once
     Create {
-        /// Name of the key, as the operator's log will have it: 1 to 64 of 0-9A-Za-z._@-
+        /// Name of the key in the operator's log: 1 to 64 of 0-9A-Za-z._@-
         name: ApiKeyName,
-        /// What it may do: viewer may only read
+        /// Role of the key: a viewer may only read
         #[arg(long, value_name = "viewer|admin")]
         role: Role,
     },
-    /// List all keys, revoked ones too; never a key itself
+    /// List the names of all keys, including revoked ones
     List,
-    /// Refuse a key from now on, on every server
+    /// Revoke a key: every server refuses it from now on
     Revoke {
         /// Name of the key
         name: ApiKeyName,
@@ -42,34 +42,34 @@ pub(super) async fn run(context: &Context, store: &Store, command: ApiKeyCommand
 async fn create(context: &Context, store: &Store, name: &ApiKeyName, role: Role) -> Result<(), Failure> {
     let made = store.create_api_key(&context.operator, name, role).await?;
     let api_key = made.ok_or_else(|| {
-        Failure(format!("there is, or was, an API key {name}: give this one another name, so that the log tells them apart"))
+        Failure(format!("the name {name} belongs to another API key, which may be revoked; choose a new name, so that the operator's log is clear"))
     })?;
     let value = json!({ "name": name.as_str(), "role": role.as_str(), "api_key": api_key });
     context.output.print(&value, || {
         let pairs =
             [("name", name.to_string()), ("role", role.as_str().to_owned()), ("api_key", api_key.clone())];
-        format!("{}\nKeep this now: it is not shown again.", lines(&pairs))
+        format!("{}\nSave the key now. It is not shown again.", lines(&pairs))
     })
 }
 
 async fn revoke(context: &Context, store: &Store, name: &ApiKeyName) -> Result<(), Failure> {
     match store.revoke_api_key(&context.operator, name).await? {
         RevokeOutcome::Revoked => {}
-        RevokeOutcome::WasRevoked => return Err(Failure(format!("the API key {name} is revoked already"))),
+        RevokeOutcome::WasRevoked => return Err(Failure(format!("the API key {name} is already revoked"))),
         RevokeOutcome::Unknown => {
             return Err(Failure(format!(
-                "there is no API key {name}; `minitill api-key list` shows those there are"
+                "there is no API key {name}; to list all keys, run `minitill api-key list`"
             )));
         }
     }
     context.output.print(&json!({ "name": name.as_str(), "revoked": true }), || {
-        format!("{name} is refused from now on")
+        format!("The API key {name} is revoked. Every server refuses it from now on.")
     })
 }
 
 fn key_table(keys: &[ApiKeySummary]) -> String {
     if keys.is_empty() {
-        return "There is no API key yet; `minitill api-key create <name> --role admin` makes one."
+        return "There are no API keys. To create one, run `minitill api-key create <name> --role admin`."
             .to_owned();
     }
     table(

@@ -1,4 +1,4 @@
-//! `minitill audit`.
+//! `minitill audit` checks every wallet against its ledger.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,10 +12,10 @@ use super::{Context, Failure};
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArguments {
-    /// Check only what came after this checkpoint, and that what it has is still there
+    /// Check only what came after this checkpoint, and that the wallets and entries of the checkpoint remain
     #[arg(long, value_name = "FILE")]
     since: Option<PathBuf>,
-    /// When nothing differs, write a signed checkpoint to go on from
+    /// Write a signed checkpoint for the next audit, if nothing differs
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
 }
@@ -26,7 +26,7 @@ pub(super) async fn run(
     arguments: AuditArguments,
 ) -> Result<ExitCode, Failure> {
     let AuditArguments { since, checkpoint } = arguments;
-    // Drawn on a terminal only.
+    // The bar appears only on a terminal.
     let bar = ProgressBar::new(0);
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} rows, {eta} left") {
         bar.set_style(style);
@@ -41,7 +41,9 @@ pub(super) async fn run(
     let report = audited.map_err(|error| Failure::new(error.to_string()))?;
     context.output.print(&report, || describe(&report))?;
     if let Some(reason) = &report.not_noted {
-        complain(&format!("this audit was not noted down, so monitoring does not know of it: {reason}"));
+        complain(&format!(
+            "the result of this audit was not stored, so the metrics do not have it: {reason}"
+        ));
     }
     Ok(if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -54,7 +56,7 @@ fn describe(report: &AuditReport) -> String {
     );
     let totals = totals(report);
     if report.clean {
-        return format!("{totals}\nClean: {counts} checked, nothing differs.");
+        return format!("{totals}\nClean: {counts} checked, no differences.");
     }
     let rows = report.findings.iter().map(|finding| {
         let check = serde_json::to_value(finding.check).unwrap_or_default();
@@ -66,24 +68,24 @@ fn describe(report: &AuditReport) -> String {
         ]
     });
     format!(
-        "{totals}\n{}\n{} differences in {counts}; the first of each check are shown.",
-        table(&["check", "app_id", "wallet or number", "difference"], rows),
+        "{totals}\n{}\n{} differences in {counts}. The table has the first differences of each check.",
+        table(&["check", "app_id", "open_id, biz_no or ref", "difference"], rows),
         report.differences
     )
 }
 
-/// What went in, what went out and what is there, by app and in all.
+/// Sums of credits, deductions and balances, for each app and in total.
 fn totals(report: &AuditReport) -> String {
     let row = |name: &str, app: &AppTotals| {
         let sums = &app.sums;
-        let purse = |name: &str, credited: i128, deducted: i128, balance: i128| {
+        let currency = |name: &str, credited: i128, deducted: i128, balance: i128| {
             [name.to_owned(), credited.to_string(), deducted.to_string(), balance.to_string()]
         };
-        let free = purse("gifted", sums.free_credited, sums.free_deducted, app.free_balance);
-        let charge = purse("charged", sums.charge_credited, sums.charge_deducted, app.charge_balance);
-        [free, charge].map(|purse| [&[name.to_owned(), app.wallets.to_string()], &purse[..]].concat())
+        let free = currency("gifted", sums.free_credited, sums.free_deducted, app.free_balance);
+        let charge = currency("charged", sums.charge_credited, sums.charge_deducted, app.charge_balance);
+        [free, charge].map(|cells| [&[name.to_owned(), app.wallets.to_string()], &cells[..]].concat())
     };
     let apps = report.apps.iter().flat_map(|(app_id, app)| row(app_id, app));
-    let rows = apps.chain(row("all", &report.all));
-    table(&["app_id", "wallets", "purse", "credited", "deducted", "balance"], rows)
+    let rows = apps.chain(row("total", &report.all));
+    table(&["app_id", "wallets", "currency", "credited", "deducted", "balance"], rows)
 }

@@ -1,4 +1,4 @@
-//! `minitill console-user ...`: who may use the operator's console.
+//! `minitill console-user ...` keeps the users of the console.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 
@@ -14,36 +14,37 @@ use super::{Context, Failure};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConsoleUserCommand {
-    /// Make a user; the password is asked for, or read as one line from standard input
+    /// Add a user; the command asks for the password, or reads one line from standard input
     Add {
-        /// The name to sign in with: a-z, 0-9, '.', '_', '@' and '-'
+        /// Name for the sign-in: a-z, 0-9, '.', '_', '@' and '-'
         name: ConsoleUserName,
-        /// viewer (changes nothing, sees all but players' addresses and blocked pictures) or admin
+        /// viewer or admin; a viewer cannot change anything, and does not see players' IP addresses and
+        /// blocked pictures
         #[arg(long)]
         role: Role,
     },
-    /// List the users
+    /// List all users
     List,
-    /// Give a user another password, which ends the lock and all sessions
+    /// Set a new password for a user; this ends the lock and all sessions of the user
     SetPassword {
-        /// The user
+        /// Name of the user
         name: ConsoleUserName,
     },
-    /// Give a user another role, which ends all sessions
+    /// Set the role of a user; this ends all sessions of the user
     SetRole {
-        /// The user
+        /// Name of the user
         name: ConsoleUserName,
-        /// viewer or admin
+        /// New role: viewer or admin
         role: Role,
     },
-    /// Let a user try again who is locked after ten wrong passwords
+    /// Unlock a user who is locked after ten wrong passwords
     Unlock {
-        /// The user
+        /// Name of the user
         name: ConsoleUserName,
     },
-    /// Remove a user, which ends all sessions
+    /// Remove a user; this ends all sessions of the user
     Remove {
-        /// The user
+        /// Name of the user
         name: ConsoleUserName,
     },
 }
@@ -60,26 +61,28 @@ pub(super) async fn run(
         ConsoleUserCommand::SetPassword { name } => {
             let password = hash(&new_password()?)?;
             known(store.set_console_password(operator, &name, password).await?, &name)?;
-            say(context, &name, "has a new password; sessions have ended")
+            say(context, &name, "has a new password. All sessions have ended.")
         }
         ConsoleUserCommand::SetRole { name, role } => {
             known(store.set_console_role(operator, &name, role).await?, &name)?;
-            let text = format!("is {} now; sessions of another role have ended", role.as_str());
+            let text = format!("has the role {} now. Sessions with another role have ended.", role.as_str());
             context.output.print(&json!({ "name": name, "role": role }), || format!("{name} {text}"))
         }
         ConsoleUserCommand::Unlock { name } => {
             known(store.unlock_console_user(operator, &name).await?, &name)?;
-            say(context, &name, "may sign in")
+            say(context, &name, "can sign in.")
         }
         ConsoleUserCommand::Remove { name } => {
             known(store.remove_console_user(operator, &name).await?, &name)?;
-            say(context, &name, "is removed; sessions have ended")
+            say(context, &name, "is removed. All sessions have ended.")
         }
     }
 }
 
 async fn add(context: &Context, store: &Store, name: &ConsoleUserName, role: Role) -> Result<(), Failure> {
-    let taken = || Failure(format!("there is a user {name} already; set-password and set-role change one"));
+    let taken = || {
+        Failure(format!("there is already a user {name}; to change the user, run set-password or set-role"))
+    };
     if store.console_users().await?.iter().any(|user| user.name == name.as_str()) {
         return Err(taken());
     }
@@ -89,7 +92,7 @@ async fn add(context: &Context, store: &Store, name: &ConsoleUserName, role: Rol
     }
     let url = format!("{}/console", context.config.ops.base_url());
     context.output.print(&json!({ "name": name, "role": role, "console": url }), || {
-        format!("{name} may sign in as {} at {url}", role.as_str())
+        format!("{name} can sign in at {url} with the role {}.", role.as_str())
     })
 }
 
@@ -97,9 +100,10 @@ async fn list(context: &Context, store: &Store) -> Result<(), Failure> {
     let users = store.console_users().await?;
     context.output.print(&json!({ "users": users }), || {
         if users.is_empty() {
-            return "there is no user; `minitill console-user add NAME --role admin` makes one".to_owned();
+            return "There are no users. To add one, run `minitill console-user add NAME --role admin`."
+                .to_owned();
         }
-        let heading = ["name", "role", "sessions", "failed attempts", "locked until", "made at"];
+        let heading = ["name", "role", "sessions", "failed attempts", "locked until", "created at"];
         table(&heading, users.iter().map(row))
     })
 }
@@ -117,7 +121,7 @@ fn row(user: &ConsoleUser) -> Vec<String> {
 
 fn known(is_known: bool, name: &ConsoleUserName) -> Result<(), Failure> {
     let unknown =
-        || Failure(format!("there is no user {name}; `minitill console-user list` shows those there are"));
+        || Failure(format!("there is no user {name}; to list all users, run `minitill console-user list`"));
     is_known.then_some(()).ok_or_else(unknown)
 }
 
@@ -129,12 +133,12 @@ fn hash(password: &NewPassword) -> Result<PasswordHash, Failure> {
     PasswordHash::of(password).map_err(|fault| Failure(fault.to_string()))
 }
 
-/// A new password: asked for twice at a terminal, else one line of standard input.
+/// A new password: on a terminal the user types it twice, otherwise it is one line of standard input.
 fn new_password() -> Result<NewPassword, Failure> {
     let typed = if io::stdin().is_terminal() {
         let typed = ask("Password (12 characters or more): ")?;
-        if ask("The same again: ")? != typed {
-            return Err(Failure::new("the two passwords differ; nothing was changed"));
+        if ask("Repeat the password: ")? != typed {
+            return Err(Failure::new("the two passwords are different; nothing was changed"));
         }
         typed
     } else {
@@ -143,7 +147,7 @@ fn new_password() -> Result<NewPassword, Failure> {
     NewPassword::parse(&typed).map_err(|expected| Failure(format!("password: expected {}", expected.0)))
 }
 
-/// Asks at the terminal and shows nothing of what is typed.
+/// Asks on the terminal, without showing the answer.
 fn ask(question: &str) -> Result<String, Failure> {
     prompt(question)?;
     let terminal = io::stdin();
@@ -157,7 +161,7 @@ fn ask(question: &str) -> Result<String, Failure> {
     typed
 }
 
-/// One line without its end; of what is too long, enough to be refused.
+/// Reads one line without its line end. A line that is too long is cut, and still refused.
 fn read_line() -> Result<String, Failure> {
     let mut line = String::new();
     let longest = u64::try_from(PASSWORD_BYTES_MAX + 2).unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
-//! Opens the store for a command or for the server: the database that the settings name, or the
-//! private PostgreSQL; then the schema, then the master key (contract 9).
+//! Opens the store for a command or for the server (contract 9): first the database of the settings or the
+//! private PostgreSQL, then the schema, then the master key.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use crate::config::Config;
 
 /// How long a command or a starting server tries to reach its database.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// Connections of a command.
+/// Database connections of a command.
 const COMMAND_CONNECTIONS: u32 = 4;
-/// How long a command waits for a connection; it is in less of a hurry than a request.
+/// How long a command waits for a connection. A request waits less.
 const COMMAND_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The superuser of the private PostgreSQL.
 const CLUSTER_NAME: &str = "minitill";
 /// The data folder under root, if PostgreSQL's user may not enter `database.data_dir` (contract 9.1.6).
 const FALLBACK_DIR: &str = "/var/lib/minitill";
-/// How long closing connections may take.
+/// How long the store may take to close its connections.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// An open store and what it stands on.
+/// An open store with its data folder and its database.
 pub(super) struct Opened {
     pub(super) store: Store,
-    /// The data folder really used.
+    /// The data folder in use.
     pub(super) folder: PathBuf,
     cluster: Option<PrivateCluster>,
 }
 
 impl Opened {
-    /// Ends the sessions, then the private PostgreSQL where this process owns it, within `limit`.
+    /// Closes the connections. Then stops the private PostgreSQL within `limit`, if this process owns it.
     pub(super) async fn close(self, limit: Duration) {
         let _ = tokio::time::timeout(CLOSE_PATIENCE, self.store.close()).await;
         if let Some(cluster) = self.cluster {
@@ -43,7 +43,7 @@ impl Opened {
     }
 }
 
-/// Opens the store for a command. With a URL the schema must be there already, but for `migrate`.
+/// Opens the store for a command. A database with a URL must have the schema already, except for `migrate`.
 pub(super) async fn open_for_command(context: &Context, migrates: bool) -> Result<Opened, Failure> {
     let settings = StoreSettings {
         connections: COMMAND_CONNECTIONS,
@@ -61,13 +61,13 @@ async fn prepare_for_command(opened: &Opened, config: &Config, migrates: bool) -
         opened.store.migrate().await?;
     } else if opened.store.pending_migrations().await?.is_some() {
         return Err(Failure::new(
-            "the database does not hold the schema of this program: run `minitill migrate`",
+            "the database does not have the schema of this program; run `minitill migrate`",
         ));
     }
     unlock(&opened.store, config, &opened.folder).await
 }
 
-/// Opens the store for the server, with the schema and the master key.
+/// Opens the store for the server, applies the migrations and loads the master key.
 pub(super) async fn open_for_server(context: &Context) -> Result<Opened, Failure> {
     let opened = open(context, ProcessRole::Server, context.config.store_settings()).await?;
     let prepared = async {
@@ -132,7 +132,7 @@ async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateClu
     Ok(cluster)
 }
 
-/// The text of an error, with the settings that are another way out (contract 9.1.8).
+/// The text of an error, with the settings that can solve it (contract 9.1.8).
 fn sentence(error: &ClusterError) -> String {
     let way_out = match error {
         ClusterError::NoPrograms | ClusterError::TooOld { .. } => {
@@ -148,7 +148,7 @@ fn sentence(error: &ClusterError) -> String {
     format!("{error}{way_out}")
 }
 
-/// Connects. A database that is starting gets time for that.
+/// Connects to the database, and waits if it is just starting.
 async fn connect(
     context: &Context,
     address: &DatabaseAddress,
@@ -166,7 +166,7 @@ async fn connect(
     }
 }
 
-/// Finds the master key, or makes one where neither a key nor any app exists yet.
+/// Loads the master key, or creates one if there is no key and no app yet.
 async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<(), Failure> {
     let file = if config.secrets.master_key_file.as_os_str().is_empty() {
         folder.join("master.key")
@@ -180,8 +180,8 @@ async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<(), Fai
             Some(keyring) => keyring,
             None if store.has_apps().await? => {
                 return Err(Failure(format!(
-                    "there is no master key at {}, and the database holds apps that were encrypted with one; \
-                     put the file back or set MINITILL_SECRETS__MASTER_KEY",
+                    "there is no master key at {}, but the database has apps that are encrypted with one; \
+                     restore the file or set MINITILL_SECRETS__MASTER_KEY",
                     file.display()
                 )));
             }

@@ -1,4 +1,4 @@
-//! `minitill demo`: a sandbox app with everything the four endpoints need, and curl commands.
+//! `minitill demo` creates a sandbox app with all that the four endpoints need, and prints curl commands.
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ const APP_ID: &str = "demo";
 const OPEN_ID: &str = "player-1";
 const PAGE: &str = "pages/order/detail";
 
-/// What the commands are made of.
+/// The values in the commands.
 struct Scene {
     base: String,
     app: std::sync::Arc<App>,
@@ -36,12 +36,12 @@ pub(super) async fn run(context: &Context, opened: &Opened) -> Result<(), Failur
     let commands = [
         (
             "exchange",
-            "1. Exchange 60 coins for an item. Paste it twice: the second is a replay.",
+            "1. Exchange 60 coins for an item. Run it twice: the second answer is a replay.",
             exchange(&scene)?,
         ),
         ("report", "2. Report an order.", report(&scene)),
-        ("upload_with_file", "3. Upload a cover image by file.", upload_with_file(&scene)),
-        ("upload_with_url", "4. Upload a cover image by URL.", upload_with_url(&scene)),
+        ("upload_with_file", "3. Upload a cover image from a file.", upload_with_file(&scene)),
+        ("upload_with_url", "4. Upload a cover image from a URL.", upload_with_url(&scene)),
     ];
     let names: serde_json::Map<String, serde_json::Value> =
         commands.iter().map(|(name, _, command)| ((*name).to_owned(), command.clone().into())).collect();
@@ -56,14 +56,14 @@ pub(super) async fn run(context: &Context, opened: &Opened) -> Result<(), Failur
     });
     context.output.print(&value, || {
         let heading = format!(
-            "The sandbox app \"{APP_ID}\" is ready: {OPEN_ID} holds {} gifted and {} charged coins.\n\
-             With the server running, paste these:",
+            "The sandbox app \"{APP_ID}\" is ready. Its player {OPEN_ID} has {} gifted and {} charged coins.\n\
+             While the server runs, paste these commands:",
             scene.balances.free(),
             scene.balances.charge()
         );
         let mut paragraphs = vec![heading];
         paragraphs.extend(commands.iter().map(|(_, title, command)| format!("# {title}\n{command}")));
-        paragraphs.push(format!("Then see what happened:  minitill wallet statement {APP_ID} {OPEN_ID}"));
+        paragraphs.push(format!("To see the result:  minitill wallet statement {APP_ID} {OPEN_ID}"));
         paragraphs.join("\n\n")
     })
 }
@@ -77,9 +77,11 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
     let page = constant(PagePath::parse(PAGE))?;
     store.publish(&context.operator, &app_id, &constant(PackageVersion::parse("1.0.0"))?, &[page]).await?;
     let kept = pictures::keep(operator::DEMO_PICTURE)
-        .map_err(|reason| Failure(format!("the demo's own picture: {reason}")))?;
+        .map_err(|reason| Failure(format!("the picture of the demo: {reason}")))?;
     let KeepOutcome::Kept(img_id) = store.keep_image(&app_id, kept).await? else {
-        return Err(Failure::new("the demo's own picture is blocked; `minitill image list` shows it"));
+        return Err(Failure::new(
+            "the picture of the demo is blocked; to see the reason, run `minitill image list`",
+        ));
     };
     let issued = store.hand_out_token(&context.operator, &app_id, TOKEN_LIFETIME).await?;
     let (access_token, _) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
@@ -96,7 +98,7 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
     })
 }
 
-/// Makes the app unless an earlier demo did. An app of somebody else's is left alone.
+/// Creates the app, unless an earlier demo did. An app with other settings is not changed.
 async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<(), Failure> {
     let app = NewApp {
         id: app_id.clone(),
@@ -110,7 +112,9 @@ async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<()
     let summary = store.list_apps(Some(app_id)).await?.pop();
     match summary {
         Some(summary) if summary.sandbox && !summary.suspended => Ok(()),
-        Some(_) | None => Err(Failure(format!("the app {app_id} is not a sandbox app that is running"))),
+        Some(_) | None => {
+            Err(Failure(format!("the app {app_id} exists, but it is suspended or not a sandbox app")))
+        }
     }
 }
 
@@ -130,14 +134,14 @@ async fn credit(
     match store.credit(&context.operator, app_id, credit).await? {
         CreditOutcome::Done { balances, .. } => Ok(balances),
         CreditOutcome::RefConflict | CreditOutcome::OutOfRange | CreditOutcome::UnknownApp => {
-            Err(Failure::new("the demo's player could not be credited"))
+            Err(Failure::new("the player of the demo could not be credited"))
         }
     }
 }
 
-/// A text written in this file that parses as what it is.
+/// Unwraps a constant of this file, which is always valid.
 fn constant<T>(parsed: Result<T, domain::fields::Expected>) -> Result<T, Failure> {
-    parsed.map_err(|expected| Failure(format!("the demo is at fault: expected {}", expected.0)))
+    parsed.map_err(|expected| Failure(format!("the demo has an invalid constant: expected {}", expected.0)))
 }
 
 fn write_picture(opened: &Opened) -> Result<PathBuf, Failure> {

@@ -1,4 +1,4 @@
-//! `minitill image ...`: the block list, and what there is.
+//! `minitill image ...` shows images and keeps the block list.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,39 +16,39 @@ use crate::small_copies::hashes_of;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ImageCommand {
-    /// Block a picture for every app: it, and whatever looks nearly the same, is not accepted, not
-    /// served, and no order may use it
+    /// Block a picture and its near copies for every app: they are not accepted, not served, and no order
+    /// may use them
     Block(BlockArguments),
-    /// End the block of a picture
+    /// Unblock a picture
     Unblock {
-        /// The picture: a file, or the id of an image that falls under the block
+        /// A file, or the imgId of an image that is blocked
         picture: String,
     },
-    /// List the block list, or with --all the newest images
+    /// List the blocked pictures, or with --all the newest images
     List {
-        /// The newest images of all apps, blocked or not
+        /// List the newest images of all apps, blocked or not
         #[arg(long)]
         all: bool,
-        /// How many images
+        /// List at most this many images
         #[arg(long, value_name = "N", default_value_t = 50, requires = "all")]
         limit: u32,
     },
     /// Show one image
     Show {
-        /// Id of the image
+        /// imgId of the image
         img_id: ImgId,
     },
-    /// Move the bytes of all pictures to another store; may be interrupted and repeated
+    /// Move the bytes of all pictures to another store; if interrupted, run it again
     Move {
-        /// Where to: database, folder or s3
+        /// New store: database, folder or s3
         #[arg(long, value_name = "STORE", value_parser = image_stores::picture_store)]
         to: PictureStore,
     },
-    /// Read the bytes of all pictures and compare them with their hashes; exit 1 when any are missing or wrong
+    /// Compare the bytes of all pictures with their hashes; exit code 1 if any are missing or wrong
     Verify,
-    /// Remove what interrupted uploads and moves have left behind, in the database, the folder and S3
+    /// Remove leftovers of interrupted uploads and moves from the database, the folder and S3
     Sweep {
-        /// Only count it
+        /// Only count the leftovers
         #[arg(long)]
         dry_run: bool,
     },
@@ -56,14 +56,14 @@ pub(super) enum ImageCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct BlockArguments {
-    /// The picture: a file, or the id of an image
+    /// A file, or the imgId of an image
     picture: String,
-    /// Why, for people
+    /// Reason of the block, for people
     #[arg(long)]
     reason: String,
 }
 
-/// Runs the command and gives the exit code: 1 where pictures were found damaged.
+/// Runs the command. The exit code is 1 if pictures are damaged.
 pub(super) async fn run(
     context: &Context,
     store: &Store,
@@ -91,11 +91,11 @@ async fn block(context: &Context, store: &Store, arguments: &BlockArguments) -> 
     });
     context.output.print(&value, || {
         let copies = if near_copies.is_empty() {
-            "exact copies only, as it holds too little to tell near ones by"
+            "exact copies only, because the picture has too little detail to find near copies"
         } else {
             "exact and near copies"
         };
-        format!("blocked, {copies}; images that fall under it: {}", outcome.images)
+        format!("The picture is blocked: {copies}. Blocked images: {}.", outcome.images)
     })
 }
 
@@ -104,20 +104,25 @@ async fn unblock(context: &Context, store: &Store, picture_name: &str) -> Result
         Ok(img_id) => store.block_of(&img_id).await?.map(|block| block.contents),
         Err(_) => Some(picture(store, picture_name).await?.0),
     };
-    let not_blocked =
-        || Failure::new(format!("{picture_name} is not blocked; `minitill image list` shows what is"));
+    let not_blocked = || {
+        Failure::new(format!(
+            "{picture_name} is not blocked; to list all blocked pictures, run `minitill image list`"
+        ))
+    };
     let contents = under.ok_or_else(not_blocked)?;
     if !store.unblock_picture(&context.operator, contents).await? {
         return Err(not_blocked());
     }
-    context.output.print(&json!({ "picture": contents.to_string() }), || "unblocked".to_owned())
+    context
+        .output
+        .print(&json!({ "picture": contents.to_string() }), || "The picture is no longer blocked.".to_owned())
 }
 
 async fn list_blocks(context: &Context, store: &Store) -> Result<(), Failure> {
     let blocks = store.blocks().await?;
     context.output.print(&json!({ "blocks": blocks }), || {
         if blocks.is_empty() {
-            return "no picture is blocked".to_owned();
+            return "No picture is blocked.".to_owned();
         }
         let rows = blocks.iter().map(|block| {
             vec![
@@ -171,18 +176,20 @@ async fn show(context: &Context, store: &Store, img_id: &ImgId) -> Result<(), Fa
     })
 }
 
-/// Enough of a hash for people to tell pictures apart.
+/// The first digits of a hash, enough to distinguish pictures.
 fn short(contents: &ContentHash) -> String {
     contents.to_string().chars().take(16).collect()
 }
 
 fn unknown_image(img_id: &ImgId) -> Failure {
-    Failure::new(format!("there is no image {img_id}; `minitill image list --all` shows the newest"))
+    Failure::new(format!(
+        "there is no image {img_id}; to list the newest images, run `minitill image list --all`"
+    ))
 }
 
-/// The hashes of the picture that an argument names: of its blob, and of its near copies.
+/// The content hash and the perceptual hashes of the picture that an argument names.
 async fn picture(store: &Store, name: &str) -> Result<(ContentHash, Vec<PerceptualHash>), Failure> {
-    // Nobody gives a file 48 hexadecimal digits for a name; who does can write ./ before it.
+    // A file with the name of an imgId needs ./ before its name.
     let bytes = match ImgId::parse(name) {
         Ok(img_id) => {
             let image = store.image(&img_id).await?.ok_or_else(|| unknown_image(&img_id))?;
@@ -195,6 +202,6 @@ async fn picture(store: &Store, name: &str) -> Result<(ContentHash, Vec<Perceptu
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| {
-        Failure::new(format!("{}: {error}; expected a picture's file or an imgId", path.display()))
+        Failure::new(format!("{}: {error}; expected a picture file or an imgId", path.display()))
     })
 }

@@ -1,4 +1,4 @@
-//! `minitill image move`, `verify` and `sweep`: where the bytes of pictures are.
+//! `minitill image move`, `verify` and `sweep` move, check and tidy the stored bytes of pictures.
 
 use std::process::ExitCode;
 
@@ -11,25 +11,25 @@ use store::{BlobLocation, MoveOutcome, Store, StoreError};
 use super::output::lines;
 use super::{Context, Failure};
 
-/// Contents that are worked on at the same time; each takes up to 10 MiB of memory.
+/// Blobs in work at the same time. Each takes up to 10 MiB of memory.
 const CONCURRENCY: usize = 4;
-/// Contents that are looked up at once.
+/// Blobs in one look-up.
 const LOOKED_UP: u32 = 200;
 
-/// Reads a store's name.
+/// Parses the name of a store.
 pub(super) fn picture_store(text: &str) -> Result<PictureStore, String> {
     let stores = [PictureStore::Database, PictureStore::Folder, PictureStore::S3];
     let known = stores.into_iter().find(|store| store.as_str() == text);
     known.ok_or_else(|| "expected database, folder or s3".to_owned())
 }
 
-/// Contents that are missing or wrong, with how many images that concerns.
+/// A blob that is missing or wrong.
 struct Damage {
     place: BlobLocation,
     reason: String,
 }
 
-/// What came of a walk over contents.
+/// The result of a walk over blobs.
 #[derive(Default)]
 struct Walked {
     done: u64,
@@ -37,7 +37,7 @@ struct Walked {
     damaged: Vec<Damage>,
 }
 
-/// Moves all contents that are elsewhere.
+/// Moves all blobs of other stores.
 pub(super) async fn relocate(
     context: &Context,
     store: &Store,
@@ -65,13 +65,13 @@ pub(super) async fn relocate(
     Ok(code(&walked))
 }
 
-/// Reads all contents.
+/// Compares all blobs with their hashes.
 pub(super) async fn verify(context: &Context, store: &Store) -> Result<ExitCode, Failure> {
     let walked = walk(store, None, async |place| Ok(store.verify_contents(place).await?.err())).await?;
     let value = json!({ "whole": walked.done, "bytes": walked.bytes, "damaged": damage(&walked) });
     context.output.print(&value, || {
         lines(&[
-            ("whole", walked.done.to_string()),
+            ("intact", walked.done.to_string()),
             ("bytes", walked.bytes.to_string()),
             ("damaged", damage_text(&walked)),
         ])
@@ -87,17 +87,17 @@ pub(super) async fn sweep(context: &Context, store: &Store, dry_run: bool) -> Re
     context.output.print(&value, || {
         lines(&[
             (if dry_run { "found" } else { "removed" }, String::new()),
-            ("  contents no image uses", swept.contents.to_string()),
-            ("  unfinished for an hour", swept.unfinished.to_string()),
-            ("  unknown objects", swept.objects.to_string()),
-            ("  unfinished files", swept.files.to_string()),
-            ("not ours, left alone", swept.foreign.to_string()),
+            ("  blobs without an image", swept.contents.to_string()),
+            ("  blobs of unfinished uploads, older than an hour", swept.unfinished.to_string()),
+            ("  objects that the database does not know", swept.objects.to_string()),
+            ("  temporary files", swept.files.to_string()),
+            ("foreign files and objects, kept", swept.foreign.to_string()),
         ])
     })
 }
 
-/// Does something with all contents, or with those that are not in a store; the something gives what
-/// is wrong with them. A bar shows how far it is, on a terminal.
+/// Calls `work` for all blobs, or for those outside a store. `work` returns the damage of a blob, if any. On
+/// a terminal a bar shows the progress.
 async fn walk(
     store: &Store,
     not_in: Option<PictureStore>,

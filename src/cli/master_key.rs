@@ -1,4 +1,4 @@
-//! `minitill master-key ...`: replacing the key that encrypts pay keys and app secrets.
+//! `minitill master-key ...` replaces the master key, which encrypts pay keys and app secrets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use super::{Context, Failure};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MasterKeyCommand {
-    /// Show which key encrypts, which are at hand, and whether a rotation is unfinished; no key itself
+    /// Show the ids of the key that encrypts and of the loaded keys, and whether a rotation is unfinished
     Show,
-    /// Encrypt every pay key and app secret anew under a new key; may be repeated until it has ended
+    /// Encrypt every pay key and app secret with a new key; if interrupted, run it again
     Rotate {
-        /// File with the new key, 64 hexadecimal digits; without it one is made in the key file
+        /// File with the new key, 64 hexadecimal digits [default: create a key in the key file]
         #[arg(long, value_name = "FILE")]
         new_key_file: Option<PathBuf>,
     },
-    /// Take former keys out of the key file, once nothing needs them
+    /// Remove former keys from the key file, when nothing needs them any more
     Forget,
 }
 
@@ -47,7 +47,7 @@ async fn show(context: &Context, store: &Store, keyring: &Keyring) -> Result<(),
     context.output.print(&value, || {
         lines(&[
             ("encrypts", state.encrypts.clone()),
-            ("at hand", at_hand.join(" ")),
+            ("loaded", at_hand.join(" ")),
             ("unfinished", yes_no(state.unfinished)),
             ("source", source.clone()),
         ])
@@ -67,16 +67,16 @@ async fn rotate(
     let key = keyring.first().id();
     context.output.print(&json!({ "encrypts": key, "secrets": secrets }), || {
         let next = if keyring.file().is_some() {
-            "Once every server holds it, `minitill master-key forget` takes the former key out of the file."
+            "When every server has the new key, run `minitill master-key forget` to remove the former key from the file."
         } else {
-            "Now take the former key out of MINITILL_SECRETS__MASTER_KEY everywhere, and restart the servers."
+            "Now remove the former key from MINITILL_SECRETS__MASTER_KEY everywhere, and restart the servers."
         };
-        format!("The key {key} encrypts; {secrets} secrets were encrypted anew.\n{next}")
+        format!("The key {key} encrypts now. {secrets} secrets were encrypted again.\n{next}")
     })
 }
 
-/// The keys at hand with the one in front that is to encrypt. It is in the key file before
-/// anything is encrypted with it.
+/// The loaded keys with the new key first. The key file has the new key before anything is encrypted with
+/// it.
 fn with_new_key(
     keyring: &Keyring,
     new_key_file: Option<&Path>,
@@ -86,34 +86,34 @@ fn with_new_key(
     let fault = |error: MasterKeyError| Failure(error.to_string());
     let given = new_key_file.map(read_new_key).transpose()?;
     let Some(file) = keyring.file() else {
-        // A setting holds the keys: the operator has put the new one in front of it.
+        // The keys are in a setting: the operator has put the new key first.
         let is_new =
             |key: &String| Keyring::parse(key, "").is_ok_and(|new| new.first().id() == keyring.first().id());
         let first_encrypts = keyring.first().id() == encrypts && !unfinished;
         if given.as_ref().is_some_and(|key| !is_new(key)) || (given.is_none() && first_encrypts) {
             return Err(Failure::new(
-                "secrets.master_key: put the new key in front of the one that encrypts, \
-                 as NEW,FORMER; first every server must hold both",
+                "secrets.master_key: expected the new key before the key that encrypts, as NEW,FORMER; \
+                 every server must have both keys first",
             ));
         }
         return Ok(keyring.clone());
     };
     let is_done = keyring.first().id() == encrypts && !unfinished;
     if given.is_none() && is_done && keyring.keys().len() > 1 {
-        // The next to encrypt, or the one before? On another machine it may be another's turn.
+        // It is unknown which of them comes next: on another machine the order can be different.
         return Err(Failure(format!(
-            "{} holds keys that encrypt nothing: name the new one with --new-key-file, \
-             or take former ones out with `minitill master-key forget`",
+            "{} has keys that encrypt nothing; name the new key with --new-key-file, \
+             or remove former keys with `minitill master-key forget`",
             file.display()
         )));
     }
-    // A key in front that does not encrypt yet, or not all: an earlier call was interrupted.
+    // If the first key does not encrypt everything yet, an earlier run was interrupted.
     let in_front = given.or_else(|| is_done.then(random_master_key));
     if let Some(key) = in_front {
         put_in_front(file, &key).map_err(fault)?;
     }
     let keyring = Keyring::read(file).map_err(fault)?;
-    keyring.ok_or_else(|| Failure::new("the master key file is gone"))
+    keyring.ok_or_else(|| Failure::new("the file of the master key is missing"))
 }
 
 fn read_new_key(file: &Path) -> Result<String, Failure> {
@@ -130,14 +130,16 @@ fn read_new_key(file: &Path) -> Result<String, Failure> {
 async fn forget(context: &Context, store: &Store, keyring: &Keyring) -> Result<(), Failure> {
     let state = store.master_key_state().await?;
     if state.unfinished {
-        return Err(Failure::new("a rotation is not finished: run `minitill master-key rotate` first"));
+        return Err(Failure::new("a rotation is unfinished; run `minitill master-key rotate` first"));
     }
     let Some(file) = keyring.file() else {
-        return Err(Failure::new("the keys come from secrets.master_key: take the former one out there"));
+        return Err(Failure::new(
+            "the keys are in the setting secrets.master_key; remove the former key there",
+        ));
     };
     keep_only(file, &state.encrypts).map_err(|error| Failure(error.to_string()))?;
     let forgotten = keyring.keys().len() - 1;
     context.output.print(&json!({ "encrypts": state.encrypts, "forgotten": forgotten }), || {
-        format!("{} holds the key {} alone; {forgotten} forgotten", file.display(), state.encrypts)
+        format!("{} has only the key {} now. Removed keys: {forgotten}.", file.display(), state.encrypts)
     })
 }

@@ -1,4 +1,4 @@
-//! The command line (contract 8), one file a command.
+//! The command line (contract 8). Each command has a file.
 
 mod api_key;
 mod app;
@@ -36,14 +36,14 @@ use crate::config::{Config, LogFormat};
 #[derive(Debug, Parser)]
 #[command(name = "minitill", version, about, disable_help_subcommand = true)]
 struct Arguments {
-    /// Settings file; only what differs from the defaults need stand in it
+    /// Read settings from this file; a setting that the file does not have keeps its default
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     json: bool,
-    /// Who you are, for the operator's log [default: `MINITILL_OPERATOR`, else the system's user];
-    /// with `operator-log` whose lines to show
+    /// Your name in the operator's log [default: `MINITILL_OPERATOR`, or the system user];
+    /// with `operator-log`: show only the lines of this operator
     #[arg(long, global = true, value_name = "NAME", value_parser = operator::parse)]
     operator: Option<Operator>,
     #[command(subcommand)]
@@ -52,47 +52,47 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the server (what `minitill` alone does)
+    /// Run the server; `minitill` without a command does the same
     Serve,
-    /// Create apps, hand out their keys, publish their pages
+    /// Create and change apps, their keys, limits and pages
     #[command(subcommand)]
     App(app::AppCommand),
     /// Issue and revoke access tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
-    /// Make players known
+    /// Register players
     #[command(subcommand)]
     User(user::UserCommand),
-    /// Credit wallets and look at them
+    /// Credit wallets and show them
     #[command(subcommand)]
     Wallet(wallet::WalletCommand),
-    /// Block pictures, and look at images
+    /// Show images, block pictures, and check or move the stored bytes
     #[command(subcommand)]
     Image(image::ImageCommand),
-    /// Sign a request, as a game server does
+    /// Sign a request as a game server does
     Sign(sign::SignArguments),
-    /// Check every wallet against its ledger; exit 1 when anything differs
+    /// Check every wallet against its ledger; exit code 1 if anything differs
     Audit(audit::AuditArguments),
-    /// Replace the key that encrypts pay keys and app secrets
+    /// Replace the master key, which encrypts pay keys and app secrets
     #[command(subcommand)]
     MasterKey(master_key::MasterKeyCommand),
-    /// Say who may use the console
+    /// Add, change and remove users of the console
     #[command(subcommand)]
     ConsoleUser(console_user::ConsoleUserCommand),
-    /// Make and revoke keys of the admin API
+    /// Create, list and revoke keys of the admin API
     #[command(subcommand)]
     ApiKey(api_key::ApiKeyCommand),
-    /// Show what operators did: who, what, when, before and after
+    /// Show the changes that operators made: who, what, when, before and after
     OperatorLog(operator_log::OperatorLogArguments),
-    /// Bring the database to the schema of this program
+    /// Migrate the database to the schema of this program
     Migrate,
-    /// Print the OpenAPI document of the public API, or of the admin API
+    /// Print the OpenAPI document of the public API or of the admin API
     Openapi(openapi::OpenapiArguments),
-    /// Make a sandbox app and print curl commands for all four endpoints
+    /// Create a sandbox app and print a curl command for each of the four endpoints
     Demo,
 }
 
-/// Why a command did not do what it was asked to.
+/// Why a command failed. The text goes to standard error.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Failure(String);
@@ -103,7 +103,7 @@ impl Failure {
     }
 
     fn unknown_app(app_id: &domain::ids::AppId) -> Self {
-        Self(format!("there is no app {app_id}; `minitill app list` shows those there are"))
+        Self(format!("there is no app {app_id}; to list all apps, run `minitill app list`"))
     }
 }
 
@@ -119,19 +119,18 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// What a command works with.
+/// The input of every command.
 struct Context {
     config: Config,
     clock: Arc<dyn Clock>,
     output: Output,
-    /// Who works here.
+    /// The operator, for the operator's log.
     operator: Operator,
-    /// The same, where `--operator` said so.
+    /// The operator of `--operator`, if it is given.
     operator_given: Option<Operator>,
 }
 
-/// Parses the arguments, runs the command and gives the exit code: 0, 1 for a failure, 2 for wrong
-/// usage.
+/// Parses the arguments and runs the command. The exit code is 0, 1 for a failure, or 2 for wrong usage.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -157,7 +156,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     };
     let runtime = http_server::runtime()?;
     let outcome = runtime.block_on(dispatch(&context, arguments.command.unwrap_or(Command::Serve)));
-    // A look-up that hangs in the system's resolver must not hold up the end.
+    // A look-up that hangs in the system's resolver must not delay the exit.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     outcome
 }
@@ -187,7 +186,7 @@ async fn with_store(
 ) -> Result<ExitCode, Failure> {
     let store = &opened.store;
     match command {
-        // These were taken before a database was opened.
+        // These need no database and were handled before.
         Command::Serve | Command::Sign(_) | Command::Openapi(_) => Ok(()),
         Command::App(command) => app::run(context, store, command).await,
         Command::Token(command) => token::run(context, store, command).await,

@@ -1,4 +1,4 @@
-//! `minitill openapi`.
+//! `minitill openapi` prints an OpenAPI document.
 
 use clap::Args;
 
@@ -7,12 +7,12 @@ use crate::openapi;
 
 #[derive(Debug, Args)]
 pub(super) struct OpenapiArguments {
-    /// That of the admin API
+    /// Print the document of the admin API
     #[arg(long)]
     admin: bool,
 }
 
-/// Prints the document with the settings that hold: JSON in any case, with `--json` on one line.
+/// Prints the document for the settings in use. It is always JSON; with `--json` it is one line.
 pub(super) fn run(context: &Context, arguments: &OpenapiArguments) -> Result<(), Failure> {
     let config = &context.config;
     let document = if arguments.admin { openapi::admin::document(config) } else { openapi::document(config) };

@@ -1,4 +1,4 @@
-//! Who works at the command line, for the operator's log.
+//! The operator of a command, for the operator's log.
 
 use std::fs;
 
@@ -6,16 +6,16 @@ use domain::operator::{Operator, OperatorKind};
 
 use super::Failure;
 
-/// Names the operator where `--operator` does not. One underscore, so it is no setting.
+/// The variable with the operator's name. With one underscore it is not a setting.
 pub(super) const VARIABLE: &str = "MINITILL_OPERATOR";
 
-/// The operator of this name, as `--operator` takes it.
+/// Parses the value of `--operator`.
 pub(super) fn parse(text: &str) -> Result<Operator, String> {
     Operator::new(OperatorKind::CommandLine, text).map_err(|expected| format!("expected {}", expected.0))
 }
 
-/// The operator of a command: the one given, else that of the environment, else the operating
-/// system's user at this machine, with whoever became that user through sudo.
+/// The operator of a command: `--operator`, or the variable, or the system user with the machine. After
+/// sudo the name has both users.
 pub(super) fn of_command(given: Option<&Operator>) -> Result<Operator, Failure> {
     if let Some(operator) = given {
         return Ok(operator.clone());
@@ -29,7 +29,9 @@ pub(super) fn of_command(given: Option<&Operator>) -> Result<Operator, Failure> 
     let user = user_in(&passwd, uid).map_or_else(|| format!("uid {uid}"), str::to_owned);
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = system_name(variable("SUDO_USER").as_deref(), &user, &host);
-    parse(&name).map_err(|problem| Failure(format!("who are you? Give --operator NAME: {problem}")))
+    parse(&name).map_err(|problem| {
+        Failure(format!("the name of the system user is no operator name; use --operator NAME: {problem}"))
+    })
 }
 
 fn system_name(sudo_user: Option<&str>, user: &str, host: &str) -> String {
@@ -39,7 +41,7 @@ fn system_name(sudo_user: Option<&str>, user: &str, host: &str) -> String {
     }
 }
 
-/// The name of a user in the text of `/etc/passwd`.
+/// The name of a user in `/etc/passwd`.
 fn user_in(passwd: &str, uid: u32) -> Option<&str> {
     passwd.lines().find_map(|line| {
         let mut fields = line.split(':');

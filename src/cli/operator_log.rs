@@ -1,4 +1,4 @@
-//! `minitill operator-log`: what operators did.
+//! `minitill operator-log` shows the changes that operators made.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use super::{Context, Failure};
 
 #[derive(Debug, Args)]
 pub(super) struct OperatorLogArguments {
-    /// At or after this moment: `2026-11-21`, `2026-11-21T08:00:00Z`, or `36h` for that long ago
+    /// Only lines from this moment on: `2026-11-21`, `2026-11-21T08:00:00Z`, or `36h` for 36 hours ago
     #[arg(long, value_name = "T", value_parser = parse_moment)]
     since: Option<Moment>,
-    /// Before this moment
+    /// Only lines before this moment, in the same formats
     #[arg(long, value_name = "T", value_parser = parse_moment)]
     until: Option<Moment>,
-    /// Of this app alone
+    /// Only lines of this app
     #[arg(long, value_name = "APP_ID")]
     app: Option<AppId>,
-    /// What concerns this player, version, picture, ref, or other value
+    /// Only lines about this player, version, picture, ref or other value
     #[arg(long, value_name = "S")]
     subject: Option<String>,
-    /// Each credit of an import too, not only the import's own line
+    /// Also show each credit of an import, not only the line of the import
     #[arg(long)]
     all: bool,
-    /// How many lines at most, the newest
+    /// Show at most this many lines, the newest ones
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
 }
 
-/// A moment as an operator gives it.
+/// A moment, or a duration before now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
     At(OffsetDateTime),
@@ -60,7 +60,7 @@ fn parse_moment(text: &str) -> Result<Moment, String> {
         .map_err(|_| "expected 2026-11-21, 2026-11-21T08:00:00Z or 36h".to_owned())
 }
 
-/// Prints the log. `operator` is what `--operator` says: here it selects.
+/// Prints the log. For this command `--operator` is a filter.
 pub(super) async fn run(
     context: &Context,
     store: &Store,
@@ -83,7 +83,7 @@ pub(super) async fn run(
 
 fn log_table(lines: &[OperatorLogLine]) -> String {
     if lines.is_empty() {
-        return "no operator did anything that fits".to_owned();
+        return "no line matches".to_owned();
     }
     table(
         &["at", "operator", "action", "app", "subject", "change", "note"],
@@ -101,11 +101,11 @@ fn log_table(lines: &[OperatorLogLine]) -> String {
     )
 }
 
-/// `name: before → after`, a line for each name; what stayed as it was is left out.
+/// `name: before → after`, one line for each name that changed.
 fn describe_change(before: Option<&Value>, after: Option<&Value>) -> String {
     let described = changes(before, after).into_iter().map(|change| match (change.before, change.after) {
         (Some(before), Some(after)) => format!("{}: {before} → {after}", change.field),
-        (Some(before), None) => format!("{}: {before} → gone", change.field),
+        (Some(before), None) => format!("{}: {before} → removed", change.field),
         (None, after) => format!("{}: {}", change.field, after.unwrap_or_default()),
     });
     described.collect::<Vec<_>>().join("\n")
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(change(json!({"suspended": false}), json!({"suspended": true})), "suspended: no → yes");
         assert_eq!(change(json!({"a": 1, "b": null}), json!({"a": 1, "b": 2})), "b: none → 2");
         assert_eq!(change(Value::Null, json!({"poi_ids": ["p1", "p2"]})), "poi_ids: p1 p2");
-        assert_eq!(change(json!({"reason": "r"}), Value::Null), "reason: r → gone");
+        assert_eq!(change(json!({"reason": "r"}), Value::Null), "reason: r → removed");
         assert_eq!(change(Value::Null, Value::Null), "");
     }
 }

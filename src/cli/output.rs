@@ -1,4 +1,4 @@
-//! What commands print: tables and lines for people, one JSON object for scripts.
+//! The output of commands: tables and lines for people, or one JSON object for scripts.
 
 use std::io::{self, Write};
 
@@ -8,19 +8,19 @@ use serde::Serialize;
 use super::Failure;
 pub(super) use domain::moment::{rfc3339, rfc3339_of_millis};
 
-/// Prints one complaint to standard error.
+/// Prints an error to standard error.
 #[expect(clippy::print_stderr, reason = "a command line complains there")]
 pub(super) fn complain(text: &str) {
     eprintln!("minitill: {text}");
 }
 
-/// Asks for something, on standard error: standard output is for the result.
+/// Prints a question to standard error, because standard output is for the result.
 pub(super) fn prompt(question: &str) -> Result<(), Failure> {
     let mut out = io::stderr().lock();
     out.write_all(question.as_bytes()).and_then(|()| out.flush()).map_err(Failure::from)
 }
 
-/// Where a command's result goes.
+/// Prints the result of a command.
 pub(super) struct Output {
     json: bool,
 }
@@ -30,12 +30,12 @@ impl Output {
         Self { json }
     }
 
-    /// Whether one JSON object was asked for.
+    /// Whether the result is one JSON object.
     pub(super) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Prints `value` as JSON, or what `text` makes of it.
+    /// Prints `value` as JSON, or the text for people.
     pub(super) fn print(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Failure> {
         let printed = if self.json {
             serde_json::to_string(value).map_err(|error| Failure(error.to_string()))?
@@ -46,13 +46,13 @@ impl Output {
     }
 }
 
-/// Writes to standard output; a reader that has gone away (`| head`) is no failure.
+/// Writes to standard output. A closed pipe (`| head`) is not an error.
 pub(super) fn write_out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     ignore_gone_reader(write(&mut out).and_then(|()| out.flush()))
 }
 
-/// A reader that has gone away wants no more; that is no failure.
+/// Turns the error of a closed pipe into success: the reader needs no more lines.
 pub(super) fn ignore_gone_reader(outcome: io::Result<()>) -> Result<(), Failure> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
@@ -70,7 +70,7 @@ pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>
     table.to_string()
 }
 
-/// Names and values under each other.
+/// Names and values, one pair per line.
 pub(super) fn lines(pairs: &[(&str, String)]) -> String {
     let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
     pairs.iter().map(|(name, value)| format!("{name:<width$}  {value}")).collect::<Vec<_>>().join("\n")

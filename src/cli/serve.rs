@@ -1,4 +1,4 @@
-//! `minitill serve`: both listeners, until a signal asks to stop.
+//! `minitill serve` runs both listeners until a signal stops the server.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,20 +17,20 @@ use crate::operator;
 use crate::public::router;
 use crate::state::AppState;
 
-/// From the signal to the exit, with a margin below the ten seconds of contract 9.
+/// The time from the signal to the exit, with a margin below the ten seconds of contract 9.
 const EXIT_WITHIN: Duration = Duration::from_millis(9500);
-/// How often expired tokens and old counts of replays are forgotten.
+/// How often expired rows are removed.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
-/// How often replays that were counted are written.
+/// How often the counts of replays are stored.
 const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let config = &context.config;
     let mut stop = StopSignal::new()?;
     if let Err(error) = http_server::raise_open_files_limit() {
-        tracing::warn!(%error, "the limit of open files stays as it is");
+        tracing::warn!(%error, "the limit of open files cannot be raised");
     }
-    // Taken before the database is started: an address in use is told at once.
+    // This comes before the database starts, so an address in use is reported at once.
     let public = listen("public", config.public.listen).await?;
     let operator = listen("ops", config.ops.listen).await?;
     let public_tls = tls("public", &config.public.tls_certificate, &config.public.tls_key)?;
@@ -69,7 +69,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         ended = &mut serving => Some(ended),
         () = stop.asked() => None,
     };
-    tracing::info!("stopping: no new connections, finishing what is under way");
+    tracing::info!("stopping: new connections are refused, requests in progress are finished");
     let exit_by = tokio::time::Instant::now() + EXIT_WITHIN;
     let _ = stop_public.send(true);
     let drained = match ended_early {
@@ -83,7 +83,7 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     watching.abort();
     housekeeping.abort();
     sampling.abort();
-    // What the last second has counted.
+    // The counts of the last second.
     let _ = tokio::time::timeout(REPLAYS_INTERVAL, opened.store.write_replays()).await;
     opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
     match drained {
@@ -96,8 +96,8 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// Looks at the stores of pictures. One that is not ours must not be used; one that does not answer
-/// is no reason to stop selling: only pictures need it, and it may come back.
+/// Checks the picture stores. The server refuses to start with a store of another installation. It starts
+/// without a store that does not answer: only pictures need it, and it can come back.
 async fn open_picture_stores(context: &Context, store: &Store) -> Result<(), Failure> {
     for outside in Outside::ALL.into_iter().filter(|outside| store.has_picture_store(*outside)) {
         match store.open_picture_store(outside).await {
@@ -105,7 +105,11 @@ async fn open_picture_stores(context: &Context, store: &Store) -> Result<(), Fai
             Ok(Err(misfit)) => return Err(Failure(misfit)),
             Err(StoreError::PicturesUnavailable(cause)) => {
                 let takes_new = context.config.image.store.outside() == Some(outside);
-                tracing::error!(cause, takes_new, "a store of pictures does not answer; going on without it");
+                tracing::error!(
+                    cause,
+                    takes_new,
+                    "a picture store does not answer; the server starts without it"
+                );
             }
             Err(error) => return Err(error.into()),
         }
@@ -119,7 +123,7 @@ async fn listen(name: &str, address: SocketAddr) -> Result<TcpListener, Failure>
         .map_err(|error| Failure(format!("{name}.listen: cannot listen on {address}: {error}")))
 }
 
-/// The TLS of a listener, where its certificate is set. It is kept fresh until the runtime ends.
+/// The TLS of a listener, if the settings name a certificate. A task reloads renewed certificates.
 fn tls(name: &str, certificate: &Path, key: &Path) -> Result<Option<TlsIdentity>, Failure> {
     if certificate.as_os_str().is_empty() {
         return Ok(None);
@@ -140,7 +144,7 @@ async fn keep_house(store: Store) {
             _ = cleaning.tick() => clean(&store).await,
             _ = replays.tick() => {
                 if let Err(error) = store.write_replays().await {
-                    tracing::warn!(%error, "replays could not be written; their counts are lost");
+                    tracing::warn!(%error, "counts of replays could not be stored; they are lost");
                 }
             }
         }
@@ -149,16 +153,16 @@ async fn keep_house(store: Store) {
 
 async fn clean(store: &Store) {
     if let Err(error) = store.forget_old_requests().await {
-        tracing::warn!(%error, "answers of the admin API could not be forgotten; trying again in an hour");
+        tracing::warn!(%error, "old answers of the admin API could not be removed; next attempt in an hour");
     }
     if let Err(error) = store.forget_expired_tokens().await {
-        tracing::warn!(%error, "expired tokens could not be forgotten; trying again in an hour");
+        tracing::warn!(%error, "expired tokens could not be removed; next attempt in an hour");
     }
     if let Err(error) = store.forget_ended_console_sessions().await {
-        tracing::warn!(%error, "ended sessions could not be forgotten; trying again in an hour");
+        tracing::warn!(%error, "ended console sessions could not be removed; next attempt in an hour");
     }
     if let Err(error) = store.forget_old_replays().await {
-        tracing::warn!(%error, "old counts of replays could not be forgotten; trying again in an hour");
+        tracing::warn!(%error, "old counts of replays could not be removed; next attempt in an hour");
     }
 }
 

@@ -1,4 +1,4 @@
-//! `minitill sign`: signs a request as a game server does, and shows what was signed.
+//! `minitill sign` signs a request as a game server does, and shows the signed string.
 
 use clap::Args;
 use domain::fields::{Fields, UnreadableFields};
@@ -13,13 +13,13 @@ const NOT_SIGNED: [&str; 2] = ["access_token", "sign"];
 
 #[derive(Debug, Args)]
 pub(super) struct SignArguments {
-    /// The pay key
+    /// Pay key of the app
     #[arg(long)]
     key: String,
-    /// The fields as a form body, percent-encoded
+    /// All fields as a form body, percent-encoded
     #[arg(long, conflicts_with = "fields", required_unless_present = "fields")]
     form: Option<String>,
-    /// The fields one by one, as they are
+    /// One field, not encoded; repeat it for each field
     #[arg(value_name = "FIELD=VALUE", value_parser = parse_field)]
     fields: Vec<(String, String)>,
 }
@@ -35,7 +35,7 @@ pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<(), Fa
         Some(form) => Fields::from_urlencoded(form.as_bytes()).map_err(fault)?,
         None => Fields::default(),
     };
-    // Either the form or the fields, says the command line.
+    // The command line has either a form or fields.
     for (name, value) in &arguments.fields {
         fields.add_text(name.clone(), value.clone()).map_err(fault)?;
     }
@@ -60,7 +60,7 @@ pub(super) struct Signed {
     pub(super) body: String,
 }
 
-/// Signs every field given but those that are never signed.
+/// Signs all fields except those that are never signed.
 pub(super) fn sign(key: &PayKey, fields: &Fields) -> Signed {
     let signed = fields.texts().filter(|(name, _)| !NOT_SIGNED.contains(name));
     let string_to_sign = canonical_string(signed);

@@ -1,4 +1,4 @@
-//! `minitill wallet ...`.
+//! `minitill wallet ...` credits wallets and shows them.
 
 mod import;
 
@@ -16,29 +16,29 @@ use super::{Context, Failure};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WalletCommand {
-    /// Credit a wallet, once for each ref; makes the wallet where there is none
+    /// Credit a wallet once for each ref; if there is no such wallet, create it
     Credit(CreditArguments),
-    /// Credit many wallets from a CSV file with the heading `open_id,free,charge,ref`; may be repeated
+    /// Credit many wallets from a CSV file; it is safe to run the same import again
     Import {
-        /// The app
+        /// App of the wallet
         app_id: AppId,
-        /// The file
+        /// CSV file with the heading `open_id,free,charge,ref`
         file: PathBuf,
     },
-    /// Show both purses of a wallet
+    /// Show both balances of a wallet
     Show {
-        /// The app
+        /// App of the wallet
         app_id: AppId,
-        /// The player
+        /// Player of the wallet
         open_id: OpenId,
     },
-    /// Print the whole ledger of a wallet, oldest first
+    /// Print the whole ledger of a wallet, oldest entry first
     Statement {
-        /// The app
+        /// App of the wallet
         app_id: AppId,
-        /// The player
+        /// Player of the wallet
         open_id: OpenId,
-        /// How to print it
+        /// Output format
         #[arg(long, value_enum, default_value = "table")]
         format: StatementFormat,
     },
@@ -46,9 +46,9 @@ pub(super) enum WalletCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct CreditArguments {
-    /// The app
+    /// App of the wallet
     app_id: AppId,
-    /// The player
+    /// Player of the wallet
     open_id: OpenId,
     /// Gifted currency to add
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
@@ -56,21 +56,21 @@ pub(super) struct CreditArguments {
     /// Charged currency to add
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
     charge: i64,
-    /// Your reference: the same again is the same credit
+    /// Your reference; one reference is credited only once
     #[arg(long = "ref", value_name = "REF")]
     reference: CreditRef,
-    /// Note, for people
+    /// Note for people, for example the reason
     #[arg(long, default_value = "", hide_default_value = true)]
     note: String,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum StatementFormat {
-    /// For people
+    /// Table for people
     Table,
     /// Comma-separated values with a heading
     Csv,
-    /// A JSON object a line
+    /// One JSON object per line
     Jsonl,
 }
 
@@ -106,7 +106,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand
 }
 
 fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> Failure {
-    Failure(format!("the app {app_id} knows no player {open_id}"))
+    Failure(format!("the app {app_id} has no player {open_id}"))
 }
 
 async fn credit(context: &Context, store: &Store, arguments: CreditArguments) -> Result<(), Failure> {
@@ -123,7 +123,8 @@ async fn credit(context: &Context, store: &Store, arguments: CreditArguments) ->
             "replayed": replayed,
         }),
         || {
-            let note = if replayed { "yes: this ref was credited before, nothing was done" } else { "no" };
+            let note =
+                if replayed { "yes: this ref was already credited, nothing was changed" } else { "no" };
             lines(&[
                 ("ref", reference_text.clone()),
                 ("free_balance", balances.free().to_string()),
@@ -202,7 +203,7 @@ fn statement_line(entry: &LedgerLine, format: StatementFormat) -> Result<String,
     })
 }
 
-/// One JSON object, written as it streams in.
+/// Writes one JSON object, entry by entry, so that a long ledger needs little memory.
 async fn statement_object(
     store: &Store,
     app_id: &AppId,

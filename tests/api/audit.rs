@@ -255,7 +255,7 @@ async fn a_clean_audit_counts_and_adds_up_everything() {
     assert_eq!(report, expected);
     let text = String::from_utf8(program.run(&["audit"]).stdout).unwrap();
     assert!(
-        text.contains("Clean: 3 wallets, 5 ledger entries, 3 exchanges, 2 credits checked, nothing differs."),
+        text.contains("Clean: 3 wallets, 5 ledger entries, 3 exchanges, 2 credits checked, no differences."),
         "{text}"
     );
 }
@@ -325,7 +325,9 @@ async fn an_audit_is_noted_down_where_the_role_may_write() {
     assert!(report["clean"] == true && reason.contains("permission denied for table audits"), "{reason}");
     assert_eq!(
         complaint,
-        format!("minitill: this audit was not noted down, so monitoring does not know of it: {reason}\n")
+        format!(
+            "minitill: the result of this audit was not stored, so the metrics do not have it: {reason}\n"
+        )
     );
     assert_eq!(till.number("SELECT count(*) FROM audits").await, 3);
     till.execute(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;

@@ -66,7 +66,7 @@ async fn an_app_is_created_once_listed_shown_suspended_and_resumed() {
     assert_eq!(program.json(&["app", "show", "a1"])["suspended"], true);
     program.json(&["app", "resume", "a1"]);
     assert_eq!(program.json(&["app", "show", "a1"])["suspended"], false);
-    let unknown = "minitill: there is no app a9; `minitill app list` shows those there are\n";
+    let unknown = "minitill: there is no app a9; to list all apps, run `minitill app list`\n";
     for arguments in [
         &["app", "show", "a9"][..],
         &["app", "suspend", "a9"],
@@ -200,7 +200,7 @@ async fn a_credit_is_made_once_for_each_ref() {
     assert_eq!(refused, conflict);
     assert_eq!(
         program.complaint(&["wallet", "show", "a1", "typo"]),
-        "minitill: the app a1 knows no player typo\n"
+        "minitill: the app a1 has no player typo\n"
     );
     // A wallet is made where there is none; a balance never overflows.
     program.json(&["wallet", "credit", "a1", "new", "--charge", "9223372036854775807", "--ref", "r3"]);
@@ -211,7 +211,7 @@ async fn a_credit_is_made_once_for_each_ref() {
     );
     assert_eq!(
         program.complaint(&["wallet", "show", "a1", "nobody"]),
-        "minitill: the app a1 knows no player nobody\n"
+        "minitill: the app a1 has no player nobody\n"
     );
     assert_eq!(program.json(&["wallet", "show", "a1", "o1"])["free_balance"], 6);
     TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;
@@ -346,7 +346,7 @@ async fn wrong_usage_is_2_and_what_is_wrong_is_said() {
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_url_commands_say_that_migrations_are_due_and_migrate_applies_them() {
     let program = Program::on(&empty_database("empty").await);
-    let due = "minitill: the database does not hold the schema of this program: run `minitill migrate`\n";
+    let due = "minitill: the database does not have the schema of this program; run `minitill migrate`\n";
     assert_eq!(program.complaint(&["app", "list"]), due);
     // Several at once do not trip over each other.
     let quiet =
@@ -409,7 +409,7 @@ async fn a_master_key_that_does_not_fit_is_refused_in_words() {
         .complaint(&["app", "list"]);
     assert!(
         missing.starts_with(&format!(
-            "minitill: there is no master key at {}, and the database holds apps",
+            "minitill: there is no master key at {}, but the database has apps",
             nowhere.display()
         )),
         "{missing}"

@@ -107,7 +107,7 @@ async fn a_server_under_requests_goes_through_rotations_without_a_failed_request
         scene.program.json(&other);
         assert!(rotating.await.unwrap()["secrets"].as_u64().unwrap() >= 2 * APPS as u64);
         let ambiguous = scene.program.complaint(&["master-key", "rotate"]);
-        assert!(ambiguous.contains("holds keys that encrypt nothing"), "{ambiguous}");
+        assert!(ambiguous.contains("has keys that encrypt nothing"), "{ambiguous}");
         assert_eq!(scene.program.json(&["master-key", "forget"])["forgotten"], 1);
     }
     sleep(Duration::from_millis(2500)).await;
@@ -186,10 +186,14 @@ async fn with_keys_in_the_setting_the_first_one_encrypts_and_both_decrypt() {
     let program = Program::on(&till.database_url);
     let holding = |keys: &str| program.clone().with("MINITILL_SECRETS__MASTER_KEY", keys);
     let one = program.complaint(&["master-key", "rotate"]);
-    assert!(one.contains("put the new key in front"), "{one}");
+    assert!(one.contains("expected the new key before the key that encrypts"), "{one}");
     let both = format!("{MASTER_KEY},{NEW_KEY}");
     let server = holding(&both).serve(None).await;
-    assert!(holding(&both).complaint(&["master-key", "rotate"]).contains("put the new key in front"));
+    assert!(
+        holding(&both)
+            .complaint(&["master-key", "rotate"])
+            .contains("expected the new key before the key that encrypts")
+    );
     let rotated = holding(&format!("{NEW_KEY},{MASTER_KEY}")).json(&["master-key", "rotate"]);
     assert_eq!(rotated["secrets"], 2);
     sleep(Duration::from_millis(2100)).await;

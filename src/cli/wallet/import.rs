@@ -1,4 +1,4 @@
-//! `minitill wallet import`: many credits out of a file.
+//! `minitill wallet import` makes many credits from a CSV file.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -18,12 +18,12 @@ use store::{Credit, ImportSummary, Store};
 use super::super::{Context, Failure};
 use super::done;
 
-/// Credits of an import that are under way at once.
+/// Credits in work at the same time.
 const CONCURRENCY: usize = 4;
-/// How much of the file is read at once for its digest.
+/// Size of the reads for the digest of the file.
 const DIGEST_CHUNK_BYTES: usize = 64 * 1024;
 
-/// A line of an import.
+/// A line of the file.
 #[derive(Debug, Deserialize)]
 struct ImportRow {
     open_id: String,
@@ -33,7 +33,7 @@ struct ImportRow {
     reference: String,
 }
 
-/// What has been credited so far.
+/// The credits so far.
 #[derive(Default)]
 struct Tally {
     credited: u64,
@@ -42,9 +42,9 @@ struct Tally {
     charge: i128,
 }
 
-/// Reads the whole file before the first credit, so that a line at fault leaves nothing half done.
-/// Each credit has its line in the operator's log; the file has one more, with the sums, which is
-/// written for an import that fails half-way too.
+/// Reads the whole file before the first credit, so that an invalid line prevents all credits. In the
+/// operator's log each credit has a line. The import has one line more, with the sums, also if it fails
+/// half-way.
 pub(super) async fn run(
     context: &Context,
     store: &Store,
@@ -69,7 +69,7 @@ pub(super) async fn run(
     outcome?;
     context.output.print(
         &json!({ "app_id": app_id.as_str(), "rows": rows, "credited": credited, "replayed": replayed }),
-        || format!("{app_id}: {rows} lines, {credited} credited now, {replayed} credited before"),
+        || format!("{app_id}: {rows} lines, {credited} credited now, {replayed} already credited before"),
     )
 }
 
@@ -85,7 +85,7 @@ async fn credit_all(
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} credits, {eta} left") {
         bar.set_style(style);
     }
-    // After a failure no more are begun; those under way end, and count.
+    // After a failure no new credit starts. Credits in work finish, and count.
     let has_failed = Cell::new(false);
     let mut credits = futures_util::stream::iter(read_rows(file)?)
         .take_while(|_| ready(!has_failed.get()))
@@ -118,7 +118,7 @@ async fn credit_all(
     outcome
 }
 
-/// SHA-256 of the file's bytes, in hexadecimal.
+/// The SHA-256 of the file in hexadecimal.
 fn digest(file: &Path) -> Result<String, Failure> {
     let fault = |error: io::Error| Failure(format!("{}: {error}", file.display()));
     let mut opened = File::open(file).map_err(fault)?;
@@ -158,8 +158,8 @@ fn read_rows(file: &Path) -> Result<impl Iterator<Item = PlacedCredit>, Failure>
     }))
 }
 
-/// The line of a record, as editors count: one in quotes may span several, and an empty one counts. The
-/// reader's position is before the empty ones that it has stepped over.
+/// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
+/// count. The position of the reader is before the empty lines that it skipped.
 fn line_of(file: &Path, position: &Position) -> u64 {
     let before = |mut file: File| -> io::Result<u64> {
         file.seek(SeekFrom::Start(position.byte()))?;
@@ -176,7 +176,7 @@ fn line_of(file: &Path, position: &Position) -> u64 {
     position.line() + File::open(file).and_then(before).unwrap_or_default()
 }
 
-/// What a row does not fit, without where: the caller says it.
+/// The error of a row without its position, which the caller adds.
 fn fault_of(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::Deserialize { err, .. } => err.to_string(),

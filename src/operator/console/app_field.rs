@@ -1,16 +1,16 @@
-//! The field of a form that names an app, with every app to choose from.
+//! The form field for an app, with a list of all apps.
 
 use askama::Template;
 
 use super::error::ConsoleError;
 use crate::state::AppState;
 
-/// Shown by `{{ app_field|safe }}`, which is as safe as the template it stands for.
+/// A template prints it with `{{ app_field|safe }}`. That is safe, because its own template escapes.
 #[derive(Template)]
 #[template(path = "app_field.html")]
 pub(super) struct AppField<'a> {
     label: &'static str,
-    /// What an empty field means, where it has to be said.
+    /// What an empty field means, or an empty text.
     hint: &'static str,
     chosen: &'a str,
     apps: Vec<String>,
@@ -18,13 +18,13 @@ pub(super) struct AppField<'a> {
 }
 
 impl<'a> AppField<'a> {
-    /// A field that may be left empty.
+    /// A field that may be empty.
     pub(super) async fn new(state: &AppState, chosen: &'a str) -> Result<Self, ConsoleError> {
         let apps = state.store.list_apps(None).await?.into_iter().map(|app| app.app_id).collect();
         Ok(Self { label: "App", hint: "", chosen, apps, is_required: false })
     }
 
-    /// With a sentence that says what it means when it is empty.
+    /// Adds a sentence about an empty field.
     pub(super) fn with_hint(self, hint: &'static str) -> Self {
         Self { hint, ..self }
     }
@@ -33,7 +33,7 @@ impl<'a> AppField<'a> {
         Self { label, ..self }
     }
 
-    /// It must not be empty.
+    /// Makes the field required.
     pub(super) fn required(self) -> Self {
         Self { is_required: true, ..self }
     }

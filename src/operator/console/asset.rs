@@ -1,4 +1,4 @@
-//! What pages look like: one style sheet, and the icon of the browser's tab.
+//! The style sheet of the console, and the icon of the browser tab.
 
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ pub(super) const ROUTES: &[Route] = &[
     },
 ];
 
-/// What stands behind the assets' addresses, so that another version of them has another address.
+/// The query of the addresses, a hash of the content: new content gets a new address.
 pub(super) fn version() -> &'static str {
     static VERSION: LazyLock<String> =
         LazyLock::new(|| hex::encode(&Sha256::digest([STYLE, ICON].concat())[..8]));

@@ -1,5 +1,5 @@
-//! Crediting a player: a form, a page that shows what would be done, and then the credit, once for
-//! each reference however often it is sent.
+//! Credits of a player: a form, a preview, and the credit itself. One reference is credited only once,
+//! however often the form is sent.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -48,7 +48,7 @@ async fn form(
     Ok(render(&FormTemplate { page, path: path_of(&wallet), wallet: &wallet, reference }))
 }
 
-/// What the form asks for.
+/// The credit that the form requests.
 struct Wanted {
     free: i64,
     charge: i64,
@@ -59,20 +59,19 @@ struct Wanted {
 impl Wanted {
     fn read(form: &AdminForm) -> Result<Self, ConsoleError> {
         let amount = |name: &str| {
-            let parse =
-                |text: &str| parse_integer(text, 0, i64::MAX, "a whole number of coins, digits alone");
+            let parse = |text: &str| parse_integer(text, 0, i64::MAX, "a whole number of coins");
             form.optional(name, parse).map(Option::unwrap_or_default)
         };
         let (free, charge) = (amount("gifted")?, amount("charged")?);
         if (free, charge) == (0, 0) {
-            let none = "Gifted and charged are both empty: one of them must say how much to credit.";
+            let none = "Type the gifted coins or the charged coins to add. Both are empty or 0.";
             return Err(ConsoleError::BadRequest(none.to_owned()));
         }
         let reference = form.required("reference", CreditRef::parse)?;
         Ok(Self { free, charge, reference, reason: form.required("reason", parse_reason)? })
     }
 
-    /// Whether an earlier credit was this very one.
+    /// Whether an earlier credit has the same player and the same amounts.
     fn is(&self, earlier: &CreditRecord, open_id: &OpenId) -> bool {
         let changes = (earlier.line.free_change, earlier.line.charge_change);
         earlier.open_id == open_id.as_str() && changes == (self.free, self.charge)
@@ -81,7 +80,7 @@ impl Wanted {
 
 fn parse_reason(text: &str) -> Result<String, Expected> {
     let fits = (1..=REASON_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control);
-    if fits { Ok(text.to_owned()) } else { Err(Expected::new("a sentence of 1 to 500 characters")) }
+    if fits { Ok(text.to_owned()) } else { Err(Expected::new("1 to 500 characters")) }
 }
 
 #[derive(Template)]
@@ -92,11 +91,11 @@ struct CheckTemplate<'a> {
     wallet: &'a Wallet,
     wanted: &'a Wanted,
     after: Balances,
-    /// The same credit, when it was made before.
+    /// The same credit, if it was already made.
     earlier: Option<CreditRecord>,
 }
 
-/// Shows what would be done. Nothing is changed.
+/// Shows a preview. Nothing changes.
 async fn check(
     State(state): State<AppState>,
     Path(names): Path<(String, String)>,
@@ -138,12 +137,12 @@ async fn credit(
 
 fn reference_taken(reference: &CreditRef) -> ConsoleError {
     ConsoleError::BadRequest(format!(
-        "reference: {reference} was used for another player or other amounts; take a new one."
+        "reference: {reference} was used for another player or with other amounts. Type a new reference."
     ))
 }
 
 fn too_much() -> ConsoleError {
-    ConsoleError::BadRequest("A purse would hold more than 9223372036854775807.".to_owned())
+    ConsoleError::BadRequest("A balance would be more than 9223372036854775807.".to_owned())
 }
 
 fn unknown_app(app_id: &AppId) -> ConsoleError {

@@ -1,4 +1,4 @@
-//! Exchanges by their order number, and credits by their ref: what happened to a player's coins.
+//! Exchanges by `biz_no`, and credits by `ref`: the search, and the page of one exchange.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -28,9 +28,9 @@ pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange)),
 ];
 
-/// Apps that may have used a number, at most.
+/// The search shows at most this many matches.
 const MATCHES_MAX: u32 = 100;
-/// Longest number that is looked for, in bytes: that of a ref.
+/// Longest search text in bytes: the longest `ref`.
 const NUMBER_BYTES_MAX: usize = 128;
 
 #[derive(Template)]
@@ -40,11 +40,11 @@ struct ExchangesTemplate<'a> {
     app_field: AppField<'a>,
     app_id: &'a str,
     number: &'a str,
-    /// Nothing before something is asked for.
+    /// `None` for an empty form.
     found: Option<Vec<NumberMatch>>,
 }
 
-/// A number that one app alone has used leads to it at once.
+/// A single match redirects to its page.
 async fn search(
     State(state): State<AppState>,
     signed_in: SignedIn,
@@ -70,7 +70,7 @@ fn parse_number(text: &str) -> Result<String, Expected> {
     if fits { Ok(text.to_owned()) } else { Err(Expected::new("at most 128 bytes")) }
 }
 
-/// The page of an exchange; of a credit the player's, with that entry.
+/// The page of an exchange. For a credit, the page of the player with that ledger entry.
 fn path_of(found: &NumberMatch) -> String {
     let app_id = &found.app_id;
     if found.kind == EXCHANGE {
@@ -88,7 +88,7 @@ struct ExchangeTemplate<'a> {
     player: String,
     free_before: i64,
     charge_before: i64,
-    /// When the request was made, by the game server.
+    /// `ts` of the request, by the clock of the game server.
     made_at: Option<OffsetDateTime>,
     /// `data` of the answer.
     data: String,
@@ -101,12 +101,12 @@ async fn exchange(
 ) -> Result<Response, ConsoleError> {
     let none = || {
         ConsoleError::NotFound(format!(
-            "No exchange of the app {app_id} has deducted anything under the number {biz_no}. Refused ones leave \
-             nothing: the number is free, and the server's log has a line for each refusal."
+            "The app {app_id} has no exchange with the biz_no {biz_no}. A refused exchange stores nothing, and its \
+             biz_no stays free. The server log has a line for each refusal."
         ))
     };
     let (Ok(app), Ok(number)) = (AppId::parse(&app_id), BizNo::parse(&biz_no)) else { return Err(none()) };
-    // The player's address is personal: a viewer does not need it.
+    // The IP address of the player is personal data, which only admins see.
     let record = state.store.exchange(&app, &number, signed_in.is_admin()).await?.ok_or_else(none)?;
     let receipt = Receipt {
         biz_no: record.biz_no.clone(),
@@ -124,7 +124,7 @@ async fn exchange(
     }))
 }
 
-/// When an item is valid, in words; empty where nothing was said of it.
+/// The period in which an item is valid, or an empty text.
 fn validity(item: &Item) -> String {
     let shown = |millis: Option<i64>| millis.and_then(moment::of_millis).map(|moment| moment.shown());
     match (shown(item.product_start_time), shown(item.product_period)) {
@@ -135,12 +135,12 @@ fn validity(item: &Item) -> String {
     }
 }
 
-/// What a retry is answered, as a class of the style sheet and in words.
+/// The answer to a retry: a class of the style sheet, and a text.
 fn retry_in_words(answer: UsedNumber) -> (&'static str, &'static str) {
     match answer {
-        UsedNumber::Replayed => ("good", "is answered as the first time, and nothing is deducted"),
-        UsedNumber::Conflict => ("", "is refused with 10000602: the number stands for something else"),
-        UsedNumber::Expired => ("bad", "is refused with 10000603: the number has expired"),
+        UsedNumber::Replayed => ("good", "replay: the same answer again, nothing is deducted"),
+        UsedNumber::Conflict => ("", "refused with 10000602: the biz_no belongs to another content"),
+        UsedNumber::Expired => ("bad", "refused with 10000603: the biz_no has expired"),
     }
 }
 

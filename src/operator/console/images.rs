@@ -1,4 +1,4 @@
-//! Cover images: the search, one image with who uses it, its picture, and the block list.
+//! Cover images: the search, the page of one image, its picture, and its block.
 
 use askama::Template;
 use axum::body::Body;
@@ -30,9 +30,9 @@ pub(super) const ROUTES: &[Route] = &[
     Route::change("/console/images/{img_id}/unblock", || post(unblock)),
 ];
 
-/// Images of a page.
+/// Images on a page.
 const IMAGES: u32 = 48;
-/// Shown in the place of a picture that is blocked.
+/// The picture in place of a blocked one.
 const PLACEHOLDER: &str = include_str!("blocked.svg");
 
 #[derive(Template)]
@@ -45,14 +45,14 @@ struct SearchPage<'a> {
     next: Option<String>,
 }
 
-/// Images with their pictures, as every page lists them.
+/// A list of images with their pictures.
 #[derive(Template)]
 #[template(path = "thumbs.html")]
 struct Thumbs<'a> {
     images: &'a [StoredImage],
 }
 
-/// Whether blocked ones, or the others, are wanted.
+/// Parses the filter by state: true for blocked images.
 fn parse_state(text: &str) -> Result<bool, Expected> {
     match text {
         "blocked" => Ok(true),
@@ -91,7 +91,7 @@ struct ImagePage<'a> {
     image: &'a StoredImage,
     copies: Thumbs<'a>,
     near_copies: Thumbs<'a>,
-    /// Whether to show it although it is blocked.
+    /// Whether the page shows the blocked picture.
     is_revealed: bool,
 }
 
@@ -99,12 +99,12 @@ fn no_such_image(name: &str) -> ConsoleError {
     ConsoleError::NotFound(format!("There is no image {name}."))
 }
 
-/// The image that an address names.
+/// The id of an image in an address.
 fn img_id_of(name: &str) -> Result<ImgId, ConsoleError> {
     ImgId::parse(name).map_err(|_| no_such_image(name))
 }
 
-/// The image that an address names, with all that is known of it.
+/// The image in an address, with all its details.
 async fn find_detail(state: &AppState, name: &str) -> Result<ImageDetail, ConsoleError> {
     state.store.image_detail(&img_id_of(name)?).await?.ok_or_else(|| no_such_image(name))
 }
@@ -118,7 +118,7 @@ async fn image(
     let detail = find_detail(&state, &name).await?;
     let notice = match input.text("done") {
         "block" => Some("The picture is blocked. Every server refuses it from now on."),
-        "unblock" => Some("The block is ended."),
+        "unblock" => Some("The picture is no longer blocked."),
         _ => None,
     };
     let page = Page::new(&signed_in, Section::Images, "Image").with_notice(notice.map(str::to_owned));
@@ -139,8 +139,7 @@ fn parse_width(text: &str) -> Result<u32, Expected> {
     known.ok_or(Expected::new("120, 240 or 480"))
 }
 
-/// A small copy of a picture, for pages of the console alone. A blocked one is shown to admins who ask for it
-/// by name.
+/// A small copy of a picture, for the pages of the console. Admins can request a blocked picture explicitly.
 async fn picture(
     State(state): State<AppState>,
     signed_in: SignedIn,
@@ -162,7 +161,7 @@ async fn picture(
     Ok(picture_response(image.format.media_type(), bytes, image.is_blocked))
 }
 
-/// Kept by the browser for a while, but for what is or was blocked.
+/// A picture as a response. The browser caches it for 5 minutes, except a blocked one.
 fn picture_response(media_type: &'static str, bytes: Vec<u8>, is_blocked: bool) -> Response {
     let mut response = Response::new(Body::from(bytes));
     let headers = response.headers_mut();
@@ -178,7 +177,7 @@ struct ConfirmPage<'a> {
     page: Page<'a>,
     detail: &'a ImageDetail,
     near_copies: Thumbs<'a>,
-    /// Whether a block is made, or one is ended.
+    /// True to block, false to unblock.
     blocks: bool,
 }
 
@@ -189,7 +188,7 @@ async fn confirm(
     blocks: bool,
 ) -> Result<Response, ConsoleError> {
     let detail = find_detail(state, name).await?;
-    let title = if blocks { "Block this picture?" } else { "End the block of this picture?" };
+    let title = if blocks { "Block this picture?" } else { "Unblock this picture?" };
     let page = Page::new(signed_in, Section::Images, title);
     let near_copies = Thumbs { images: &detail.near_copies };
     Ok(render(&ConfirmPage { page, detail: &detail, near_copies, blocks }))
@@ -232,7 +231,7 @@ async fn unblock(
     let img_id = img_id_of(&name)?;
     let reason = form.required("reason", Reason::parse)?;
     let operator = form.admin.operator().because(&reason);
-    // Of a block that is gone already nothing is left to end.
+    // If the block is gone already, there is nothing to do.
     if let Some(block) = state.store.block_of(&img_id).await? {
         state.store.unblock_picture(&operator, block.contents).await?;
     }

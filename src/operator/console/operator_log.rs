@@ -1,4 +1,4 @@
-//! The log of what operators did: filtered, a page at a time, newest first.
+//! The operator's log: filtered, in pages, newest line first.
 
 use askama::Template;
 use axum::extract::State;
@@ -19,20 +19,20 @@ use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[Route::page("/console/log", || get(page))];
 
-/// Lines of a page.
+/// Lines on a page.
 const LINES: u32 = 50;
 
 #[derive(Template)]
 #[template(path = "operator_log.html")]
 struct LogPage<'a> {
     page: Page<'a>,
-    /// As they were typed.
+    /// The filters as the user typed them.
     input: &'a Input,
     app_field: AppField<'a>,
     lines: Vec<OperatorLogLine>,
-    /// Address of the page with the lines that are older.
+    /// The address of the page with older lines.
     older: Option<String>,
-    /// Whether these are the newest.
+    /// Whether the page has the newest lines.
     is_first: bool,
 }
 
@@ -50,7 +50,7 @@ async fn page(
         with_imported_credits: input.is_checked("imported"),
     };
     let after = input.optional("after", OperatorLogCursor::parse)?;
-    // One more than is shown tells whether there is another page.
+    // One line more than the page shows: it tells whether there is another page.
     let mut lines = state.store.operator_log_page(&filter, after, LINES + 1).await?;
     let has_more = lines.len() > LINES as usize;
     lines.truncate(LINES as usize);
@@ -67,7 +67,7 @@ impl LogPage<'_> {
     }
 }
 
-/// How the page shows an entry.
+/// The format of a line on the page.
 trait Shown {
     fn changes(&self) -> Vec<Change>;
     fn has_changes(&self) -> bool;
@@ -83,7 +83,7 @@ impl Shown for OperatorLogLine {
         !self.changes().is_empty()
     }
 
-    /// By which way the operator came, in words.
+    /// The way by which the operator made the change.
     fn way(&self) -> &str {
         match self.operator_kind.as_str() {
             "command_line" => "command line",

@@ -1,4 +1,4 @@
-//! The order center as a player sees it: the orders of one player of one app, under their tabs.
+//! The order center as a player sees it: the orders of one player of one app, in four tabs.
 
 use askama::Template;
 use axum::extract::State;
@@ -17,9 +17,8 @@ use super::route::Route;
 use super::session::SignedIn;
 use crate::state::AppState;
 
-/// Where it is.
 const PATH: &str = "/console/orders/center";
-/// Orders of a page; each has a picture.
+/// Orders on a page. The number is small because each order has a picture.
 const ORDERS: u32 = 20;
 
 pub(super) const ROUTES: &[Route] = &[Route::page(PATH, || get(center))];
@@ -30,7 +29,7 @@ struct CenterPage<'a> {
     page: Page<'a>,
     app_field: AppField<'a>,
     open_id: &'a str,
-    /// Nothing before a player is chosen.
+    /// Empty until the user chooses a player.
     tabs: Vec<TabLink>,
     orders: &'a [StoredOrder],
     next: Option<String>,

@@ -1,4 +1,4 @@
-//! The search for orders, and one order with what its reports changed.
+//! Orders: the search, and the page of one order with the changes of each report.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -26,15 +26,15 @@ pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/apps/{app_id}/orders/{out_biz_order_no}", || get(order)),
 ];
 
-/// Orders or reports of a page.
+/// Orders or reports on a page.
 const ROWS: u32 = 50;
 
-/// What a status code is called.
+/// The name of a status code.
 fn status_words(code: i16) -> &'static str {
     OrderStatus::from_code(code).map_or("Unknown", OrderStatus::meaning)
 }
 
-/// The class of a status' tag.
+/// The style class of a status code.
 fn status_class(code: i16) -> &'static str {
     match OrderStatus::from_code(code).map(OrderStatus::standing) {
         Some(Standing::Waits) | None => "wait",
@@ -43,21 +43,21 @@ fn status_class(code: i16) -> &'static str {
     }
 }
 
-/// A time of an order, which its developer gave in milliseconds.
+/// A time in an order, which the developer reports in milliseconds.
 fn millis_shown(unix_millis: i64) -> String {
     moment::of_millis(unix_millis).map_or_else(|| unix_millis.to_string(), |moment| moment.shown())
 }
 
-/// How pages show an order.
+/// The format of an order on a page.
 pub(super) trait ShownOrder {
-    /// The status in words.
+    /// The name of the status.
     fn status(&self) -> &'static str;
     /// The style class of the status.
     fn status_class(&self) -> &'static str;
-    /// When the order was made.
-    fn made_at(&self) -> String;
-    /// Its web link, where it has one that a browser should follow. What is read is where it leads: the very
-    /// text of the address, its host in ASCII, so that no letter looks like another.
+    /// When the order was created, according to its report.
+    fn ordered_at(&self) -> String;
+    /// The fallback link, if it is a web address. The text is the address itself, with its host in ASCII, so
+    /// that a link cannot imitate another host with similar letters.
     fn web_link(&self) -> Option<String>;
 }
 
@@ -70,7 +70,7 @@ impl ShownOrder for StoredOrder {
         status_class(self.order_status)
     }
 
-    fn made_at(&self) -> String {
+    fn ordered_at(&self) -> String {
         millis_shown(self.order_create_time)
     }
 
@@ -80,10 +80,10 @@ impl ShownOrder for StoredOrder {
     }
 }
 
-/// A moment in milliseconds, as people type it.
+/// Parses a moment that a user typed, to milliseconds.
 fn parse_millis(text: &str) -> Result<i64, Expected> {
     let millis = moment::parse(text)?.unix_timestamp_nanos() / 1_000_000;
-    i64::try_from(millis).map_err(|_| Expected::new("a moment that fits into 64 bits of milliseconds"))
+    i64::try_from(millis).map_err(|_| Expected::new("a moment within 64 bits of milliseconds"))
 }
 
 fn parse_status(text: &str) -> Result<i16, Expected> {
@@ -107,7 +107,7 @@ struct StatusChoice {
     is_chosen: bool,
 }
 
-/// Every status to choose from.
+/// Every status, for the search form.
 fn status_choices(chosen: &str) -> Vec<StatusChoice> {
     let codes = OrderStatus::CODES.iter().filter_map(|code| i16::try_from(*code).ok());
     let choice = |code: i16| StatusChoice {
@@ -118,7 +118,7 @@ fn status_choices(chosen: &str) -> Vec<StatusChoice> {
     codes.map(choice).collect()
 }
 
-/// What a search form asks for.
+/// The filter of the search form.
 fn filter(input: &Input) -> Result<OrderFilter, ConsoleError> {
     Ok(OrderFilter {
         app_id: input.optional("app_id", AppId::parse)?,

@@ -1,4 +1,4 @@
-//! The overview: whether this instance sells, how fast, and what its last hour was like.
+//! The overview: exchanges, latency, queue and database of this server, now and in the last hour.
 
 mod chart;
 
@@ -22,11 +22,10 @@ use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[Route::page("/console", || get(page))];
 
-/// Of this program.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// "Now" is the last minute: 6 samples.
+/// Samples of the last minute.
 const NOW_SAMPLES: usize = 6;
-/// Times are those of the last five minutes.
+/// Samples of the last five minutes.
 const RECENT_SAMPLES: usize = 30;
 
 #[derive(Template)]
@@ -46,7 +45,7 @@ struct OverviewPage<'a> {
     last_audit: Option<LastAudit>,
 }
 
-/// How often a code was the answer.
+/// The number of answers with one code.
 struct Refusals {
     number: u32,
     meaning: String,
@@ -90,7 +89,7 @@ impl OverviewPage<'_> {
     }
 }
 
-/// What was answered over the last so many samples.
+/// The answers during the last `count` samples.
 fn answered(samples: &[Sample], count: usize) -> Answers {
     let earlier = &samples[samples.len().saturating_sub(count + 1)..];
     match (earlier.first(), samples.last()) {
@@ -99,7 +98,7 @@ fn answered(samples: &[Sample], count: usize) -> Answers {
     }
 }
 
-/// Exchanges a second over the last minute.
+/// Exchanges per second in the last minute.
 fn per_second(samples: &[Sample]) -> String {
     let last = &samples[samples.len().saturating_sub(NOW_SAMPLES + 1)..];
     let (Some(first), Some(now)) = (last.first(), last.last()) else { return "0".to_owned() };
@@ -107,7 +106,7 @@ fn per_second(samples: &[Sample]) -> String {
         .map_or_else(|| "0".to_owned(), |rate| format!("{rate:.1}"))
 }
 
-/// How many a second of what `count` counts there were between two samples.
+/// The rate per second between two samples.
 fn rate(first: &Sample, last: &Sample, count: impl Fn(&Answers) -> u64) -> Option<f64> {
     let millis =
         u32::try_from(last.at_millis.saturating_sub(first.at_millis)).ok().filter(|millis| *millis > 0)?;
@@ -123,7 +122,7 @@ fn charts(samples: &[Sample]) -> Vec<Chart> {
     let small = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     vec![
         chart(
-            "Exchanges a second",
+            "Exchanges per second",
             "",
             vec![
                 Line::new("successes", "", between(&|first, last| rate(first, last, |one| one.succeeded))),
@@ -131,20 +130,20 @@ fn charts(samples: &[Sample]) -> Vec<Chart> {
             ],
         ),
         chart(
-            "Time of an exchange",
+            "Exchange latency",
             " ms",
-            vec![Line::new("half within", "", millis(0.5)), Line::new("99 % within", "second", millis(0.99))],
+            vec![Line::new("p50", "", millis(0.5)), Line::new("p99", "second", millis(0.99))],
         ),
         chart(
-            "Queue",
+            "Exchange queue",
             "",
-            vec![Line::new("exchanges that wait", "", between(&|_, last| Some(small(last.reading.queue.0))))],
+            vec![Line::new("waiting", "", between(&|_, last| Some(small(last.reading.queue.0))))],
         ),
         chart(
-            "Database",
+            "Database round trip",
             " ms",
             vec![Line::new(
-                "time to a first answer",
+                "health check",
                 "",
                 between(&|_, last| {
                     let answered = last.reading.database_probe.as_secs_f64() * 1000.0;
@@ -153,7 +152,7 @@ fn charts(samples: &[Sample]) -> Vec<Chart> {
             )],
         ),
         chart(
-            "Connections of the pool in use",
+            "Database connections",
             "",
             vec![Line::new(
                 "in use",
@@ -166,7 +165,7 @@ fn charts(samples: &[Sample]) -> Vec<Chart> {
     ]
 }
 
-/// A time of seconds in milliseconds, or in seconds where it is long.
+/// A duration in milliseconds, or in seconds from 1 s on.
 fn time_taken(seconds: Option<f64>) -> String {
     match seconds {
         None => "\u{2013}".to_owned(),
@@ -181,7 +180,7 @@ fn moment(at_millis: i64) -> String {
     OffsetDateTime::from_unix_timestamp_nanos(nanos).map(|moment| moment.shown()).unwrap_or_default()
 }
 
-/// In its two largest units.
+/// A duration in its two largest units.
 fn uptime(elapsed: Duration) -> String {
     let text = humantime::format_duration(Duration::from_secs(elapsed.as_secs())).to_string();
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")

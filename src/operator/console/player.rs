@@ -1,4 +1,5 @@
-//! Players: found by their open id; one of them, with both purses and the ledger; the ledger as a file.
+//! Players: the search by `open_id`, the page of a player with both balances and the ledger, and the
+//! ledger as a CSV file.
 
 use askama::Template;
 use axum::body::{Body, Bytes};
@@ -28,9 +29,9 @@ pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
 ];
 
-/// Players or entries of a page.
+/// Players or ledger entries on a page.
 const ROWS: u32 = 50;
-/// Lines of a file that are sent together.
+/// Lines of the CSV file in one chunk.
 const LINES_AT_ONCE: usize = 500;
 
 #[derive(Template)]
@@ -40,7 +41,7 @@ struct PlayersTemplate<'a> {
     app_field: AppField<'a>,
     app_id: &'a str,
     open_id: &'a str,
-    /// Nothing before something is asked for.
+    /// `None` for an empty form.
     found: Option<PlayersPage>,
     more: Option<String>,
     is_first: bool,
@@ -121,8 +122,7 @@ async fn player(
     }))
 }
 
-/// What the credit that one comes from has done. It is looked up: an address that anybody can write
-/// says nothing by itself.
+/// The message after a credit. The credit is looked up in the store, because anybody can write an address.
 async fn credit_notice(
     state: &AppState,
     app_id: &AppId,
@@ -136,20 +136,20 @@ async fn credit_notice(
     let (free, charge) = (line.free_change.shown(), line.charge_change.shown());
     Ok(Some(if input.text("again").is_empty() {
         format!(
-            "Credited {free} gifted and {charge} charged under the reference {reference}: entry {}.",
+            "Credited {free} gifted and {charge} charged coins with the reference {reference} (entry {}).",
             line.seq
         )
     } else {
         format!(
-            "Nothing was credited now: the reference {reference} was credited before, {free} gifted and {charge} \
-             charged at {} UTC, entry {}.",
+            "Nothing was credited now. The reference {reference} already credited {free} gifted and {charge} \
+             charged coins at {} UTC (entry {}).",
             line.at.shown(),
             line.seq
         )
     }))
 }
 
-/// The whole ledger as a file for spreadsheets, with the columns of `minitill wallet statement`.
+/// The whole ledger as CSV, with the columns of `minitill wallet statement`.
 async fn ledger_csv(
     State(state): State<AppState>,
     Path(names): Path<(String, String)>,
@@ -161,7 +161,7 @@ async fn ledger_csv(
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
     let name = format!("attachment; filename=\"ledger-{app_id}-{open_id}.csv\"");
-    // Ids have no character that a header could not hold.
+    // Every character of an id is valid in a header.
     if let Ok(name) = HeaderValue::from_str(&name) {
         headers.insert(header::CONTENT_DISPOSITION, name);
     }
@@ -179,11 +179,11 @@ fn csv_pieces(
     })
 }
 
-/// A spreadsheet takes what begins with one of these for a formula; with an apostrophe before it, it is
-/// text. Only refs can hold them: operators choose them. Numbers below zero are numbers.
+/// Puts an apostrophe before a text that a spreadsheet would read as a formula. Only a `ref` can be such a
+/// text, because operators choose it. Negative numbers stay numbers.
 fn without_formula(mut line: LedgerLine) -> LedgerLine {
     line.reference = line.reference.map(|reference| {
-        // Where commas are decimal points, a semicolon begins another cell.
+        // In some languages a semicolon separates cells.
         let cells = reference.split(';');
         let cell = |text: &str| {
             if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.to_owned() }
@@ -193,40 +193,40 @@ fn without_formula(mut line: LedgerLine) -> LedgerLine {
     line
 }
 
-/// The player that an address names.
+/// The player in an address.
 pub(super) async fn find_player(
     state: &AppState,
     (app_id, open_id): &(String, String),
 ) -> Result<(AppId, OpenId, Wallet), ConsoleError> {
-    let unknown = || ConsoleError::NotFound(format!("The app {app_id} knows no player {open_id}."));
+    let unknown = || ConsoleError::NotFound(format!("The app {app_id} has no player {open_id}."));
     let (Ok(app), Ok(player)) = (AppId::parse(app_id), OpenId::parse(open_id)) else { return Err(unknown()) };
     let wallet = state.store.wallet(&app, &player).await?.ok_or_else(unknown)?;
     Ok((app, player, wallet))
 }
 
-/// Where a player's page is.
+/// The path of a player's page.
 pub(super) fn path_of(wallet: &Wallet) -> String {
     format!("/console/apps/{}/players/{}", wallet.app_id, wallet.open_id)
 }
 
-/// A path with a query of the fields that are not empty.
+/// A path with a query that has all fields that are not empty.
 pub(super) fn link(path: &str, fields: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::for_suffix(format!("{path}?"), path.len() + 1);
     query.extend_pairs(fields.iter().filter(|(_, value)| !value.is_empty()));
     query.finish()
 }
 
-/// A change of a purse, with its sign.
+/// A change of a balance, with its sign.
 fn signed(change: i64) -> String {
     if change > 0 { format!("+{}", change.shown()) } else { change.shown() }
 }
 
-/// How many of something there are.
+/// A count with its noun: `1 credit`, `2 credits`.
 pub(super) fn counted(number: i64, one: &str) -> String {
     format!("{} {one}{}", number.shown(), if number == 1 { "" } else { "s" })
 }
 
-/// A sum that may be too large for a number.
+/// A sum, which may be too large for an `i64`.
 fn sum_shown(text: &str) -> String {
     text.parse::<i64>().map_or_else(|_| text.to_owned(), |number| number.shown())
 }

@@ -1,4 +1,4 @@
-//! Signing in and out.
+//! Sign-in and sign-out.
 
 use std::num::NonZero;
 use std::sync::LazyLock;
@@ -29,17 +29,17 @@ pub(super) const ROUTES: &[Route] = &[
     Route { method: "POST", path: "/console/sign-out", access: Access::Viewer, handler: || post(sign_out) },
 ];
 
-/// Largest form of a stranger, in bytes: name, password and a path, each byte encoded as three.
+/// Largest form of a sign-in in bytes: name, password and a path, with each byte encoded as three.
 const FORM_BYTES_MAX: usize = 8 * 1024;
-/// How long a password waits for its turn.
-const TURN_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a sign-in waits for a permit.
+const PERMIT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A failed attempt is answered after a multiple of this, which is longer than a comparison and what is
-/// written of it: whether anything was written depends on the name.
+/// The answer to a failed attempt comes after a multiple of this time. It is longer than the comparison and
+/// the write to the database, so the time does not show whether the name exists.
 const FAILURE_TAKES: Duration = Duration::from_millis(300);
 
-/// Passwords that are compared at once: each takes 19 MiB and a core, of which others are to be left.
-static TURNS: LazyLock<Semaphore> =
+/// Limits the password comparisons that run at once: each takes 19 MiB and a core.
+static PERMITS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new((available_parallelism().map_or(1, NonZero::get) / 2).max(1)));
 
 #[derive(Template)]
@@ -49,7 +49,7 @@ struct SignInPage<'a> {
     next: &'a str,
     name: &'a str,
     has_failed: bool,
-    /// Whether a link of another site led here: browsers do not send the cookie with it.
+    /// Whether the user followed a link of another site: then the browser does not send the cookie.
     from_elsewhere: bool,
 }
 
@@ -66,7 +66,7 @@ async fn sign_in(
     request: Request,
 ) -> Result<Response, ConsoleError> {
     let form = Input::read(&state, request, FORM_BYTES_MAX).await?;
-    // Phones begin a name with a capital.
+    // Phones write the first letter as a capital.
     let (next, typed) = (where_to(form.text("next")), &form.text("name").to_ascii_lowercase());
     let password = form.as_typed("password").to_owned();
     let token = match ConsoleUserName::parse(typed) {
@@ -86,33 +86,36 @@ async fn sign_out(State(state): State<AppState>, form: ViewerForm) -> Result<Res
     Ok(with_cookie(Redirect::to("/console/sign-in").into_response(), &clear_cookie()))
 }
 
-/// The token of a fresh session, if the password fits. What is answered, and after how long, does not
-/// tell an unknown name from a wrong password or a locked name.
+/// The secret of a new session, if the password matches. Answer and time are the same for an unknown name,
+/// a wrong password and a locked name.
 async fn begin_session(
     state: &AppState,
     name: &ConsoleUserName,
     password: String,
 ) -> Result<Option<String>, ConsoleError> {
-    // Before the attempt is counted: whoever gets no turn has not tried.
-    let turn = timeout(TURN_PATIENCE, TURNS.acquire()).await;
-    let turn = turn.ok().and_then(Result::ok).ok_or(ConsoleError::Busy)?;
+    // This comes before the attempt is counted: without a permit there is no attempt.
+    let permit = timeout(PERMIT_PATIENCE, PERMITS.acquire()).await;
+    let permit = permit.ok().and_then(Result::ok).ok_or(ConsoleError::Busy)?;
     let started = Instant::now();
     let attempt = state.store.attempt_sign_in(name).await?;
     let kept = attempt.as_ref().map_or_else(PasswordHash::of_nobody, |attempt| attempt.password.clone());
     let compared = kept.clone();
-    // The turn goes with the work, which goes on when whoever asked hangs up.
+    // The permit stays with the comparison, which goes on if the client disconnects.
     let fits = tokio::task::spawn_blocking(move || {
         let fits = compared.fits(&password);
-        drop(turn);
+        drop(permit);
         fits
     });
     let fits = fits.await.map_err(|fault| StoreError::Internal(format!("comparing a password: {fault}")))?;
     let user = name.as_str();
     if !fits {
         if attempt.is_some_and(|attempt| attempt.is_last) {
-            tracing::warn!(user, "console: ten wrong passwords in a row, the name is locked for 15 minutes");
+            tracing::warn!(
+                user,
+                "console: the name is locked for 15 minutes after ten wrong passwords in a row"
+            );
         } else {
-            tracing::info!(user, "console: an attempt to sign in failed");
+            tracing::info!(user, "console: a sign-in failed");
         }
         let steps = started.elapsed().as_millis() / FAILURE_TAKES.as_millis() + 1;
         sleep_until(started + FAILURE_TAKES * u32::try_from(steps).unwrap_or(u32::MAX)).await;
@@ -121,12 +124,12 @@ async fn begin_session(
     let token = random_token();
     let begun = state.store.begin_console_session(name, &kept, token_hash(&token)).await?;
     if begun {
-        tracing::info!(user, "console: signed in");
+        tracing::info!(user, "console: a user signed in");
     }
     Ok(begun.then_some(token))
 }
 
-/// Where to go after signing in: a page of the console, never elsewhere.
+/// The page to open after the sign-in: always a page of the console.
 fn where_to(next: &str) -> &str {
     let rest = next.strip_prefix("/console");
     let is_page = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with('?'));
@@ -135,7 +138,7 @@ fn where_to(next: &str) -> &str {
 }
 
 fn with_cookie(mut response: Response, cookie: &str) -> Response {
-    // Made of our own words and hexadecimal digits.
+    // Every character of the cookie is valid in a header.
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }

@@ -1,6 +1,6 @@
-//! The signature clinic: a request of a game server that somebody has at hand is read as the exchange
-//! reads it, step by step. It says whether the signature matches and which mistake explains one that
-//! does not; what it shows is made of the request alone, never of a key ([`SignatureFinding`]).
+//! The signature check: an operator pastes a request of a game server, and the page makes the checks of
+//! an exchange, step by step. It reports whether the signature matches, and if not, which mistake explains
+//! it. The page shows data of the request only, never a key or a signature ([`SignatureFinding`]).
 
 use std::str::FromStr as _;
 
@@ -28,7 +28,7 @@ use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/signature-check", || get(form)),
-    // It changes nothing. Only a form keeps tokens out of addresses.
+    // It changes nothing. It is a POST because an address must not have the token of the request.
     Route {
         method: "POST",
         path: "/console/signature-check",
@@ -37,7 +37,7 @@ pub(super) const ROUTES: &[Route] = &[
     },
 ];
 
-/// Fields whose value is not shown again, not even to whoever brought it.
+/// Fields whose values the page never shows.
 const HIDDEN_FIELDS: [&str; 3] = ["access_token", "app_secret", "sign"];
 
 #[derive(Template)]
@@ -49,14 +49,14 @@ struct CheckTemplate<'a> {
     examined: Option<Examined>,
 }
 
-/// What is shown of a request.
+/// The result for a request.
 struct Examined {
     steps: Vec<Step>,
     fields: Vec<FieldRow>,
     signature: Option<SignatureFinding>,
 }
 
-/// One thing that the exchange looks at, in its order.
+/// One check of the exchange.
 struct Step {
     what: &'static str,
     tone: Tone,
@@ -71,12 +71,12 @@ enum Tone {
 }
 
 impl Tone {
-    /// Class of the style sheet, and word for people.
+    /// The class of the style sheet, and the text.
     fn shown(self) -> (&'static str, &'static str) {
         match self {
-            Self::Good => ("good", "good"),
-            Self::Wait => ("wait", "look"),
-            Self::Bad => ("bad", "wrong"),
+            Self::Good => ("good", "passed"),
+            Self::Wait => ("wait", "warning"),
+            Self::Bad => ("bad", "failed"),
         }
     }
 }
@@ -95,13 +95,13 @@ impl Step {
     }
 }
 
-/// A field as it was read.
+/// A decoded field.
 struct FieldRow {
     name: String,
     is_known: bool,
     value: String,
     bytes: usize,
-    part: &'static str,
+    usage: &'static str,
 }
 
 async fn form(State(state): State<AppState>, signed_in: SignedIn) -> Result<Response, ConsoleError> {
@@ -119,11 +119,11 @@ async fn examine(State(state): State<AppState>, form: ViewerForm) -> Result<Resp
 }
 
 async fn app_field<'a>(state: &AppState, chosen: &'a str) -> Result<AppField<'a>, ConsoleError> {
-    let field = AppField::new(state, chosen).await?.with_label("App whose keys are tried");
-    Ok(field.with_hint("Empty: the one that the request names."))
+    let field = AppField::new(state, chosen).await?.with_label("App whose pay keys to use");
+    Ok(field.with_hint("If empty, the app that the request names."))
 }
 
-/// In the order of contract 3: form, token, signature, fields, number, `ts`, wallet.
+/// The checks in the order of contract 3.6: body, token, signature, fields, `biz_no`, `ts`, wallet.
 async fn examine_request(
     state: &AppState,
     chosen: &str,
@@ -134,11 +134,11 @@ async fn examine_request(
     let fields = match read_request(request) {
         Ok(fields) => fields,
         Err(unreadable) => {
-            steps.push(Step::bad("Form", format!("{unreadable}. The request is refused with 10000200.")));
+            steps.push(Step::bad("Body", format!("{unreadable}. The exchange is refused with 10000200.")));
             return Ok(Examined { steps, fields: Vec::new(), signature: None });
         }
     };
-    steps.push(Step::good("Form", format!("It was read: {} fields.", fields.texts().count())));
+    steps.push(Step::good("Body", format!("The body has {} fields.", fields.texts().count())));
     steps.extend(app_step(chosen, &fields));
     let rows = field_rows(&fields);
     let named = if chosen.is_empty() { fields.text("app_id").unwrap_or_default() } else { chosen };
@@ -147,11 +147,11 @@ async fn examine_request(
         Err(_) => None,
     };
     let Some(app) = app else {
-        steps.push(Step::bad("app_id", "There is no such app: refused with 100200102."));
+        steps.push(Step::bad("app_id", "There is no such app. The exchange is refused with 100200102."));
         return Ok(Examined { steps, fields: rows, signature: None });
     };
     if app.suspended {
-        steps.push(Step::bad("app_id", "The app is suspended: refused with 100200102."));
+        steps.push(Step::bad("app_id", "The app is suspended. The exchange is refused with 100200102."));
     }
     steps.push(token_step(state, &app, &fields).await?);
     let signature = examine_signature(&app, &fields);
@@ -160,7 +160,7 @@ async fn examine_request(
     Ok(Examined { steps, fields: rows, signature: Some(signature) })
 }
 
-/// Several lines are a field each, as it is; one line is a form body, percent-encoded.
+/// One line is a form body, percent-encoded. Otherwise each line is one field, not encoded.
 fn read_request(text: &str) -> Result<Fields, UnreadableFields> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     if lines.len() <= 1 {
@@ -174,7 +174,7 @@ fn read_request(text: &str) -> Result<Fields, UnreadableFields> {
     Ok(fields)
 }
 
-/// Whether the request was sent to where exchanges are taken.
+/// Whether the request was sent to the address of the exchange.
 fn address_step(address: &str) -> Option<Step> {
     if address.is_empty() {
         return None;
@@ -187,23 +187,23 @@ fn address_step(address: &str) -> Option<Step> {
     let is_path = matches!(parts[..], ["api", _, "minigame", "pay"]);
     let is_post = Method::from_str(method).is_ok_and(|method| method == Method::POST);
     Some(match (is_post, is_path) {
-        (true, true) => Step::good("Address", "Exchanges are taken there."),
+        (true, true) => Step::good("Address", "This is the address of the exchange."),
         (false, true) => {
-            Step::bad("Address", "The method is another one: an exchange is POST, others get 405.")
+            Step::bad("Address", "The method is wrong. An exchange is a POST. Other methods get status 405.")
         }
         (_, false) => Step::bad(
             "Address",
-            "An exchange goes to POST /api/<payment_segment>/minigame/pay, and not there.",
+            "This is not the address of the exchange, POST /api/<payment_segment>/minigame/pay.",
         ),
     })
 }
 
 fn app_step(chosen: &str, fields: &Fields) -> Option<Step> {
     match fields.text("app_id") {
-        None => Some(Step::bad("app_id", "It is missing: the request is refused with 100200102.")),
+        None => Some(Step::bad("app_id", "The field is missing. The exchange is refused with 100200102.")),
         Some(sent) if !chosen.is_empty() && sent != chosen => Some(Step::bad(
             "app_id",
-            "The request names another app than the one chosen here, whose keys are tried all the same.",
+            "The request names another app. This check uses the pay keys of the app that you chose.",
         )),
         Some(_) => None,
     }
@@ -212,76 +212,90 @@ fn app_step(chosen: &str, fields: &Fields) -> Option<Step> {
 async fn token_step(state: &AppState, app: &App, fields: &Fields) -> Result<Step, ConsoleError> {
     let what = "access_token";
     let Some(token) = fields.text(what) else {
-        return Ok(Step::bad(what, "It is missing: refused with 100200102."));
+        return Ok(Step::bad(what, "The field is missing. The exchange is refused with 100200102."));
     };
     Ok(match state.store.token_state(&app.id, token_hash(token)).await? {
-        TokenState::Valid => Step::good(what, "It is valid."),
-        TokenState::Expired => Step::bad(what, "It has expired: refused with 100200102; take a new one."),
-        TokenState::Unknown => Step::bad(what, "It is none of this app's: refused with 100200102."),
+        TokenState::Valid => Step::good(what, "The token is valid."),
+        TokenState::Expired => Step::bad(
+            what,
+            "The token has expired. The exchange is refused with 100200102. Request a new token.",
+        ),
+        TokenState::Unknown => {
+            Step::bad(what, "The app has no such token. The exchange is refused with 100200102.")
+        }
     })
 }
 
 fn signature_step(finding: &SignatureFinding) -> Step {
     let what = "sign";
     match finding.verdict {
-        SignatureVerdict::Missing => Step::bad(what, "It is missing: refused with 100200114."),
-        SignatureVerdict::Current => Step::good(what, "It matches, made with the current pay key."),
+        SignatureVerdict::Missing => {
+            Step::bad(what, "The field is missing. The exchange is refused with 100200114.")
+        }
+        SignatureVerdict::Current => {
+            Step::good(what, "The signature matches. It was made with the current pay key.")
+        }
         SignatureVerdict::Previous => Step::wait(
             what,
-            "It matches, made with the pay key before the current one. That one is valid until the next rotation: \
-             give the game server the current one.",
+            "The signature matches. It was made with the previous pay key, which is valid until the next \
+             rotation. Give the game server the current pay key.",
         ),
         SignatureVerdict::Differs(Some(mistake)) => {
-            Step::bad(what, format!("It does not match: {}.", mistake.text()))
+            Step::bad(what, format!("The signature does not match: {}.", mistake.text()))
         }
         SignatureVerdict::Differs(None) => Step::bad(
             what,
-            "It does not match, and no known mistake explains it. Compare the string below with the one that was \
-             signed, byte for byte. If they are the same, another key was used.",
+            "The signature does not match, and no known mistake explains it. Compare the string below, byte for \
+             byte, with the string that the game server signed. If they are equal, the key is wrong.",
         ),
     }
 }
 
-/// The fields, then what the store knows of number and wallet.
+/// The fields, then `biz_no`, `ts` and the wallet.
 async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<Vec<Step>, ConsoleError> {
     let exchange = match Exchange::parse(fields, &state.reading()) {
         Ok(exchange) => exchange,
         Err(ExchangeFieldError::OpenId(error)) => {
-            return Ok(vec![Step::bad("Fields", format!("{error}: refused with 10000423."))]);
+            return Ok(vec![Step::bad("Fields", format!("{error}. The exchange is refused with 10000423."))]);
         }
         Err(ExchangeFieldError::Other(error)) => {
-            return Ok(vec![Step::bad("Fields", format!("{error}: refused with 10000200."))]);
+            return Ok(vec![Step::bad("Fields", format!("{error}. The exchange is refused with 10000200."))]);
         }
     };
-    let mut steps = vec![Step::good("Fields", "Each is there and acceptable.")];
+    let mut steps = vec![Step::good("Fields", "All fields are valid.")];
     let used = state.store.exchange(&app.id, &exchange.biz_no, false).await?;
     if let Some(used) = used {
         let at = used.created_at.shown();
         steps.push(Step::wait("biz_no", match used.same_content {
-            UsedNumber::Expired => format!("It deducted at {at} UTC and has expired: refused with 10000603."),
+            UsedNumber::Expired => {
+                format!("It was used at {at} UTC and has expired. The exchange is refused with 10000603.")
+            }
             UsedNumber::Replayed | UsedNumber::Conflict => format!(
-                "It deducted at {at} UTC: the same content is answered again, other content is refused with 10000602."
+                "It was used at {at} UTC. The same content is a replay. Other content is refused with 10000602."
             ),
         }));
         return Ok(steps);
     }
-    steps.push(Step::good("biz_no", "It has not deducted anything yet."));
+    steps.push(Step::good("biz_no", "It was not used before."));
     if !exchange.is_fresh {
         steps.push(Step::wait(
             "ts",
-            "Outside the accepted window, if it were sent now: refused with 10000604.",
+            "It is outside the accepted time window. If sent now, the exchange is refused with 10000604.",
         ));
     }
     let content = &exchange.content;
     steps.push(match state.store.wallet(&app.id, &content.open_id).await? {
-        None => Step::bad("open_id", "The app knows no such player: refused with 10000423."),
+        None => Step::bad("open_id", "The app has no such player. The exchange is refused with 10000423."),
         Some(wallet) => {
             let (free, charge) = (wallet.free_balance, wallet.charge_balance);
-            let held = format!("The purses hold {} gifted and {} charged", free.shown(), charge.shown());
+            let held = format!("The balances are {} gifted and {} charged", free.shown(), charge.shown());
             if free.saturating_add(charge) < content.amount.get() {
-                Step::bad("amount", format!("{held}: not enough, refused with 10000601."))
+                Step::bad(
+                    "amount",
+                    format!("{held}. That is not enough. The exchange is refused with 10000601."),
+                )
             } else {
-                Step::good("amount", format!("{held}: enough."))
+                Step::good("amount", format!("{held}. That is enough."))
             }
         }
     });
@@ -291,9 +305,9 @@ async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<
 fn field_rows(fields: &Fields) -> Vec<FieldRow> {
     let rows = fields.texts().map(|(name, value)| {
         let is_signed = SIGNED_FIELDS.contains(&name);
-        let part = match (is_signed, value.is_empty(), name) {
+        let usage = match (is_signed, value.is_empty(), name) {
             (true, false, _) => "signed",
-            (true, true, _) => "empty: left out of the string",
+            (true, true, _) => "empty: not in the string",
             (false, _, "access_token" | "sign") => "not signed",
             (false, _, _) => "unknown: ignored",
         };
@@ -303,7 +317,7 @@ fn field_rows(fields: &Fields) -> Vec<FieldRow> {
             is_known: is_signed || HIDDEN_FIELDS.contains(&name),
             value: shown.to_owned(),
             bytes: value.len(),
-            part,
+            usage,
         }
     });
     rows.collect()
@@ -346,17 +360,17 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_not_shown_again() {
+    fn secrets_are_not_shown() {
         let fields = read_request("access_token=t0ken&sign=abc&app_secret=s&amount=5&os=&x=1").unwrap();
         let rows = field_rows(&fields);
         let shown: Vec<_> =
-            rows.iter().map(|row| (row.name.as_str(), row.value.as_str(), row.part)).collect();
+            rows.iter().map(|row| (row.name.as_str(), row.value.as_str(), row.usage)).collect();
         let expected = [
             ("access_token", "hidden", "not signed"),
             ("sign", "hidden", "not signed"),
             ("app_secret", "hidden", "unknown: ignored"),
             ("amount", "5", "signed"),
-            ("os", "", "empty: left out of the string"),
+            ("os", "", "empty: not in the string"),
             ("x", "1", "unknown: ignored"),
         ];
         assert_eq!(shown, expected);

@@ -1,4 +1,4 @@
-//! Who may use the console. They are made and changed on the command line; here a locked one is unlocked.
+//! Users of the console: a list, and the unlock of a locked user. The command line makes all other changes.
 
 use askama::Template;
 use axum::extract::State;
@@ -31,7 +31,7 @@ async fn page(
 ) -> Result<Response, ConsoleError> {
     let users = state.store.console_users().await?;
     let unlocked = users.iter().find(|user| user.name == input.text("unlocked"));
-    let notice = unlocked.map(|user| format!("{} may sign in again.", user.name));
+    let notice = unlocked.map(|user| format!("{} can sign in again.", user.name));
     let page = Page::new(&signed_in, Section::Users, "Users").with_notice(notice);
     Ok(render(&UsersPage { page, users }))
 }

@@ -42,14 +42,14 @@ async fn the_page_tells_what_happened_to_the_players_coins() {
     let page = admin.get(EXCHANGE).await;
     let shown = text(&page.body);
     for fact in [
-        "1_550 coins were taken from the player o1 of the app a1 for “Sword &#38; shield = 100%”.",
+        "1_550 coins were deducted from the player o1 of the app a1 for “Sword &#38; shield = 100%” at 20",
         "Gifted 100 \u{2212}50 50 Charged 1_500 \u{2212}1_500 0",
-        "Entry 2 of the ledger",
-        "The same content is answered as the first time, and nothing is deducted",
-        "Other content is refused with 10000602",
-        "Sent again so far not in the last 30 days",
+        "Ledger entry 2",
+        "Same content replay: the same answer again, nothing is deducted",
+        "Other content refused with 10000602",
+        "Replays so far none in the last 30 days",
         "{&#34;bizNo&#34;:&#34;B1&#34;,&#34;freeBalance&#34;:50,&#34;chargeBalance&#34;:0}",
-        "Remark &#60;b&#62;remark&#60;/b&#62; Extension &#60;i&#62;x&#60;/i&#62;",
+        "Description &#60;b&#62;remark&#60;/b&#62; Extension &#60;i&#62;x&#60;/i&#62;",
         "7 2_000 time-limited 2027-01-15 08:00:00 to 2027-01-16 08:00:00",
         "zone_id z1_r1 os android ts 1800000000000 : 2027-01-15 08:00:00 UTC user_ip 203.0.113.9 amount 1550",
         "pay_priority 0, charged first",
@@ -66,15 +66,15 @@ async fn the_page_tells_what_happened_to_the_players_coins() {
     for _ in 0..200 {
         till.store.write_replays().await.unwrap();
         shown = text(&admin.get(EXCHANGE).await.body);
-        if shown.contains("Sent again so far 2 times, first at ") {
+        if shown.contains("Replays so far 2 times, first at ") {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    assert!(shown.contains("Sent again so far 2 times, first at "), "{shown}");
+    assert!(shown.contains("Replays so far 2 times, first at "), "{shown}");
     till.execute("UPDATE exchanges SET created_at = created_at - interval '48 hours'").await;
     let shown = text(&admin.get(EXCHANGE).await.body);
-    for fact in ["The same content is refused with 10000603", "Other content is refused with 10000603"] {
+    for fact in ["Same content refused with 10000603", "Other content refused with 10000603"] {
         assert!(shown.contains(fact), "{fact} in {shown}");
     }
 }
@@ -88,7 +88,7 @@ async fn a_players_address_is_for_admins() {
     assert_eq!(Game::new(&app, "o1", "B1", 5).send(&till).await.code(), 1);
     let page = till.browser(Role::Viewer).await.get(EXCHANGE).await;
     assert!(page.status == 200 && !page.body.contains("203.0.113.9"));
-    assert!(text(&page.body).contains("user_ip for admins alone"), "{}", page.body);
+    assert!(text(&page.body).contains("user_ip only admins see this personal data"), "{}", page.body);
     assert!(till.browser(Role::Admin).await.get(EXCHANGE).await.body.contains("203.0.113.9"));
 }
 
@@ -119,12 +119,12 @@ async fn a_number_leads_to_what_it_took_or_gave() {
     }
     for free in ["number=B1&app_id=b1", "number=b1", "number=%3Cb%3E&app_id=a1"] {
         let page = viewer.get(&format!("/console/exchanges?{free}")).await;
-        assert!(page.status == 200 && page.body.contains("No coin was taken or given"), "{free}");
+        assert!(page.status == 200 && page.body.contains("No exchange and no credit"), "{free}");
         assert!(!page.body.contains("<b>"));
     }
     for none in ["b1/exchanges/B1", "none/exchanges/B1", "a1/exchanges/B2", "a1/exchanges/%3Cb%3E"] {
         let page = viewer.get(&format!("/console/apps/{none}")).await;
         assert_eq!(page.status, 404, "{none}");
-        assert!(page.body.contains("Refused ones leave nothing") && !page.body.contains("<b>"));
+        assert!(page.body.contains("A refused exchange stores nothing") && !page.body.contains("<b>"));
     }
 }

@@ -28,7 +28,11 @@ async fn an_image_is_found_and_its_picture_served_to_the_signed_in_alone() {
         assert!(!viewer.get(path).await.body.contains(img_id.as_str()), "{path}");
     }
     let page = viewer.get(&format!("/console/images/{img_id}")).await.body;
-    for fact in ["png, 128 × 128 pixels", "database", "No other image has the same contents"] {
+    for fact in [
+        "png, 128 × 128 pixels",
+        "database",
+        "Images with the same content</h2>\n<p class=\"muted\">None.</p>",
+    ] {
         assert!(page.contains(fact), "{fact}");
     }
     let small = format!("/console/images/{img_id}/picture?w=120");
@@ -60,7 +64,7 @@ async fn a_blocked_picture_is_seen_by_an_admin_who_asks_for_it_and_by_nobody_els
     let page = format!("/console/images/{img_id}");
     let (block, unblock) = (format!("{page}/block"), format!("{page}/unblock"));
     assert_eq!(viewer.post(&block, &[("reason", "gore")]).await.status, 403);
-    assert!(admin.get(&block).await.body.contains("1 with the same contents"));
+    assert!(admin.get(&block).await.body.contains("1 with the same content"));
     assert_eq!(admin.post(&block, &[("reason", "")]).await.status, 400);
     assert!(!till.store.image(&img_id).await.unwrap().unwrap().is_blocked);
 

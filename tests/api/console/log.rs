@@ -13,7 +13,7 @@ fn subjects(body: &str) -> Vec<String> {
 }
 
 fn older(body: &str) -> Option<String> {
-    let (before, _) = body.split_once("\">Older</a>")?;
+    let (before, _) = body.split_once("\">Older lines</a>")?;
     let (_, address) = before.rsplit_once("href=\"").unwrap();
     Some(address.replace("&#38;", "&").replace("&amp;", "&"))
 }

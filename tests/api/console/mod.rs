@@ -3,7 +3,6 @@
 
 mod accessible;
 mod apps;
-mod clinic;
 mod exchanges;
 mod images;
 mod log;
@@ -11,6 +10,7 @@ mod orders;
 mod overview;
 mod players;
 mod sign_in;
+mod signature_check;
 mod users;
 
 use std::collections::BTreeSet;
@@ -75,13 +75,13 @@ async fn no_page_is_shown_without_a_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_that_asks_for_an_app_offers_every_one() {
     const ASKING: [&str; 7] = [
-        "/console/clinic",
         "/console/exchanges",
         "/console/images",
         "/console/log",
         "/console/orders",
         "/console/orders/center",
         "/console/players",
+        "/console/signature-check",
     ];
     let till = TestTill::start().await;
     till.app("a1").await;
@@ -104,7 +104,7 @@ async fn a_form_that_asks_for_an_app_offers_every_one() {
 /// their own session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_viewer_can_change_nothing() {
-    const FOR_VIEWERS: [&str; 2] = ["/console/clinic", "/console/sign-out"];
+    const FOR_VIEWERS: [&str; 2] = ["/console/sign-out", "/console/signature-check"];
     let till = TestTill::start().await;
     let viewer = till.browser(Role::Viewer).await;
     let before = changes(&till).await;
@@ -277,5 +277,5 @@ async fn a_database_that_is_away_is_told_on_a_page() {
     till.store.close().await;
     let answer = admin.get("/console").await;
     assert_eq!(answer.status, 503);
-    assert!(answer.body.contains("The database, or the store of pictures, does not answer."));
+    assert!(answer.body.contains("The database or the picture store does not answer."));
 }

@@ -16,7 +16,7 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
     assert!(first.body.contains("<span class=\"tag good\">up</span>"), "{}", first.body);
     assert!(first.body.contains(concat!("<dt>Version</dt><dd>", env!("CARGO_PKG_VERSION"))));
     assert!(
-        first.body.contains("<dt>Last audit</dt><dd>none yet; run <code>minitill audit</code>"),
+        first.body.contains("<dt>Last full audit</dt><dd>none yet. Run <code>minitill audit</code>"),
         "{}",
         first.body
     );
@@ -42,17 +42,17 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
     let page = viewer.get("/console").await.body;
     let row = |code: &str, meaning: &str, count: &str| {
         format!(
-            "<td data-label=\"Code\">{code}</td><td data-label=\"Meaning\">{meaning}</td><td data-label=\"How often\" class=\"number\">{count}</td>"
+            "<td data-label=\"Code\">{code}</td><td data-label=\"Meaning\">{meaning}</td><td data-label=\"Count\" class=\"number\">{count}</td>"
         )
     };
     assert!(page.contains(&row("1", "success", "2")), "{page}");
     assert!(page.contains("<td data-label=\"Code\">10000601</td>"), "{page}");
-    assert!(page.contains("aria-label=\"Queue in the last hour. Highest 3.0."), "{page}");
+    assert!(page.contains("aria-label=\"Exchange queue in the last hour. Highest 3.0."), "{page}");
     assert!(page.contains("<polyline class=\"\" points=\""));
     till.assert_audit_clean().await;
     till.clock.advance(std::time::Duration::from_secs(30));
     let page = viewer.get("/console").await.body;
-    assert!(page.contains("<dt>Last audit</dt><dd><span class=\"tag good\">clean</span>"), "{page}");
+    assert!(page.contains("<dt>Last full audit</dt><dd><span class=\"tag good\">clean</span>"), "{page}");
 }
 
 /// Rule: a refusal is counted once, also where two codes have one number.

@@ -80,7 +80,7 @@ async fn players_are_searched_page_by_page() {
     assert_eq!(rows(&second.body).first().unwrap()[0], "o50");
     assert_eq!((rows(&second.body).len(), link_called(&second, "More players")), (10, None));
     let none = viewer.get("/console/players?open_id=nobody").await;
-    assert!(none.body.contains("No player's open_id is this or begins with it"), "{}", none.body);
+    assert!(none.body.contains("No player matches."), "{}", none.body);
     let bad = viewer.get("/console/players?open_id=a%20b").await;
     assert_eq!(bad.status, 400);
     assert!(bad.body.contains("open id: expected 1 to 64 of 0-9A-Za-z_-."), "{}", bad.body);
@@ -94,10 +94,10 @@ async fn a_players_page_shows_both_purses_and_every_entry() {
     let page = till.browser(Role::Viewer).await.get(PLAYER).await;
     assert_eq!(page.status, 200);
     for fact in [
-        "<h2 id=\"gifted\">Gifted</h2>\n<p class=\"big\">0</p>",
-        "100 credited, 100 spent",
+        "<h2 id=\"gifted\">Gifted balance</h2>\n<p class=\"big\">0</p>",
+        "100 credited, 100 deducted",
         "<p class=\"big\">1\u{202f}050</p>",
-        "1\u{202f}500 credited, 450 spent",
+        "1\u{202f}500 credited, 450 deducted",
         "1 credit, 1 exchange, the first on ",
         "href=\"/console/apps/a1/exchanges/B1\"",
     ] {
@@ -115,7 +115,7 @@ async fn a_players_page_shows_both_purses_and_every_entry() {
         without_time,
         [
             vec!["2", bought.as_str(), "B1", "\u{2212}100", "\u{2212}450", "0", "1_050"],
-            vec!["1", "credit", "start-o1 who?", "+100", "+1_500", "100", "1_500"],
+            vec!["1", "credit", "start-o1 log", "+100", "+1_500", "100", "1_500"],
         ]
     );
     assert!(shown.iter().all(|cells| cells[1].len() == 19), "{shown:?}");
@@ -134,11 +134,7 @@ async fn another_apps_player_is_not_found() {
         for page in ["", "/ledger.csv", "/credit"] {
             let answer = admin.get(&format!("/console/apps/{player}{page}")).await;
             assert_eq!(answer.status, 404, "{player}{page}");
-            assert!(
-                answer.body.contains("knows no player") && !answer.body.contains("<b>"),
-                "{}",
-                answer.body
-            );
+            assert!(answer.body.contains("has no player") && !answer.body.contains("<b>"), "{}", answer.body);
         }
         let fields = [("gifted", "5"), ("reference", "r"), ("reason", "x")];
         let answer = admin.post(&format!("/console/apps/{player}/credit"), &fields).await;
@@ -176,7 +172,7 @@ async fn a_ledger_is_filtered_and_goes_on_page_by_page() {
     assert_eq!(entries(&viewer.get(&format!("{PLAYER}?number=r%267")).await), ["10"]);
     assert_eq!(entries(&viewer.get(&format!("{PLAYER}?number=B1")).await), ["2"]);
     let none = viewer.get(&format!("{PLAYER}?to=2020-01-01&number=%3Cb%3E")).await;
-    assert!(none.body.contains("No entry fits.") && none.body.contains("value=\"&#60;b&#62;\""));
+    assert!(none.body.contains("No entry matches.") && none.body.contains("value=\"&#60;b&#62;\""));
     assert_eq!(viewer.get(&format!("{PLAYER}?from=yesterday")).await.status, 400);
     assert_eq!(viewer.get(&format!("{PLAYER}?kind=gift")).await.status, 400);
 }
@@ -239,7 +235,7 @@ async fn a_credit_is_shown_before_it_is_made_and_made_once() {
         [("gifted", "1000"), ("charged", ""), ("reference", reference.as_str()), ("reason", HOSTILE)];
     let check = admin.post(&format!("{PLAYER}/credit/check"), &fields).await;
     assert_eq!(rows(&check.body), [["Gifted", "0", "+1_000", "1_000"], ["Charged", "1_050", "+0", "1_050"]]);
-    assert!(check.body.contains("Nothing has been done yet.") && check.body.contains(HARMLESS));
+    assert!(check.body.contains("Nothing has changed yet.") && check.body.contains(HARMLESS));
     assert_eq!(till.purses(&app, "o1").await, (0, 1050, 2));
     let again: Vec<(&str, String)> =
         ["gifted", "charged", "reference"].map(|name| (name, value_of(&check, name))).into();
@@ -251,7 +247,7 @@ async fn a_credit_is_shown_before_it_is_made_and_made_once() {
     assert_eq!(till.purses(&app, "o1").await, (1000, 1050, 3));
     let done = admin.get(&expected).await;
     let notice =
-        format!("Credited 1\u{202f}000 gifted and 0 charged under the reference {reference}: entry 3.");
+        format!("Credited 1\u{202f}000 gifted and 0 charged coins with the reference {reference} (entry 3).");
     assert!(done.body.contains(&notice), "{}", done.body);
     assert!(
         done.body.contains(HARMLESS) && !done.body.contains("<script"),
@@ -262,10 +258,10 @@ async fn a_credit_is_shown_before_it_is_made_and_made_once() {
     let again = format!("{expected}&again=1");
     assert_eq!((pressed_again.status, pressed_again.header("location")), (303, Some(again.as_str())));
     assert_eq!(till.purses(&app, "o1").await, (1000, 1050, 3));
-    assert!(admin.get(&again).await.body.contains("Nothing was credited now: the reference"));
+    assert!(admin.get(&again).await.body.contains("Nothing was credited now. The reference"));
     let check = admin.post(&format!("{PLAYER}/credit/check"), &fields).await;
     assert!(
-        check.body.contains("This very credit was made before") && !check.body.contains("o1 now</button>")
+        check.body.contains("This credit was already made at") && !check.body.contains("o1 now</button>")
     );
     assert_eq!(till.number("SELECT count(*) FROM operator_log WHERE action = 'wallet.credit'").await, 2);
     let line =
@@ -287,15 +283,15 @@ async fn a_credit_that_cannot_be_made_is_refused_in_words() {
         good.map(|(known, text)| (known, if known == name { value } else { text }))
     };
     for (fields, words) in [
-        (with("gifted", "0"), "one of them must say how much"),
-        (with("gifted", ""), "one of them must say how much"),
+        (with("gifted", "0"), "Both are empty or 0."),
+        (with("gifted", ""), "Both are empty or 0."),
         (with("gifted", "-5"), "gifted: expected a whole number of coins"),
         (with("gifted", "1.5"), "gifted: expected a whole number of coins"),
         (with("charged", "1 000"), "charged: expected a whole number of coins"),
         (with("gifted", "9223372036854775808"), "gifted: expected a whole number of coins"),
-        (with("gifted", "6"), "case-1 was used for another player or other amounts"),
+        (with("gifted", "6"), "case-1 was used for another player or with other amounts"),
         (with("reference", ""), "reference: expected 1 to 128 bytes"),
-        (with("reason", ""), "reason: expected a sentence"),
+        (with("reason", ""), "reason: expected 1 to 500 characters"),
     ] {
         for page in ["credit/check", "credit"] {
             let answer = admin.post(&format!("{PLAYER}/{page}"), &fields).await;
@@ -307,10 +303,10 @@ async fn a_credit_that_cannot_be_made_is_refused_in_words() {
     for page in ["credit/check", "credit"] {
         let answer = admin.post(&format!("{PLAYER}/{page}"), &too_much).await;
         assert_eq!(answer.status, 400);
-        assert!(answer.body.contains("A purse would hold more than 9223372036854775807."));
+        assert!(answer.body.contains("A balance would be more than 9223372036854775807."));
     }
     let other_player = admin.post("/console/apps/a1/players/o2/credit", &good).await;
-    assert!(other_player.body.contains("case-1 was used for another player or other amounts"));
+    assert!(other_player.body.contains("case-1 was used for another player or with other amounts"));
     assert_eq!(till.purses(&app, "o1").await, (5, 1050, 3));
     assert_eq!(till.purses(&app, "o2").await, (0, 0, 1));
 }

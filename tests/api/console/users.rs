@@ -31,7 +31,7 @@ async fn users_are_made_listed_changed_and_removed() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     assert_eq!(made, json!({"name": "alice", "role": "admin", "console": "http://127.0.0.1:8081/console"}));
-    let taken = "minitill: there is a user alice already; set-password and set-role change one\n";
+    let taken = "minitill: there is already a user alice; to change the user, run set-password or set-role\n";
     assert_eq!(complaint(&run(&program, &add, "correct horse battery\n")), taken);
     let list = program.json(&["console-user", "list"]);
     let alice = &list["users"][0];
@@ -47,7 +47,7 @@ async fn users_are_made_listed_changed_and_removed() {
     program.json(&["console-user", "set-role", "alice", "viewer"]);
     program.json(&["console-user", "unlock", "alice"]);
     program.json(&["console-user", "remove", "alice"]);
-    let unknown = "minitill: there is no user alice; `minitill console-user list` shows those there are\n";
+    let unknown = "minitill: there is no user alice; to list all users, run `minitill console-user list`\n";
     for arguments in [&["unlock", "alice"][..], &["remove", "alice"], &["set-role", "alice", "admin"]] {
         assert_eq!(program.complaint(&[&["console-user"], arguments].concat()), unknown);
     }
@@ -120,7 +120,7 @@ async fn an_admin_unlocks_a_name_on_the_page() {
     assert_eq!(till.number(locked).await, 0);
     let page = admin.get("/console/users?unlocked=carol").await;
     assert!(
-        page.body.contains("<p class=\"notice\" role=\"status\">carol may sign in again.</p>"),
+        page.body.contains("<p class=\"notice\" role=\"status\">carol can sign in again.</p>"),
         "{}",
         page.body
     );

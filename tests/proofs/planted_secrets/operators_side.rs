@@ -100,13 +100,13 @@ async fn console(talker: &Talker, app: &TestApp, session: &str, outputs: &mut Ve
         [game.clone().body(), game.clone().with("sign", WRONG_SIGN).body(), game.keyed(WRONG_SECRET).body()]
     {
         let fields = [("csrf", csrf.as_str()), ("request", pasted.as_str())];
-        ask("the signature clinic", Request::post("/console/clinic").body(form(&fields))).await;
+        ask("the signature check", Request::post("/console/signature-check").body(form(&fields))).await;
     }
     let not_allowed = form(&[("csrf", csrf.as_str()), ("reason", FREE_TEXT)]);
     ask("an admin's form", Request::post(&format!("/console/apps/{id}/rotate-secret")).body(not_allowed))
         .await;
     let foreign = form(&[("csrf", WRONG_TOKEN), ("request", "a=b")]);
-    ask("a foreign form", Request::post("/console/clinic").body(foreign)).await;
+    ask("a foreign form", Request::post("/console/signature-check").body(foreign)).await;
 }
 
 /// Requests with no, wrong and right keys. New secrets are planted, and may be in the answers that show them alone.

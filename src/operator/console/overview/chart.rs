@@ -1,21 +1,21 @@
-//! A line chart of the last hour as SVG: drawn by attributes, coloured by the style sheet.
+//! A line chart of the last hour as SVG. Attributes draw the lines, and the style sheet sets the colours.
 
 use crate::metrics::Sample;
 
-/// The drawing's own units.
+/// The size of the drawing, in its own units.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 60.0;
-/// An hour, in milliseconds.
+/// One hour in milliseconds.
 const SPAN_MILLIS: f64 = 3_600_000.0;
-/// Samples that make a point.
+/// Samples in one point of a line.
 const MINUTE_SAMPLES: usize = 6;
 
-/// A chart, ready to be drawn.
+/// A chart that is ready to draw.
 pub(super) struct Chart {
     pub(super) title: &'static str,
-    /// The highest value, which is where the upper edge is.
+    /// The highest value, at the upper edge.
     pub(super) highest: String,
-    /// What the chart shows, for whoever does not see it.
+    /// The chart as a text, for screen readers.
     pub(super) words: String,
     pub(super) lines: Vec<Line>,
 }
@@ -23,10 +23,10 @@ pub(super) struct Chart {
 /// One line of a chart.
 pub(super) struct Line {
     pub(super) name: &'static str,
-    /// How the style sheet colours it.
+    /// The class of the style sheet, which sets the colour.
     pub(super) class: &'static str,
     values: Vec<(f64, Option<f64>)>,
-    /// Where it is drawn, in parts: there is a gap where nothing was.
+    /// The drawn parts. Between them are gaps without a value.
     pub(super) parts: Vec<String>,
     pub(super) latest: String,
 }
@@ -37,13 +37,13 @@ impl Line {
     }
 }
 
-/// A value for each minute of the last hour, with where it stands between left (0) and right (1).
+/// A value for each minute of the last hour, with its position from left (0) to right (1).
 pub(super) fn minutes(
     samples: &[Sample],
     value: &dyn Fn(&Sample, &Sample) -> Option<f64>,
 ) -> Vec<(f64, Option<f64>)> {
     let Some(now) = samples.last() else { return Vec::new() };
-    // From the right, so that the latest minute is whole.
+    // Counted from the right, so that the last minute is complete.
     let mut ends: Vec<&Sample> = samples.iter().rev().step_by(MINUTE_SAMPLES).collect();
     ends.reverse();
     let points = ends.windows(2).map(|pair| {
@@ -53,7 +53,7 @@ pub(super) fn minutes(
     points.filter(|(place, _)| (0.0..=1.0).contains(place)).collect()
 }
 
-/// Draws lines under one scale. `unit` follows each number.
+/// Draws lines with one scale. `unit` follows each number.
 pub(super) fn chart(title: &'static str, unit: &str, mut lines: Vec<Line>) -> Chart {
     let values = lines.iter().flat_map(|line| line.values.iter().filter_map(|(_, value)| *value));
     let highest = values.fold(0.0_f64, f64::max);
@@ -77,7 +77,7 @@ fn parts(values: &[(f64, Option<f64>)], highest: f64) -> Vec<String> {
                 format!("{:.1},{height:.1}", place * WIDTH)
             });
             let points: Vec<String> = points.collect();
-            // A point alone would not be seen.
+            // A line of a single point would be invisible.
             if let [only] = points.as_slice() { format!("{only} {only}") } else { points.join(" ") }
         })
         .collect()

@@ -1,4 +1,4 @@
-//! The signature clinic: it names the mistake, and hands out neither key nor signature.
+//! The signature check: it names the mistake, and shows neither a key nor a signature.
 
 use domain::console_user::Role;
 use domain::signature::{Mistake, PayKey};
@@ -6,12 +6,12 @@ use domain::signature::{Mistake, PayKey};
 use crate::game::Game;
 use crate::support::{AppKind, TestApp, TestTill, operator};
 
-const CLINIC: &str = "/console/clinic";
+const PAGE: &str = "/console/signature-check";
 
-/// What the clinic says of a request, pasted by a viewer.
+/// The page about a request that a viewer pasted.
 async fn examine(till: &TestTill, request: &str) -> String {
     let viewer = till.browser(Role::Viewer).await;
-    let answer = viewer.post(CLINIC, &[("request", request)]).await;
+    let answer = viewer.post(PAGE, &[("request", request)]).await;
     assert_eq!(answer.status, 200, "{}", answer.body);
     answer.body
 }
@@ -32,7 +32,8 @@ async fn a_right_signature_is_told_with_the_key_that_made_it() {
     let [app, _] = apps(&till).await;
     let game = Game::new(&app, "o1", "B1", 5);
     let page = examine(&till, &game.body()).await;
-    for fact in ["made with the current pay key", "It is valid.", "Each is there and acceptable.", "enough."]
+    for fact in
+        ["made with the current pay key", "The token is valid.", "All fields are valid.", "That is enough."]
     {
         assert!(page.contains(fact), "{fact} in {page}");
     }
@@ -40,7 +41,7 @@ async fn a_right_signature_is_told_with_the_key_that_made_it() {
     till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
     // The app is remembered for two seconds.
     till.clock.advance(std::time::Duration::from_secs(3));
-    assert!(examine(&till, &game.body()).await.contains("made with the pay key before the current one"));
+    assert!(examine(&till, &game.body()).await.contains("made with the previous pay key"));
     till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
     till.clock.advance(std::time::Duration::from_secs(3));
     assert!(examine(&till, &game.body()).await.contains(Mistake::RetiredPayKey.text()));
@@ -59,7 +60,7 @@ async fn a_wrong_signature_is_told_with_its_mistake() {
         let lines = format!("open_id=o1\r\napp_id={}\r\namount=5\r\nsign={sign}\r\n", app.id);
         assert!(examine(&till, &lines).await.contains(Mistake::NotSorted.text()));
         let page = examine(&till, &game.clone().with("sign", "0".repeat(64)).body()).await;
-        assert!(page.contains("no known mistake explains it") && page.contains("The string to sign"));
+        assert!(page.contains("no known mistake explains it") && page.contains("String to sign"));
         assert!(
             examine(&till, &game.without("sign").with("sign", "").body())
                 .await
@@ -71,7 +72,7 @@ async fn a_wrong_signature_is_told_with_its_mistake() {
 /// Rule: whatever is pasted, no page holds the signature that would match, nor a key, nor what came
 /// as a secret.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_clinic_hands_out_no_signature_and_no_key() {
+async fn the_page_shows_no_signature_and_no_key() {
     let till = TestTill::start().await;
     for app in apps(&till).await {
         let game = Game::new(&app, "o1", "B1", 5);
@@ -91,16 +92,16 @@ async fn the_clinic_hands_out_no_signature_and_no_key() {
 
 /// The rest of what stands in the way of an exchange, and hostile text as text.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_clinic_goes_on_to_fields_number_and_purses() {
+async fn the_page_goes_on_to_fields_biz_no_and_balances() {
     let till = TestTill::start().await;
     let [app, _] = apps(&till).await;
     let game = Game::new(&app, "o1", "B1", 5);
     for (request, fact) in [
         (game.clone().with("amount", "0").body(), "amount: expected an integer from 1 to"),
-        (game.clone().with("open_id", "o9").body(), "knows no such player"),
-        (game.clone().with("amount", "11").body(), "not enough, refused with 10000601"),
+        (game.clone().with("open_id", "o9").body(), "has no such player"),
+        (game.clone().with("amount", "11").body(), "not enough. The exchange is refused with 10000601"),
         (game.clone().with("ts", "1700000000").body(), "refused with 10000604"),
-        (game.clone().with("access_token", "t").body(), "none of this app&#39;s"),
+        (game.clone().with("access_token", "t").body(), "The app has no such token."),
         (game.clone().with("app_id", "none").body(), "There is no such app"),
         ("a=1&a=2".to_owned(), "a: expected once, given twice"),
         (String::new(), "app_id"),
@@ -114,10 +115,15 @@ async fn the_clinic_goes_on_to_fields_number_and_purses() {
     }
     assert!(hostile.contains("product_name=&#60;script&#62;"));
     assert_eq!(game.send(&till).await.code(), 1);
-    assert!(examine(&till, &game.body()).await.contains("It deducted at "));
+    assert!(examine(&till, &game.body()).await.contains("It was used at "));
     let viewer = till.browser(Role::Viewer).await;
     let other = [("request", &*game.body()), ("app_id", "sandbox"), ("address", "GET /x")];
-    let page = viewer.post(CLINIC, &other).await.body;
-    assert!(page.contains("names another app than the one chosen here"), "{page}");
-    assert!(page.contains("An exchange goes to POST /api/&#60;payment_segment&#62;/minigame/pay"), "{page}");
+    let page = viewer.post(PAGE, &other).await.body;
+    assert!(page.contains("The request names another app."), "{page}");
+    assert!(
+        page.contains(
+            "This is not the address of the exchange, POST /api/&#60;payment_segment&#62;/minigame/pay"
+        ),
+        "{page}"
+    );
 }
