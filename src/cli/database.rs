@@ -132,7 +132,7 @@ async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateClu
     Ok(cluster)
 }
 
-/// The text of an error, with the settings that are another way out (contract 9.1.8).
+/// The text of an error, with the settings that can solve it (contract 9.1.8).
 fn sentence(error: &ClusterError) -> String {
     let way_out = match error {
         ClusterError::NoPrograms | ClusterError::TooOld { .. } => {

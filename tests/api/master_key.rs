@@ -162,7 +162,7 @@ async fn a_rotation_that_is_killed_loses_nothing_and_is_finished_by_the_next() {
     assert_eq!(made["app_id"], "between");
     // Neither key is enough by itself now, and the former one is not forgotten.
     let former = scene.program.complaint(&["master-key", "forget"]);
-    assert!(former.contains("a rotation is not finished"), "{former}");
+    assert!(former.contains("a rotation is unfinished"), "{former}");
     let half = scene.holding(NEW_KEY).complaint(&["app", "list"]);
     assert!(half.contains("the former key is needed beside the new one"), "{half}");
     let half = scene.holding(MASTER_KEY).complaint(&["app", "list"]);

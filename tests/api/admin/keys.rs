@@ -32,7 +32,7 @@ async fn a_key_is_made_shown_once_listed_and_revoked_on_the_command_line() {
     assert_eq!(program.json(&["api-key", "revoke", "backend"]), json!({"name": "backend", "revoked": true}));
     assert_eq!(status(&till, &key).await, 401, "at once, on a server that runs");
     let again = program.complaint(&["api-key", "create", "backend", "--role", "viewer"]);
-    assert!(again.contains("there is, or was, an API key backend"), "{again}");
+    assert!(again.contains("the name backend belongs to another API key"), "{again}");
     assert!(program.complaint(&["api-key", "revoke", "backend"]).contains("is already revoked"));
     assert!(program.complaint(&["api-key", "revoke", "nobody"]).contains("there is no API key nobody"));
     let log = program.json(&["operator-log"]);

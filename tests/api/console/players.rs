@@ -98,7 +98,7 @@ async fn a_players_page_shows_both_purses_and_every_entry() {
         "100 credited, 100 deducted",
         "<p class=\"big\">1\u{202f}050</p>",
         "1\u{202f}500 credited, 450 deducted",
-        "1 credit, 1 exchange, the first on ",
+        "1 credit, 1 exchange, first on ",
         "href=\"/console/apps/a1/exchanges/B1\"",
     ] {
         assert!(page.body.contains(fact), "{fact} in {}", page.body);
