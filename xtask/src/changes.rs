@@ -20,10 +20,10 @@ impl Changes {
         };
         // A clone may have no branch of that name.
         let base = git(&["merge-base", "HEAD", "main"]).or_else(|_| git(&["rev-parse", "HEAD"]))?;
-        let changed = git(&["diff", "--name-only", base.trim()])?;
+        let edited = git(&["diff", "--name-only", base.trim()])?;
         let new = git(&["ls-files", "--others", "--exclude-standard"])?;
         let mut changes = Self::default();
-        changed.lines().chain(new.lines()).for_each(|path| changes.add(path));
+        edited.lines().chain(new.lines()).for_each(|path| changes.add(path));
         Ok(changes)
     }
 

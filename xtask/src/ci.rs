@@ -37,7 +37,7 @@ const FULL: [Step; 3] = [
 pub(crate) fn run(tier: Tier) -> Result<(), Failure> {
     let started = Instant::now();
     let mut times = Vec::new();
-    let mut timed = |name, step: &mut dyn FnMut() -> Result<(), Failure>| {
+    let mut perform = |name, step: &mut dyn FnMut() -> Result<(), Failure>| {
         println!("\n== {name}");
         let started = Instant::now();
         step()?;
@@ -45,14 +45,14 @@ pub(crate) fn run(tier: Tier) -> Result<(), Failure> {
         Ok::<_, Failure>(())
     };
     for (name, mut step) in QUICK {
-        timed(name, &mut step)?;
+        perform(name, &mut step)?;
     }
     let mut counts = None;
     if tier == Tier::Full {
         for (name, mut step) in FULL {
-            timed(name, &mut step)?;
+            perform(name, &mut step)?;
         }
-        timed("tests (README's command)", &mut || {
+        perform("tests (README's command)", &mut || {
             counts = Some(tests()?);
             Ok(())
         })?;
