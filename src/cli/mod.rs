@@ -6,6 +6,7 @@ mod audit;
 mod console_user;
 mod database;
 mod demo;
+mod help_page;
 mod image;
 mod image_stores;
 mod master_key;
@@ -25,7 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use domain::clock::{Clock, SystemClock};
 use domain::operator::Operator;
 use output::Output;
@@ -88,6 +89,11 @@ enum Command {
     Migrate,
     /// Print the OpenAPI document of the public API or of the admin API
     Openapi(openapi::OpenapiArguments),
+    /// Print completions for a shell, to be read by its start-up file
+    Completions(help_page::CompletionsArguments),
+    /// Print docs/cli.md
+    #[command(hide = true)]
+    HelpPage,
     /// Create a sandbox app and print a curl command for each of the four endpoints
     Demo,
 }
@@ -169,6 +175,10 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failu
         }
         Command::Sign(arguments) => sign::run(context, &arguments).map(|()| ExitCode::SUCCESS),
         Command::Openapi(arguments) => openapi::run(context, &arguments).map(|()| ExitCode::SUCCESS),
+        Command::Completions(arguments) => {
+            help_page::complete(Arguments::command(), &arguments).map(|()| ExitCode::SUCCESS)
+        }
+        Command::HelpPage => help_page::run(Arguments::command()).map(|()| ExitCode::SUCCESS),
         other => {
             start_log("warn", LogFormat::Text)?;
             let opened = database::open_for_command(context, matches!(other, Command::Migrate)).await?;
@@ -187,7 +197,11 @@ async fn with_store(
     let store = &opened.store;
     match command {
         // These need no database and were handled before.
-        Command::Serve | Command::Sign(_) | Command::Openapi(_) => Ok(()),
+        Command::Serve
+        | Command::Sign(_)
+        | Command::Openapi(_)
+        | Command::Completions(_)
+        | Command::HelpPage => Ok(()),
         Command::App(command) => app::run(context, store, command).await,
         Command::Token(command) => token::run(context, store, command).await,
         Command::User(command) => user::run(context, store, command).await,

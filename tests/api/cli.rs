@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::support::program::Program;
-use crate::support::{Request, TestTill, empty_database, fresh_database};
+use crate::support::{Request, TestTill, committed, empty_database, fresh_database};
 
 async fn program() -> (Program, String) {
     let url = fresh_database().await.url;
@@ -524,4 +524,16 @@ async fn a_slip_in_a_settings_file_is_placed_but_not_shown() {
     assert!(complaint.contains("secret") && complaint.contains("expected a text in quotes"), "{complaint}");
     assert!(!complaint.contains("123456"), "{complaint}");
     std::fs::remove_file(&digits).unwrap();
+}
+
+#[test]
+fn the_committed_page_of_commands_is_what_the_program_prints() {
+    let program = Program::on("postgres://nowhere");
+    let printed = String::from_utf8(program.run(&["help-page"]).stdout).unwrap();
+    assert_eq!(committed("docs/cli.md"), printed, "run: cargo xtask generate");
+    // Completions of every shell know the commands.
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = String::from_utf8(program.run(&["completions", shell]).stdout).unwrap();
+        assert!(script.contains("operator-log"), "{shell}: {script}");
+    }
 }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{ConnectOptions, Connection, Executor, Row};
+use testkit::cluster::folder_for_data;
 
 /// Generous, because the machine may be busy; what the contract limits has its own number.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -34,7 +35,7 @@ impl DataDir {
     fn named(name: &str) -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let parent = env::temp_dir().join(format!("minitill-pg-{}-{number}", std::process::id()));
+        let parent = folder_for_data().join(format!("minitill-pg-{}-{number}", std::process::id()));
         // Enterable, so that the test does the same for root, whose PostgreSQL is another user.
         DirBuilder::new().mode(0o755).create(&parent).unwrap();
         fs::set_permissions(&parent, fs::Permissions::from_mode(0o755)).unwrap();

@@ -106,6 +106,7 @@ fn tricky_exchanges(app: &TestApp, number: &str) -> [(&'static str, Game); 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "five languages take long to start: cargo xtask proofs snippets"]
 async fn every_snippet_signs_as_the_server_does() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;

@@ -167,9 +167,16 @@ async fn a_gigabyte_is_cut_and_its_sender_gets_the_refusal() {
             [b"8000\r\n".to_vec(), vec![b'x'; 0x8000], b"\r\n".to_vec()].concat()
         }),
     ];
-    for (framing, opening, chunk) in &framed {
-        let head = head(&app, &app.token, framing);
-        let (answer, sent) = send_a_gigabyte(till.address, &head, opening, chunk).await;
+    let send_all = async |head_of: fn(&TestApp, &str) -> String| {
+        let sending = framed.iter().map(async |(framing, opening, chunk)| {
+            let head = head_of(&app, framing);
+            let (answer, sent) = send_a_gigabyte(till.address, &head, opening, chunk).await;
+            (*framing, answer, sent)
+        });
+        futures_util::future::join_all(sending).await
+    };
+    let (known, strangers) = tokio::join!(send_all(head_of_its_app), send_all(head_of_a_stranger));
+    for (framing, answer, sent) in known {
         println!("{framing}: {sent} bytes were taken");
         assert!(sent <= at_most, "{framing}: {sent} of at most {at_most} bytes");
         let is_chunked = framing.contains("chunked");
@@ -178,12 +185,14 @@ async fn a_gigabyte_is_cut_and_its_sender_gets_the_refusal() {
         assert_eq!((answer.status, answer.code()), expected, "{framing}: {}", answer.body);
         assert!(answer.message().contains("at most 10"), "{}", answer.body);
     }
-    for (framing, opening, chunk) in &framed {
-        let head = head_of_a_stranger(&app, framing);
-        let (answer, sent) = send_a_gigabyte(till.address, &head, opening, chunk).await;
+    for (framing, answer, sent) in strangers {
         assert!(sent <= at_most, "{framing}: {sent} of at most {at_most} bytes");
         assert_eq!((answer.status, answer.code()), (200, 100_200_102), "{}", answer.body);
     }
+}
+
+fn head_of_its_app(app: &TestApp, framing: &str) -> String {
+    head(app, &app.token, framing)
 }
 
 fn head_of_a_stranger(app: &TestApp, framing: &str) -> String {
@@ -272,7 +281,8 @@ async fn a_slow_and_steady_sender_is_served() {
     let app = till.app("a1").await;
     let body = [HEAD.as_bytes(), PICTURE, TAIL.as_bytes()].concat();
     let tenth = body.len().div_ceil(10);
-    for framing in [format!("content-length: {}", body.len()), "transfer-encoding: chunked".to_owned()] {
+    let framings = [format!("content-length: {}", body.len()), "transfer-encoding: chunked".to_owned()];
+    let sending = framings.iter().map(async |framing| {
         let mut stream = TcpStream::connect(till.address).await.unwrap();
         let head = head(&app, &app.token, &format!("connection: close\r\n{framing}"));
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -293,7 +303,8 @@ async fn a_slow_and_steady_sender_is_served() {
         timeout(PATIENCE, stream.read_to_end(&mut answer)).await.unwrap().unwrap();
         let answer = Answer::parse(&answer);
         assert_eq!(answer.code(), 1, "{framing}: {}", answer.body);
-    }
+    });
+    futures_util::future::join_all(sending).await;
 }
 
 /// Rule: a client that goes away in the middle gives its room back at once.

@@ -35,14 +35,14 @@ impl Package {
     /// Reads the package whose sources are below `folder`, without its tests.
     fn read(folder: &str) -> Self {
         let mut texts: BTreeMap<Module, String> = BTreeMap::new();
-        let mut tests: Vec<Module> = Vec::new();
+        let mut test_modules: Vec<Module> = Vec::new();
         let test_module = Regex::new(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*mod (\w+)\s*([;{])").unwrap();
         let comment = Regex::new(r"//[^\n]*").unwrap();
         for path in rust_files(folder) {
             let module = module_of(path.strip_prefix(folder).unwrap());
             let mut text = read(&path);
             while let Some(found) = test_module.captures(&text) {
-                tests.push(module.iter().cloned().chain([found[1].to_owned()]).collect());
+                test_modules.push(module.iter().cloned().chain([found[1].to_owned()]).collect());
                 let whole = found.get(0).unwrap().range();
                 // A module of tests in braces stands at the end of its file.
                 let end = if &found[2] == "{" { text.len() } else { whole.end };
@@ -50,7 +50,7 @@ impl Package {
             }
             texts.insert(module, comment.replace_all(&text, "").into_owned());
         }
-        texts.retain(|module, _| !tests.iter().any(|test| module.starts_with(test)));
+        texts.retain(|module, _| !test_modules.iter().any(|test| module.starts_with(test)));
         let modules: BTreeSet<Module> = texts.keys().cloned().collect();
         let exports: BTreeMap<&Module, BTreeMap<String, Vec<String>>> =
             texts.iter().map(|(module, text)| (module, exports_of(text))).collect();

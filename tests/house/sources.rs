@@ -26,7 +26,7 @@ const ENDINGS: [&str; 7] = ["html", "md", "py", "rs", "sql", "toml", "yml"];
 
 /// The repository's folder.
 pub(crate) fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
 }
 
 /// A text file by its path in the repository.

@@ -1,5 +1,7 @@
-//! Proof 9: no clock makes a number deduct twice (contract 3: a number belongs to its app for ever and deducts at
-//! most once, ever; for 48 hours its repeat is answered with the original data, then it is refused as expired).
+//! No wrong clock makes an idempotency key deduct twice.
+//!
+//! Contract 3: a number belongs to its app for ever and deducts at
+//! most once, ever; for 48 hours its repeat is answered with the original data, then it is refused as expired.
 //!
 //! Three servers share one database: one has the right time, one is an hour ahead, one an hour behind. Numbers that
 //! each of them has deducted are made as old as needed (the database's clock decides, so the rows are moved back) and

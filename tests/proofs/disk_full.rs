@@ -1,5 +1,7 @@
-//! Proof 8: the disk under the database is full (contract 2.2 and 9: 503, nothing acknowledged that is not durable,
-//! and the service comes back by itself).
+//! The disk under the database is full.
+//!
+//! Contract 2.2 and 9: the answer is 503, nothing acknowledged that is not durable,
+//! and the service comes back by itself.
 //!
 //! The private PostgreSQL of a server lives on a small file system in memory. A file fills that up to its last block
 //! while callers exchange. Then tables cannot grow; after a change of the log's segment PostgreSQL cannot even write

@@ -1,5 +1,6 @@
-//! Half of ten thousand clients hang up at a random moment, in the middle of an exchange, an order report or a
-//! request for a token. A second later no session is left inside a transaction, and the pool is whole; what was
+//! Half of ten thousand clients hang up at a random moment of a request.
+//!
+//! The requests are exchanges, order reports and requests for a token. A second later no session is left inside a transaction, and the pool is whole; what was
 //! acknowledged, reports too, is in the tables. The database is 2 ms away, so that a hang-up meets every step.
 //!
 //! Seen to fail when a report runs BEGIN and COMMIT in the request's own future, which is dropped half-way, and the pool

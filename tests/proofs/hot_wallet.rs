@@ -1,4 +1,6 @@
-//! Everybody wants the same wallet. First: 64 callers at two server processes for half a minute, and the balance is
+//! Many callers exchange from one wallet at once.
+//!
+//! First: 64 callers at two server processes for half a minute, and the balance is
 //! exact. Then: wallets that hold 100, and a thousand deductions of 1 to 7 in both priorities at once: never below
 //! zero, and every row is split between the purses as the rule says.
 //!

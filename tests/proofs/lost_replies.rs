@@ -1,4 +1,6 @@
-//! A network between the server and its database that loses the replies to a thousand writes that commit: in whole,
+//! A network loses the database's replies to a thousand writes that commit.
+//!
+//! They are lost in whole,
 //! but for the last message, with the session left open, or the commit itself. What is retried is answered with the
 //! identical `data`, as a replay. Then the same network resets, stalls, delays, half closes and splits everything.
 //!

@@ -1,5 +1,6 @@
-//! One number, asked for a thousand times at once at two server processes: one deduction, and all answers are equal
-//! to the byte.
+//! A thousand requests with one idempotency key at once: one deduction, and equal answers.
+//!
+//! Two server processes get them, and the answers are equal to the byte.
 //!
 //! Seen to fail when a used number is not found again and the insert of its record ignores the conflict: up to 46
 //! deductions for one number.

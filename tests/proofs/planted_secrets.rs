@@ -1,5 +1,7 @@
-//! Proof 13: no secret gets out (contract 2.8: tokens, signatures, keys, `user_ip` and bodies appear in no log, trace,
-//! metric or error; 2.1: no text tells a secret).
+//! No secret gets into a log, an answer or a file.
+//!
+//! Contract 2.8: tokens, signatures, keys, `user_ip` and bodies appear in no log, trace,
+//! metric or error; 2.1: no text tells a secret.
 //!
 //! Texts that exist nowhere else are planted in every credential and personal field, right and wrong ones: tokens,
 //! secrets, keys, signatures, the player's address, free texts, the master key, the database's password, what opens

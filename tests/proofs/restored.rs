@@ -1,4 +1,6 @@
-//! Proof 14: a dump, restored elsewhere, is the same till (contract 3 and 9).
+//! A dump that is restored elsewhere holds the same balances, records, keys and pictures.
+//!
+//! Contract 3 and 9.
 //!
 //! PostgreSQL's own `pg_dump` and `pg_restore` carry everything over. First at rest: every row of every table and the
 //! schema are the same; a new server on the restored database replays old numbers byte for byte, knows the old tokens

@@ -1,5 +1,6 @@
-//! Two server processes on one database; every three seconds one of them is killed with -9, under load. Whoever was
-//! not answered asks the other, with the same number.
+//! Kills one of two servers on one database with -9 every three seconds, under load.
+//!
+//! A caller that gets no answer asks the other server, with the same idempotency key.
 //!
 //! Seen to fail when a number that was used is not found again and the insert of its record ignores the conflict:
 //! 270 of 2,400 were doubled.

@@ -1,5 +1,6 @@
-//! Proof 10: a thousand connections that send as slowly as they can hold nothing up for long (contract 2.7: a head has
-//! 10 s, a body 30 s, and a stalled peer is dropped).
+//! A thousand connections that send very slowly hold up nobody for long.
+//!
+//! Contract 2.7: a head has 10 s, a body 30 s, and a stalled peer is dropped.
 //!
 //! Half of them bring a byte of a head every second, half a byte of a body: of exchanges, and of reports with a token
 //! that is good, so that nothing but the time is against them. None ever stops by itself, not even when it was

@@ -1,5 +1,6 @@
-//! A database that takes half a second to answer, with a pool of four and 200 clients; then one table after the other
-//! locked for five seconds. Nobody waits past the deadline, health stays 200, a second later all is as before, and
+//! The database takes half a second to answer, then locks each table for five seconds.
+//!
+//! The pool has four sessions, and there are 200 clients. Nobody waits past the deadline, health stays 200, a second later all is as before, and
 //! nothing was acknowledged without a row.
 //!
 //! Seen to fail before the look-up of app and token counted into the deadline (an answer took 6.8 s) and was shared by

@@ -1,5 +1,6 @@
-//! Proof 15: half an hour of everything at once, and the server's memory does not grow (contract 2.7: everything has a
-//! limit).
+//! Half an hour of every kind of request, and the server's memory does not grow.
+//!
+//! Contract 2.7: everything has a limit.
 //!
 //! New exchanges, replays, refusals, order reports, uploads of new and of known pictures, tokens and pictures, at a
 //! steady pace that leaves the machine some room. Every five seconds the server's resident memory is read from /proc;

@@ -1,5 +1,7 @@
-//! Proof 12: nothing crosses from one app to another (contract 2.9: what belongs to another app is answered exactly as
-//! what does not exist).
+//! No app sees or changes what belongs to another.
+//!
+//! Contract 2.9: what belongs to another app is answered exactly as
+//! what does not exist.
 //!
 //! Two apps have everything: players, money, pictures, orders, numbers, pages, points of interest, pre-orders, tokens
 //! and keys. One of them tries whatever the other has at every endpoint, and the same with something that does not

@@ -24,6 +24,7 @@ pub const USER: &str = "minitill";
 
 const TEMPLATE: &str = "template_minitill";
 
+const IN_MEMORY: &str = "/dev/shm";
 /// A database is some 8 MB; memory is used only where there is plenty.
 const SHARED_MEMORY_BYTES_MIN: u64 = 3 * 1024 * 1024 * 1024;
 
@@ -146,14 +147,20 @@ fn start_time(pid: u32) -> u64 {
 fn folder_of_run() -> PathBuf {
     let runner = runner();
     let name = format!("minitill-test-{runner}-{}", start_time(runner));
-    let in_memory = Path::new("/dev/shm").join(&name);
+    let in_memory = Path::new(IN_MEMORY).join(&name);
     let on_disk = env::temp_dir().join(&name);
-    let room = rustix::fs::statvfs("/dev/shm").map_or(0, |memory| memory.f_bavail * memory.f_frsize);
-    if in_memory.exists() || (room >= SHARED_MEMORY_BYTES_MIN && !on_disk.exists()) {
-        in_memory
-    } else {
-        on_disk
-    }
+    if in_memory.exists() || (has_room_in_memory() && !on_disk.exists()) { in_memory } else { on_disk }
+}
+
+/// Where a test keeps a cluster of its own: in memory where there is room, so that no test waits for
+/// a disk.
+pub fn folder_for_data() -> PathBuf {
+    if has_room_in_memory() { PathBuf::from(IN_MEMORY) } else { env::temp_dir() }
+}
+
+fn has_room_in_memory() -> bool {
+    let room = rustix::fs::statvfs(IN_MEMORY).map_or(0, |memory| memory.f_bavail * memory.f_frsize);
+    room >= SHARED_MEMORY_BYTES_MIN
 }
 
 /// All processes of a run meet here; released when it is dropped.

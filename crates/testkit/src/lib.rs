@@ -119,7 +119,8 @@ impl Default for AppKind {
 /// The settings of tests: the defaults, without rate limits and with more patience.
 pub fn test_config() -> Config {
     let variables = [
-        ("MINITILL_DATABASE__CONNECTIONS", "4"),
+        // Each session is a process of PostgreSQL, which costs more than most tests.
+        ("MINITILL_DATABASE__CONNECTIONS", "2"),
         // A machine that is busy with other tests is no reason to answer 503.
         ("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "20s"),
         ("MINITILL_DATABASE__STATEMENT_TIMEOUT", "20s"),

@@ -1,0 +1,150 @@
+//! `cargo xtask`: one entry for every task of a contributor.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
+
+mod changes;
+mod ci;
+mod command;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use changes::Changes;
+use ci::Tier;
+use command::{Failure, cargo, program};
+
+/// A task: its name, its arguments, what it does.
+type Task = (&'static str, &'static str, &'static str, fn(&[&str]) -> Result<(), Failure>);
+
+const TASKS: [Task; 9] = [
+    ("quick", "[FILTER]", "formatting, rules of the repository, lints and tests of what changed", quick),
+    ("test", "[FILTER]", "every test: README's command", test),
+    ("lint", "", "formatting and clippy on everything", |_| lint()),
+    ("prepare", "[--check]", "write .sqlx again from the queries and the migrations", prepare),
+    ("docs", "", "the documentation of the code; a warning is an error", |_| docs()),
+    ("generate", "[--check]", "write the OpenAPI documents, docs/cli.md and .sqlx again", generate),
+    ("bench", "[NAME] [-- ARGUMENTS]", "the benchmarks: exchange, images, audit", bench),
+    ("proofs", "[--short] [NAME... | all]", "the slow proofs; without a name, list them", proofs),
+    ("ci", "[quick]", "all that must hold before a change lands, or the quick part of it", ci),
+];
+
+/// What is generated: the file, and the arguments of the program that prints it.
+const GENERATED: [(&str, &[&str]); 3] = [
+    ("docs/openapi.json", &["openapi"]),
+    ("docs/admin-openapi.json", &["openapi", "--admin"]),
+    ("docs/cli.md", &["help-page"]),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let task = arguments.first().and_then(|name| TASKS.iter().find(|task| task.0 == *name));
+    let Some((_, _, _, run)) = task else {
+        println!("cargo xtask TASK\n");
+        for (name, arguments, help, _) in TASKS {
+            println!("  {:<34} {help}", format!("{name} {arguments}"));
+        }
+        return if arguments.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+    };
+    // Every path below is one from the top of the repository.
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");
+    let ran = std::env::set_current_dir(top).map_err(|error| Failure::new(error.to_string()));
+    match ran.and_then(|()| run(&arguments[1..])) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("cargo xtask {}: {failure}", arguments.join(" "));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The loop: what can be known in a minute about what changed against `main`.
+fn quick(arguments: &[&str]) -> Result<(), Failure> {
+    let changes = Changes::read()?;
+    cargo(&["fmt", "--all", "--check"])?;
+    rules()?;
+    let packages: Vec<&str> = changes.packages.iter().flat_map(|name| ["--package", name]).collect();
+    if !packages.is_empty() {
+        cargo(&[&["clippy", "--locked", "--all-targets"], &*packages, &["--", "-D", "warnings"]].concat())?;
+        // The service's tests of the API take long: only those whose files changed, and those asked for.
+        cargo(&[&["test", "--locked", "--lib", "--bins"], &*packages].concat())?;
+    }
+    let api = changes.api_tests.iter().map(String::as_str).chain(arguments.iter().copied());
+    let api: Vec<&str> = api.collect();
+    if !api.is_empty() {
+        let command = ["test", "--locked", "--package", "minitill", "--test", "api", "--"];
+        cargo(&[&command, &*api].concat())?;
+    }
+    Ok(())
+}
+
+fn test(arguments: &[&str]) -> Result<(), Failure> {
+    cargo(&[&["test", "--locked"], arguments].concat())
+}
+
+/// The rules that `tests/house` holds.
+fn rules() -> Result<(), Failure> {
+    cargo(&["test", "--locked", "--quiet", "--package", "xtask"])
+}
+
+fn lint() -> Result<(), Failure> {
+    cargo(&["fmt", "--all", "--check"])?;
+    clippy()
+}
+
+fn clippy() -> Result<(), Failure> {
+    cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+    // The proofs are no part of `cargo test`, nor of `--all-targets`.
+    cargo(&["clippy", "--locked", "--package", "minitill", "--test", "proofs", "--", "-D", "warnings"])
+}
+
+fn prepare(arguments: &[&str]) -> Result<(), Failure> {
+    program("scripts/sqlx-prepare", arguments)
+}
+
+fn docs() -> Result<(), Failure> {
+    command::run(
+        command::new("cargo", &["doc", "--locked", "--workspace", "--no-deps", "--quiet"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}
+
+fn generate(arguments: &[&str]) -> Result<(), Failure> {
+    let is_check = arguments.contains(&"--check");
+    prepare(arguments)?;
+    let mut stale = Vec::new();
+    for (file, print) in GENERATED {
+        let printed = command::output(&[&["run", "--quiet", "--locked", "--"], print].concat())?;
+        let path = Path::new(file);
+        if std::fs::read(path).is_ok_and(|known| known == printed) {
+            continue;
+        }
+        if is_check {
+            stale.push(file);
+        } else {
+            std::fs::write(path, printed).map_err(|error| Failure::new(format!("{file}: {error}")))?;
+            println!("wrote {file}");
+        }
+    }
+    if stale.is_empty() { Ok(()) } else { Err(Failure::new(format!("stale: {}", stale.join(", ")))) }
+}
+
+fn bench(arguments: &[&str]) -> Result<(), Failure> {
+    let (names, others) = arguments
+        .split_at(arguments.iter().position(|argument| *argument == "--").unwrap_or(arguments.len()));
+    let names = if names.is_empty() { &["exchange", "images", "audit"] } else { names };
+    for name in names {
+        cargo(&[&["bench", "--locked", "--bench", name], others].concat())?;
+    }
+    Ok(())
+}
+
+fn proofs(arguments: &[&str]) -> Result<(), Failure> {
+    let is_named = arguments.iter().any(|argument| !argument.starts_with('-'));
+    let arguments: Vec<&str> = arguments.iter().copied().filter(|argument| *argument != "all").collect();
+    program("tests/proofs/run", if is_named { &arguments } else { &["--list"] })
+}
+
+fn ci(arguments: &[&str]) -> Result<(), Failure> {
+    ci::run(if arguments == ["quick"] { Tier::Quick } else { Tier::Full })
+}
