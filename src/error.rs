@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::fields::{FieldError, FieldProblem, UnreadableFields};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A row of the code table. Rows that share a number differ in the status that
@@ -185,7 +186,7 @@ pub struct Refusal {
     /// What `Retry-After` says.
     pub retry_after: Option<Duration>,
     /// `data` beside a refusal: only a sandbox's signature diagnosis has it.
-    pub data: Option<serde_json::Value>,
+    pub data: Option<SignatureAdvice>,
     /// Cause for the log; never sent.
     pub cause: Option<String>,
 }
@@ -250,13 +251,29 @@ impl Refusal {
         })
     }
 
+    fn of_exchange(&self) -> ExchangeRefusal<'_> {
+        ExchangeRefusal { code: self.code.number(), msg: &self.message, data: self.data.as_ref() }
+    }
+
+    fn of_others(&self) -> OpenRefusal<'_> {
+        OpenRefusal { result: self.code.number(), error_msg: &self.message }
+    }
+
+    /// The body of the refusal in the envelope of its endpoint.
+    #[must_use]
+    pub fn body(&self, envelope: Envelope) -> serde_json::Value {
+        match envelope {
+            Envelope::Exchange => serde_json::json!(self.of_exchange()),
+            Envelope::Open => serde_json::json!(self.of_others()),
+        }
+    }
+
     /// Puts the refusal into the envelope of its endpoint.
     pub(crate) fn render(&self, envelope: Envelope, error_status: ErrorStatus) -> Response {
         let status = self.status(error_status);
-        let (number, text, data) = (self.code.number(), self.message.as_str(), self.data.as_ref());
         let mut response = match envelope {
-            Envelope::Exchange => json_response(status, &ExchangeRefusal { code: number, msg: text, data }),
-            Envelope::Open => json_response(status, &OpenRefusal { result: number, error_msg: text, data }),
+            Envelope::Exchange => json_response(status, &self.of_exchange()),
+            Envelope::Open => json_response(status, &self.of_others()),
         };
         if let Some(wait) = self.retry_after {
             // Whole seconds, rounded up: a client that waits as told must not come too early.
@@ -282,21 +299,40 @@ impl From<UnreadableFields> for Refusal {
 }
 
 /// A refusal of the exchange (contract 3).
-#[derive(Serialize)]
-struct ExchangeRefusal<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ExchangeRefusal<'a> {
+    /// The code of the refusal.
     code: u32,
+    /// The field at fault, what was expected and what came.
+    #[schemars(length(min = 1))]
     msg: &'a str,
+    /// Only a sandbox app gets it, and only when its signature is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<&'a serde_json::Value>,
+    #[schemars(with = "SignatureAdvice")]
+    data: Option<&'a SignatureAdvice>,
 }
 
 /// A refusal of the other endpoints (contract 2.1).
-#[derive(Serialize)]
-struct OpenRefusal<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OpenRefusal<'a> {
+    /// The code of the refusal.
     result: u32,
+    /// The field at fault, what was expected and what came.
+    #[schemars(length(min = 1))]
     error_msg: &'a str,
+}
+
+/// What the server signed, for a sandbox app whose signature is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SignatureAdvice {
+    /// Length of the string in bytes.
+    pub bytes: usize,
+    /// The well-known mistake that explains what came, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<&'a serde_json::Value>,
+    #[schemars(with = "String")]
+    pub mistake: Option<&'static str>,
+    /// The string that the server signed.
+    pub string_to_sign: String,
 }
 
 /// The refusal travels as an extension of an empty response; the router renders it.

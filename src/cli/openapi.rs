@@ -3,7 +3,8 @@
 use clap::Args;
 
 use super::{Context, Failure};
-use crate::openapi;
+use crate::operator::admin;
+use crate::public;
 
 #[derive(Debug, Args)]
 pub(super) struct OpenapiArguments {
@@ -15,6 +16,6 @@ pub(super) struct OpenapiArguments {
 /// Prints the document for the settings in use. It is always JSON; with `--json` it is one line.
 pub(super) fn run(context: &Context, arguments: &OpenapiArguments) -> Result<(), Failure> {
     let config = &context.config;
-    let document = if arguments.admin { openapi::admin::document(config) } else { openapi::document(config) };
+    let document = if arguments.admin { admin::document(config) } else { public::document(config) };
     context.output.print(&document, || document.pretty())
 }

@@ -1,367 +1,435 @@
-//! The description of the public API: as OpenAPI 3.1 ([`document`]) and as a page for people ([`page`]).
-//! That of the admin API ([`admin`]) is made of the same parts.
+//! OpenAPI 3.1 documents, rendered from what a face says of its routes, and the viewer that shows them.
 //!
-//! It is made of the code: routes from [`ROUTES`], codes, statuses and texts from `error.rs` and
-//! the handlers, limits and patterns from `domain`, and what the operator has set from the settings.
-//! What is said of a call stands in one file each ([`operation`] has the types). Tests send every
-//! example to a server and compare the answers.
+//! This module knows no route. Each row of a route table carries the function that describes it: an
+//! [`Operation`] of fields and answers, whose schemas come from the types that are read and answered.
+//! Tests send every example to a server and compare the answers.
 
-pub mod admin;
-mod exchange;
-mod images;
-pub mod json;
 pub mod operation;
-pub mod page;
-mod report;
-mod token;
+mod schema;
+pub mod viewer;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use self::operation::{Body, Parameter};
+pub use self::operation::{Content, Example, Field, Operation, Place, Success, plain};
+pub use self::schema::{Schema, schema};
+
+/// App id of all examples.
+pub const APP_ID: &str = "demo";
+/// Player of all examples.
+pub const OPEN_ID: &str = "player-1";
+/// Access token of all examples. It is not valid.
+pub const ACCESS_TOKEN: &str = "440db387e44d0ba1c4b1f4e2b2b6b3f7d3f9fd1d9d7dbe1b2f8e1f0c9a5b7c3d";
+/// Pay key of all examples.
+pub const PAY_KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
+/// The moment of all examples, in milliseconds.
+pub const NOW_MILLIS: i64 = 1_800_000_000_000;
+/// Image of all examples.
+pub const IMG_ID: &str = "3485da3dd58eb2ab68d81857411d8c4a7c0577a3785b0685";
+
+/// An API as its document shows it.
+#[derive(Debug)]
+pub struct Api {
+    /// Title of the document.
+    pub title: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// What holds for every call, in Markdown.
+    pub description: String,
+    /// Where it is served, and what listens there.
+    pub server: (String, &'static str),
+    /// What is said of the bearer key, where calls need one.
+    pub api_key: Option<&'static str>,
+    /// Groups of calls, with what each is about.
+    pub tags: &'static [(&'static str, &'static str)],
+    /// Content type of its refusals.
+    pub refusal_type: &'static str,
+    /// What is said of the refusals that have this status.
+    pub refusals_in_words: fn(&[&Example<Refused>], u16) -> String,
+    /// Its calls, those of a path one after the other.
+    pub calls: Vec<Call>,
+}
+
+/// A call with its route.
+#[derive(Debug)]
+pub struct Call {
+    /// Its name for generated clients.
+    pub id: &'static str,
+    /// Its method.
+    pub method: &'static str,
+    /// Its path, with parameters in braces.
+    pub path: &'static str,
+    /// The group that it belongs to.
+    pub tag: &'static str,
+    /// What is said of it.
+    pub operation: Operation<Refused>,
+    /// Schema of its refusals.
+    pub refusal: Schema,
+}
+
+/// A refusal as it goes over the wire.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refused {
+    /// Its status: one for each value of `http.error_status`.
+    pub statuses: [u16; 2],
+    /// Its code in short.
+    pub code: String,
+    /// The body.
+    pub body: Value,
+    /// Whether `Retry-After` comes with it.
+    pub waits: bool,
+}
+
+/// Values by their names, in the order in which they were put in.
+#[derive(Debug)]
+struct Ordered<T>(Vec<(String, T)>);
+
+impl<T: Serialize> Serialize for Ordered<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// An OpenAPI 3.1 document.
+#[derive(Debug, Serialize)]
+pub struct Document {
+    openapi: &'static str,
+    info: Info,
+    servers: [Value; 1],
+    security: Vec<Value>,
+    tags: Vec<Value>,
+    paths: Ordered<Ordered<OperationObject>>,
+    components: Components,
+}
+
+#[derive(Debug, Serialize)]
+struct Info {
+    title: &'static str,
+    summary: &'static str,
+    description: String,
+    version: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Components {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    security_schemes: Option<Value>,
+    schemas: BTreeMap<String, Value>,
+    examples: BTreeMap<String, ExampleObject>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OperationObject {
+    operation_id: &'static str,
+    tags: [&'static str; 1],
+    summary: &'static str,
+    description: String,
+    parameters: Vec<ParameterObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request_body: Option<RequestBody>,
+    responses: BTreeMap<u16, ResponseObject>,
+}
+
+#[derive(Debug, Serialize)]
+struct ParameterObject {
+    name: &'static str,
+    r#in: Place,
+    required: bool,
+    description: String,
+    schema: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    example: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct RequestBody {
+    required: bool,
+    content: Ordered<BodyObject>,
+}
+
+#[derive(Debug, Serialize)]
+struct BodyObject {
+    schema: BodySchema,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    example: Option<Ordered<Value>>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BodySchema {
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    required: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_properties: Option<bool>,
+    properties: Ordered<Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct ResponseObject {
+    description: String,
+    headers: Map<String, Value>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    content: Map<String, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct ExampleObject {
+    summary: &'static str,
+    value: Value,
+}
+
+impl Document {
+    /// The document on many lines.
+    ///
+    /// # Panics
+    /// Never: the document is JSON.
+    #[must_use]
+    pub fn pretty(&self) -> String {
+        serde_json::to_string_pretty(self).expect("the document is JSON")
+    }
+}
+
+impl Api {
+    /// The document of the API.
+    ///
+    /// # Panics
+    /// When two types have one name.
+    #[must_use]
+    pub fn document(self) -> Document {
+        let examples = Examples::of(&self.calls);
+        let mut paths: Vec<(String, Ordered<OperationObject>)> = Vec::new();
+        for call in &self.calls {
+            let entry = (call.method.to_ascii_lowercase(), self.operation(call, &examples));
+            match paths.last_mut() {
+                Some((last, operations)) if last == call.path => operations.0.push(entry),
+                Some(_) | None => paths.push((call.path.to_owned(), Ordered(vec![entry]))),
+            }
+        }
+        let security_schemes = self
+            .api_key
+            .map(|words| json!({ "apiKey": { "type": "http", "scheme": "bearer", "description": words } }));
+        let (url, listener) = &self.server;
+        Document {
+            openapi: "3.1.0",
+            servers: [json!({ "url": url, "description": listener })],
+            security: self.api_key.iter().map(|_| json!({ "apiKey": [] })).collect(),
+            tags: self
+                .tags
+                .iter()
+                .map(|(name, words)| json!({ "name": name, "description": words }))
+                .collect(),
+            components: Components { security_schemes, schemas: schemas(&self.calls), examples: examples.0 },
+            paths: Ordered(paths),
+            info: Info {
+                title: self.title,
+                summary: self.summary,
+                description: self.description,
+                version: env!("CARGO_PKG_VERSION"),
+            },
+        }
+    }
+
+    fn operation(&self, call: &Call, examples: &Examples) -> OperationObject {
+        let operation = &call.operation;
+        let statuses = operation.successes.iter().map(|success| success.status);
+        let statuses = statuses.chain(operation.refusals.iter().flat_map(|example| example.refusal.statuses));
+        let statuses: BTreeSet<u16> = statuses.collect();
+        let responses = statuses.into_iter().map(|status| (status, self.response(call, status, examples)));
+        OperationObject {
+            operation_id: call.id,
+            tags: [call.tag],
+            summary: operation.summary,
+            description: operation.description.clone(),
+            parameters: operation.parameters.iter().map(parameter).collect(),
+            request_body: (!operation.bodies.is_empty()).then(|| request_body(&operation.bodies)),
+            responses: responses.collect(),
+        }
+    }
+
+    fn response(&self, call: &Call, status: u16, examples: &Examples) -> ResponseObject {
+        let operation = &call.operation;
+        let successes = operation.successes.iter().filter(|success| success.status == status);
+        let refusals: Vec<&Example<Refused>> =
+            operation.refusals.iter().filter(|example| example.refusal.statuses.contains(&status)).collect();
+        let mut words: Vec<String> = successes.clone().map(|success| success.summary.to_owned()).collect();
+        let mut headers = Map::new();
+        headers.insert("X-Request-Id".to_owned(), header("The id that came, or a new one.", true));
+        if refusals.iter().any(|example| example.refusal.waits) {
+            let seconds = json!({
+                "description": "Whole seconds to wait. It is there when waiting helps.",
+                "schema": { "type": "integer", "minimum": 1 },
+            });
+            headers.insert("Retry-After".to_owned(), seconds);
+        }
+        let (mut shown, mut content) = (Shown::default(), Map::new());
+        for success in successes {
+            for (name, meaning, _) in &success.headers {
+                headers.insert((*name).to_owned(), header(meaning, false));
+            }
+            match &success.content {
+                Content::Json { schema, .. } => {
+                    shown.add(&schema.root, success.name, examples.reference(call.id, success.name));
+                }
+                Content::Picture => {
+                    let kinds = ["image/png", "image/jpeg"];
+                    content.extend(kinds.map(|media_type| (media_type.to_owned(), json!({}))));
+                }
+                Content::Empty => {}
+            }
+        }
+        if !refusals.is_empty() {
+            words.push((self.refusals_in_words)(&refusals, status));
+        }
+        let mut refused = Shown::default();
+        if call.method != "HEAD" {
+            for example in refusals {
+                refused.add(&call.refusal.root, example.name, examples.reference(call.id, example.name));
+            }
+        }
+        if self.refusal_type == JSON {
+            shown.merge(refused);
+        } else {
+            content.extend(refused.media().map(|media| (self.refusal_type.to_owned(), media)));
+        }
+        content.extend(shown.media().map(|media| (JSON.to_owned(), media)));
+        ResponseObject { description: words.join(" "), headers, content }
+    }
+}
+
+/// Content type of successes.
+const JSON: &str = "application/json";
+
+/// Schemas and examples of one content type.
+#[derive(Default)]
+struct Shown {
+    schemas: Vec<Value>,
+    examples: Map<String, Value>,
+}
+
+impl Shown {
+    fn add(&mut self, schema: &Value, name: &str, example: Value) {
+        if !self.schemas.contains(schema) {
+            self.schemas.push(schema.clone());
+        }
+        self.examples.insert(name.to_owned(), example);
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.schemas.extend(other.schemas);
+        self.examples.extend(other.examples);
+    }
+
+    fn media(mut self) -> Option<Value> {
+        let schema = match self.schemas.len() {
+            0 => return None,
+            1 => self.schemas.remove(0),
+            _ => json!({ "oneOf": self.schemas }),
+        };
+        Some(json!({ "schema": schema, "examples": self.examples }))
+    }
+}
+
+/// The examples of all calls. One that reads the same in every call stands once, under its own name.
+struct Examples(BTreeMap<String, ExampleObject>);
+
+impl Examples {
+    fn of(calls: &[Call]) -> Self {
+        let mut by_name: BTreeMap<&str, Vec<(String, ExampleObject)>> = BTreeMap::new();
+        for call in calls.iter().filter(|call| call.method != "HEAD") {
+            let successes = call.operation.successes.iter().filter_map(|success| match &success.content {
+                Content::Json { example, .. } => Some((success.name, success.summary, example)),
+                Content::Picture | Content::Empty => None,
+            });
+            let refusals = call.operation.refusals.iter();
+            let refusals = refusals.map(|example| (example.name, example.summary, &example.refusal.body));
+            for (name, summary, value) in successes.chain(refusals) {
+                let example = ExampleObject { summary, value: value.clone() };
+                by_name.entry(name).or_default().push((format!("{}.{name}", call.id), example));
+            }
+        }
+        let mut named = BTreeMap::new();
+        for (name, mut of_name) in by_name {
+            if of_name.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+                named.extend(of_name.pop().map(|(_, example)| (name.to_owned(), example)));
+            } else {
+                named.extend(of_name);
+            }
+        }
+        Self(named)
+    }
+
+    fn reference(&self, id: &str, name: &str) -> Value {
+        let own = format!("{id}.{name}");
+        let name = if self.0.contains_key(&own) { own.as_str() } else { name };
+        json!({ "$ref": format!("#/components/examples/{name}") })
+    }
+}
+
+/// The named schemas of all calls.
+fn schemas(calls: &[Call]) -> BTreeMap<String, Value> {
+    let mut named: BTreeMap<String, Value> = BTreeMap::new();
+    for call in calls {
+        let successes = call.operation.successes.iter().filter_map(|success| match &success.content {
+            Content::Json { schema, .. } => Some(schema),
+            Content::Picture | Content::Empty => None,
+        });
+        let refusal = (call.method != "HEAD").then_some(&call.refusal);
+        for (name, schema) in successes.chain(refusal).flat_map(|schema| &schema.named) {
+            let known = named.entry(name.clone()).or_insert_with(|| schema.clone());
+            assert!(known == schema, "two types are named {name}");
+        }
+    }
+    named
+}
+
+fn header(description: &str, required: bool) -> Value {
+    json!({ "description": description, "required": required, "schema": { "type": "string" } })
+}
+
+fn parameter(Parameter { place, field }: &Parameter) -> ParameterObject {
+    ParameterObject {
+        name: field.name,
+        r#in: *place,
+        required: field.required,
+        description: field.description.clone(),
+        schema: field.schema.clone(),
+        example: field.example.clone(),
+    }
+}
+
+fn request_body(bodies: &[Body]) -> RequestBody {
+    let content = bodies.iter().map(|body| (body.media_type.to_owned(), body_object(body)));
+    RequestBody { required: bodies.iter().any(|body| body.required), content: Ordered(content.collect()) }
+}
+
+fn body_object(body: &Body) -> BodyObject {
+    let property = |field: &Field| {
+        let mut schema = field.schema.clone();
+        schema["description"] = field.description.as_str().into();
+        (field.name.to_owned(), schema)
+    };
+    let schema = BodySchema {
+        r#type: "object",
+        required: body.fields.iter().filter(|field| field.required).map(|field| field.name).collect(),
+        additional_properties: body.strict.then_some(false),
+        properties: Ordered(body.fields.iter().map(property).collect()),
+    };
+    // The bytes of a picture have no place in JSON.
+    if body.fields.iter().any(|field| field.name == "file") {
+        let encoding = json!({ "file": { "contentType": "image/png, image/jpeg" } });
+        return BodyObject { schema, encoding: Some(encoding), example: None };
+    }
+    let values = body.fields.iter().filter_map(|field| Some((field.name.to_owned(), field.example.clone()?)));
+    BodyObject { schema, encoding: None, example: Some(Ordered(values.collect())) }
+}
 
 #[cfg(test)]
 mod tests;
-
-use std::collections::BTreeSet;
-use std::fmt::Write as _;
-
-use json::{Json, object};
-use operation::{Body, Content, Field, Operation, Parameter, Success};
-
-use crate::config::Config;
-use crate::endpoint::Endpoint;
-use crate::error::{Code, Envelope, ErrorStatus, Refusal};
-use crate::public::router::{ROUTES, Route};
-
-/// A call with its route and method.
-#[derive(Debug, Clone)]
-pub struct Call {
-    /// Its route.
-    pub route: Route,
-    /// GET, HEAD or POST.
-    pub method: &'static str,
-    /// What is said of it.
-    pub operation: Operation,
-}
-
-/// Every call of the public listener, in the order of the route table, as these settings make it.
-#[must_use]
-pub fn calls(config: &Config) -> Vec<Call> {
-    let calls = ROUTES.iter().flat_map(|route| route.methods.iter().map(move |method| (*route, *method)));
-    calls
-        .map(|(route, method)| Call {
-            route,
-            method,
-            operation: operation_of(route.endpoint, method, config),
-        })
-        .collect()
-}
-
-fn operation_of(endpoint: Endpoint, method: &str, config: &Config) -> Operation {
-    match endpoint {
-        Endpoint::Exchange => exchange::operation(config),
-        Endpoint::OrderReport => report::operation(config),
-        Endpoint::UploadWithFile => images::with_file(config),
-        Endpoint::UploadWithUrl => images::with_url(config),
-        Endpoint::AccessToken if method == "GET" => token::by_query(config),
-        Endpoint::AccessToken => token::by_body(config),
-        Endpoint::Image => images::see(method == "HEAD"),
-    }
-}
-
-/// The OpenAPI 3.1 document of the public API, as these settings make it.
-#[must_use]
-pub fn document(config: &Config) -> Json {
-    let calls = calls(config);
-    let operations = calls.iter().map(|call| (call.route.path, call.method, operation_json(call)));
-    let paths = paths_json(operations);
-    object! {
-        "openapi": "3.1.0",
-        "info": object! {
-            "title": "Minitill",
-            "summary": "Exchange of in-game currency, order reports and cover images",
-            "description": introduction(),
-            "version": env!("CARGO_PKG_VERSION"),
-        },
-        "servers": vec![object! {
-            "url": config.public.base_url(),
-            "description": "The public listener (the setting public.listen)",
-        }],
-        "paths": paths,
-        "components": object! {
-            "schemas": Json::Object(calls.iter().flat_map(schemas).collect()),
-            "examples": Json::Object(calls.iter().flat_map(examples).collect()),
-        },
-    }
-}
-
-/// Operations, each with its path and method, as the object of their paths. Those of a path come one after the other.
-fn paths_json<'a>(operations: impl Iterator<Item = (&'a str, &'a str, Json)>) -> Json {
-    let mut paths: Vec<(String, Json)> = Vec::new();
-    for (path, method, operation) in operations {
-        let method = method.to_ascii_lowercase();
-        match paths.last_mut() {
-            Some((last, item)) if last == path => *item = item.clone().with(method, operation),
-            Some(_) | None => paths.push((path.to_owned(), object! {}.with(method, operation))),
-        }
-    }
-    Json::Object(paths)
-}
-
-/// What holds for every call (contract 2).
-#[must_use]
-pub fn introduction() -> String {
-    let mut text = "\
-        **Answers.** A business answer, good or bad, is one JSON object with status 200. `code` (exchange) or `result` \
-        (all others) is 1 on success; else `msg` or `error_msg` names the field, what was expected and what came. Other \
-        statuses are the transport's, in the same envelope: 404 for an unknown path, 405 with `Allow`, 408, 413, 500, and \
-        503 with `Retry-After`. Only 400 for what is no HTTP and 431 for a head that is too large have no body.\n\n\
-        **Statuses.** With the setting `http.error_status = \"platform\"` (the default) every business refusal is 200. With \
-        `\"rest\"` each code has the status of the table; the bodies are the same.\n\n\
-        **Reading.** Runs of slashes in a path count as one. Unknown fields are ignored. A name given twice is refused. \
-        Empty text is as absent, and so is JSON `null`. A number may come as a decimal string and an identifier as an \
-        integer. Integers have no sign, leading zero or exponent. Text is UTF-8 without NUL.\n\n\
-        **Ids.** `X-Request-Id` is echoed, or made; the log repeats it.\n\n\
-        | code | meaning | status with `rest` |\n|---|---|---|\n| 1 | success | 200 |\n"
-        .to_owned();
-    for code in Code::ALL {
-        let status = Refusal::new(code, "").status(ErrorStatus::Rest).as_u16();
-        let _ = writeln!(text, "| {} | {} | {status} |", code.number(), code.meaning());
-    }
-    text
-}
-
-fn operation_json(call: &Call) -> Json {
-    let operation = &call.operation;
-    let mut json = object! {
-        "operationId": operation.id,
-        "summary": operation.summary,
-        "description": operation.description.as_str(),
-        "parameters": operation.parameters.iter().map(parameter_json).collect::<Vec<_>>(),
-    };
-    if !operation.bodies.is_empty() {
-        let contents = operation.bodies.iter().map(|body| (body.media_type.to_owned(), body_json(body)));
-        let content = Json::Object(contents.collect());
-        json = json.with("requestBody", object! { "required": operation.body_required, "content": content });
-    }
-    let responses =
-        statuses(call).into_iter().map(|status| (status.to_string(), response_json(call, status)));
-    json.with("responses", Json::Object(responses.collect()))
-}
-
-fn parameter_json(parameter: &Parameter) -> Json {
-    let Parameter { place, field } = parameter;
-    let json = object! {
-        "name": field.name,
-        "in": place.word(),
-        "required": field.required,
-        "description": field.description.as_str(),
-        "schema": field.schema.clone(),
-    };
-    match &field.example {
-        Some(example) => json.with("example", example.clone()),
-        None => json,
-    }
-}
-
-fn body_json(body: &Body) -> Json {
-    let required: Vec<&str> =
-        body.fields.iter().filter(|field| field.required).map(|field| field.name).collect();
-    let property = |field: &Field| {
-        let description = field.description.as_str();
-        (field.name.to_owned(), field.schema.clone().with("description", description))
-    };
-    let properties = Json::Object(body.fields.iter().map(property).collect());
-    let mut schema = object! { "type": "object" };
-    if !required.is_empty() {
-        schema = schema.with("required", required);
-    }
-    let json = object! { "schema": schema.with("properties", properties) };
-    if body.fields.iter().any(|field| field.name == "file") {
-        // The bytes of a picture have no place in JSON.
-        return json.with("encoding", object! { "file": object! { "contentType": "image/png, image/jpeg" } });
-    }
-    json.with("example", body.example())
-}
-
-/// The status that `example` has under each setting.
-fn both_statuses(refusal: &Refusal) -> [u16; 2] {
-    [ErrorStatus::Platform, ErrorStatus::Rest].map(|setting| refusal.status(setting).as_u16())
-}
-
-fn statuses(call: &Call) -> BTreeSet<u16> {
-    let successes = call.operation.successes.iter().map(|success| success.status);
-    let refusals = call.operation.refusals.iter().flat_map(|example| both_statuses(&example.refusal));
-    successes.chain(refusals).collect()
-}
-
-fn response_json(call: &Call, status: u16) -> Json {
-    let operation = &call.operation;
-    let successes: Vec<&Success> =
-        operation.successes.iter().filter(|success| success.status == status).collect();
-    let refusals = operation.refusals.iter();
-    let refusals: Vec<_> =
-        refusals.filter(|example| both_statuses(&example.refusal).contains(&status)).collect();
-    let mut response = object! { "description": meaning_of(call, status), "headers": headers(call, status) };
-    let mut content = Vec::new();
-    let mut schemas: Vec<Json> = Vec::new();
-    let mut examples = Vec::new();
-    for success in successes {
-        match &success.content {
-            Content::Json { .. } => {
-                examples.push(success.name);
-                if schemas.is_empty() {
-                    schemas.push(reference("schemas", &format!("{}Success", operation.id)));
-                }
-            }
-            Content::Picture => {
-                for media_type in ["image/png", "image/jpeg"] {
-                    content.push((media_type.to_owned(), object! {}));
-                }
-            }
-            Content::Empty => {}
-        }
-    }
-    if call.method != "HEAD" && !refusals.is_empty() {
-        schemas.push(reference("schemas", &format!("{}Refusal", operation.id)));
-        examples.extend(refusals.iter().map(|example| example.name));
-    }
-    if !schemas.is_empty() {
-        let schema = if schemas.len() == 1 {
-            schemas.remove(0)
-        } else {
-            object! { "oneOf": schemas }
-        };
-        let example =
-            |name: &&str| ((*name).to_owned(), reference("examples", &format!("{}.{name}", operation.id)));
-        let examples = Json::Object(examples.iter().map(example).collect());
-        content.push(("application/json".to_owned(), object! { "schema": schema, "examples": examples }));
-    }
-    if !content.is_empty() {
-        response = response.with("content", Json::Object(content));
-    }
-    response
-}
-
-fn reference(kind: &str, name: &str) -> Json {
-    object! { "$ref": format!("#/components/{kind}/{name}") }
-}
-
-/// A status in words.
-fn meaning_of(call: &Call, status: u16) -> String {
-    let operation = &call.operation;
-    let mut words: Vec<String> = Vec::new();
-    let of_status = |success: &&Success| success.status == status;
-    words.extend(operation.successes.iter().filter(of_status).map(|success| success.summary.to_owned()));
-    let [mut always, mut platform, mut rest] = [const { BTreeSet::new() }; 3];
-    for example in &operation.refusals {
-        let number = example.refusal.code.number();
-        match both_statuses(&example.refusal).map(|with_setting| with_setting == status) {
-            [true, true] => always.insert(number),
-            [true, false] => platform.insert(number),
-            [false, true] => rest.insert(number),
-            [false, false] => continue,
-        };
-    }
-    let list =
-        |numbers: BTreeSet<u32>| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let settings = [
-        (always, String::new()),
-        (platform, " with `http.error_status = \"platform\"`".to_owned()),
-        (rest, " with `http.error_status = \"rest\"`".to_owned()),
-    ];
-    for (numbers, setting) in settings {
-        if !numbers.is_empty() {
-            words.push(format!("Refused{setting}: {}.", list(numbers)));
-        }
-    }
-    words.join(" ")
-}
-
-fn headers(call: &Call, status: u16) -> Json {
-    let text =
-        |description: &str| object! { "description": description, "schema": object! { "type": "string" } };
-    let id = text("The id that came, or a fresh one.").with("required", true);
-    let mut headers = vec![("X-Request-Id".to_owned(), id)];
-    let waits = |refusal: &Refusal| refusal.retry_after.is_some() && both_statuses(refusal).contains(&status);
-    if call.operation.refusals.iter().any(|example| waits(&example.refusal)) {
-        let seconds = object! {
-            "description": "Whole seconds to wait; there when waiting helps (10000305 and 503).",
-            "schema": object! { "type": "integer", "minimum": 1 },
-        };
-        headers.push(("Retry-After".to_owned(), seconds));
-    }
-    for success in call.operation.successes.iter().filter(|success| success.status == status) {
-        for (name, description, example) in &success.headers {
-            headers.push(((*name).to_owned(), text(description).with("example", example.as_str())));
-        }
-    }
-    Json::Object(headers)
-}
-
-/// The schemas of a call's answers.
-fn schemas(call: &Call) -> Vec<(String, Json)> {
-    let operation = &call.operation;
-    let mut schemas = Vec::new();
-    for success in &operation.successes {
-        if let Content::Json { schema, .. } = &success.content {
-            schemas = vec![(format!("{}Success", operation.id), schema.clone())];
-        }
-    }
-    if call.method == "HEAD" {
-        return schemas;
-    }
-    let codes: BTreeSet<u32> =
-        operation.refusals.iter().map(|example| example.refusal.code.number()).collect();
-    let (number, words) = names(call.route.envelope);
-    let code = object! { "type": "integer", "enum": codes.into_iter().collect::<Vec<_>>() };
-    let said = object! { "type": "string", "minLength": 1 };
-    let mut properties = object! {}.with(number, code).with(words, said);
-    if operation.refusals.iter().any(|example| example.refusal.data.is_some()) {
-        let text = || object! { "type": "string" };
-        let data = object! {
-            "type": "object",
-            "description": "Of a sandbox app's wrong signature alone.",
-            "required": vec!["string_to_sign", "bytes"],
-            "properties": object! {
-                "string_to_sign": text(), "bytes": object! { "type": "integer" }, "mistake": text(),
-            },
-        };
-        properties = properties.with("data", data);
-    }
-    let schema = object! { "type": "object", "required": vec![number, words], "properties": properties };
-    schemas.push((format!("{}Refusal", operation.id), schema));
-    schemas
-}
-
-fn names(envelope: Envelope) -> (&'static str, &'static str) {
-    match envelope {
-        Envelope::Exchange => ("code", "msg"),
-        Envelope::Open => ("result", "error_msg"),
-    }
-}
-
-/// The body of a refusal.
-#[must_use]
-pub fn refusal_json(envelope: Envelope, refusal: &Refusal) -> Json {
-    let (number, words) = names(envelope);
-    let json = object! {}.with(number, refusal.code.number()).with(words, refusal.message.as_str());
-    match &refusal.data {
-        Some(data) => json.with("data", Json::from_value(data)),
-        None => json,
-    }
-}
-
-fn examples(call: &Call) -> Vec<(String, Json)> {
-    if call.method == "HEAD" {
-        return Vec::new();
-    }
-    let operation = &call.operation;
-    let named = |name: &str, summary: &str, value: Json| {
-        (format!("{}.{name}", operation.id), object! { "summary": summary, "value": value })
-    };
-    let successes = operation.successes.iter().filter_map(|success| match &success.content {
-        Content::Json { example, .. } => Some(named(success.name, success.summary, example.clone())),
-        Content::Picture | Content::Empty => None,
-    });
-    let refusals = operation.refusals.iter().map(|example| {
-        named(example.name, example.summary, refusal_json(call.route.envelope, &example.refusal))
-    });
-    successes.chain(refusals).collect()
-}

@@ -1,149 +1,60 @@
-use std::collections::BTreeSet;
-use std::sync::LazyLock;
-
-use domain::exchange::{Amount, Timestamp};
-use domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo, Os, ZoneId};
-use operation::Place;
-use proptest::prelude::*;
-use serde_json::Value;
-
 use super::*;
 
-#[path = "../../tests/api/openapi/schema.rs"]
-mod schema;
-
-fn defaults() -> Config {
-    Config::load(None, std::iter::empty()).unwrap()
+/// A call that answers `body` or is refused with `refusal`.
+fn call(id: &'static str, body: &Value, refusal: &Value) -> Call {
+    let content = Content::Json { schema: schema::<Vec<String>>(), example: body.clone() };
+    let refused = Refused { statuses: [200, 422], code: "7".to_owned(), body: refusal.clone(), waits: true };
+    let operation = Operation::new("Do it", "It is done.")
+        .answers(Success::new("done", "It is done.", 200, content))
+        .refuses([Example { name: "refused", summary: "It cannot be done.", refusal: refused }]);
+    Call { id, method: "POST", path: "/it", tag: "It", operation, refusal: schema::<u32>() }
 }
 
-/// Whether the schema of a field takes a value.
-fn takes(schema: &Value, value: &Value) -> bool {
-    schema::faults(schema, schema, value, "").is_empty()
-}
-
-/// What the document says of a field.
-fn told(id: &str, field: &str) -> Value {
-    let call = calls(&defaults()).into_iter().find(|call| call.operation.id == id).unwrap();
-    let parameters = call.operation.parameters.into_iter().map(|parameter| parameter.field);
-    let bodies = call.operation.bodies.into_iter().flat_map(|body| body.fields);
-    let field = parameters.chain(bodies).find(|known| known.name == field).unwrap();
-    serde_json::to_value(&field.schema).unwrap()
-}
-
-/// The fields whose whole rule the document tells, with the parsers that hold it.
-type Told = (&'static str, &'static str, fn(&str) -> bool);
-const TOLD: [Told; 8] = [
-    ("exchange", "app_id", |text| AppId::parse(text).is_ok()),
-    ("exchange", "open_id", |text| OpenId::parse(text).is_ok()),
-    ("exchange", "biz_no", |text| BizNo::parse(text).is_ok()),
-    ("exchange", "os", |text| Os::parse(text).is_ok()),
-    ("exchange", "ts", |text| Timestamp::parse(text).is_ok()),
-    ("exchange", "zone_id", |text| ZoneId::parse(text).is_ok()),
-    ("reportOrder", "out_order_no", |text| OrderNo::parse(text).is_ok()),
-    ("reportOrder", "product_cover_img_id", |text| ImgId::parse(text).is_ok()),
-];
-
-#[test]
-fn a_pattern_of_the_document_takes_what_the_parser_takes() {
-    for (id, field, parses) in TOLD {
-        let told = told(id, field);
-        let lengths = [0, 1, 5, 6, 9, 10, 11, 12, 13, 14, 32, 33, 47, 48, 49, 63, 64, 65, 126, 127, 128, 129];
-        let mut texts: Vec<String> = Vec::new();
-        for letter in ["a", "1", "0", "G", "_", "-", "*", "."] {
-            texts.extend(lengths.iter().map(|length| letter.repeat(*length)));
-            // Zones of the greatest length.
-            texts.extend(lengths.iter().map(|length| format!("z_{}", letter.repeat(*length))));
-        }
-        texts.extend(["_r", "z_", "z__", "a\n", "é", "\u{7f}_a", "a_\u{85}", "１"].map(str::to_owned));
-        for text in texts {
-            assert_eq!(takes(&told, &text.as_str().into()), parses(&text), "{id} {field}: {text:?}");
-        }
-    }
-}
-
-/// The schemas of [`TOLD`].
-static SCHEMAS: LazyLock<Vec<Value>> = LazyLock::new(|| TOLD.map(|(id, field, _)| told(id, field)).to_vec());
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn a_pattern_of_the_document_takes_what_the_parser_takes_of_any_text(
-        text in prop_oneof!["[0-9A-Za-z_.*-]{0,70}", "\\PC{0,12}", "[0-9a-f]{47,49}", "[a&=_\\x00-\\x20\u{80}-\u{a0}]{0,8}"],
-    ) {
-        for ((id, field, parses), told) in TOLD.into_iter().zip(SCHEMAS.iter()) {
-            prop_assert_eq!(takes(told, &text.as_str().into()), parses(&text), "{} {}", id, field);
-        }
-    }
+fn document(calls: Vec<Call>) -> Value {
+    let api = Api {
+        title: "It",
+        summary: "It",
+        description: String::new(),
+        server: (String::new(), "It"),
+        api_key: None,
+        tags: &[("It", "It")],
+        refusal_type: JSON,
+        refusals_in_words: |refusals, status| format!("{} at {status}.", refusals.len()),
+        calls,
+    };
+    serde_json::to_value(api.document()).unwrap()
 }
 
 #[test]
-fn the_limits_of_numbers_are_those_of_the_parsers() {
-    let amount = told("exchange", "amount");
-    for value in [-1, 0, 1, 1_000_000_000_000, 1_000_000_000_001_i64] {
-        assert_eq!(takes(&amount, &value.into()), Amount::parse(&value.to_string()).is_ok(), "{value}");
-    }
-    let status = told("reportOrder", "order_status");
-    for value in 0..=20_i64 {
-        let parses = domain::order::OrderStatus::parse(&value.to_string()).is_ok();
-        assert_eq!(takes(&status, &value.into()), parses, "{value}");
-    }
+fn an_example_that_reads_the_same_in_every_call_stands_once() {
+    let (done, refused) = (json!(["done"]), json!(7));
+    let document = document(vec![call("one", &done, &refused), call("other", &json!([]), &refused)]);
+    let examples = document["components"]["examples"].as_object().unwrap();
+    let names: Vec<&str> = examples.keys().map(String::as_str).collect();
+    assert_eq!(names, ["one.done", "other.done", "refused"]);
+    assert_eq!(examples["refused"], json!({ "summary": "It cannot be done.", "value": 7 }));
 }
 
 #[test]
-fn every_segment_in_braces_is_a_parameter_and_every_name_stands_once() {
-    let mut ids = BTreeSet::new();
-    for call in calls(&defaults()) {
-        let operation = &call.operation;
-        assert!(ids.insert(operation.id), "{} twice", operation.id);
-        let in_path = operation.parameters.iter().filter(|parameter| parameter.place == Place::Path);
-        let told: Vec<String> = in_path.map(|parameter| format!("{{{}}}", parameter.field.name)).collect();
-        let braced: Vec<&str> =
-            call.route.path.split('/').filter(|segment| segment.starts_with('{')).collect();
-        assert_eq!(told, braced, "{}", operation.id);
-        let mut names = BTreeSet::new();
-        let successes = operation.successes.iter().map(|success| success.name);
-        for name in successes.chain(operation.refusals.iter().map(|example| example.name)) {
-            assert!(names.insert(name), "{}: {name} twice", operation.id);
-        }
-    }
+fn a_status_shows_the_answers_that_can_have_it() {
+    let document = document(vec![call("one", &json!([]), &json!(7))]);
+    let responses = &document["paths"]["/it"]["post"]["responses"];
+    let both = &responses["200"];
+    assert_eq!(both["description"], "It is done. 1 at 200.");
+    assert_eq!(both["content"][JSON]["schema"]["oneOf"].as_array().unwrap().len(), 2);
+    let refused = &responses["422"];
+    assert_eq!(
+        refused["content"][JSON]["schema"],
+        json!({ "type": "integer", "format": "int64", "minimum": 0 })
+    );
+    assert!(refused["headers"]["Retry-After"].is_object());
 }
 
 #[test]
-fn every_code_is_shown_by_some_call() {
-    let calls = calls(&defaults());
-    for code in Code::ALL {
-        let shown = calls.iter().flat_map(|call| &call.operation.refusals);
-        assert!(shown.into_iter().any(|example| example.refusal.code == code), "{code:?}");
-    }
-}
-
-#[test]
-fn every_example_of_a_field_is_one_that_its_schema_takes() {
-    for call in calls(&defaults()) {
-        let parameters = call.operation.parameters.into_iter().map(|parameter| parameter.field);
-        for field in parameters.chain(call.operation.bodies.into_iter().flat_map(|body| body.fields)) {
-            let Some(example) = &field.example else { continue };
-            let schema = serde_json::to_value(&field.schema).unwrap();
-            let example = serde_json::to_value(example).unwrap();
-            assert!(takes(&schema, &example), "{} {}", call.operation.id, field.name);
-        }
-    }
-}
-
-#[test]
-fn the_page_shows_every_call_and_needs_nothing_from_elsewhere() {
-    let page = page::page(&defaults());
-    for call in calls(&defaults()) {
-        assert!(page.contains(&format!("<section id=\"{}\">", call.operation.id)));
-        for example in &call.operation.refusals {
-            assert!(page.contains(&format!("<td><code>{}</code></td>", example.refusal.code.number())));
-        }
-    }
-    for foreign in ["<script", "src=", "href=\"http", "style=\""] {
-        assert!(!page.contains(foreign), "{foreign}");
-    }
-    // What came from examples is escaped.
-    assert!(page.contains("product_info=[{&quot;product_id&quot;:1001"));
-    assert!(page.contains("&lt;zone&gt;_&lt;role&gt;") && !page.contains("<zone>"));
+#[should_panic(expected = "two types are named Same")]
+fn two_types_of_one_name_are_refused() {
+    let named =
+        |schema: Value| Schema { root: json!({}), named: BTreeMap::from([("Same".to_owned(), schema)]) };
+    let with = |schema: Value| Call { refusal: named(schema), ..call("one", &json!([]), &json!(7)) };
+    document(vec![with(json!({ "type": "string" })), with(json!({ "type": "integer" }))]);
 }

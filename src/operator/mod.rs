@@ -5,6 +5,7 @@
 
 pub mod admin;
 pub mod console;
+mod docs;
 
 use std::time::Duration;
 
@@ -19,7 +20,6 @@ use serde_json::json;
 use crate::config::DEMO_PICTURE_PATH;
 use crate::error::{Refusal, json_response};
 use crate::metrics::{Reading, SAMPLE_INTERVAL};
-use crate::openapi;
 use crate::state::AppState;
 
 /// The demonstration's picture: a gold coin, 128 by 128 pixels.
@@ -29,11 +29,6 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// The page needs its style sheet and nothing else; no script ever runs on it.
-const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-);
-
 /// The operator listener.
 pub fn operator(state: AppState) -> Router {
     Router::new()
@@ -41,12 +36,8 @@ pub fn operator(state: AppState) -> Router {
         .route("/readyz", get(readyz))
         .route(DEMO_PICTURE_PATH, get(demo_picture))
         .route("/metrics", get(metrics))
-        .route("/openapi.json", get(openapi_document))
-        .route("/docs", get(openapi_page))
-        .route("/docs/style.css", get(openapi_style))
         .merge(console::router(&state))
-        .route("/admin/openapi.json", get(admin_document))
-        .route("/docs/admin", get(admin_page))
+        .merge(docs::routes())
         .merge(admin::routes())
         .fallback(async |State(state): State<AppState>| {
             let refusal = Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint");
@@ -119,39 +110,4 @@ pub async fn keep_sampling(state: AppState) {
         let reading = read_off(&state).await;
         state.metrics.keep(state.metrics.sample(state.clock.unix_millis(), reading));
     }
-}
-
-/// The OpenAPI document, as this server's settings make it.
-async fn openapi_document(State(state): State<AppState>) -> Response {
-    json_response(StatusCode::OK, &openapi::document(&state.config))
-}
-
-/// The OpenAPI document of the admin API.
-async fn admin_document(State(state): State<AppState>) -> Response {
-    json_response(StatusCode::OK, &openapi::admin::document(&state.config))
-}
-
-/// The same as a page.
-async fn openapi_page(State(state): State<AppState>) -> Response {
-    html(openapi::page::page(&state.config))
-}
-
-async fn admin_page(State(state): State<AppState>) -> Response {
-    html(openapi::admin::page(&state.config))
-}
-
-fn html(page: String) -> Response {
-    let mut response = Response::new(Body::from(page));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(header::CONTENT_SECURITY_POLICY, PAGE_POLICY);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    response
-}
-
-async fn openapi_style() -> Response {
-    let mut response = Response::new(Body::from(openapi::page::STYLE));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/css; charset=utf-8"));
-    response
 }

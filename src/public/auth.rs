@@ -8,11 +8,11 @@ use domain::app::App;
 use domain::caller::{Caller, NotSigned, SignatureDiagnosis, Signed, TokenRefused, verify_for_nobody};
 use domain::fields::Fields;
 use domain::ids::AppId;
-use serde_json::json;
+use domain::signature::Mistake;
 use store::secrets::token_hash;
 use subtle::ConstantTimeEq as _;
 
-use crate::error::{Code, Refusal};
+use crate::error::{Code, Refusal, SignatureAdvice};
 use crate::rate_limit::Limited;
 use crate::state::AppState;
 
@@ -87,12 +87,10 @@ fn bad_signature(not_signed: NotSigned) -> Refusal {
         NotSigned::Mismatch(diagnosis) => diagnosis,
     };
     let mut refusal = Refusal::new(Code::BadSignature, "sign: the signature does not match");
-    refusal.data = diagnosis.map(|SignatureDiagnosis { string_to_sign, mistake }| {
-        let mut data = json!({ "string_to_sign": string_to_sign, "bytes": string_to_sign.len() });
-        if let Some(mistake) = mistake {
-            data["mistake"] = mistake.text().into();
-        }
-        data
+    refusal.data = diagnosis.map(|SignatureDiagnosis { string_to_sign, mistake }| SignatureAdvice {
+        bytes: string_to_sign.len(),
+        mistake: mistake.map(Mistake::text),
+        string_to_sign,
     });
     refusal
 }

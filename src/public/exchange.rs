@@ -6,15 +6,27 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use domain::exchange::ExchangeFieldError;
-use domain::exchange::{ExchangeOutcome, Receipt};
+use domain::exchange::{
+    AMOUNT_MAX, Amount, EXTENSION_BYTES_MAX, ExchangeFieldError, ExchangeOutcome, Receipt, Timestamp,
+};
+use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
+use domain::product_info::{self, Item};
+use domain::signature::{Mistake, PayKey, SIGNED_FIELDS, canonical_string};
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::{Value, json};
 use store::StoreError;
 use tokio::time::Instant;
 
+use super::describe::{
+    SomeText, body_refusals, faults, rate_limited, refused, token_refusals, told, unknown_player, wrong_value,
+};
 use super::extract::FormFields;
-use crate::config;
-use crate::error::{Code, Refusal, json_response};
+use crate::config::{self, Config};
+use crate::error::{Code, Refusal, SignatureAdvice, json_response};
+use crate::openapi::{
+    ACCESS_TOKEN, APP_ID, Example, Field, NOW_MILLIS, OPEN_ID, Operation, PAY_KEY, Place, Success, plain,
+};
 use crate::public::auth::authenticate_exchange;
 use crate::state::AppState;
 
@@ -48,30 +60,26 @@ pub async fn exchange(
         ExchangeOutcome::TsOutsideWindow => {
             Err(ts_outside_window(&state.config.exchange, state.clock.unix_millis()))
         }
-        ExchangeOutcome::UnknownWallet => {
-            Err(Refusal::new(Code::IllegalOpenId, "open_id: expected a player of this app"))
-        }
+        ExchangeOutcome::UnknownWallet => Err(unknown_player()),
         ExchangeOutcome::InsufficientBalance => Err(insufficient_balance()),
     }
 }
 
-// These are also what the API's document shows.
-
-pub(crate) fn number_conflict(biz_no: &str) -> Refusal {
+fn number_conflict(biz_no: &str) -> Refusal {
     let text = format!("biz_no: {biz_no} was already used with other content; take a new number");
     Refusal::new(Code::BizNoConflict, text)
 }
 
-pub(crate) fn number_expired(biz_no: &str) -> Refusal {
+fn number_expired(biz_no: &str) -> Refusal {
     let text = format!("biz_no: {biz_no} was used more than 48 hours ago; take a new number");
     Refusal::new(Code::BizNoExpired, text)
 }
 
-pub(crate) fn insufficient_balance() -> Refusal {
+fn insufficient_balance() -> Refusal {
     Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it")
 }
 
-pub(crate) fn ts_outside_window(settings: &config::Exchange, now_millis: i64) -> Refusal {
+fn ts_outside_window(settings: &config::Exchange, now_millis: i64) -> Refusal {
     let text = format!(
         "ts: expected at most {} ahead of and {} behind now, which is {now_millis}",
         in_words(settings.ts_ahead_max),
@@ -81,7 +89,7 @@ pub(crate) fn ts_outside_window(settings: &config::Exchange, now_millis: i64) ->
 }
 
 /// A duration in the largest unit that holds it whole: 48h, 5m, 90s.
-pub(crate) fn in_words(duration: Duration) -> String {
+fn in_words(duration: Duration) -> String {
     match duration.as_secs() {
         seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
         seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
@@ -90,15 +98,24 @@ pub(crate) fn in_words(duration: Duration) -> String {
 }
 
 /// Contract 3.4.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ExchangeAnswer")]
 struct Answer<'a> {
+    #[schemars(extend("enum" = [1]))]
     code: u8,
+    #[schemars(extend("enum" = ["SUCCESS"]))]
     msg: &'static str,
     data: &'a Receipt,
 }
 
+impl<'a> Answer<'a> {
+    fn of(receipt: &'a Receipt) -> Self {
+        Self { code: 1, msg: "SUCCESS", data: receipt }
+    }
+}
+
 fn answer(receipt: &Receipt) -> Response {
-    json_response(StatusCode::OK, &Answer { code: 1, msg: "SUCCESS", data: receipt })
+    json_response(StatusCode::OK, &Answer::of(receipt))
 }
 
 impl From<ExchangeFieldError> for Refusal {
@@ -108,4 +125,186 @@ impl From<ExchangeFieldError> for Refusal {
             ExchangeFieldError::Other(error) => error.into(),
         }
     }
+}
+
+const BIZ_NO: &str = "20270115080000001";
+
+/// What the API's document says of the exchange.
+pub fn describe(config: &Config) -> Operation<Refusal> {
+    let fields = fields(config);
+    let string_to_sign = string_to_sign(&fields);
+    let sign = PayKey::new(PAY_KEY.to_owned()).sign(&string_to_sign);
+    let sign =
+        Field::required::<SomeText>("sign", sign, "The signature, 64 hexadecimal digits of either case.");
+    let receipt = Receipt { biz_no: BIZ_NO.to_owned(), free_balance: 0, charge_balance: 80 };
+    let success = |name, summary| Success::json(name, summary, &Answer::of(&receipt));
+    let segment = Field::required::<String>(
+        "payment_segment",
+        "kpay",
+        "Any one segment; clients of the platform send `kpay`.",
+    );
+    let replayed = success("replayed", "The same request again: the first answer, and nothing is deducted.");
+    Operation::new("Exchange in-game currency for items", description())
+        .with(Place::Path, [segment.demand("pattern", "^[^/]+$")])
+        .body("application/x-www-form-urlencoded", fields.into_iter().chain([sign]).collect())
+        .answers(success("deducted", "60 coins of 40 gifted and 100 charged ones, gifted first."))
+        .answers(replayed.header(
+            "Idempotent-Replayed",
+            "It is there, and `true`, when the answer is that of an earlier try.",
+            "true",
+        ))
+        .refuses(token_refusals())
+        .refuses(signature_refusals(string_to_sign))
+        .refuses(refusals(config))
+        .refuses([rate_limited()])
+        .refuses(body_refusals(config.http.body_bytes_max, config.http.body_timeout))
+        .refuses(faults())
+}
+
+fn description() -> String {
+    format!(
+        "A game server deducts `amount` from a player's two purses, exactly once for each `biz_no`. The body is a form, \
+         whatever the content type says.\n\n\
+         **Signature.** Take the fields that are not empty, without `access_token` and `sign`, as they are before the form \
+         is encoded. Join `name=value` with `&` in ASCII order of the names. Sign the string with HMAC-SHA256 and the pay \
+         key, in hexadecimal. The example is signed with the pay key `{PAY_KEY}`.\n\n\
+         **Idempotency.** A `biz_no` belongs to its app for ever and deducts at most once. For 48 hours the same content \
+         under the same `biz_no` gets the first answer, byte for byte, and `Idempotent-Replayed: true`. `ts`, `user_ip`, \
+         `os`, `access_token` and `sign` may differ. Other content is refused. After 48 hours every repeat is refused. A \
+         refused exchange records nothing: its `biz_no` stays free.\n\n\
+         **No answer, 500 or 503.** It is not known whether the player has paid: send the exchange again with the same \
+         `biz_no`. It is not known either when the repeat is refused before its `biz_no` is looked up (100200102, \
+         100200114, 10000200, 10000305): correct that and repeat. After 10000601, 10000604 and 10000423 the `biz_no` is \
+         free.\n\n\
+         **Order of checks.** Form, access token, signature, fields, `biz_no`, `ts`, wallet."
+    )
+}
+
+/// The fields of contract 3, without the signature.
+fn fields(config: &Config) -> Vec<Field> {
+    let default = config.exchange.pay_priority_default.code();
+    vec![
+        Field::required::<SomeText>("access_token", ACCESS_TOKEN, "A token of the app. It is not signed."),
+        Field::required::<AppId>("app_id", APP_ID, "The app."),
+        Field::required::<OpenId>("open_id", OPEN_ID, "The player; the app must know it."),
+        Field::required::<ZoneId>("zone_id", "zone1_role1", format!("Zone and role: {}.", ZoneId::EXPECTED)),
+        Field::required::<Os>("os", "android", "The player's platform, such as `android`, `ios`."),
+        Field::required::<String>(
+            "ts",
+            NOW_MILLIS.to_string(),
+            format!(
+                "When the request was made: 13 digits of milliseconds or 10 of seconds, at most {} ahead of and {} behind now.",
+                in_words(config.exchange.ts_ahead_max),
+                in_words(config.exchange.ts_behind_max)
+            ),
+        )
+        .demand("pattern", Timestamp::PATTERN),
+        Field::required::<UserIp>("user_ip", "203.0.113.7", format!("The player's address, {}.", UserIp::EXPECTED)),
+        Field::required::<i64>("amount", 60, "What is deducted.").demand("minimum", 1).demand("maximum", AMOUNT_MAX),
+        Field::optional::<String>(
+            "pay_priority",
+            format!(
+                "`0`: charged currency first, `1`: gifted currency first; the other purse pays the rest. Empty or absent: {default}."
+            ),
+        )
+        .demand("enum", json!(["", "0", "1"]))
+        .example("1"),
+        Field::required::<BizNo>("biz_no", BIZ_NO, format!("Your order number, {}.", BizNo::EXPECTED)),
+        Field::required::<ProductText>(
+            "product_name",
+            "Double-up card",
+            format!("Name of the item or bundle, {}.", ProductText::EXPECTED),
+        ),
+        Field::required::<String>(
+            "product_info",
+            r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#,
+            format!(
+                "JSON text of at most {} bytes: an array of 1 to {} items.",
+                product_info::BYTES_MAX,
+                product_info::ITEMS_MAX
+            ),
+        )
+        .demand("minLength", 1)
+        .demand("maxLength", product_info::BYTES_MAX)
+        .demand("contentMediaType", "application/json")
+        .demand("contentSchema", items_schema()),
+        Field::required::<ProductText>("product_desc", "For one match", "Remark, as long as the name."),
+        Field::optional::<String>(
+            "extension",
+            format!(
+                "Any text of at most {EXTENSION_BYTES_MAX} bytes. With it, no text may read like other signed fields \
+                 (`&open_id=`, `&os=`, `&product_desc=`)."
+            ),
+        )
+        .demand("maxLength", EXTENSION_BYTES_MAX),
+    ]
+}
+
+/// Contract 3.5.
+fn items_schema() -> Value {
+    let item = schemars::schema_for!(Item).to_value();
+    let mut properties = item["properties"].clone();
+    for (name, minimum) in
+        [("product_id", 0), ("product_num", 1), ("product_start_time", 0), ("product_period", 0)]
+    {
+        properties[name]["type"] = "integer".into();
+        properties[name]["minimum"] = minimum.into();
+    }
+    properties["product_type"]["enum"] = json!([0, 1, 2]);
+    let required = ["product_id", "product_num", "product_type"];
+    let item = json!({ "type": "object", "required": required, "properties": properties });
+    json!({ "type": "array", "minItems": 1, "maxItems": product_info::ITEMS_MAX, "items": item })
+}
+
+/// What the example is signed with.
+fn string_to_sign(fields: &[Field]) -> String {
+    let values: Vec<(&str, String)> = fields
+        .iter()
+        .filter(|field| SIGNED_FIELDS.contains(&field.name))
+        .filter_map(|field| Some((field.name, plain(field.example.as_ref()?))))
+        .collect();
+    canonical_string(values.iter().map(|(name, value)| (*name, value.as_str())))
+}
+
+fn signature_refusals(string_to_sign: String) -> [Example<Refusal>; 3] {
+    let wrong = "sign: the signature does not match";
+    let mistake = Some(Mistake::NotSorted.text());
+    let data = Some(SignatureAdvice { bytes: string_to_sign.len(), mistake, string_to_sign });
+    [
+        told("sign_missing", "No signature came.", Code::BadSignature, "sign is missing"),
+        told("bad_signature", "The signature does not match.", Code::BadSignature, wrong),
+        refused(
+            "bad_signature_sandbox",
+            "The same for a sandbox app: it gets the string that the server signed and, if one explains it, the mistake.",
+            Refusal { data, ..Refusal::new(Code::BadSignature, wrong) },
+        ),
+    ]
+}
+
+fn refusals(config: &Config) -> [Example<Refusal>; 7] {
+    [
+        refused(
+            "illegal_parameter",
+            "A field is missing or not acceptable; the text says which, what was expected and what came.",
+            wrong_value(Code::IllegalParameter, "amount", "-5", Amount::parse),
+        ),
+        refused("illegal_open_id", "The app has no wallet for this player.", unknown_player()),
+        refused("biz_no_conflict", "The `biz_no` paid for something else.", number_conflict(BIZ_NO)),
+        refused("biz_no_expired", "The `biz_no` was used more than 48 hours ago.", number_expired(BIZ_NO)),
+        refused(
+            "ts_outside_window",
+            "`ts` is too old or too new, and the `biz_no` is new.",
+            ts_outside_window(&config.exchange, NOW_MILLIS),
+        ),
+        refused(
+            "insufficient_balance",
+            "Both purses together do not cover the amount; nothing was deducted.",
+            insufficient_balance(),
+        ),
+        refused(
+            "overloaded",
+            "Too many exchanges wait. It is safe to repeat, as `Retry-After` says.",
+            Refusal::from(StoreError::Overloaded),
+        ),
+    ]
 }

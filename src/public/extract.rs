@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use domain::caller::Caller;
 use domain::fields::Fields;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::body::read_body;
@@ -117,15 +118,23 @@ async fn multipart_fields(boundary: String, body: Bytes) -> Result<Fields, Refus
 }
 
 /// A success of the order, image and token endpoints, with what comes beside it (contract 2.1).
-#[derive(Debug, Serialize)]
-struct Success<T: Serialize> {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}Answer")]
+pub(super) struct Succeeded<T> {
+    #[schemars(extend("enum" = [1]))]
     result: u8,
+    #[schemars(extend("enum" = ["success"]))]
     error_msg: &'static str,
     #[serde(flatten)]
     more: T,
 }
 
+/// A success and what comes beside it.
+pub(super) fn succeeded<T>(more: T) -> Succeeded<T> {
+    Succeeded { result: 1, error_msg: "success", more }
+}
+
 /// `{"result":1,"error_msg":"success"}` and what comes beside it.
 pub fn success(more: impl Serialize) -> Response {
-    json_response(StatusCode::OK, &Success { result: 1, error_msg: "success", more })
+    json_response(StatusCode::OK, &succeeded(more))
 }

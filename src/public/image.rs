@@ -14,9 +14,13 @@ use domain::ids::ImgId;
 use futures_util::{StreamExt as _, stream};
 use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange};
 use pictures::{Format, Thumbnail};
+use serde_json::json;
 use store::{ContentCheck, ContentHash, StoreError, StoredImage};
 
+use super::describe::{faults, refused};
+use crate::config::Config;
 use crate::error::{Code, Refusal};
+use crate::openapi::{Content, Field, IMG_ID, Operation, Place, Success};
 use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;
 
@@ -66,7 +70,7 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     }
 }
 
-pub(crate) fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
+fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
     let width = text.parse().ok().filter(|width| THUMBNAIL_WIDTHS.contains(width));
     width.ok_or_else(|| {
         let widths = THUMBNAIL_WIDTHS.map(|width| width.to_string()).join(", ");
@@ -76,7 +80,7 @@ pub(crate) fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
 }
 
 /// An id that was never given out and a picture that is blocked are the same to a stranger.
-pub(crate) fn no_such_image() -> Refusal {
+fn no_such_image() -> Refusal {
     Refusal {
         transport: Some(StatusCode::NOT_FOUND),
         ..Refusal::new(Code::ImageNotFound, "imgId: there is no such image")
@@ -236,4 +240,58 @@ fn slice(bytes: Vec<u8>, range: &RangeInclusive<u64>) -> Bytes {
     let bytes = Bytes::from(bytes);
     let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(bytes.len());
     bytes.slice(at(*range.start())..at(*range.end() + 1))
+}
+
+/// What the API's document says of `GET`.
+pub fn describe_get(_: &Config) -> Operation<Refusal> {
+    let content = || Content::Picture;
+    describe("See a picture", content())
+        .with(
+            Place::Header,
+            [
+                Field::optional::<String>(
+                    "Range",
+                    "One range of bytes. Several ranges, or one that makes no sense, get the whole picture.",
+                ),
+                Field::optional::<String>("If-Range", "The range is meant for this entity tag only."),
+            ],
+        )
+        .answers(tagged(Success::new("part", "A part of it, where `Range` asked for one.", 206, content())))
+        .answers(Success::new(
+            "range_not_satisfiable",
+            "The range begins behind the end.",
+            416,
+            Content::Empty,
+        ))
+}
+
+/// What the API's document says of `HEAD`.
+pub fn describe_head(_: &Config) -> Operation<Refusal> {
+    describe("Ask about a picture", Content::Empty)
+}
+
+fn describe(summary: &'static str, content: Content) -> Operation<Refusal> {
+    let description = "Whoever knows an id may see the picture: there are no credentials. The bytes behind an id never \
+                       change, so every cache may keep them. An unknown id and a blocked picture are both 404. Refusals \
+                       have their own status here, whatever `http.error_status` says.";
+    let width = thumbnail_width("7").expect_err("the example is refused");
+    Operation::new(summary, description)
+        .with(Place::Path, [Field::required::<ImgId>("img_id", IMG_ID, "The id that an upload answered.")])
+        .with(
+            Place::Query,
+            [Field::optional::<i64>("w", "A small copy of at most this width, in pixels.")
+                .demand("enum", json!(THUMBNAIL_WIDTHS))],
+        )
+        .with(Place::Header, [Field::optional::<String>("If-None-Match", "Entity tags that the caller has.")])
+        .answers(tagged(Success::new("whole", "The picture, or its small copy.", 200, content)))
+        .answers(tagged(Success::new("not_modified", "The caller has these bytes.", 304, Content::Empty)))
+        .refuses([
+            refused("wrong_width", "There is no small copy of this width.", width),
+            refused("no_such_image", "The image is unknown or blocked.", no_such_image()),
+        ])
+        .refuses(faults())
+}
+
+fn tagged(success: Success) -> Success {
+    success.header("ETag", "The picture's entity tag.", format!("\"{IMG_ID}\""))
 }

@@ -26,7 +26,10 @@ use crate::rate_limit::Limited;
 use crate::state::{AppState, KIB};
 
 mod acceptance;
+mod describe;
+
 use acceptance::accept;
+pub use describe::{describe_with_file, describe_with_url};
 
 /// Largest multipart body: a picture, and room for parts that are skipped. What a client may send
 /// behind its refusal, too (`server/socket.rs`), is counted up to 11 MB in all.
@@ -38,7 +41,7 @@ const PACE_GRACE: Duration = Duration::from_secs(5);
 /// What a body whose length is not announced is expected to bring, as far as its pace goes.
 const PACE_BYTES: usize = 1024 * 1024;
 /// Extensions a file name may have, where one is given (contract 5.1).
-pub const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
+const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 
 /// `POST /openapi/mp/developer/file/img/uploadWithFile`.
 ///
@@ -122,7 +125,7 @@ fn trace_fetch(started: Instant, error: Option<FetchError>) {
 }
 
 /// One text for every cause: it must not tell what is inside the network.
-pub(crate) fn illegal_url(cause: String) -> Refusal {
+fn illegal_url(cause: String) -> Refusal {
     let text = "url: expected a picture on a public http or https address";
     Refusal { cause: Some(cause), ..Refusal::new(Code::IllegalUrl, text) }
 }

@@ -1,6 +1,7 @@
 //! The public listener: its routes, who calls, how a request is read, and one file an endpoint.
 
 pub mod auth;
+mod describe;
 pub mod exchange;
 pub mod extract;
 pub mod image;
@@ -9,6 +10,7 @@ pub mod order_report;
 pub mod router;
 pub mod token;
 
+pub use describe::{Described, calls, document};
 use store::StoreError;
 
 use crate::error::Refusal;

@@ -18,13 +18,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
 use self::client_address::client_address;
+use super::{exchange, image, image_upload, order_report, token};
+use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::error::{Code, Envelope, Refusal};
-use crate::public::exchange::exchange;
-use crate::public::image::image;
-use crate::public::image_upload::{upload_with_file, upload_with_url};
-use crate::public::order_report::report;
-use crate::public::token::access_token;
+use crate::openapi::Operation;
 use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
 
@@ -43,73 +41,65 @@ pub enum Authentication {
     Path,
 }
 
-/// One route of the public listener.
+/// One route of the public listener: one method of one path.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
-    /// What it is for.
-    pub endpoint: Endpoint,
+    /// Its method.
+    pub method: &'static str,
     /// Path, with parameters in braces.
     pub path: &'static str,
-    /// Methods, as `Allow` lists them.
-    pub methods: &'static [&'static str],
-    /// Names of the answer's fields.
-    pub envelope: Envelope,
+    /// Its name in the API's document. It never changes.
+    pub id: &'static str,
+    /// Its group in the API's document.
+    pub tag: &'static str,
     /// How it knows its caller.
     pub authentication: Authentication,
-    /// Makes what answers its methods.
+    /// What the metrics count it as.
+    pub endpoint: Endpoint,
+    /// Names of the answer's fields.
+    pub envelope: Envelope,
+    /// Makes what answers it.
     pub handler: fn() -> MethodRouter<AppState>,
+    /// What the API's document says of it.
+    pub describe: fn(&Config) -> Operation<Refusal>,
 }
 
-/// Every route of the public listener (contract 1: sections 3 to 6, and nothing else).
-pub const ROUTES: [Route; 6] = [
-    Route {
-        endpoint: Endpoint::Exchange,
-        path: "/api/{payment_segment}/minigame/pay",
-        methods: &["POST"],
-        envelope: Envelope::Exchange,
-        authentication: Authentication::SignedForm,
-        handler: || on(MethodFilter::POST, exchange),
-    },
-    Route {
-        endpoint: Endpoint::OrderReport,
-        path: "/openapi/mp/developer/order/v1/report",
-        methods: &["POST"],
-        envelope: Envelope::Open,
-        authentication: Authentication::QueryToken,
-        handler: || on(MethodFilter::POST, report),
-    },
-    Route {
-        endpoint: Endpoint::UploadWithFile,
-        path: "/openapi/mp/developer/file/img/uploadWithFile",
-        methods: &["POST"],
-        envelope: Envelope::Open,
-        authentication: Authentication::QueryToken,
-        handler: || on(MethodFilter::POST, upload_with_file),
-    },
-    Route {
-        endpoint: Endpoint::UploadWithUrl,
-        path: "/openapi/mp/developer/file/img/uploadWithUrl",
-        methods: &["POST"],
-        envelope: Envelope::Open,
-        authentication: Authentication::QueryOrBodyToken,
-        handler: || on(MethodFilter::POST, upload_with_url),
-    },
-    Route {
-        endpoint: Endpoint::AccessToken,
-        path: "/oauth2/access_token",
-        methods: &["GET", "POST"],
-        envelope: Envelope::Open,
-        authentication: Authentication::AppSecret,
-        handler: || on(MethodFilter::GET.or(MethodFilter::POST), access_token),
-    },
-    Route {
-        endpoint: Endpoint::Image,
-        path: "/img/{img_id}",
-        methods: &["GET", "HEAD"],
-        envelope: Envelope::Open,
-        authentication: Authentication::Path,
-        handler: || on(MethodFilter::GET.or(MethodFilter::HEAD), image),
-    },
+/// A row of the table, written as it reads.
+macro_rules! route {
+    ($method:ident $path:literal, $id:literal in $tag:literal, $authentication:ident, $endpoint:ident, $envelope:ident,
+     $handler:path, $describe:path) => {
+        Route {
+            method: stringify!($method),
+            path: $path,
+            id: $id,
+            tag: $tag,
+            authentication: Authentication::$authentication,
+            endpoint: Endpoint::$endpoint,
+            envelope: Envelope::$envelope,
+            handler: || on(MethodFilter::$method, $handler),
+            describe: $describe,
+        }
+    };
+}
+
+/// Every route of the public listener (contract 1: sections 3 to 6, and nothing else), those of a path
+/// together.
+#[rustfmt::skip]
+pub static ROUTES: [Route; 8] = [
+    route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
+        SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
+    route!(POST "/openapi/mp/developer/order/v1/report", "reportOrder" in "Orders",
+        QueryToken, OrderReport, Open, order_report::report, order_report::describe),
+    route!(POST "/openapi/mp/developer/file/img/uploadWithFile", "uploadWithFile" in "Images",
+        QueryToken, UploadWithFile, Open, image_upload::upload_with_file, image_upload::describe_with_file),
+    route!(POST "/openapi/mp/developer/file/img/uploadWithUrl", "uploadWithUrl" in "Images",
+        QueryOrBodyToken, UploadWithUrl, Open, image_upload::upload_with_url, image_upload::describe_with_url),
+    route!(GET "/oauth2/access_token", "getAccessToken" in "Tokens",
+        AppSecret, AccessToken, Open, token::access_token, token::describe_get),
+    route!(POST "/oauth2/access_token", "postAccessToken" in "Tokens",
+        AppSecret, AccessToken, Open, token::access_token, token::describe_post),
+    route!(GET "/img/{img_id}", "getImage" in "Images", Path, Image, Open, image::image, image::describe_get),
+    route!(HEAD "/img/{img_id}", "headImage" in "Images", Path, Image, Open, image::image, image::describe_head),
 ];
 
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -123,20 +113,28 @@ pub fn public(state: AppState) -> Router {
 /// The layers of the public listener around another table: tests bring routes that fail.
 pub fn with_routes(state: AppState, table: &[Route]) -> Router {
     let mut routes = Router::new();
-    for route in table.iter().copied() {
-        let rendering = (state.clone(), route.envelope);
-        let refuse = move || async move { method_not_allowed(&route) };
-        let mut handler = (route.handler)();
-        if !route.methods.contains(&"HEAD") {
+    for of_path in table.chunk_by(|one, other| one.path == other.path) {
+        let first = &of_path[0];
+        let rendering = (state.clone(), first.envelope);
+        let allowed = methods(of_path);
+        let refuse = move || {
+            let allowed = allowed.clone();
+            async move { method_not_allowed(&allowed) }
+        };
+        let mut handler = MethodRouter::new();
+        for route in of_path {
+            handler = handler.merge((route.handler)());
+        }
+        if of_path.iter().all(|route| route.method != "HEAD") {
             // A GET handler would take HEAD too, and a token would be issued that nobody sees.
-            handler = handler.on(MethodFilter::HEAD, refuse);
+            handler = handler.on(MethodFilter::HEAD, refuse.clone());
         }
         let handler = handler.fallback(refuse).layer(
             ServiceBuilder::new()
                 .layer(middleware::from_fn_with_state(rendering, render))
                 .layer(CatchPanicLayer::custom(caught)),
         );
-        routes = routes.route(route.path, handler);
+        routes = routes.route(first.path, handler);
     }
     let not_found = (state.clone(), Envelope::Open);
     let routes = routes
@@ -148,14 +146,15 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Router {
     Router::new().fallback_service(tower::util::MapRequest::new(routes, collapse_slashes))
 }
 
-fn method_not_allowed(route: &Route) -> Response {
-    let allowed = route.methods.join(", ");
-    let refusal = Refusal::transport(
-        StatusCode::METHOD_NOT_ALLOWED,
-        format!("method: expected {}", route.methods.join(" or ")),
-    );
-    let mut response = refusal.into_response();
-    if let Ok(value) = HeaderValue::from_str(&allowed) {
+/// The methods of a path, as `Allow` lists them.
+fn methods(of_path: &[Route]) -> Vec<&'static str> {
+    of_path.iter().map(|route| route.method).collect()
+}
+
+fn method_not_allowed(methods: &[&str]) -> Response {
+    let text = format!("method: expected {}", methods.join(" or "));
+    let mut response = Refusal::transport(StatusCode::METHOD_NOT_ALLOWED, text).into_response();
+    if let Ok(value) = HeaderValue::from_str(&methods.join(", ")) {
         response.headers_mut().insert(axum::http::header::ALLOW, value);
     }
     response

@@ -5,9 +5,9 @@ mod scenario;
 pub(crate) mod schema;
 
 use minitill::config::Config;
-use minitill::error::ErrorStatus;
-use minitill::openapi::operation::{Content, RefusalExample, Success};
-use minitill::openapi::{Call, calls, document, page, refusal_json};
+use minitill::error::{ErrorStatus, Refusal};
+use minitill::openapi::{Content, Example, Success, viewer};
+use minitill::public::{Described, calls, document};
 use scenario::Scenario;
 use serde_json::Value;
 
@@ -22,25 +22,25 @@ fn documented() -> Value {
     serde_json::to_value(document(&defaults())).unwrap()
 }
 
-fn call(id: &str) -> Call {
-    calls(&defaults()).into_iter().find(|call| call.operation.id == id).unwrap()
+fn call(id: &str) -> Described {
+    calls(&defaults()).into_iter().find(|call| call.route.id == id).unwrap()
 }
 
 /// What the document says of a status of a call.
-fn response(document: &Value, call: &Call, status: u16) -> Value {
-    let operation = &document["paths"][call.route.path][call.method.to_ascii_lowercase()];
+fn response(document: &Value, call: &Described, status: u16) -> Value {
+    let operation = &document["paths"][call.route.path][call.route.method.to_ascii_lowercase()];
     operation["responses"][status.to_string()].clone()
 }
 
 /// The answer is one that the document describes: status, content type, headers and schema.
-fn assert_described(document: &Value, call: &Call, answer: &Answer, context: &str) {
+fn assert_described(document: &Value, call: &Described, answer: &Answer, context: &str) {
     let response = response(document, call, answer.status);
     assert!(response.is_object(), "{context}: status {} is not described", answer.status);
     for (name, header) in response["headers"].as_object().unwrap() {
         let is_there = answer.header(&name.to_ascii_lowercase()).is_some();
         assert!(is_there || header["required"] != true, "{context}: {name} is missing");
     }
-    if call.method == "HEAD" {
+    if call.route.method == "HEAD" {
         return;
     }
     let Some(content_type) = answer.header("content-type") else {
@@ -86,14 +86,14 @@ async fn try_every_example(id: &str) {
 }
 
 /// The documented success, for every kind of body that the call takes.
-async fn try_success(document: &Value, call: &Call, success: &Success) {
+async fn try_success(document: &Value, call: &Described, success: &Success) {
     for body in 0..call.operation.bodies.len().max(1) {
-        let context = format!("{} {} with body {body}", call.operation.id, success.name);
+        let context = format!("{} {} with body {body}", call.route.id, success.name);
         let answer = Scenario::prepare(call, success.name, ErrorStatus::Platform, body).await.send().await;
         assert_eq!(answer.status, success.status, "{context}: {}", answer.body);
         assert_described(document, call, &answer, &context);
         if let Content::Json { example, .. } = &success.content {
-            assert_same(&serde_json::to_value(example).unwrap(), &answer, &context);
+            assert_same(example, &answer, &context);
         }
         for (name, _, _) in &success.headers {
             assert!(answer.header(&name.to_ascii_lowercase()).is_some(), "{context}: {name}");
@@ -101,14 +101,13 @@ async fn try_success(document: &Value, call: &Call, success: &Success) {
     }
 }
 
-async fn try_refusal(document: &Value, call: &Call, example: &RefusalExample, setting: ErrorStatus) {
-    let context = format!("{} {} {setting:?}", call.operation.id, example.name);
+async fn try_refusal(document: &Value, call: &Described, example: &Example<Refusal>, setting: ErrorStatus) {
+    let context = format!("{} {} {setting:?}", call.route.id, example.name);
     let answer = Scenario::prepare(call, example.name, setting, 0).await.send().await;
     assert_described(document, call, &answer, &context);
     assert_eq!(answer.header("retry-after").is_some(), example.refusal.retry_after.is_some(), "{context}");
-    if call.method != "HEAD" {
-        let expected = refusal_json(call.route.envelope, &example.refusal);
-        assert_same(&serde_json::to_value(expected).unwrap(), &answer, &context);
+    if call.route.method != "HEAD" {
+        assert_same(&example.refusal.body(call.route.envelope), &answer, &context);
         let described = &response(document, call, answer.status)["content"]["application/json"];
         let is_shown = described["examples"][example.name].is_object();
         assert!(is_shown, "{context}: not shown at {}", answer.status);
@@ -149,7 +148,7 @@ async fn every_example_of_a_picture_is_answered_as_documented() {
 
 #[test]
 fn the_tests_above_try_every_call() {
-    let ids: Vec<&str> = calls(&defaults()).iter().map(|call| call.operation.id).collect();
+    let ids: Vec<&str> = calls(&defaults()).iter().map(|call| call.route.id).collect();
     let tried = [
         "exchange",
         "reportOrder",
@@ -177,22 +176,50 @@ async fn the_committed_document_is_what_the_program_prints_and_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_is_on_the_operators_listener_alone_and_runs_nothing() {
+async fn the_page_is_on_the_operators_listener_alone_and_needs_no_other_host() {
     let till = TestTill::start().await;
     let get = async |path: &str| Request::get(path).send(till.operator_address).await;
-    let shown = get("/docs").await;
-    assert_eq!((shown.status, shown.header("content-type")), (200, Some("text/html; charset=utf-8")));
-    assert_eq!(
-        shown.header("content-security-policy"),
-        Some(
-            "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        )
-    );
-    assert_eq!(shown.body, page::page(&till.till.config));
-    let style = get("/docs/style.css").await;
-    assert_eq!((style.status, style.header("content-type")), (200, Some("text/css; charset=utf-8")));
-    assert_eq!(style.body, page::STYLE);
-    for path in ["/docs", "/docs/style.css", "/openapi.json"] {
+    let script = format!("/docs/viewer-{}.js", viewer::VERSION);
+    for (path, folder) in [("/docs", "/"), ("/docs/admin", "/docs/")] {
+        let shown = get(path).await;
+        assert_eq!((shown.status, shown.header("content-type")), (200, Some("text/html; charset=utf-8")));
+        let policy = shown.header("content-security-policy").unwrap();
+        let allowed = regex_lite::Regex::new("^('none'|'self'|'unsafe-inline'|data:)$").unwrap();
+        for directive in policy.split(';') {
+            let (name, sources) = directive.trim().split_once(' ').unwrap();
+            assert!(sources.split(' ').all(|source| allowed.is_match(source)), "{directive}");
+            assert!(!name.starts_with("script") || sources == "'self'", "{directive}");
+        }
+        // Whatever the page names is there.
+        let names = regex_lite::Regex::new("(?:src|href|data-document)=\"([^\"]+)\"").unwrap();
+        for found in names.captures_iter(&shown.body) {
+            let address = found[1].to_owned();
+            if address != "data:," {
+                let path = format!("{folder}{address}").replace("/docs/../", "/");
+                assert_eq!(get(&path).await.status, 200, "{path}");
+            }
+        }
+        assert!(shown.body.contains(&script[script.rfind('/').unwrap() + 1..]));
+    }
+    let viewer = get(&script).await;
+    assert_eq!(viewer.header("content-encoding"), Some("gzip"));
+    for path in ["/docs", "/docs/style.css", "/docs/start.js", "/openapi.json", &script] {
         assert_eq!(till.send(Request::get(path)).await.status, 404, "{path}");
     }
+}
+
+#[test]
+fn the_viewer_is_the_file_that_the_readme_names() {
+    use sha2::Digest as _;
+    let mut child = std::process::Command::new("gzip")
+        .args(["-dc", concat!(env!("CARGO_MANIFEST_DIR"), "/assets/scalar-api-reference/standalone.js.gz")])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut child.stdout.take().unwrap(), &mut bytes).unwrap();
+    assert!(child.wait().unwrap().success());
+    let readme = committed("assets/README.md");
+    assert!(readme.contains(&hex::encode(sha2::Sha256::digest(&bytes))));
+    assert!(readme.contains(&format!("| version | {} |", viewer::VERSION)));
 }

@@ -73,7 +73,7 @@ impl App {
 }
 
 /// What an app sells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
     /// Anything else.
@@ -107,14 +107,18 @@ impl Category {
 }
 
 /// An app's own limits in requests a second; `None` takes the setting, 0 is no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct AppLimits {
     /// Exchanges.
+    #[schemars(range(max = i32::MAX))]
     pub exchanges_per_second: Option<u32>,
     /// Order reports.
+    #[schemars(range(max = i32::MAX))]
     pub reports_per_second: Option<u32>,
     /// Image uploads, both ways together.
+    #[schemars(range(max = i32::MAX))]
     pub uploads_per_second: Option<u32>,
     /// Token requests.
+    #[schemars(range(max = i32::MAX))]
     pub tokens_per_second: Option<u32>,
 }

@@ -252,7 +252,7 @@ pub struct BusinessContent {
 }
 
 /// What an exchange is answered whose order number has deducted before (contract 3, "Meaning").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UsedNumber {
     /// The answer of the first success, again.
@@ -276,16 +276,19 @@ impl UsedNumber {
 }
 
 /// `data` of a successful exchange (contract 3.4): the balances right after it, for ever the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Receipt {
     /// The order number.
     #[serde(rename = "bizNo")]
+    #[schemars(with = "BizNo")]
     pub biz_no: String,
     /// Gifted currency.
     #[serde(rename = "freeBalance")]
+    #[schemars(range(min = 0))]
     pub free_balance: i64,
     /// Charged currency.
     #[serde(rename = "chargeBalance")]
+    #[schemars(range(min = 0))]
     pub charge_balance: i64,
 }
 

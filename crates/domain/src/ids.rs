@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use super::fields::Expected;
 
 /// Declares a text type whose only constructor is `parse`. Where the whole rule fits into a regular
-/// expression (of ECMA 262, as JSON Schema has them), the type tells it as `PATTERN`.
+/// expression (of ECMA 262, as JSON Schema has them), the type has it as `PATTERN`. What stands in braces
+/// is the rest of its JSON Schema. A limit in bytes is no smaller one in characters.
 macro_rules! text_type {
-    ($(#[$doc:meta])* $name:ident, $expected:literal $(=> $pattern:literal)?, $accepts:expr) => {
+    ($(#[$doc:meta])* $name:ident, $expected:literal $(=> $pattern:literal)? $({ $($keyword:literal: $value:tt),* })?,
+     $accepts:expr) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(String);
@@ -43,6 +45,24 @@ macro_rules! text_type {
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(&self.0)
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({
+                    "type": "string",
+                    $("pattern": $pattern,)?
+                    $($($keyword: $value),*)?
+                })
             }
         }
 
@@ -104,7 +124,7 @@ text_type!(
 );
 text_type!(
     /// Name of an app, for people; may be empty.
-    AppName, "at most 128 characters, none of them a control character",
+    AppName, "at most 128 characters, none of them a control character" { "maxLength": APP_NAME_CHARS_MAX },
     |text| text.chars().count() <= APP_NAME_CHARS_MAX && !text.contains(char::is_control)
 );
 text_type!(
@@ -121,7 +141,7 @@ text_type!(
     /// Zone and role of a player, `<zone>_<role>` (contract 3).
     ZoneId,
     "<zone>_<role>, at most 128 bytes, without &, = and control characters"
-        => r"^[^_&=\u0000-\u001f\u007f-\u009f]+_[^&=\u0000-\u001f\u007f-\u009f]+$",
+        => r"^[^_&=\u0000-\u001f\u007f-\u009f]+_[^&=\u0000-\u001f\u007f-\u009f]+$" { "maxLength": ZONE_ID_BYTES_MAX },
     |text| {
         text.len() <= ZONE_ID_BYTES_MAX
             && !text.contains(|c: char| c == '&' || c == '=' || c.is_control())
@@ -135,11 +155,11 @@ text_type!(
 );
 text_type!(
     /// Address of the player, as sent. It stays out of logs and errors.
-    UserIp, "an IPv4 or IPv6 address", |text| text.parse::<IpAddr>().is_ok()
+    UserIp, "an IPv4 or IPv6 address" { "anyOf": [{ "format": "ipv4" }, { "format": "ipv6" }] }, |text| text.parse::<IpAddr>().is_ok()
 );
 text_type!(
     /// Name or description of what is bought.
-    ProductText, "1 to 512 bytes", |text| free_text(text, PRODUCT_TEXT_BYTES_MAX)
+    ProductText, "1 to 512 bytes" { "minLength": 1, "maxLength": PRODUCT_TEXT_BYTES_MAX }, |text| free_text(text, PRODUCT_TEXT_BYTES_MAX)
 );
 text_type!(
     /// An order number or payment number of an order report (contract 4.2).
@@ -153,21 +173,21 @@ text_type!(
 );
 text_type!(
     /// A point of interest that the operator registered for an app.
-    PoiId, "1 to 64 bytes without control characters",
+    PoiId, "1 to 64 bytes without control characters" { "minLength": 1, "maxLength": POI_ID_BYTES_MAX },
     |text| free_text(text, POI_ID_BYTES_MAX) && !text.contains(char::is_control)
 );
 text_type!(
     /// Id of a product in the platform's product library.
-    ProductId, "1 to 64 bytes", |text| free_text(text, PRODUCT_ID_BYTES_MAX)
+    ProductId, "1 to 64 bytes" { "minLength": 1, "maxLength": PRODUCT_ID_BYTES_MAX }, |text| free_text(text, PRODUCT_ID_BYTES_MAX)
 );
 text_type!(
     /// Full name of a product's city; characters count, not bytes (contract 4.2).
-    ProductCity, "1 to 15 characters",
+    ProductCity, "1 to 15 characters" { "minLength": 1, "maxLength": PRODUCT_CITY_CHARS_MAX },
     |text| (1..=PRODUCT_CITY_CHARS_MAX).contains(&text.chars().count()) && !text.contains('\0')
 );
 text_type!(
     /// An operator's reference of a credit, unique within its app.
-    CreditRef, "1 to 128 bytes without control characters",
+    CreditRef, "1 to 128 bytes without control characters" { "minLength": 1, "maxLength": CREDIT_REF_BYTES_MAX },
     |text| free_text(text, CREDIT_REF_BYTES_MAX) && !text.contains(char::is_control)
 );
 text_type!(
@@ -182,17 +202,17 @@ text_type!(
 );
 text_type!(
     /// Why an operator changes something, for whoever reads the operator's log.
-    Reason, "a reason of 1 to 500 characters, none of them a control character",
+    Reason, "a reason of 1 to 500 characters, none of them a control character" { "minLength": 1, "maxLength": REASON_CHARS_MAX },
     |text| (1..=REASON_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
 );
 text_type!(
     /// Version of a published package.
-    PackageVersion, "1 to 64 bytes without control characters",
+    PackageVersion, "1 to 64 bytes without control characters" { "minLength": 1, "maxLength": PACKAGE_VERSION_BYTES_MAX },
     |text| free_text(text, PACKAGE_VERSION_BYTES_MAX) && !text.contains(char::is_control)
 );
 text_type!(
     /// An absolute http or https URL with a host, as sent (contract 4.2).
-    WebUrl, "an absolute http or https URL with a host, at most 2048 bytes", |text| {
+    WebUrl, "an absolute http or https URL with a host, at most 2048 bytes" { "minLength": 1, "maxLength": WEB_URL_BYTES_MAX, "format": "uri" }, |text| {
         text.len() <= WEB_URL_BYTES_MAX
             && !text.contains(|c: char| c.is_control() || c.is_whitespace())
             // A browser's parser takes `http:a` and `http:///a` for `http://a`; others do not.
@@ -216,8 +236,9 @@ impl ImgId {
 }
 
 /// A page of a package: a path without its leading slash, query string and fragment.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PagePath(String);
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, schemars::JsonSchema)]
+#[schemars(inline)]
+pub struct PagePath(#[schemars(length(min = 1, max = PAGE_PATH_BYTES_MAX))] String);
 
 impl PagePath {
     /// Takes what `order_path` or a list of pages holds: the path part, with or without the

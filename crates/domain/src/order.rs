@@ -12,11 +12,12 @@ use super::ids::{ImgId, OpenId, OrderNo, PoiId, ProductCity, ProductId, WebUrl};
 pub const SECONDS_MAX: i64 = 9_999_999_999;
 
 /// An order status code of contract 4.3. Codes 7, 8 and 9 have no meaning there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, schemars::JsonSchema)]
+#[schemars(inline, extend("enum" = OrderStatus::CODES))]
 pub struct OrderStatus(i16);
 
 /// What kind of goods an order turned out to be about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GoodsKind {
     /// Once in 10 or 11.

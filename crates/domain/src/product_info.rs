@@ -34,7 +34,7 @@ impl ProductInfo {
 }
 
 /// One item (contract 3.5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Item {
     /// Id of the item.
     pub product_id: i64,

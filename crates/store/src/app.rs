@@ -38,9 +38,10 @@ pub struct NewApp {
 }
 
 /// The secrets of a new app, shown once.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct NewAppSecrets {
     /// The app.
+    #[schemars(with = "AppId")]
     pub app_id: String,
     /// For token requests.
     pub app_secret: String,
@@ -49,13 +50,16 @@ pub struct NewAppSecrets {
 }
 
 /// An app for operators, without secrets.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "App")]
 pub struct AppSummary {
     /// Its id.
+    #[schemars(with = "AppId")]
     pub app_id: String,
     /// Name for people.
     pub name: String,
     /// `general` or `local_life`.
+    #[schemars(with = "Category")]
     pub category: String,
     /// Permission scopes.
     pub scopes: Vec<String>,
@@ -73,6 +77,7 @@ pub struct AppSummary {
     pub pages: Vec<String>,
     /// When it was created.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_at: OffsetDateTime,
 }
 

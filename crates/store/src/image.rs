@@ -43,13 +43,15 @@ pub enum KeepOutcome {
 }
 
 /// An image.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Image")]
 pub struct StoredImage {
     /// The app that uploaded it.
     pub app_id: AppId,
     /// Its id.
     pub img_id: ImgId,
     /// Format, from the bytes.
+    #[schemars(with = "String", extend("enum" = ["png", "jpeg"]))]
     pub format: Format,
     /// Width and height in pixels.
     pub side: u32,
@@ -64,6 +66,7 @@ pub struct StoredImage {
     pub is_blocked: bool,
     /// First upload, database time.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub uploaded_at: OffsetDateTime,
 }
 

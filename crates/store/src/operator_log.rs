@@ -163,12 +163,14 @@ pub struct OperatorLogFilter {
 }
 
 /// A line of the operator's log.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct OperatorLogLine {
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: OffsetDateTime,
     /// `command_line`, `console` or `api_key`.
+    #[schemars(extend("enum" = ["command_line", "console", "api_key"]))]
     pub operator_kind: String,
     /// Name of the operator.
     pub operator: String,
@@ -179,8 +181,10 @@ pub struct OperatorLogLine {
     /// The object of the action.
     pub subject: String,
     /// State before the change.
+    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
     pub before: Option<Value>,
     /// State after the change.
+    #[schemars(with = "Option<serde_json::Map<String, Value>>")]
     pub after: Option<Value>,
     /// The operator's reason. It may be empty.
     pub note: String,

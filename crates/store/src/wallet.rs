@@ -24,11 +24,13 @@ pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 const STATEMENT_PIECE: usize = 1_000;
 
 /// The present state of a wallet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Wallet {
     /// The app.
+    #[schemars(with = "AppId")]
     pub app_id: String,
     /// The player.
+    #[schemars(with = "OpenId")]
     pub open_id: String,
     /// Gifted currency.
     pub free_balance: i64,
@@ -39,11 +41,12 @@ pub struct Wallet {
 }
 
 /// A ledger entry of a statement.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LedgerLine {
     /// Its sequence number in the wallet, from 1.
     pub seq: i64,
     /// `credit` or `exchange`.
+    #[schemars(with = "EntryKind")]
     pub kind: String,
     /// `biz_no` of an exchange.
     pub biz_no: Option<String>,
@@ -60,6 +63,7 @@ pub struct LedgerLine {
     pub charge_balance: i64,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: OffsetDateTime,
 }
 

@@ -25,9 +25,9 @@ use crate::state::AppState;
 /// Header that names a write.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Elements of a page, unless asked otherwise.
-pub const PAGE_ITEMS: u32 = 50;
+pub(super) const PAGE_ITEMS: u32 = 50;
 /// Most elements of a page.
-pub const PAGE_ITEMS_MAX: u32 = 200;
+pub(super) const PAGE_ITEMS_MAX: u32 = 200;
 
 /// A request whose key was checked and whose body was read.
 pub(super) struct Call {

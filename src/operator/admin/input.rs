@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::problem::{Kind, Problem};
 
 /// Most elements of a list.
-pub const LIST_ITEMS_MAX: usize = 1000;
+pub(super) const LIST_ITEMS_MAX: usize = 1000;
 
 /// The members of a body, in order of their names.
 #[derive(Debug, Clone, Default, PartialEq)]

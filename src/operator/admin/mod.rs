@@ -3,6 +3,7 @@
 
 mod apps;
 mod call;
+mod describe;
 mod exchanges;
 mod idempotency;
 mod images;
@@ -23,11 +24,11 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, any, on};
 use futures_util::FutureExt as _;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tracing::Instrument as _;
 
 use self::call::Call;
+use self::describe::Page;
 use self::idempotency::Answered;
 use self::problem::{Kind, Problem};
 use crate::error::json_response;
@@ -35,11 +36,9 @@ use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
 
 pub use self::apps::TEXT_BYTES_MAX;
-pub use self::call::{IDEMPOTENCY_KEY, PAGE_ITEMS, PAGE_ITEMS_MAX};
-pub use self::input::LIST_ITEMS_MAX;
-pub use self::orders::ORDER_EVENTS_MAX;
-pub use self::routes::{Access, Endpoint, ROUTES, Route};
-pub use self::tokens::TTL_SECONDS_MAX;
+pub use self::call::IDEMPOTENCY_KEY;
+pub use self::describe::{API_KEY, DescribedRoute, EXAMPLE_REQUEST_ID, calls, document};
+pub use self::routes::{Access, ROUTES, Route};
 
 /// Tells that another try of the same request has made the change.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -92,7 +91,7 @@ async fn answer(route: &'static Route, state: AppState, request: Request) -> Res
         Ok(_) => (status_of(route), String::new()),
         Err(problem) => (problem.kind.status(), problem.cause.clone().unwrap_or_default()),
     };
-    let (endpoint, code) = (route.endpoint.name(), status.as_u16());
+    let (endpoint, code) = (route.id, status.as_u16());
     span.in_scope(|| {
         if status.is_server_error() {
             tracing::error!(%method, endpoint, status = code, cause, elapsed_ms, "failed");
@@ -136,8 +135,11 @@ fn words(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()
 }
 
+/// The call that makes something which has an address.
+const CREATE_APP: &str = "createApp";
+
 fn status_of(route: &Route) -> StatusCode {
-    if route.endpoint == Endpoint::CreateApp { StatusCode::CREATED } else { StatusCode::OK }
+    if route.id == CREATE_APP { StatusCode::CREATED } else { StatusCode::OK }
 }
 
 fn success(route: &Route, uri: &axum::http::Uri, answered: &Answered) -> Response {
@@ -147,7 +149,7 @@ fn success(route: &Route, uri: &axum::http::Uri, answered: &Answered) -> Respons
     if answered.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
-    if let (Endpoint::CreateApp, Some(app_id)) = (route.endpoint, answered.body["app_id"].as_str())
+    if let (CREATE_APP, Some(app_id)) = (route.id, answered.body["app_id"].as_str())
         && let Ok(location) = HeaderValue::from_str(&format!("{}/{app_id}", route.path))
     {
         headers.insert(header::LOCATION, location);
@@ -170,16 +172,18 @@ fn page_after(uri: &axum::http::Uri, cursor: &str) -> String {
 
 /// A page: at most `limit` elements, and where the next one begins if there are more. The store was asked
 /// for one more than `limit`.
-fn page<T: Serialize>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> String) -> Value {
+fn page<T>(mut items: Vec<T>, limit: u32, cursor: impl Fn(&T) -> String) -> Page<T> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| more).map(cursor);
-    json!({ "items": items, "next": next })
+    Page { items, next }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[tokio::test]
@@ -189,15 +193,15 @@ mod tests {
             (problem.kind, problem.cause.as_deref()),
             (Kind::SystemError, Some("panic: a secret detail"))
         );
-        assert!(!problem.body("id").to_string().contains("secret"));
+        assert!(!format!("{:?}", problem.body("id")).contains("secret"));
     }
 
     #[test]
     fn a_page_tells_where_the_next_begins_only_if_there_is_one() {
         let cursor = |number: &u32| number.to_string();
-        assert_eq!(page(vec![1, 2, 3], 2, cursor), json!({ "items": [1, 2], "next": "2" }));
-        assert_eq!(page(vec![1, 2], 2, cursor), json!({ "items": [1, 2], "next": null }));
-        assert_eq!(page(Vec::new(), 2, cursor), json!({ "items": [], "next": null }));
+        assert_eq!(json!(page(vec![1, 2, 3], 2, cursor)), json!({ "items": [1, 2], "next": "2" }));
+        assert_eq!(json!(page(vec![1, 2], 2, cursor)), json!({ "items": [1, 2], "next": null }));
+        assert_eq!(json!(page(Vec::new(), 2, cursor)), json!({ "items": [], "next": null }));
         let uri = "/admin/v1/apps?after=a%26b&limit=2".parse().unwrap();
         assert_eq!(page_after(&uri, "c d"), "/admin/v1/apps?limit=2&after=c+d");
     }

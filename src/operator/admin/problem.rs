@@ -1,12 +1,14 @@
 //! What the admin API says instead of success: problem details (RFC 9457).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use domain::fields::{FieldError, UnreadableFields};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use store::StoreError;
 
 use crate::error::{Refusal, json_response};
@@ -220,19 +222,16 @@ impl Problem {
 
     /// The body for a request of this id.
     #[must_use]
-    pub fn body(&self, request_id: &str) -> Value {
-        let mut body = Map::new();
-        body.insert("type".to_owned(), self.kind.uri().into());
-        body.insert("title".to_owned(), self.kind.title().into());
-        body.insert("status".to_owned(), self.kind.status().as_u16().into());
-        body.insert("detail".to_owned(), self.detail.as_str().into());
-        body.insert("instance".to_owned(), utf8_percent_encode(request_id, UNRESERVED).to_string().into());
-        if !self.errors.is_empty() {
-            let errors =
-                self.errors.iter().map(|(field, detail)| json!({ "field": field, "detail": detail }));
-            body.insert("errors".to_owned(), errors.collect());
+    pub fn body(&self, request_id: &str) -> ProblemBody<'_> {
+        let errors = self.errors.iter().map(|(field, detail)| FieldProblem { field, detail });
+        ProblemBody {
+            detail: &self.detail,
+            errors: errors.collect(),
+            instance: utf8_percent_encode(request_id, UNRESERVED).to_string(),
+            status: self.kind.status().as_u16(),
+            title: self.kind.title(),
+            kind: self.kind.uri(),
         }
-        Value::Object(body)
     }
 
     pub(super) fn into_response(self, request_id: &str) -> Response {
@@ -244,6 +243,42 @@ impl Problem {
         }
         response
     }
+}
+
+/// A problem as it goes over the wire (RFC 9457).
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct ProblemBody<'a> {
+    /// What is wrong here.
+    detail: &'a str,
+    /// The fields at fault.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldProblem<'a>>,
+    /// The request's id.
+    #[schemars(extend("format" = "uri-reference"))]
+    instance: String,
+    /// The status of HTTP.
+    #[schemars(extend("enum" = statuses()))]
+    status: u16,
+    /// The kind in words.
+    title: &'static str,
+    /// What kind of problem it is: an address that explains it.
+    #[serde(rename = "type")]
+    #[schemars(extend("format" = "uri-reference", "enum" = Kind::ALL.map(Kind::uri)))]
+    kind: String,
+}
+
+/// A field at fault.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FieldProblem<'a> {
+    /// What is wrong with it.
+    detail: &'a str,
+    /// Its name.
+    field: &'a str,
+}
+
+fn statuses() -> BTreeSet<u16> {
+    Kind::ALL.map(|kind| kind.status().as_u16()).into_iter().collect()
 }
 
 impl From<StoreError> for Problem {

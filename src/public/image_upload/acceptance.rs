@@ -6,6 +6,7 @@ use domain::caller::Caller;
 use domain::ids::{AppId, ImgId};
 use guarded_fetch::bulkhead::Permit;
 use pictures::{self, Kept};
+use schemars::JsonSchema;
 use serde::Serialize;
 use store::KeepOutcome;
 use tokio::time::{Instant, timeout};
@@ -33,7 +34,7 @@ pub(super) async fn accept(
     };
     let work = tokio::spawn(work.in_current_span());
     let img_id = work.await.map_err(|fault| Refusal::internal(format!("keeping a picture: {fault}")))??;
-    Ok(success(Uploaded { data: UploadedData { img_id } }))
+    Ok(success(Uploaded::new(img_id)))
 }
 
 async fn judge_and_keep(state: &AppState, app_id: &AppId, bytes: Bytes) -> Result<ImgId, Refusal> {
@@ -91,22 +92,26 @@ fn id_of(outcome: KeepOutcome) -> Result<ImgId, Refusal> {
     }
 }
 
-fn blocked() -> Refusal {
+pub(super) fn blocked() -> Refusal {
     Refusal::new(Code::ImageBlocked, "file: the picture is blocked by risk control")
 }
 
 /// Contract 5.6.
-#[derive(Serialize)]
-struct Uploaded {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Upload")]
+pub(super) struct Uploaded {
     data: UploadedData,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct UploadedData {
-    #[serde(rename = "imgId", serialize_with = "as_text")]
+    #[serde(rename = "imgId")]
     img_id: ImgId,
 }
 
-fn as_text<S: serde::Serializer>(img_id: &ImgId, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(img_id.as_str())
+impl Uploaded {
+    pub(super) fn new(img_id: ImgId) -> Self {
+        Self { data: UploadedData { img_id } }
+    }
 }

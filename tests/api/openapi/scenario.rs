@@ -7,9 +7,10 @@ use domain::ids::ImgId;
 use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
 use minitill::config::Config;
 use minitill::error::ErrorStatus;
-use minitill::openapi::Call;
-use minitill::openapi::json::Json;
-use minitill::openapi::operation::Place;
+use minitill::openapi::operation::Body;
+use minitill::openapi::{Place, plain};
+use minitill::public::Described;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -19,13 +20,13 @@ use crate::support::{Answer, AppKind, PICTURE, Request, TestApp, TestTill, form,
 pub(super) struct Scenario {
     till: TestTill,
     app: TestApp,
-    call: Call,
+    call: Described,
     example: &'static str,
     media_type: Option<&'static str>,
     path: String,
     query: Vec<(&'static str, String)>,
     /// Members of the body, as the document has them.
-    body: Vec<(&'static str, Json)>,
+    body: Vec<(&'static str, Value)>,
     headers: Vec<(&'static str, String)>,
     picture: Vec<u8>,
     /// Signs; absent where the test has set `sign` itself.
@@ -35,7 +36,7 @@ pub(super) struct Scenario {
 impl Scenario {
     /// The till as the example needs it, and the documented request changed as the example needs it.
     pub(super) async fn prepare(
-        call: &Call,
+        call: &Described,
         example: &'static str,
         setting: ErrorStatus,
         body: usize,
@@ -44,7 +45,7 @@ impl Scenario {
         let origin = origin(picture.clone()).await;
         let till = TestTill::start_with(|config| {
             config.http.error_status = setting;
-            if call.operation.id == "uploadWithUrl" && example != "illegal_url" {
+            if call.route.id == "uploadWithUrl" && example != "illegal_url" {
                 config.fetch.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
                 config.fetch.ports = vec![origin.port()];
             }
@@ -87,13 +88,13 @@ impl Scenario {
             match parameter.place {
                 Place::Path => {
                     let segment = format!("{{{}}}", parameter.field.name);
-                    let value = example.plain();
+                    let value = plain(example);
                     let value = if parameter.field.name == "img_id" { image.to_string() } else { value };
                     self.path = self.path.replace(&segment, &value);
                 }
                 // The documented request of an upload by URL has its fields in the body instead.
-                Place::Query if self.call.operation.id == "uploadWithUrl" => {}
-                Place::Query => self.query.push((parameter.field.name, example.plain())),
+                Place::Query if self.call.route.id == "uploadWithUrl" => {}
+                Place::Query => self.query.push((parameter.field.name, plain(example))),
                 Place::Header => {}
             }
         }
@@ -155,7 +156,7 @@ impl Scenario {
             }
             "bad_signature" => self.pay_key = Some("another".to_owned()),
             "bad_signature_sandbox" => self.sign_unsorted(),
-            "illegal_parameter" if self.call.operation.id == "exchange" => self.replace("amount", "-5"),
+            "illegal_parameter" if self.call.route.id == "exchange" => self.replace("amount", "-5"),
             "illegal_parameter" => self.replace("order_status", "7"),
             "ts_outside_window" => self.replace("ts", "1700000000000"),
             "insufficient_balance" => assert_eq!(self.till.purses(&self.app, "player-1").await, (0, 59, 1)),
@@ -167,7 +168,7 @@ impl Scenario {
             "illegal_path" => self.replace("order_path", "pages/order/detial"),
             "image_not_found" => self.replace("product_cover_img_id", &"0".repeat(48)),
             "image_blocked" | "picture_blocked" => self.block(image).await,
-            "illegal_url" if self.call.operation.id == "reportOrder" => {
+            "illegal_url" if self.call.route.id == "reportOrder" => {
                 self.replace("order_backup_url", "shop.example");
             }
             "illegal_url" => self.replace("url", "http://127.0.0.1/cover.png"),
@@ -212,7 +213,7 @@ impl Scenario {
 
     /// A statement that fails is a fault of ours.
     async fn take_table_away(&self) {
-        let table = match self.call.operation.id {
+        let table = match self.call.route.id {
             "exchange" => "exchanges",
             "reportOrder" => "orders",
             "getAccessToken" | "postAccessToken" => "access_tokens",
@@ -229,7 +230,7 @@ impl Scenario {
     /// Signs the fields in the order of the document, which is not that of the alphabet.
     fn sign_unsorted(&mut self) {
         let signed = self.body.iter().filter(|(name, _)| SIGNED_FIELDS.contains(name));
-        let string: Vec<String> = signed.map(|(name, value)| format!("{name}={}", value.plain())).collect();
+        let string: Vec<String> = signed.map(|(name, value)| format!("{name}={}", plain(value))).collect();
         let key = self.pay_key.take().unwrap();
         let sign = PayKey::new(key).sign(&string.join("&"));
         self.replace("sign", &sign);
@@ -238,8 +239,8 @@ impl Scenario {
     /// The request as it goes over the wire.
     fn request(&self) -> Request {
         let mut fields: Vec<(&str, String)> =
-            self.body.iter().map(|(name, value)| (*name, value.plain())).collect();
-        if let (Some(key), "exchange") = (&self.pay_key, self.call.operation.id) {
+            self.body.iter().map(|(name, value)| (*name, plain(value))).collect();
+        if let (Some(key), "exchange") = (&self.pay_key, self.call.route.id) {
             let signed = fields.iter().filter(|(name, _)| SIGNED_FIELDS.contains(name));
             let string = canonical_string(signed.map(|(name, value)| (*name, value.as_str())));
             let sign = PayKey::new(key.clone()).sign(&string);
@@ -250,7 +251,8 @@ impl Scenario {
         let query: Vec<(&str, &str)> =
             self.query.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mark = if query.is_empty() { "" } else { "?" };
-        let mut request = Request::new(self.call.method, &format!("{}{mark}{}", self.path, form(&query)));
+        let mut request =
+            Request::new(self.call.route.method, &format!("{}{mark}{}", self.path, form(&query)));
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
@@ -280,8 +282,8 @@ impl Scenario {
             }
             Some(media_type @ "application/json") => {
                 let members = self.body.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-                let object = Json::Object(members.collect());
-                request.header("content-type", media_type).body(object.compact())
+                let object: Value = members.collect();
+                request.header("content-type", media_type).body(object.to_string())
             }
             Some(media_type) => request.header("content-type", media_type).body(form(&pairs)),
         }
@@ -308,7 +310,7 @@ impl Scenario {
     }
 }
 
-fn body_of(body: &minitill::openapi::operation::Body) -> Vec<(&'static str, Json)> {
+fn body_of(body: &Body) -> Vec<(&'static str, Value)> {
     body.fields.iter().filter_map(|field| Some((field.name, field.example.clone()?))).collect()
 }
 

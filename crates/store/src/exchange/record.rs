@@ -10,11 +10,14 @@ use super::statements::REPLAY_HOURS;
 use crate::{Store, StoreError};
 
 /// An exchange that deducted, with its ledger entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Exchange")]
 pub struct ExchangeRecord {
     /// The app.
+    #[schemars(with = "AppId")]
     pub app_id: String,
     /// The order number.
+    #[schemars(with = "BizNo")]
     pub biz_no: String,
     /// The player whose wallet paid.
     pub open_id: String,
@@ -53,9 +56,11 @@ pub struct ExchangeRecord {
     pub charge_balance: i64,
     /// First success, database time.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_at: OffsetDateTime,
     /// The `biz_no` is expired from this time on.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub replayed_until: OffsetDateTime,
     /// The present answer to the same content.
     pub same_content: UsedNumber,
@@ -66,15 +71,17 @@ pub struct ExchangeRecord {
 }
 
 /// Replays of one `biz_no`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ReplayCount {
     /// Number of replays.
     pub replays: i64,
     /// When the first was recorded.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub first_at: OffsetDateTime,
     /// When the last was recorded.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub last_at: OffsetDateTime,
 }
 

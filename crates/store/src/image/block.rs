@@ -12,7 +12,8 @@ use super::{Store, StoreError};
 use crate::operator_log::{Action, LogLine, record};
 
 /// A blocked picture.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "PictureBlock")]
 pub struct Block {
     /// SHA-256 of the blocked blob.
     #[serde(rename = "picture")]
@@ -21,6 +22,7 @@ pub struct Block {
     pub reason: String,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub blocked_at: time::OffsetDateTime,
     /// Number of images under the block.
     pub images: u64,

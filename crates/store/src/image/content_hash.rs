@@ -81,3 +81,17 @@ impl Serialize for ContentHash {
 pub(super) fn lost(contents: &ContentHash, what: &str) -> StoreError {
     StoreError::Internal(format!("the contents {contents} of a picture: {what}"))
 }
+
+impl schemars::JsonSchema for ContentHash {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ContentHash".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" })
+    }
+}

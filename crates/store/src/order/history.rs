@@ -12,31 +12,34 @@ use crate::{Store, StoreError};
 const PAYMENTS_MAX: i64 = 100;
 
 /// A payment attempt of an order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct OrderPayment {
     /// Payment pre-order number.
     pub out_order_no: String,
     /// First report that named it, database time.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub first_seen_at: OffsetDateTime,
 }
 
 /// A report that changed the order.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct OrderEvent {
     /// 1 for the first report of the order. Each report that changes it adds one.
     pub seq: i64,
     /// Status code after the report.
+    #[schemars(with = "domain::order::OrderStatus")]
     pub order_status: i16,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub at: OffsetDateTime,
     /// Its changes, in the order of the fields' names. The first report has all its fields.
     pub changes: Vec<OrderChange>,
 }
 
 /// A field that a report changed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct OrderChange {
     /// Its name in the report.
     pub field: String,

@@ -14,19 +14,25 @@ use crate::paging::cut_to_page;
 use crate::{Store, StoreError};
 
 /// The present state of an order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Order")]
 pub struct StoredOrder {
     /// The app.
+    #[schemars(with = "AppId")]
     pub app_id: String,
     /// Order number that the player sees.
+    #[schemars(with = "OrderNo")]
     pub out_biz_order_no: String,
     /// Payment pre-order number of the last report.
+    #[schemars(with = "OrderNo")]
     pub out_order_no: String,
     /// The player.
+    #[schemars(with = "OpenId")]
     pub open_id: String,
     /// Time of the order in Unix milliseconds, as reported.
     pub order_create_time: i64,
     /// Status code of contract 4.3.
+    #[schemars(with = "domain::order::OrderStatus")]
     pub order_status: i16,
     /// `virtual` or `physical`, after a status that decides it.
     pub goods_kind: Option<String>,
@@ -48,9 +54,11 @@ pub struct StoredOrder {
     pub event_count: i64,
     /// Database time of the first report.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_at: OffsetDateTime,
     /// Database time of the last report that changed the order.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub updated_at: OffsetDateTime,
 }
 

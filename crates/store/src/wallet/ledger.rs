@@ -17,7 +17,7 @@ const LOOKED_THROUGH_MAX: i64 = 100_000;
 const ADDED_UP_MAX: i64 = 20_000;
 
 /// The kind of a ledger entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EntryKind {
     /// A credit by an operator.
@@ -60,7 +60,8 @@ pub struct LedgerFilter {
 }
 
 /// A ledger entry with its text.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "LedgerEntry")]
 pub struct LedgerRow {
     /// The entry.
     #[serde(flatten)]

@@ -1,0 +1,64 @@
+//! JSON Schemas of Rust types, as OpenAPI 3.1 has them.
+
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The schema of a type, and those that it refers to by their names.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Schema {
+    /// The schema, which may be a reference.
+    pub root: Value,
+    /// What stands among the document's components.
+    #[serde(skip)]
+    pub named: BTreeMap<String, Value>,
+}
+
+fn generator(inline: bool) -> SchemaGenerator {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+        settings.inline_subschemas = inline;
+    });
+    settings.into_generator()
+}
+
+/// The schema of a type that is answered.
+#[must_use]
+pub fn schema<T: JsonSchema>() -> Schema {
+    let mut generator = generator(false);
+    let mut root = generator.subschema_for::<T>().to_value();
+    usual_formats(&mut root);
+    let mut named: BTreeMap<String, Value> = generator.take_definitions(true).into_iter().collect();
+    named.values_mut().for_each(usual_formats);
+    Schema { root, named }
+}
+
+/// The schema of a type, with whatever it refers to inside it.
+#[must_use]
+pub(super) fn inline_schema<T: JsonSchema>() -> Value {
+    let mut schema = generator(true).subschema_for::<T>().to_value();
+    usual_formats(&mut schema);
+    // What a field means stands beside its schema.
+    schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    schema
+}
+
+/// OpenAPI knows two formats of integers. The others are those of Rust.
+fn usual_formats(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            let rusts = ["int16", "uint8", "uint16", "uint32", "uint64", "uint"];
+            if members.get("format").and_then(Value::as_str).is_some_and(|format| rusts.contains(&format)) {
+                members.insert("format".to_owned(), "int64".into());
+            }
+            members.values_mut().for_each(usual_formats);
+        }
+        Value::Array(items) => items.iter_mut().for_each(usual_formats),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

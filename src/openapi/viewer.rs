@@ -1,0 +1,56 @@
+//! The viewer of OpenAPI documents: a page for people with search, samples and, where it can, sending.
+//! It is Scalar's API reference, a file of `assets/`, so that a page needs nothing from another host.
+
+/// Version of the viewer; part of its address, so that browsers may cache it for ever.
+pub const VERSION: &str = "1.72.1";
+/// The viewer, compressed with gzip.
+pub const SCRIPT: &[u8] = include_bytes!("../../assets/scalar-api-reference/standalone.js.gz");
+/// Starts the viewer on a page.
+pub const START: &str = include_str!("viewer/start.js");
+/// Style of what stands around the viewer.
+pub const STYLE: &str = include_str!("viewer/style.css");
+/// Scripts come from this server alone and make no code of text. The viewer writes its own styles into the
+/// page.
+pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+     font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// What a page shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
+    /// Its title.
+    pub title: &'a str,
+    /// The document, as the page reaches it.
+    pub document: &'a str,
+    /// The folder of the viewer's files, likewise.
+    pub files: &'a str,
+    /// The page of the other API, and its name.
+    pub other: (&'a str, &'a str),
+    /// Whether calls are sent to the server that the page comes from; else the page cannot send any.
+    pub sends: bool,
+    /// What is said of sending, in HTML.
+    pub note: &'a str,
+    /// Places that addresses lead to: the name of each, and its words in HTML.
+    pub places: &'a [(String, String)],
+}
+
+/// The page, in HTML.
+#[must_use]
+pub fn page(page: &Page<'_>) -> String {
+    let Page { title, document, files, other: (other, other_name), sends, note, places } = page;
+    let places: String = places
+        .iter()
+        .map(|(name, words)| format!("<p class=\"place\" id=\"{name}\">{words}</p>\n"))
+        .collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"{files}style.css\">\n</head>\n<body>\n\
+         <header>\n<p>{note} <a href=\"{document}\">OpenAPI document</a>, <a href=\"{other}\">{other_name}</a>.</p>\n\
+         {places}</header>\n\
+         <main id=\"viewer\" data-document=\"{document}\" data-sends=\"{sends}\">\n\
+         <noscript><p>This page needs JavaScript.</p></noscript>\n</main>\n\
+         <script src=\"{files}viewer-{VERSION}.js\"></script>\n<script src=\"{files}start.js\"></script>\n\
+         </body>\n</html>\n"
+    )
+}
