@@ -53,8 +53,8 @@ pub enum RevokeOutcome {
 }
 
 impl Store {
-    /// Makes a key and returns its text, which cannot be shown again. `None` when the name is used already,
-    /// also by a revoked key.
+    /// Makes a key and returns its text, which cannot be shown again. `None` when the name is used
+    /// already, also by a revoked key.
     pub async fn create_api_key(
         &self,
         operator: &Operator,

@@ -1,5 +1,5 @@
-//! Users of the console (contract 8.6). A change and its line in the operator's log are one transaction.
-//! The change ends the sessions of its user.
+//! Users of the console (contract 8.6). A change and its line in the operator's log are one
+//! transaction. The change ends the sessions of its user.
 
 mod session;
 
@@ -111,8 +111,8 @@ impl Store {
         .await
     }
 
-    /// Sets the password of a user, unlocks the name and ends every session. `false` when there is no such
-    /// user.
+    /// Sets the password of a user, unlocks the name and ends every session. `false` when there is
+    /// no such user.
     pub async fn set_console_password(
         &self,
         operator: &Operator,
@@ -207,8 +207,8 @@ impl Store {
         .await
     }
 
-    /// Changes a user in one transaction that locks the user's row. A sign-in waits for that lock. `false`
-    /// when there is no such user.
+    /// Changes a user in one transaction that locks the user's row. A sign-in waits for that lock.
+    /// `false` when there is no such user.
     async fn update_console_user<T: Send + Sync + 'static>(
         &self,
         update: UserUpdate<T>,

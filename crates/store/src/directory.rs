@@ -1,5 +1,5 @@
-//! Look-up cache of apps and access tokens (contract 9.9). A look-up seldom costs a round trip, and an
-//! operator's change acts within seconds on every instance.
+//! Look-up cache of apps and access tokens (contract 9.9). A look-up seldom costs a round trip, and
+//! an operator's change acts within seconds on every instance.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -53,7 +53,8 @@ impl Store {
             .await
     }
 
-    /// The time limit of a look-up. It is shorter than that of a statement, for a table that is locked.
+    /// The time limit of a look-up. It is shorter than that of a statement, for a table that is
+    /// locked.
     pub(super) fn look_up_within(&self) -> Duration {
         self.settings.acquire_timeout + STATEMENT_MARGIN
     }
@@ -113,8 +114,8 @@ impl Store {
         }))
     }
 
-    /// Decrypts the secrets of an app. When a key is missing, it reads the key file again: a rotation may
-    /// have just added the key.
+    /// Decrypts the secrets of an app. When a key is missing, it reads the key file again: a
+    /// rotation may have just added the key.
     async fn open_secrets(
         &self,
         app_id: &AppId,

@@ -4,15 +4,15 @@ use domain::picture_store::Outside;
 
 use crate::objects::ObjectStoreError;
 
-/// An error of the store. Every method of the store may return it. Business outcomes are not errors: each
-/// operation has its own type for them.
+/// An error of the store. Every method of the store may return it. Business outcomes are not
+/// errors: each operation has its own type for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The database does not answer, or not in time. Nothing was acknowledged, so a repeat is safe.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// An object store of pictures does not answer, or must not be used. Nothing was acknowledged, so a
-    /// repeat is safe.
+    /// An object store of pictures does not answer, or must not be used. Nothing was acknowledged,
+    /// so a repeat is safe.
     #[error("the store of pictures is not available: {0}")]
     PicturesUnavailable(String),
     /// The queue is full.

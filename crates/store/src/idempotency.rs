@@ -1,5 +1,6 @@
-//! Idempotency records of the admin API (contract 8.7.3). The transaction of a change also writes the answer
-//! under its idempotency key. So a second attempt cannot commit, and a repeat gets the first answer.
+//! Idempotency records of the admin API (contract 8.7.3). The transaction of a change also writes
+//! the answer under its idempotency key. So a second attempt cannot commit, and a repeat gets the
+//! first answer.
 
 use domain::idempotency::IdempotentRequest;
 use serde_json::Value;
@@ -47,7 +48,8 @@ impl Store {
         Ok(EarlierAnswer::Answered { body, by_another_attempt: row.attempt != request.attempt })
     }
 
-    /// Stores the answer of a request that has changed nothing, unless another attempt has stored one.
+    /// Stores the answer of a request that has changed nothing, unless another attempt has stored
+    /// one.
     pub async fn store_answer_without_change(
         &self,
         request: &IdempotentRequest,
@@ -72,7 +74,8 @@ impl Store {
     }
 }
 
-/// Stores the answer. It waits for another attempt of the same request. When that commits, this one fails.
+/// Stores the answer. It waits for another attempt of the same request. When that commits, this one
+/// fails.
 pub(super) async fn store_answer(
     connection: &mut PgConnection,
     request: &IdempotentRequest,

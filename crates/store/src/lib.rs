@@ -80,8 +80,8 @@ pub struct StoreSettings {
     pub acquire_timeout: Duration,
     /// How long one statement may run.
     pub statement_timeout: Duration,
-    /// Refuse a read-only session. After a failover, an old address may lead to a standby for a while. The
-    /// audit accepts a standby.
+    /// Refuse a read-only session. After a failover, an old address may lead to a standby for a
+    /// while. The audit accepts a standby.
     pub must_write: bool,
     /// Number of exchange writers, each with a session of its own.
     pub exchange_writers: usize,
@@ -192,7 +192,8 @@ impl Store {
             &replays,
         )?;
         let pool = PgPoolOptions::new()
-            // All connections from the start, because connections that open under load come in storms.
+            // All connections from the start, because connections that open under load come in
+            // storms.
             .min_connections(settings.connections)
             .max_connections(settings.connections)
             .acquire_timeout(settings.acquire_timeout)
@@ -263,9 +264,10 @@ impl Store {
         self.pool.close().await;
     }
 
-    /// Runs `work` in one transaction, in a task of its own, and commits when it returns `Ok`. It repeats
-    /// the whole transaction when the database asks for it or `work` returns [`StoreError::Again`]. So
-    /// `work` must have no effects outside the database. `context` holds what `work` needs.
+    /// Runs `work` in one transaction, in a task of its own, and commits when it returns `Ok`. It
+    /// repeats the whole transaction when the database asks for it or `work` returns
+    /// [`StoreError::Again`]. So `work` must have no effects outside the database. `context` holds
+    /// what `work` needs.
     async fn transaction<C, T, E, F>(&self, context: C, work: F) -> Result<T, E>
     where
         C: Send + Sync + 'static,

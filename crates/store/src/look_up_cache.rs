@@ -50,9 +50,9 @@ where
     K: Eq + Hash + Clone + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// The entry that is valid at `now` (monotonic), or the result of `look_up`. The look-up runs in a task of
-    /// its own, which goes on when a caller stops waiting. So a slow database gets one query, and not one from
-    /// every request. A caller waits at most `within`.
+    /// The entry that is valid at `now` (monotonic), or the result of `look_up`. The look-up runs
+    /// in a task of its own, which goes on when a caller stops waiting. So a slow database gets one
+    /// query, and not one from every request. A caller waits at most `within`.
     pub(super) async fn get_or(
         &self,
         key: K,

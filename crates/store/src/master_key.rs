@@ -1,8 +1,8 @@
 //! The master keys of a database: which key encrypts, whether the loaded keys fit, and rotation.
 //!
-//! The table `master_key_check` shows which keys the database uses. Row 1 is the key that encrypts. Each
-//! transaction that encrypts reads that row. Higher rows are former keys that some secrets still need
-//! during a rotation. A process that lacks one of these keys does not start.
+//! The table `master_key_check` shows which keys the database uses. Row 1 is the key that encrypts.
+//! Each transaction that encrypts reads that row. Higher rows are former keys that some secrets
+//! still need during a rotation. A process that lacks one of these keys does not start.
 
 mod rotation;
 
@@ -47,8 +47,8 @@ impl Store {
             .await?)
     }
 
-    /// Compares the keys with the database and loads them. A database without apps takes over the first
-    /// key (contract 9.4.6).
+    /// Compares the keys with the database and loads them. A database without apps takes over the
+    /// first key (contract 9.4.6).
     pub async fn unlock(&self, keyring: &Keyring) -> Result<(), MasterKeyRefused> {
         let value = keyring.first().check_value();
         let mut stored = self.stored_checks().await?;

@@ -1,5 +1,5 @@
-//! Migrations: they bring a database to the schema of this program. Several instances may start at once
-//! (contract 9.3).
+//! Migrations: they bring a database to the schema of this program. Several instances may start at
+//! once (contract 9.3).
 
 use sqlx::migrate::{Migrate as _, Migrator};
 use sqlx::{Connection as _, PgConnection};
@@ -77,8 +77,8 @@ impl Store {
     }
 }
 
-/// Makes the row that migrations lock. `CREATE TABLE IF NOT EXISTS` of two instances at once can fail in
-/// one of them. Then the table exists.
+/// Makes the row that migrations lock. `CREATE TABLE IF NOT EXISTS` of two instances at once can
+/// fail in one of them. Then the table exists.
 async fn make_lock_row(connection: &mut PgConnection) -> Result<(), StoreError> {
     let statement = "CREATE TABLE IF NOT EXISTS minitill_migration_lock (id smallint PRIMARY KEY); \
                      INSERT INTO minitill_migration_lock VALUES (1) ON CONFLICT DO NOTHING";

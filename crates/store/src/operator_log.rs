@@ -1,5 +1,5 @@
-//! The operator's log (contract 8.5): who changed what, when, from what to what. A line is written in the
-//! transaction of the change. No statement here changes or deletes a line.
+//! The operator's log (contract 8.5): who changed what, when, from what to what. A line is written
+//! in the transaction of the change. No statement here changes or deletes a line.
 
 use std::fmt;
 
@@ -109,8 +109,8 @@ pub(super) async fn record(connection: &mut PgConnection, line: LogLine<'_>) -> 
     record_with_answer(connection, line, Map::new()).await
 }
 
-/// Writes a line. For an idempotent request it also keeps the answer. `answer` may hold a secret that is
-/// shown once; the line never does.
+/// Writes a line. For an idempotent request it also keeps the answer. `answer` may hold a secret
+/// that is shown once; the line never does.
 pub(super) async fn record_with_answer(
     connection: &mut PgConnection,
     line: LogLine<'_>,
@@ -121,7 +121,8 @@ pub(super) async fn record_with_answer(
     }
     // Without a note of its own, the line gets the reason that the operator gave for the request.
     let note = if line.note.is_empty() { line.operator.reason() } else { line.note };
-    // Not the start of the transaction: a change that waited for a lock must come after the other change.
+    // Not the start of the transaction: a change that waited for a lock must come after the other
+    // change.
     sqlx::query!(
         "INSERT INTO operator_log (app_id, at, id, operator_kind, operator, action, subject, before, after, note)
          VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9)",

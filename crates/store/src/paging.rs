@@ -1,4 +1,5 @@
-//! Pages of lists. A query reads one row more than the page holds, which shows whether there is another page.
+//! Pages of lists. A query reads one row more than the page holds, which shows whether there is
+//! another page.
 
 /// Cuts the rows to the page. Returns true when there is another page.
 pub(crate) fn cut_to_page<T>(rows: &mut Vec<T>, limit: u32) -> bool {

@@ -1,4 +1,5 @@
-//! Secrets (contract 9.4): random tokens and keys, hashes, and the master keys that encrypt stored secrets.
+//! Secrets (contract 9.4): random tokens and keys, hashes, and the master keys that encrypt stored
+//! secrets.
 
 mod cipher;
 mod key_file;
@@ -38,7 +39,8 @@ pub fn random_key_text() -> String {
     let mut text = String::with_capacity(KEY_TEXT_CHARS);
     while text.len() < KEY_TEXT_CHARS {
         for byte in random_bytes::<32>() {
-            // 248 is four times 62. Larger bytes are dropped, so that every letter has the same probability.
+            // 248 is four times 62. Larger bytes are dropped, so that every letter has the same
+            // probability.
             if byte < 248 && text.len() < KEY_TEXT_CHARS {
                 text.push(char::from(LETTERS[usize::from(byte) % LETTERS.len()]));
             }
@@ -80,8 +82,8 @@ pub fn is_api_key(text: &str) -> bool {
     })
 }
 
-/// The key that encrypts stored answers of the admin API. It is derived from the caller's API key, which is
-/// not stored. So the database and the master key together open no answer.
+/// The key that encrypts stored answers of the admin API. It is derived from the caller's API key,
+/// which is not stored. So the database and the master key together open no answer.
 ///
 /// # Panics
 /// Never: HMAC takes keys of every length.

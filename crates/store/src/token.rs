@@ -71,11 +71,10 @@ impl Store {
         app_id: &AppId,
         only: Option<[u8; 32]>,
     ) -> Result<u64, StoreError> {
-        self.transaction(
-            (operator.clone(), app_id.clone(), only),
-            move |connection, (operator, app_id, only)| {
-                Box::pin(async move {
-                    let gone = sqlx::query!(
+        let context = (operator.clone(), app_id.clone(), only);
+        self.transaction(context, move |connection, (operator, app_id, only)| {
+            Box::pin(async move {
+                let gone = sqlx::query!(
                     "DELETE FROM access_tokens WHERE app_id = $1 AND ($2::bytea IS NULL OR token_hash = $2)",
                     app_id.as_str(),
                     only.as_ref().map(<[u8; 32]>::as_slice)
@@ -83,19 +82,18 @@ impl Store {
                 .execute(&mut *connection)
                 .await?
                 .rows_affected();
-                    if gone > 0 {
-                        let subject = only.as_ref().map_or_else(|| app_id.to_string(), fingerprint);
-                        let line = LogLine {
-                            app_id: Some(app_id),
-                            after: Some(json!({ "revoked": gone })),
-                            ..LogLine::new(operator, Action::TokenRevoke, &subject)
-                        };
-                        record_with_answer(connection, line, answer([("revoked", gone.into())])).await?;
-                    }
-                    Ok(gone)
-                })
-            },
-        )
+                if gone > 0 {
+                    let subject = only.as_ref().map_or_else(|| app_id.to_string(), fingerprint);
+                    let line = LogLine {
+                        app_id: Some(app_id),
+                        after: Some(json!({ "revoked": gone })),
+                        ..LogLine::new(operator, Action::TokenRevoke, &subject)
+                    };
+                    record_with_answer(connection, line, answer([("revoked", gone.into())])).await?;
+                }
+                Ok(gone)
+            })
+        })
         .await
     }
 

@@ -67,7 +67,8 @@ pub struct LedgerLine {
     pub at: OffsetDateTime,
 }
 
-/// The line of a row of `ledger_entries`. Its reference is a ref or a `biz_no`, depending on its kind.
+/// The line of a row of `ledger_entries`. Its reference is a ref or a `biz_no`, depending on its
+/// kind.
 macro_rules! ledger_line {
     ($row:expr) => {{
         let is_credit = $row.kind == domain::ledger::CREDIT;

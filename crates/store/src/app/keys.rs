@@ -50,8 +50,8 @@ impl Store {
         Ok(self.rotate_pay_key_after(operator, app_id, None).await?.into_secret())
     }
 
-    /// Makes a new pay key only if `newest` is still the newest generation. So a page that is loaded twice
-    /// does not retire a key that is in use.
+    /// Makes a new pay key only if `newest` is still the newest generation. So a page that is
+    /// loaded twice does not retire a key that is in use.
     pub async fn rotate_pay_key_after(
         &self,
         operator: &Operator,

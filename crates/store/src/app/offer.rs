@@ -1,5 +1,5 @@
-//! Operators publish packages and register points of interest and payment pre-orders. A change and its
-//! line in the operator's log are one transaction.
+//! Operators publish packages and register points of interest and payment pre-orders. A change and
+//! its line in the operator's log are one transaction.
 
 use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
 use domain::operator::Operator;
@@ -11,8 +11,8 @@ use crate::operator_log::{Action, LogLine, record};
 use crate::{Store, StoreError};
 
 impl Store {
-    /// Publishes a package. Its pages are the accepted order paths from now on. `false` when there is no
-    /// such app.
+    /// Publishes a package. Its pages are the accepted order paths from now on. `false` when there
+    /// is no such app.
     pub async fn publish(
         &self,
         operator: &Operator,
@@ -21,39 +21,36 @@ impl Store {
         pages: &[PagePath],
     ) -> Result<bool, StoreError> {
         let pages: Vec<String> = pages.iter().map(|page| page.as_str().to_owned()).collect();
-        self.update_app(
-            AppUpdate::new(operator, app_id, (version.clone(), pages)),
-            |connection, update, _| {
-                Box::pin(async move {
-                    let (version, pages) = &update.to;
-                    let latest = sqlx::query!(
-                        "SELECT version, pages FROM packages WHERE app_id = $1
+        let update = AppUpdate::new(operator, app_id, (version.clone(), pages));
+        self.update_app(update, |connection, update, _| {
+            Box::pin(async move {
+                let (version, pages) = &update.to;
+                let latest = sqlx::query!(
+                    "SELECT version, pages FROM packages WHERE app_id = $1
                      ORDER BY published_at DESC, version DESC LIMIT 1",
-                        update.app_id.as_str()
-                    )
-                    .fetch_optional(&mut *connection)
-                    .await?;
-                    sqlx::query!(
-                        "INSERT INTO packages (app_id, version, pages, published_at)
+                    update.app_id.as_str()
+                )
+                .fetch_optional(&mut *connection)
+                .await?;
+                sqlx::query!(
+                    "INSERT INTO packages (app_id, version, pages, published_at)
                      VALUES ($1, $2, $3, clock_timestamp()) ON CONFLICT (app_id, version)
                      DO UPDATE SET pages = excluded.pages, published_at = excluded.published_at",
-                        update.app_id.as_str(),
-                        version.as_str(),
-                        pages
-                    )
-                    .execute(&mut *connection)
-                    .await?;
-                    let line = LogLine {
-                        subject: version.as_str(),
-                        before: latest
-                            .map(|latest| json!({ "version": latest.version, "pages": latest.pages })),
-                        after: Some(json!({ "version": version.as_str(), "pages": pages })),
-                        ..update.line(Action::AppPublish)
-                    };
-                    record(connection, line).await
-                })
-            },
-        )
+                    update.app_id.as_str(),
+                    version.as_str(),
+                    pages
+                )
+                .execute(&mut *connection)
+                .await?;
+                let line = LogLine {
+                    subject: version.as_str(),
+                    before: latest.map(|latest| json!({ "version": latest.version, "pages": latest.pages })),
+                    after: Some(json!({ "version": version.as_str(), "pages": pages })),
+                    ..update.line(Action::AppPublish)
+                };
+                record(connection, line).await
+            })
+        })
         .await
     }
 

@@ -25,8 +25,8 @@ pub struct AppChange {
 }
 
 impl Store {
-    /// Changes settings of an app. Other instances follow within two seconds (contract 9.9.2). `false`
-    /// when there is no such app.
+    /// Changes settings of an app. Other instances follow within two seconds (contract 9.9.2).
+    /// `false` when there is no such app.
     pub async fn change_settings(
         &self,
         operator: &Operator,

@@ -27,8 +27,8 @@ pub struct SignInAttempt {
 }
 
 impl Store {
-    /// Counts a sign-in attempt before its password is verified. So attempts at the same time get ten tries
-    /// together. `None` when there is no such user, or the name is locked.
+    /// Counts a sign-in attempt before its password is verified. So attempts at the same time get
+    /// ten tries together. `None` when there is no such user, or the name is locked.
     pub async fn attempt_sign_in(&self, name: &ConsoleUserName) -> Result<Option<SignInAttempt>, StoreError> {
         let row = sqlx::query!(
             "UPDATE console_users SET
@@ -48,8 +48,8 @@ impl Store {
         }))
     }
 
-    /// Starts a session after the password was verified. The token is given by its hash. `false` when the
-    /// user was removed or got another password meanwhile.
+    /// Starts a session after the password was verified. The token is given by its hash. `false`
+    /// when the user was removed or got another password meanwhile.
     pub async fn begin_console_session(
         &self,
         name: &ConsoleUserName,
@@ -83,8 +83,8 @@ impl Store {
         .await
     }
 
-    /// User and role of a session. The token is given by its hash. `None` when there is no such session, or
-    /// it has ended. It records the use of the session.
+    /// User and role of a session. The token is given by its hash. `None` when there is no such
+    /// session, or it has ended. It records the use of the session.
     pub async fn console_session(
         &self,
         token_hash: [u8; 32],

@@ -213,8 +213,8 @@ impl RecordedContent {
     }
 }
 
-/// Deducts an exchange with a new `biz_no` from its wallet. Returns sequence number, change and hash of
-/// the ledger entry; or the refusal.
+/// Deducts an exchange with a new `biz_no` from its wallet. Returns sequence number, change and
+/// hash of the ledger entry; or the refusal.
 fn deduct(
     app_id: &AppId,
     exchange: &Exchange,

@@ -20,8 +20,8 @@ pub(super) trait Database: Clone {
     /// Drives a session while it is polled. It ends with the session, and returns the fault.
     type Connection: Future<Output = SessionFault> + Unpin;
 
-    /// Opens a session and prepares every statement of [`DatabaseClient`]. The fault is `Other` when the
-    /// database refuses, and `Lost` when the session ended meanwhile.
+    /// Opens a session and prepares every statement of [`DatabaseClient`]. The fault is `Other`
+    /// when the database refuses, and `Lost` when the session ended meanwhile.
     async fn connect(&self) -> Result<(Self::Client, Self::Connection), SessionFault>;
 
     /// How long the writer waits for an answer before it gives the session up.
@@ -34,8 +34,8 @@ pub(super) trait Database: Clone {
     async fn pause(&self, duration: Duration);
 }
 
-/// The statements of a session. A statement is sent at the first poll of its future, without a wait for
-/// earlier ones. The database executes them in the order of sending.
+/// The statements of a session. A statement is sent at the first poll of its future, without a wait
+/// for earlier ones. The database executes them in the order of sending.
 pub(super) trait DatabaseClient {
     /// `BEGIN`. With `discards_plans` it first discards the query plans.
     async fn begin(&self, discards_plans: bool) -> Result<(), SessionFault>;
@@ -49,8 +49,8 @@ pub(super) trait DatabaseClient {
     /// Reads wallets and idempotency records of a batch in one snapshot. It locks nothing.
     async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<Known, SessionFault>;
 
-    /// Locks the wallets of a batch in the order of their keys, and reads them. With `skips_held` it skips
-    /// wallets that another session has locked.
+    /// Locks the wallets of a batch in the order of their keys, and reads them. With `skips_held`
+    /// it skips wallets that another session has locked.
     async fn lock(
         &self,
         batch: &Batch<'_>,
@@ -66,7 +66,7 @@ pub(super) trait DatabaseClient {
     /// Reads the idempotency records of a batch in one snapshot, each with its position.
     async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, IdempotencyRecord)>, SessionFault>;
 
-    /// Writes records, entries and wallets: all of them, or none. It fails when a `biz_no` or an entry
-    /// exists already, or a wallet has changed since it was read.
+    /// Writes records, entries and wallets: all of them, or none. It fails when a `biz_no` or an
+    /// entry exists already, or a wallet has changed since it was read.
     async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault>;
 }

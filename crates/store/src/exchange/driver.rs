@@ -1,8 +1,8 @@
 //! The session of a writer with PostgreSQL, through tokio-postgres.
 //!
-//! All other statements of this program use sqlx. tokio-postgres sends statements without a wait for
-//! earlier answers, so a batch takes two round trips in place of six. The writer's own task drives the
-//! session.
+//! All other statements of this program use sqlx. tokio-postgres sends statements without a wait
+//! for earlier answers, so a batch takes two round trips in place of six. The writer's own task
+//! drives the session.
 
 use std::future::Future;
 use std::pin::Pin;

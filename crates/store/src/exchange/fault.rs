@@ -19,8 +19,9 @@ impl SessionFault {
     /// The fault of an SQLSTATE.
     pub(super) fn from_code(code: &str, message: String) -> Self {
         match code {
-            // 22012: the guard of the write, because a wallet has changed. 23505: another transaction has
-            // recorded the same biz_no. The name of the key is not checked: a partition has its own.
+            // 22012: the guard of the write, because a wallet has changed. 23505: another
+            // transaction has recorded the same biz_no. The name of the key is not checked: a
+            // partition has its own.
             "22012" | "23505" => Self::Again,
             "55P03" => Self::Blocked,
             // The server has become a standby. A new session finds the new primary.

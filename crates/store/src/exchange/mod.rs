@@ -1,8 +1,8 @@
 //! Exchanges. [`Store::submit`] is the only function that deducts money (contract 3.3).
 //!
 //! The writers of a process ([`writer`]) carry the exchanges out. Each has a session of its own
-//! ([`session`]) and writes all exchanges that wait in one transaction. A pure function decides each of
-//! them ([`batch`]). Exchanges of one wallet always go to the same writer.
+//! ([`session`]) and writes all exchanges that wait in one transaction. A pure function decides
+//! each of them ([`batch`]). Exchanges of one wallet always go to the same writer.
 
 mod batch;
 mod columns;
@@ -76,8 +76,8 @@ impl Store {
         }
     }
 
-    /// For benchmarks: a store that answers every exchange at once with empty purses and writes nothing. It
-    /// shows the cost of everything around the store.
+    /// For benchmarks: a store that answers every exchange at once with empty purses and writes
+    /// nothing. It shows the cost of everything around the store.
     #[must_use]
     pub fn answering_at_once(mut self) -> Self {
         self.writers = Writers::answering_at_once(self.settings.exchange_queue_max);

@@ -171,8 +171,8 @@ impl Store {
         }))
     }
 
-    /// At most `limit` exchanges and credits with this `biz_no` or ref, of one app or of all. Several apps may
-    /// use the same. It reads each app by its key.
+    /// At most `limit` exchanges and credits with this `biz_no` or ref, of one app or of all.
+    /// Several apps may use the same. It reads each app by its key.
     pub async fn find_number(
         &self,
         app_id: Option<&AppId>,

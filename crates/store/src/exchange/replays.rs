@@ -1,7 +1,8 @@
 //! Counts of replays, for operators. Nothing depends on them.
 //!
-//! The writers count in memory after they have answered. Once a second one statement writes the counts. When
-//! a process dies or the database does not answer, counts are lost, but never an exchange.
+//! The writers count in memory after they have answered. Once a second one statement writes the
+//! counts. When a process dies or the database does not answer, counts are lost, but never an
+//! exchange.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +11,9 @@ use domain::ids::{AppId, BizNo};
 
 use crate::{Store, StoreError};
 
-/// Maximum number of `biz_no`s between two writes. It limits the memory (some 1 MB) and the statement.
-const NUMBERS_MAX: usize = 4096;
+/// Maximum number of `biz_no`s between two writes. It limits the memory (some 1 MB) and the
+/// statement.
+const BIZ_NOS_MAX: usize = 4096;
 /// How long a count is stored after the last replay.
 const KEPT_DAYS: i32 = 30;
 
@@ -21,24 +23,24 @@ pub(crate) struct Replays(Arc<Mutex<ReplayCounts>>);
 
 #[derive(Debug, Default)]
 struct ReplayCounts {
-    by_number: HashMap<(AppId, BizNo), i64>,
+    by_biz_no: HashMap<(AppId, BizNo), i64>,
     /// Replays without a count, because the map was full.
     uncounted: u64,
 }
 
 impl Replays {
     /// Counts replays. It holds the lock for some look-ups.
-    pub(super) fn count(&self, numbers: Vec<(AppId, BizNo)>) {
-        if numbers.is_empty() {
+    pub(super) fn count(&self, biz_nos: Vec<(AppId, BizNo)>) {
+        if biz_nos.is_empty() {
             return;
         }
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for number in numbers {
-            let has_room = counts.by_number.len() < NUMBERS_MAX;
-            if let Some(count) = counts.by_number.get_mut(&number) {
+        for biz_no in biz_nos {
+            let has_room = counts.by_biz_no.len() < BIZ_NOS_MAX;
+            if let Some(count) = counts.by_biz_no.get_mut(&biz_no) {
                 *count += 1;
             } else if has_room {
-                counts.by_number.insert(number, 1);
+                counts.by_biz_no.insert(biz_no, 1);
             } else {
                 counts.uncounted += 1;
             }
@@ -51,17 +53,17 @@ impl Replays {
 }
 
 impl Store {
-    /// Writes the replays that this process has counted since the last call. The server calls it once a second.
-    /// When the write fails, the counts are lost.
+    /// Writes the replays that this process has counted since the last call. The server calls it
+    /// once a second. When the write fails, the counts are lost.
     pub async fn write_replays(&self) -> Result<(), StoreError> {
-        let ReplayCounts { by_number, uncounted } = self.replays.take();
+        let ReplayCounts { by_biz_no, uncounted } = self.replays.take();
         if uncounted > 0 {
-            tracing::warn!(uncounted, "more numbers were replayed in a second than are counted");
+            tracing::warn!(uncounted, "more exchanges were replayed in a second than are counted");
         }
-        if by_number.is_empty() {
+        if by_biz_no.is_empty() {
             return Ok(());
         }
-        let mut counted: Vec<_> = by_number.into_iter().collect();
+        let mut counted: Vec<_> = by_biz_no.into_iter().collect();
         // Every process writes in the same order. So two of them never wait for each other.
         counted.sort_unstable();
         let app_ids: Vec<_> = counted.iter().map(|((app_id, _), _)| app_id.to_string()).collect();
@@ -87,8 +89,8 @@ impl Store {
         .await
     }
 
-    /// Deletes counts whose last replay was 30 days ago. There is no index for it: it would cost every count
-    /// more than this hourly scan of a small table.
+    /// Deletes counts whose last replay was 30 days ago. There is no index for it: it would cost
+    /// every count more than this hourly scan of a small table.
     pub async fn forget_old_replays(&self) -> Result<u64, StoreError> {
         let gone = sqlx::query!(
             "DELETE FROM exchange_replays WHERE last_at < now() - make_interval(days => $1)",
@@ -104,20 +106,20 @@ impl Store {
 mod tests {
     use super::*;
 
-    fn number(text: &str) -> (AppId, BizNo) {
+    fn biz_no(text: &str) -> (AppId, BizNo) {
         (AppId::parse("a").unwrap(), BizNo::parse(text).unwrap())
     }
 
     #[test]
-    fn a_flood_of_distinct_numbers_cannot_grow_the_memory_and_known_ones_still_count() {
+    fn a_flood_of_distinct_biz_nos_cannot_grow_the_memory_and_known_ones_still_count() {
         let replays = Replays::default();
-        for place in 0..NUMBERS_MAX + 10 {
-            replays.count(vec![number(&format!("n{place}"))]);
+        for place in 0..BIZ_NOS_MAX + 10 {
+            replays.count(vec![biz_no(&format!("n{place}"))]);
         }
-        replays.count(vec![number("n0"), number("n0")]);
+        replays.count(vec![biz_no("n0"), biz_no("n0")]);
         let counts = replays.take();
-        assert_eq!((counts.by_number.len(), counts.uncounted), (NUMBERS_MAX, 10));
-        assert_eq!(counts.by_number[&number("n0")], 3);
-        assert!(replays.take().by_number.is_empty(), "what was taken is not taken again");
+        assert_eq!((counts.by_biz_no.len(), counts.uncounted), (BIZ_NOS_MAX, 10));
+        assert_eq!(counts.by_biz_no[&biz_no("n0")], 3);
+        assert!(replays.take().by_biz_no.is_empty(), "what was taken is not taken again");
     }
 }

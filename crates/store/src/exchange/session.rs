@@ -16,8 +16,8 @@ use super::known::Known;
 /// that wallet.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How long query plans are used. A plan depends on the sizes of the tables. A plan for a nearly empty
-/// table would read the whole table for every batch after the table has grown.
+/// How long query plans are used. A plan depends on the sizes of the tables. A plan for a nearly
+/// empty table would read the whole table for every batch after the table has grown.
 const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// A session. Between two batches it is outside any transaction.
@@ -47,8 +47,8 @@ impl<D: Database> Session<D> {
         drive(&self.database, &mut self.connection, reading).await
     }
 
-    /// Writes the decisions in one statement, durably, or writes nothing. The fault is `Again` when the
-    /// rows have changed since [`Session::read`].
+    /// Writes the decisions in one statement, durably, or writes nothing. The fault is `Again` when
+    /// the rows have changed since [`Session::read`].
     pub(super) async fn write(
         &mut self,
         batch: &Batch<'_>,
@@ -91,8 +91,8 @@ impl<D: Database> Session<D> {
         }
     }
 
-    /// Writes the decisions in the transaction of [`Session::begin`] and commits durably. After a fault
-    /// other than `Lost`, nothing was written.
+    /// Writes the decisions in the transaction of [`Session::begin`] and commits durably. After a
+    /// fault other than `Lost`, nothing was written.
     pub(super) async fn commit(
         &mut self,
         batch: &Batch<'_>,

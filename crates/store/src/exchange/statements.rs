@@ -11,7 +11,8 @@ pub(super) const REPLAY_HOURS: i32 = 48;
 /// Columns of a wallet, as `rows.rs` reads them.
 const WALLET_COLUMNS: &str = "w.free_balance, w.charge_balance, w.entry_count, w.chain_hash";
 
-/// Columns of an idempotency record, as `rows.rs` reads them. The first parameter is [`REPLAY_HOURS`].
+/// Columns of an idempotency record, as `rows.rs` reads them. The first parameter is
+/// [`REPLAY_HOURS`].
 const RECORD_COLUMNS: &str = "\
 x.open_id, x.zone_id, x.amount, x.pay_priority, x.product_name, x.product_info, x.product_desc, x.extension,
 e.free_balance, e.charge_balance, clock_timestamp() >= x.created_at + make_interval(hours => $1)";
@@ -45,12 +46,13 @@ JOIN ledger_entries e ON e.app_id = x.app_id AND e.open_id = x.open_id AND e.seq
 /// Reads the database's time after the wallets are locked.
 const NOW: &str = "SELECT clock_timestamp()";
 
-/// Writes idempotency records, ledger entries and balances. COMMIT follows without a wait, so a conflict
-/// must fail here: a `biz_no` that another transaction has recorded violates the primary key, and a
-/// wallet that has changed causes a division by zero.
+/// Writes idempotency records, ledger entries and balances. COMMIT follows without a wait, so a
+/// conflict must fail here: a `biz_no` that another transaction has recorded violates the primary
+/// key, and a wallet that has changed causes a division by zero.
 ///
 /// `unnest` stands in the list of columns, where all arrays advance together, row by row. In FROM,
-/// PostgreSQL would first copy each array to a tuple store. That is a third of the statement's cost.
+/// PostgreSQL would first copy each array to a tuple store. That is a third of the statement's
+/// cost.
 const WRITE: &str = "\
 WITH recorded AS (
     INSERT INTO exchanges (app_id, biz_no, open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip,

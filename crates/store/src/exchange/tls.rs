@@ -107,7 +107,8 @@ fn unusable(error: impl std::fmt::Display) -> StoreError {
     StoreError::Internal(format!("database.url: TLS cannot be set up: {error}"))
 }
 
-/// Verifies the server's certificate as the `sslmode` requires: nothing, the chain, or chain and name.
+/// Verifies the server's certificate as the `sslmode` requires: nothing, the chain, or chain and
+/// name.
 #[derive(Debug)]
 struct Verifier {
     inner: Option<Arc<WebPkiServerVerifier>>,

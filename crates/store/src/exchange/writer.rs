@@ -55,7 +55,8 @@ pub(super) struct Job {
 impl Job {
     /// Sends the answer and returns the exchange.
     fn answer(self, outcome: Outcome) -> Signed<Exchange> {
-        // After a time-out or a hang-up nobody receives the answer. The exchange is done all the same.
+        // After a time-out or a hang-up nobody receives the answer. The exchange is done all the
+        // same.
         let _ = self.answer.send(outcome);
         self.exchange
     }
@@ -130,8 +131,8 @@ impl Writers {
         Ok(receiver)
     }
 
-    /// Exchanges of one wallet always go to the same writer. In one batch they need one lock; two batches
-    /// would wait for each other.
+    /// Exchanges of one wallet always go to the same writer. In one batch they need one lock; two
+    /// batches would wait for each other.
     fn writer_of(&self, exchange: &Signed<Exchange>) -> usize {
         if self.queues.len() == 1 {
             return 0;
@@ -151,7 +152,8 @@ fn run_in_thread(writing: impl Future<Output = ()> + Send + 'static) -> std::io:
     thread.spawn(move || runtime.block_on(writing)).map(drop)
 }
 
-/// Restarts a writer after a panic. The exchanges of its batch get an error, the others are carried out.
+/// Restarts a writer after a panic. The exchanges of its batch get an error, the others are carried
+/// out.
 async fn keep_writing<D: Database>(mut writer: Writer<D>) {
     while AssertUnwindSafe(writer.run()).catch_unwind().await.is_err() {
         tracing::error!("a writer of exchanges panicked; it goes on with a new session");
@@ -163,9 +165,9 @@ pub(super) struct Writer<D: Database> {
     jobs: mpsc::UnboundedReceiver<Job>,
     database: D,
     session: Option<Session<D>>,
-    /// Exchanges whose wallet another transaction has held for long. Each batch tries them again, without
-    /// a wait for the lock, until they succeed or their deadline passes. So a held wallet does not delay
-    /// the others.
+    /// Exchanges whose wallet another transaction has held for long. Each batch tries them again,
+    /// without a wait for the lock, until they succeed or their deadline passes. So a held wallet
+    /// does not delay the others.
     set_aside: Vec<Job>,
     /// Until this time the writer locks wallets before it reads them, because of a recent conflict.
     locks_until: Instant,
@@ -225,7 +227,8 @@ impl<D: Database> Writer<D> {
         jobs
     }
 
-    /// Writes a batch and answers it. Returns the exchanges when one of several may have caused a fault.
+    /// Writes a batch and answers it. Returns the exchanges when one of several may have caused a
+    /// fault.
     async fn carry_out(&mut self, mut jobs: Vec<Job>, mut skips_held: bool) -> Result<(), Vec<Job>> {
         let (mut attempts, began) = (0, self.database.now());
         loop {

@@ -125,24 +125,22 @@ impl Store {
         reason: &str,
     ) -> Result<BlockOutcome, StoreError> {
         let looks: Vec<i64> = looks.iter().map(|looks| looks.to_i64()).collect();
-        self.transaction(
-            (operator.clone(), looks, reason.to_owned()),
-            move |connection, (operator, looks, reason)| {
-                Box::pin(async move {
-                    let former = lock_block(connection, &contents).await?;
-                    let images = write_block(connection, &contents, looks, reason).await?;
-                    let subject = contents.to_string();
-                    let line = LogLine {
-                        before: former.as_ref().map(|reason| json!({ "reason": reason })),
-                        after: Some(json!({ "reason": reason, "images": images })),
-                        note: reason,
-                        ..LogLine::new(operator, Action::ImageBlock, &subject)
-                    };
-                    record(connection, line).await?;
-                    Ok(BlockOutcome { was_blocked: former.is_some(), images })
-                })
-            },
-        )
+        let context = (operator.clone(), looks, reason.to_owned());
+        self.transaction(context, move |connection, (operator, looks, reason)| {
+            Box::pin(async move {
+                let former = lock_block(connection, &contents).await?;
+                let images = write_block(connection, &contents, looks, reason).await?;
+                let subject = contents.to_string();
+                let line = LogLine {
+                    before: former.as_ref().map(|reason| json!({ "reason": reason })),
+                    after: Some(json!({ "reason": reason, "images": images })),
+                    note: reason,
+                    ..LogLine::new(operator, Action::ImageBlock, &subject)
+                };
+                record(connection, line).await?;
+                Ok(BlockOutcome { was_blocked: former.is_some(), images })
+            })
+        })
         .await
     }
 

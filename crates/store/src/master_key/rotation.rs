@@ -13,9 +13,9 @@ use crate::{Store, StoreError};
 const APPS_AT_ONCE: i64 = 64;
 
 impl Store {
-    /// Makes the first loaded key the one that encrypts, and encrypts every secret again with it. After an
-    /// interruption it must be repeated. Until then both keys are needed, and all secrets can be read.
-    /// Returns the number of secrets that it encrypted again.
+    /// Makes the first loaded key the one that encrypts, and encrypts every secret again with it.
+    /// After an interruption it must be repeated. Until then both keys are needed, and all secrets
+    /// can be read. Returns the number of secrets that it encrypted again.
     ///
     /// # Errors
     /// No loaded key opens a secret, or another rotation has begun meanwhile.
@@ -30,37 +30,35 @@ impl Store {
     /// From here on `to` encrypts, and a process without both keys does not start.
     async fn begin_rotation(&self, operator: &Operator, to: &MasterKey) -> Result<(), StoreError> {
         let keyring = self.directory.keyring()?;
-        self.transaction(
-            (operator.clone(), to.clone(), keyring),
-            move |connection, (operator, to, keyring)| {
-                Box::pin(async move {
-                    let current =
-                        sqlx::query_scalar!("SELECT value FROM master_key_check WHERE id = 1 FOR UPDATE")
-                            .fetch_one(&mut *connection)
-                            .await?;
-                    if to.fits(&current) {
-                        return Ok(());
-                    }
-                    let from = keyring.fitting(&current);
-                    let from = from.ok_or_else(|| StoreError::damaged("master_key_check"))?;
-                    sqlx::query!(
+        let context = (operator.clone(), to.clone(), keyring);
+        self.transaction(context, move |connection, (operator, to, keyring)| {
+            Box::pin(async move {
+                let current =
+                    sqlx::query_scalar!("SELECT value FROM master_key_check WHERE id = 1 FOR UPDATE")
+                        .fetch_one(&mut *connection)
+                        .await?;
+                if to.fits(&current) {
+                    return Ok(());
+                }
+                let from = keyring.fitting(&current);
+                let from = from.ok_or_else(|| StoreError::damaged("master_key_check"))?;
+                sqlx::query!(
                     "INSERT INTO master_key_check (id, value) SELECT max(id) + 1, $1 FROM master_key_check",
                     current
                 )
                 .execute(&mut *connection)
                 .await?;
-                    sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", to.check_value())
-                        .execute(&mut *connection)
-                        .await?;
-                    let line = LogLine {
-                        before: Some(json!({ "key": from.id() })),
-                        after: Some(json!({ "key": to.id() })),
-                        ..LogLine::new(operator, Action::MasterKeyRotate, to.id())
-                    };
-                    record(connection, line).await
-                })
-            },
-        )
+                sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", to.check_value())
+                    .execute(&mut *connection)
+                    .await?;
+                let line = LogLine {
+                    before: Some(json!({ "key": from.id() })),
+                    after: Some(json!({ "key": to.id() })),
+                    ..LogLine::new(operator, Action::MasterKeyRotate, to.id())
+                };
+                record(connection, line).await
+            })
+        })
         .await
     }
 

@@ -1,4 +1,5 @@
-//! Encryption of texts with AES-256-GCM. A random nonce precedes each, and each is bound to a context.
+//! Encryption of texts with AES-256-GCM. A random nonce precedes each, and each is bound to a
+//! context.
 
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};

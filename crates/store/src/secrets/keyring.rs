@@ -18,8 +18,8 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// Parses 1 to 8 keys of 64 hexadecimal digits, separated by commas or white space. The error names
-    /// `origin`.
+    /// Parses 1 to 8 keys of 64 hexadecimal digits, separated by commas or white space. The error
+    /// names `origin`.
     pub fn parse(text: &str, origin: &str) -> Result<Self, MasterKeyError> {
         let keys = key_file::texts(text).map(MasterKey::parse).collect::<Option<Vec<_>>>();
         let keys = keys.filter(|keys| (1..=KEYS_MAX).contains(&keys.len()));
@@ -36,8 +36,8 @@ impl Keyring {
         Ok(Some(Self { file: Some(path.to_owned()), ..keyring }))
     }
 
-    /// Makes a file with a new key, readable only by its owner. When another process has made the file
-    /// meanwhile, it returns that key.
+    /// Makes a file with a new key, readable only by its owner. When another process has made the
+    /// file meanwhile, it returns that key.
     pub fn create(path: &Path) -> Result<Self, MasterKeyError> {
         key_file::create(path)?;
         Self::read(path)?.ok_or_else(|| MasterKeyError::gone(path))

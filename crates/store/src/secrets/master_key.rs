@@ -1,5 +1,5 @@
-//! A master key (contract 9.4). It encrypts pay keys and app secrets with AES-256-GCM. The app id is the
-//! associated data.
+//! A master key (contract 9.4). It encrypts pay keys and app secrets with AES-256-GCM. The app id
+//! is the associated data.
 
 use domain::ids::AppId;
 use hmac::{Hmac, KeyInit as _, Mac as _};

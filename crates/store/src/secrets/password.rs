@@ -30,8 +30,8 @@ impl PasswordHash {
         hash.map(|hash| Self(hash.to_string())).map_err(|error| Unhashable(error.to_string()))
     }
 
-    /// A hash that no password fits. It is verified for an unknown name, so that the time of an answer does not
-    /// show which names exist.
+    /// A hash that no password fits. It is verified for an unknown name, so that the time of an
+    /// answer does not show which names exist.
     #[must_use]
     pub fn of_nobody() -> Self {
         let salt = "AAAAAAAAAAAAAAAAAAAAAA";

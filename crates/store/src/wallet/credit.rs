@@ -45,32 +45,30 @@ impl Store {
         open_ids: &[OpenId],
     ) -> Result<bool, StoreError> {
         let open_ids: Vec<String> = open_ids.iter().map(ToString::to_string).collect();
+        let context = (operator.clone(), app_id.clone(), open_ids);
         let added: Result<(), StoreError> = self
-            .transaction(
-                (operator.clone(), app_id.clone(), open_ids),
-                move |connection, (operator, app_id, open_ids)| {
-                    Box::pin(async move {
-                        let added = sqlx::query_scalar!(
-                            "INSERT INTO wallets (app_id, open_id)
+            .transaction(context, move |connection, (operator, app_id, open_ids)| {
+                Box::pin(async move {
+                    let added = sqlx::query_scalar!(
+                        "INSERT INTO wallets (app_id, open_id)
                      SELECT app_id, unnest($2::text[]) FROM apps WHERE app_id = $1
                      ON CONFLICT DO NOTHING RETURNING open_id",
-                            app_id.as_str(),
-                            open_ids
-                        )
-                        .fetch_all(&mut *connection)
-                        .await?;
-                        if added.is_empty() {
-                            return Ok(());
-                        }
-                        let line = LogLine {
-                            app_id: Some(app_id),
-                            after: Some(json!({ "open_ids": added })),
-                            ..LogLine::new(operator, Action::UserAdd, app_id.as_str())
-                        };
-                        record(connection, line).await
-                    })
-                },
-            )
+                        app_id.as_str(),
+                        open_ids
+                    )
+                    .fetch_all(&mut *connection)
+                    .await?;
+                    if added.is_empty() {
+                        return Ok(());
+                    }
+                    let line = LogLine {
+                        app_id: Some(app_id),
+                        after: Some(json!({ "open_ids": added })),
+                        ..LogLine::new(operator, Action::UserAdd, app_id.as_str())
+                    };
+                    record(connection, line).await
+                })
+            })
             .await;
         added?;
         self.app_exists(app_id).await
@@ -103,19 +101,17 @@ impl Store {
         app_id: &AppId,
         summary: ImportSummary,
     ) -> Result<(), StoreError> {
-        self.transaction(
-            (operator.clone(), app_id.clone(), summary),
-            move |connection, (operator, app_id, summary)| {
-                Box::pin(async move {
-                    let line = LogLine {
-                        app_id: Some(app_id),
-                        after: Some(json!(summary)),
-                        ..LogLine::new(operator, Action::WalletImport, &summary.sha256)
-                    };
-                    record(connection, line).await
-                })
-            },
-        )
+        let context = (operator.clone(), app_id.clone(), summary);
+        self.transaction(context, move |connection, (operator, app_id, summary)| {
+            Box::pin(async move {
+                let line = LogLine {
+                    app_id: Some(app_id),
+                    after: Some(json!(summary)),
+                    ..LogLine::new(operator, Action::WalletImport, &summary.sha256)
+                };
+                record(connection, line).await
+            })
+        })
         .await
     }
 
@@ -129,25 +125,23 @@ impl Store {
         if !self.app_exists(app_id).await? {
             return Ok(CreditOutcome::UnknownApp);
         }
+        let context = (operator.clone(), app_id.clone(), credit);
         let outcome = self
-            .transaction(
-                (operator.clone(), app_id.clone(), credit),
-                move |connection, (operator, app_id, credit)| {
-                    Box::pin(async move {
-                        let outcome = write_credit(connection, app_id, credit).await?;
-                        if let CreditWrite::Now { before, after } = outcome {
-                            let line = credit_line(action, operator, app_id, credit, before, after);
-                            let answer = answer([
-                                ("free_balance", after.free().into()),
-                                ("charge_balance", after.charge().into()),
-                                ("replayed", false.into()),
-                            ]);
-                            record_with_answer(connection, line, answer).await?;
-                        }
-                        Ok(outcome.into())
-                    })
-                },
-            )
+            .transaction(context, move |connection, (operator, app_id, credit)| {
+                Box::pin(async move {
+                    let outcome = write_credit(connection, app_id, credit).await?;
+                    if let CreditWrite::Now { before, after } = outcome {
+                        let line = credit_line(action, operator, app_id, credit, before, after);
+                        let answer = answer([
+                            ("free_balance", after.free().into()),
+                            ("charge_balance", after.charge().into()),
+                            ("replayed", false.into()),
+                        ]);
+                        record_with_answer(connection, line, answer).await?;
+                    }
+                    Ok(outcome.into())
+                })
+            })
             .await;
         match outcome {
             Ok(outcome) => Ok(outcome),
