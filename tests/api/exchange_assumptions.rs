@@ -64,8 +64,8 @@ fn written(biz_no: &str, open_id: &str, entry_count: i64) -> String {
     format!(
         "WITH recorded AS ({}), entered AS (
              INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
-                 free_balance, charge_balance)
-             SELECT 'a1', '{open_id}', unnest(ARRAY[{seq}]), 'exchange', '{biz_no}', 0, -7, 0, 93
+                 free_balance, charge_balance, chain_hash)
+             SELECT 'a1', '{open_id}', unnest(ARRAY[{seq}]), 'exchange', '{biz_no}', 0, -7, 0, 93, sha256('')
          ), changed AS (
              UPDATE wallets w SET charge_balance = 93, entry_count = {seq}
              WHERE app_id = 'a1' AND open_id = '{open_id}' AND entry_count = {entry_count} RETURNING 1

@@ -172,8 +172,8 @@ async fn a_filter_that_finds_nothing_in_a_huge_wallet_stops_and_goes_on() {
     credit(&till, &app, "first", "").await;
     till.execute(
         "INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
-             free_balance, charge_balance)
-         SELECT 'a', 'o1', g, 'exchange', 'n' || g, 0, 0, 10, 0 FROM generate_series(2, 150000) g;
+             free_balance, charge_balance, chain_hash)
+         SELECT 'a', 'o1', g, 'exchange', 'n' || g, 0, 0, 10, 0, sha256('') FROM generate_series(2, 150000) g;
          UPDATE wallets SET entry_count = 150000",
     )
     .await;
