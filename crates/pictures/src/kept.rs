@@ -4,7 +4,8 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use crate::perceptual_hash::{HASH_SIDE, PerceptualHash};
-use crate::process::{Processed, process};
+use crate::process::process;
+use crate::processed::Processed;
 use crate::verdict::{Format, Unacceptable};
 
 /// An accepted picture, and everything that is worth storing about it.

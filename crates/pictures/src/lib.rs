@@ -16,6 +16,7 @@ mod kept;
 mod perceptual_hash;
 mod png;
 mod process;
+mod processed;
 mod reduced;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,8 @@ mod verdict;
 
 pub use self::kept::{Kept, keep};
 pub use self::perceptual_hash::{HASH_SIDE, NEAR_COPY_DISTANCE_MAX, PerceptualHash, hashes_of_near_copies};
-pub use self::process::{Processed, inspect, process, reduce};
+pub use self::process::{inspect, process, reduce};
+pub use self::processed::Processed;
 pub use self::reduced::Reduced;
 pub use self::thumbnail::{Thumbnail, thumbnail};
 pub use self::verdict::{BYTES_MAX, Format, PIXELS_MAX, Picture, Unacceptable};

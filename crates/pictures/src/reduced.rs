@@ -4,6 +4,7 @@
 mod tests;
 
 use crate::boxes::Boxes;
+use crate::exif::Orientation;
 
 /// A square of pixels, turned the right way up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,9 +15,20 @@ pub struct Reduced {
 
 impl Reduced {
     /// `pixels` are `side` times `side`.
+    #[cfg(test)]
     pub(crate) fn new(side: u32, pixels: Vec<[u8; 4]>) -> Self {
         debug_assert_eq!(pixels.len(), (side * side) as usize);
         Self { side, pixels }
+    }
+
+    /// `pixels` have the order of a file. They are turned as the orientation asks.
+    pub(crate) fn turned(side: u32, pixels: &[[u8; 4]], orientation: Orientation) -> Self {
+        let (width, last) = (side as usize, side as usize - 1);
+        let turned = (0..width * width).map(|place| {
+            let (x, y) = orientation.source(place % width, place / width, last);
+            pixels[y * width + x]
+        });
+        Self { side, pixels: turned.collect() }
     }
 
     /// Width and height in pixels, at least 1.

@@ -50,17 +50,6 @@ struct Plane {
     steps: Option<[u16; COEFFICIENTS]>,
 }
 
-/// The form of a scan.
-#[derive(Clone, Copy)]
-pub(super) struct ScanForm {
-    /// Units in a row.
-    pub(super) units_across: u32,
-    /// It brings means (DC), and not only details (AC).
-    pub(super) has_means: bool,
-    /// The lowest bit that it brings.
-    pub(super) low: u8,
-}
-
 /// A component of the scan that is being read.
 struct Part {
     plane: usize,
@@ -83,7 +72,10 @@ pub(super) struct Coefficients {
     side_max: u32,
     planes: Vec<Plane>,
     parts: Vec<Part>,
-    scan: ScanForm,
+    /// Units of the scan, across.
+    units_across: u32,
+    /// The lowest bit of the scan.
+    low: u8,
     /// Anything of the scan is kept.
     is_kept: bool,
     /// The part of the current block, which of its coefficients are kept, and where they begin.
@@ -99,7 +91,8 @@ impl Coefficients {
             side_max,
             planes: Vec::new(),
             parts: Vec::new(),
-            scan: ScanForm { units_across: 1, has_means: true, low: 0 },
+            units_across: 1,
+            low: 0,
             is_kept: false,
             part: 0,
             kept: 0,
@@ -107,19 +100,16 @@ impl Coefficients {
         }
     }
 
-    /// Whether more than the mean is kept of the blocks of a component.
-    pub(super) fn has_details(&self, frame: &Frame, component: &Component) -> bool {
-        kept_of(frame, component, self.side_max) != (1, 1)
-    }
-
-    /// The next units are those of a scan of `components`. Says whether anything of it is kept.
+    /// The next units are those of a scan of `components`. It brings means (DC), or only details (AC), and
+    /// `low` is its lowest bit.
     pub(super) fn begin_scan(
         &mut self,
         frame: &Frame,
         tables: &Tables,
         components: &[usize],
-        form: ScanForm,
-    ) -> bool {
+        has_means: bool,
+        low: u8,
+    ) {
         if self.planes.is_empty() {
             let side_max = self.side_max;
             let planes = frame.components.iter().map(|component| Plane::new(frame, component, side_max));
@@ -147,11 +137,14 @@ impl Coefficients {
                 mean: 0,
             });
         }
-        self.is_kept = form.has_means || self.parts.iter().any(|part| part.kept != MEAN);
-        self.scan = form;
-        // Valid until the first block, and in a scan of which nothing is kept.
+        self.units_across = match components {
+            &[index] => frame.blocks(&frame.components[index]).0,
+            _ => frame.units().0,
+        };
+        self.low = low;
+        self.is_kept = has_means || self.parts.iter().any(|part| part.kept != MEAN);
+        // In a scan of which nothing is kept it stays so.
         self.kept = 0;
-        self.is_kept
     }
 
     /// The scan continues after a restart marker.
@@ -164,7 +157,7 @@ impl Coefficients {
         if !self.is_kept {
             return;
         }
-        let across = self.scan.units_across;
+        let across = self.units_across;
         let (row, column) = ((unit / across) as usize, (unit % across) as usize);
         for part in &mut self.parts {
             part.start = row * part.row + column * part.unit;
@@ -185,21 +178,21 @@ impl Coefficients {
     pub(super) fn mean(&mut self, difference: i32) {
         let part = &mut self.parts[self.part];
         part.mean = part.mean.saturating_add(difference);
-        let value = part.mean.saturating_mul(1 << self.scan.low);
+        let value = part.mean.saturating_mul(1 << self.low);
         self.add(0, value);
     }
 
     /// One more bit of the mean.
     pub(super) fn mean_bit(&mut self, bit: u32) {
         // The bits below are still zero, also in a number below zero: it is rounded down.
-        self.add(0, bit.cast_signed() << self.scan.low);
+        self.add(0, bit.cast_signed() << self.low);
     }
 
     /// A detail (AC), 1 to 63 in the order of the file, in units of the lowest bit of the scan.
     #[inline]
     pub(super) fn detail(&mut self, index: u32, value: i32) {
         if self.kept >> index & 1 == 1 {
-            self.add(index, value.saturating_mul(1 << self.scan.low));
+            self.add(index, value.saturating_mul(1 << self.low));
         }
     }
 
@@ -214,7 +207,7 @@ impl Coefficients {
             details &= details - 1;
             if reader.number(1)? == 1 && self.kept >> index & 1 == 1 {
                 let sign = self.value(index).signum();
-                self.add(index, i32::from(sign) << self.scan.low);
+                self.add(index, i32::from(sign) << self.low);
             }
         }
         Ok(())

@@ -1,9 +1,9 @@
 //! Reads a JPEG from its first marker to its last.
 
-use super::bits::{BitReader, Fault, data_end, marker_at};
-use super::coefficients::{Coefficients, ScanForm};
+use super::bits::{BitReader, Fault, marker_at};
+use super::coefficients::Coefficients;
 use super::entropy::Coding;
-use super::frame::{Component, Frame};
+use super::frame::Frame;
 use super::huffman::HuffmanTable;
 use super::refusals::{corrupt, fault, truncated, unsupported};
 use super::scan::Scan;
@@ -22,38 +22,27 @@ const SCAN_PADDING_BYTES_MAX: usize = 7;
 /// A mean (DC) has at most so many bits.
 const DC_SIZE_MAX: u8 = 15;
 
-/// Why a picture is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// Every scan is read to its end.
-    Verdict,
-    /// Scans that the small picture does not need are skipped.
-    SmallPicture,
-}
-
 /// What has been read so far.
 pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
     /// Offset of the next byte to read.
-    pub(super) position: usize,
-    purpose: Purpose,
+    position: usize,
     tables: Tables,
     frame: Option<Frame>,
     /// Units between two restart markers; 0 for no such markers.
     restart_interval: u32,
     scans: u32,
-    pub(super) coefficients: Coefficients,
+    coefficients: Coefficients,
 }
 
 impl<'a> Decoder<'a> {
     /// `bytes` begin with [`FIRST_BYTES`]. Keeps the coefficients that a picture of `side_max` pixels
     /// across and down needs.
-    pub(super) fn new(bytes: &'a [u8], side_max: u32, purpose: Purpose) -> Self {
+    pub(super) fn new(bytes: &'a [u8], side_max: u32) -> Self {
         Self {
             bytes,
             // The start marker is two bytes long.
             position: 2,
-            purpose,
             tables: Tables::default(),
             frame: None,
             restart_interval: 0,
@@ -62,11 +51,13 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    pub(super) fn read_to_end(&mut self) -> Result<(), Unacceptable> {
+    /// Gives the frame, of which nothing is missing, the coefficients that are kept, and the length of
+    /// the picture in bytes.
+    pub(super) fn read_to_end(mut self) -> Result<(Frame, Coefficients, usize), Unacceptable> {
         loop {
             let marker = self.read_marker()?;
             match marker {
-                END => return Ok(()),
+                END => break,
                 0xc0..=0xc2 => self.read_frame(marker == 0xc2)?,
                 0xc4 => self.read_huffman_tables()?,
                 0xda => self.read_scan()?,
@@ -80,13 +71,11 @@ impl<'a> Decoder<'a> {
                 other => return Err(unsupported(other)),
             }
         }
-    }
-
-    /// Takes the frame. Nothing of it may be missing.
-    pub(super) fn take_frame(&mut self) -> Result<Frame, Unacceptable> {
-        let frame = self.frame.take().ok_or_else(|| truncated("its end marker comes before any picture"))?;
+        let mut frame = self.frame.ok_or_else(|| truncated("its end marker comes before any picture"))?;
         frame.check_complete()?;
-        Ok(frame)
+        // They may be most of the memory.
+        frame.components.iter_mut().for_each(|component| component.nonzero = Vec::new());
+        Ok((frame, self.coefficients, self.position))
     }
 
     /// The next marker. Any number of 0xff may stand before it.
@@ -132,19 +121,8 @@ impl<'a> Decoder<'a> {
         if self.frame.is_some() {
             return Err(corrupt("it has a second frame header"));
         }
-        let mut frame = Frame::parse(body, progressive)?;
-        for index in 0..frame.components.len() {
-            if progressive && self.needs_details(&frame, &frame.components[index]) {
-                frame.make_record(index);
-            }
-        }
-        self.frame = Some(frame);
+        self.frame = Some(Frame::parse(body, progressive)?);
         Ok(())
-    }
-
-    /// Whether scans that bring only details (AC) of this component must be read.
-    fn needs_details(&self, frame: &Frame, component: &Component) -> bool {
-        self.purpose == Purpose::Verdict || self.coefficients.has_details(frame, component)
     }
 
     fn read_huffman_tables(&mut self) -> Result<(), Unacceptable> {
@@ -216,13 +194,8 @@ impl<'a> Decoder<'a> {
         let (across, down) = scan.units(frame);
         let side = frame.side;
         let components: Vec<usize> = scan.parts.iter().map(|part| part.index).collect();
-        let form = ScanForm { units_across: across, has_means: scan.has_means(), low: scan.low };
-        let is_kept = self.coefficients.begin_scan(frame, &self.tables, &components, form);
+        self.coefficients.begin_scan(frame, &self.tables, &components, scan.has_means(), scan.low);
         let mut coding = scan.begin(frame, &self.tables)?;
-        if self.purpose == Purpose::SmallPicture && !is_kept {
-            self.position = data_end(self.bytes, self.position);
-            return Ok(());
-        }
         let mut reader = BitReader::new(self.bytes, self.position);
         let interval = self.restart_interval;
         read_units(&mut coding, &mut reader, across * down, interval, &mut self.coefficients).map_err(

@@ -57,13 +57,13 @@ impl Frame {
         let components = triples.iter().copied().map(Component::parse).collect::<Result<Vec<_>, _>>()?;
         let horizontal_max = components.iter().map(|component| component.horizontal).max().unwrap_or(1);
         let vertical_max = components.iter().map(|component| component.vertical).max().unwrap_or(1);
-        Ok(Self { side, progressive, components, horizontal_max, vertical_max })
-    }
-
-    /// Allocates [`Component::nonzero`], 8 bytes a block. Scans of details (AC) need it.
-    pub(super) fn make_record(&mut self, index: usize) {
-        let (wide, high) = self.blocks(&self.components[index]);
-        self.components[index].nonzero = vec![0; wide as usize * high as usize];
+        let mut frame = Self { side, progressive, components, horizontal_max, vertical_max };
+        for index in 0..frame.components.len() {
+            let (wide, high) = frame.blocks(&frame.components[index]);
+            let blocks = if progressive { wide as usize * high as usize } else { 0 };
+            frame.components[index].nonzero = vec![0; blocks];
+        }
+        Ok(frame)
     }
 
     /// Blocks of a component, across and down, in a scan of its own (T.81, A.2.2).

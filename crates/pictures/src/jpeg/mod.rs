@@ -20,6 +20,23 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::decoder::{FIRST_BYTES, Purpose};
-pub(crate) use self::reduce::decode;
-pub(crate) use self::strip::without_metadata;
+pub(crate) use self::decoder::FIRST_BYTES;
+
+use self::decoder::Decoder;
+use self::segments::AppSegments;
+use crate::processed::Processed;
+use crate::reduced::Reduced;
+use crate::verdict::{Format, Picture, Unacceptable};
+
+/// Processes `bytes`, which begin with [`FIRST_BYTES`].
+pub(crate) fn process(bytes: &[u8], side_max: u32) -> Result<Processed, Unacceptable> {
+    let (frame, coefficients, length) = Decoder::new(bytes, side_max).read_to_end()?;
+    let small = frame.side.min(side_max);
+    let segments = AppSegments::read(bytes);
+    let pixels = reduce::reduce(&frame, &coefficients, &segments, small);
+    Ok(Processed {
+        picture: Picture { format: Format::Jpeg, side: frame.side, length },
+        contents: strip::without_metadata(bytes, &segments),
+        reduced: Reduced::turned(small, &pixels, segments.orientation),
+    })
+}

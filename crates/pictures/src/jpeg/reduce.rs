@@ -1,26 +1,21 @@
-//! Decodes a JPEG to a small picture, from its low frequencies.
+//! Makes a small picture of the low frequencies of a JPEG.
 
-use super::coefficients::{BLOCK_SIDE, kept};
+use super::coefficients::{BLOCK_SIDE, Coefficients, kept};
 use super::colours::ColourModel;
-use super::decoder::{Decoder, Purpose};
+use super::frame::Frame;
 use super::segments::AppSegments;
 use crate::boxes::Boxes;
-use crate::process::Decoded;
-use crate::verdict::{Format, Picture, Unacceptable};
 
-/// Decodes `bytes`, which begin with [`super::FIRST_BYTES`]. The small picture is at most `side_max`
-/// pixels wide.
-pub(crate) fn decode(bytes: &[u8], side_max: u32, purpose: Purpose) -> Result<Decoded, Unacceptable> {
-    let mut decoder = Decoder::new(bytes, side_max.max(1), purpose);
-    decoder.read_to_end()?;
-    let mut frame = decoder.take_frame()?;
-    // They may be most of the memory.
-    frame.components.iter_mut().for_each(|component| component.nonzero = Vec::new());
+/// The pixels of a picture that is `small` pixels wide.
+pub(super) fn reduce(
+    frame: &Frame,
+    coefficients: &Coefficients,
+    segments: &AppSegments<'_>,
+    small: u32,
+) -> Vec<[u8; 4]> {
     let side = frame.side;
-    let small = side.min(side_max.max(1));
-    let segments = AppSegments::read(bytes);
-    let model = ColourModel::of(&frame, &segments);
-    let planes = decoder.coefficients.samples();
+    let model = ColourModel::of(frame, segments);
+    let planes = coefficients.samples();
     let scale = kept(side, small, 1, 1);
     let rows = (side * scale).div_ceil(BLOCK_SIDE) as usize;
     let mut boxes = Boxes::new(side, BLOCK_SIDE / scale, small);
@@ -47,10 +42,5 @@ pub(crate) fn decode(bytes: &[u8], side_max: u32, purpose: Purpose) -> Result<De
         });
         boxes.add_row(y, 0, 1, pixels);
     }
-    Ok(Decoded {
-        picture: Picture { format: Format::Jpeg, side, length: decoder.position },
-        small,
-        pixels: boxes.averages(),
-        orientation: segments.orientation,
-    })
+    boxes.averages()
 }

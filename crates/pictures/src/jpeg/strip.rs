@@ -2,11 +2,11 @@
 
 use super::segments::{AppSegments, END, Segment, Segments, write_segment};
 
-/// See [`crate::process()`]. `bytes` were accepted.
-pub(crate) fn without_metadata(bytes: &[u8]) -> Vec<u8> {
+/// The picture without its metadata. `bytes` were accepted, and have these application segments.
+pub(super) fn without_metadata(bytes: &[u8], segments: &AppSegments<'_>) -> Vec<u8> {
     let mut output = Vec::with_capacity(bytes.len());
     output.extend([0xff, 0xd8]);
-    AppSegments::read(bytes).write(&mut output);
+    segments.write(&mut output);
     for Segment { marker, body, data } in Segments::new(bytes) {
         // A decoder reads these: frame, Huffman and quantization tables, restart interval, scan.
         // Everything else describes the picture, or means nothing.

@@ -13,19 +13,19 @@ mod tests;
 
 pub(crate) use self::chunks::SIGNATURE;
 
-use crate::process::Decoded;
+use crate::processed::Processed;
+use crate::reduced::Reduced;
 use crate::verdict::{Format, Picture, Unacceptable};
 
-/// Judges `bytes`, which begin with [`SIGNATURE`]. Gives a small picture, at most `side_max` pixels
-/// wide, and the picture without metadata.
-pub(crate) fn decode(bytes: &[u8], side_max: u32) -> Result<(Decoded, Vec<u8>), Unacceptable> {
+/// Processes `bytes`, which begin with [`SIGNATURE`].
+pub(crate) fn process(bytes: &[u8], side_max: u32) -> Result<Processed, Unacceptable> {
     let stripped = strip::strip(bytes)?;
-    let small = stripped.header.side.min(side_max.max(1));
-    let decoded = Decoded {
-        picture: Picture { format: Format::Png, side: stripped.header.side, length: stripped.length },
-        small,
-        pixels: pixels::read(&stripped, small)?,
-        orientation: stripped.orientation,
-    };
-    Ok((decoded, stripped.contents))
+    let side = stripped.header.side;
+    let small = side.min(side_max);
+    let pixels = pixels::read(&stripped, small)?;
+    Ok(Processed {
+        picture: Picture { format: Format::Png, side, length: stripped.length },
+        contents: stripped.contents,
+        reduced: Reduced::turned(small, &pixels, stripped.orientation),
+    })
 }

@@ -1,0 +1,15 @@
+//! The result of one pass over a picture.
+
+use crate::reduced::Reduced;
+use crate::verdict::Picture;
+
+/// What [`process`](crate::process()) makes of an accepted picture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Processed {
+    /// What the picture is.
+    pub picture: Picture,
+    /// The picture without metadata, as a file of the same format.
+    pub contents: Vec<u8>,
+    /// The picture, made smaller.
+    pub reduced: Reduced,
+}
