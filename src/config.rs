@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub use picture_stores::S3;
 pub use sections::{
     Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Log, LogFormat, Operators, Order, Public,
-    Secrets, Tracing, WhenUnavailable,
+    SecretHeaders, Secrets, Tracing, WhenUnavailable,
 };
 
 /// The documented defaults, which are the defaults.

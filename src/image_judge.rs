@@ -1,11 +1,13 @@
-//! The operator's judge of pictures, a service outside that says of each new picture whether an app
-//! may use it (10000303; docs/images.md, "A judge outside").
+//! The operator's judge of pictures: a service outside that allows or blocks each new picture
+//! (10000303; docs/images.md, "A judge outside").
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use domain::ids::AppId;
 use domain::signature::{PayKey, canonical_string};
-use guarded_fetch::Service;
-use guarded_fetch::bulkhead::{Place, Shares};
+use guarded_fetch::bulkhead::{Bulkhead, Permit};
+use guarded_fetch::{ServiceClient, ServiceUrl};
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderName};
 use hyper::http::HeaderValue;
@@ -13,77 +15,78 @@ use pictures::{Format, Kept};
 use serde::Deserialize;
 
 use crate::config::{self, WhenUnavailable};
+use crate::outgoing::USER_AGENT;
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 4096;
 /// Characters of the judge's reason that the log repeats.
 const REASON_CHARS_MAX: usize = 256;
 
-/// What is to be done with a picture.
+/// The decision about a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ruling {
     /// The judge allows it.
     Allow,
     /// The judge blocks it.
     Block,
-    /// There is no verdict, and the operator keeps such pictures.
+    /// There is no verdict, and the setting allows such pictures.
     AllowUnjudged,
-    /// There is no verdict, and the operator does not keep such pictures.
+    /// There is no verdict, and the setting blocks such pictures.
     TryAgain {
-        /// Why there is none, for the log.
+        /// Why there is no verdict, for the log.
         cause: &'static str,
     },
 }
 
-/// The judge, ready to be asked.
+/// The client of the judge.
 pub struct ImageJudge {
-    service: Service,
+    client: ServiceClient,
+    url: ServiceUrl,
+    timeout: Duration,
     key: PayKey,
-    places: Shares,
+    bulkhead: Bulkhead,
     when_unavailable: WhenUnavailable,
 }
 
 impl ImageJudge {
-    /// The judge of the settings, `None` where they name none.
+    /// The judge of the settings; `None` if they name none.
     #[must_use]
-    pub fn new(settings: &config::ImageJudge) -> Option<Self> {
-        let url = settings.url.clone()?;
+    pub fn new(settings: &config::ImageJudge, client: ServiceClient) -> Option<Self> {
         Some(Self {
-            service: Service::new(url, settings.timeout, ANSWER_BYTES_MAX),
+            client,
+            url: settings.url.clone()?,
+            timeout: settings.timeout,
             key: PayKey::new(settings.secret.get().unwrap_or_default().to_owned()),
-            places: Shares::new(settings.concurrent_max, settings.concurrent_per_app_max),
+            bulkhead: Bulkhead::new(settings.concurrent_max, settings.concurrent_per_app_max),
             when_unavailable: settings.when_unavailable,
         })
     }
 
-    /// Waits, as long as the caller lets it, until this app may ask: no app takes more than its share
-    /// of the judge. To wait here does not make the judge unavailable, or an app could slip pictures
-    /// past it by uploading many at once.
-    ///
-    /// # Panics
-    /// Never: nobody closes the places.
-    pub async fn place(&self, app_id: &AppId) -> Place {
-        self.places.place(self.places.share(app_id.as_str(), 1).await).await
+    /// Waits for a permit of this app. The caller bounds the time. A long wait does not count as an
+    /// unavailable judge, or else an app could evade the judge by many uploads at once.
+    pub async fn permit(&self, app_id: &AppId) -> Permit {
+        self.bulkhead.acquire(app_id.as_str(), 1).await
     }
 
-    /// Asks about a picture, at `now_millis` since the Unix epoch, and logs the verdict; the request's
-    /// span names the app. It takes the
-    /// `timeout` of the settings at most. To be called with a [`place`](Self::place).
+    /// Asks about a picture, at `now_millis` since the Unix epoch, and logs the verdict. The request's
+    /// span names the app. It takes the `timeout` of the settings at most. Call it with a
+    /// [`permit`](Self::permit).
     pub async fn rule(&self, app_id: &AppId, kept: &Kept, now_millis: i64) -> Ruling {
         let content_sha256 = hex::encode(kept.content_sha256);
         let headers = self.question(app_id, kept.format, &content_sha256, now_millis);
-        let answer = self.service.post(headers, kept.contents.clone()).await;
-        let cause = match answer.map(|bytes| Answer::read(&bytes)) {
-            Ok(Some(Answer { verdict: Verdict::Allow, .. })) => {
+        let body = kept.contents.clone();
+        let answer = self.client.post(&self.url, headers, body, self.timeout, ANSWER_BYTES_MAX).await;
+        let cause = match answer.map(|bytes| JudgeAnswer::read(&bytes)) {
+            Ok(Some(JudgeAnswer { verdict: Verdict::Allow, .. })) => {
                 tracing::debug!(content_sha256, "the image judge allows a picture");
                 return Ruling::Allow;
             }
-            Ok(Some(Answer { verdict: Verdict::Block, reason })) => {
+            Ok(Some(JudgeAnswer { verdict: Verdict::Block, reason })) => {
                 tracing::info!(content_sha256, ?reason, "the image judge blocks a picture");
                 return Ruling::Block;
             }
             Ok(None) => "answer_unreadable",
-            Err(refused) => refused.cause(),
+            Err(error) => error.cause(),
         };
         match self.when_unavailable {
             WhenUnavailable::Allow => {
@@ -97,7 +100,7 @@ impl ImageJudge {
         }
     }
 
-    /// The headers of a question, signed as an exchange is.
+    /// The headers of a question. The signature is like that of an exchange.
     fn question(&self, app_id: &AppId, format: Format, content_sha256: &str, now_millis: i64) -> HeaderMap {
         let ts = now_millis.to_string();
         let signed = [("app_id", app_id.as_str()), ("content_sha256", content_sha256), ("ts", &ts)];
@@ -106,6 +109,9 @@ impl ImageJudge {
             HeaderValue::from_str(text).expect("identifiers, digits and hexadecimal are visible ASCII")
         };
         HeaderMap::from_iter([
+            (header::USER_AGENT, HeaderValue::from_static(USER_AGENT)),
+            (header::ACCEPT, HeaderValue::from_static("application/json")),
+            (header::ACCEPT_ENCODING, HeaderValue::from_static("identity")),
             (header::CONTENT_TYPE, HeaderValue::from_static(format.media_type())),
             (HeaderName::from_static("x-minitill-app-id"), value(app_id.as_str())),
             (HeaderName::from_static("x-minitill-content-sha256"), value(content_sha256)),
@@ -115,9 +121,9 @@ impl ImageJudge {
     }
 }
 
-/// What the judge answers.
+/// The judge's answer.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-struct Answer {
+struct JudgeAnswer {
     verdict: Verdict,
     /// For the operator's log, never for the caller.
     #[serde(default)]
@@ -131,8 +137,8 @@ enum Verdict {
     Block,
 }
 
-impl Answer {
-    /// `None` for whatever is no verdict.
+impl JudgeAnswer {
+    /// `None` for anything that is not a verdict.
     fn read(bytes: &Bytes) -> Option<Self> {
         // An array of the values in their order would be read as well.
         let text = bytes.trim_ascii_start().strip_prefix(b"{").map(|_| bytes)?;
@@ -146,7 +152,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Option<(Verdict, String)> {
-        Answer::read(&Bytes::copy_from_slice(text.as_bytes())).map(|answer| (answer.verdict, answer.reason))
+        JudgeAnswer::read(&Bytes::copy_from_slice(text.as_bytes()))
+            .map(|answer| (answer.verdict, answer.reason))
     }
 
     /// Rule: a verdict is one of two words; whatever else comes is none, and never taken for "allow".

@@ -12,7 +12,7 @@
 //! - [`state`] is what the handlers share, made of [`config`], [`metrics`] and [`rate_limit`].
 //! - [`body`] reads bodies within limits; [`request_id`] and [`endpoint`] name requests and endpoints.
 //! - [`error`] is the code table, and the type that every refusal has.
-//! - [`image_judge`] asks the operator's own judge about a picture; [`small_copies`] makes small
+//! - `outgoing` has what requests to other servers share; [`image_judge`] asks the operator's own judge about a picture; [`small_copies`] makes small
 //!   copies of pictures.
 
 /// Requests are many small pieces of memory; see docs/performance.md for what this gives.
@@ -28,6 +28,7 @@ pub mod image_judge;
 pub mod metrics;
 pub mod openapi;
 pub mod operator;
+mod outgoing;
 pub mod public;
 pub mod rate_limit;
 pub mod request_id;

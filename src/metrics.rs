@@ -187,7 +187,7 @@ impl Metrics {
     }
 
     /// A fetch gave no picture.
-    pub fn fetch_refused(&self, reason: guarded_fetch::Refused) {
+    pub fn fetch_refused(&self, reason: guarded_fetch::FetchError) {
         self.fetch_refusals.with_label_values(&[reason.cause()]).inc();
     }
 

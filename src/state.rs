@@ -6,8 +6,8 @@ use std::sync::Arc;
 use domain::clock::Clock;
 use domain::exchange::{Reading, TsWindow};
 use domain::ids::WEB_URL_BYTES_MAX;
-use guarded_fetch::Fetcher;
-use guarded_fetch::bulkhead::Shares;
+use guarded_fetch::bulkhead::Bulkhead;
+use guarded_fetch::{FetchSettings, Fetcher, ServiceClient};
 use http_server::{OpenConnections, ServerLimits};
 use store::{Store, StoreSettings};
 use telemetry::traces::Tracer;
@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use crate::config::Config;
 use crate::image_judge::ImageJudge;
 use crate::metrics::Metrics;
+use crate::outgoing::{USER_AGENT, start_tracer};
 use crate::rate_limit::RateLimits;
 
 /// The unit of [`Shared::upload_memory`].
@@ -42,7 +43,7 @@ pub struct Shared {
     /// Outbound fetches.
     pub fetcher: Fetcher,
     /// Memory for the bytes of uploads by file, in KiB. Fetched ones are counted by the fetcher.
-    pub upload_memory: Shares,
+    pub upload_memory: Bulkhead,
     /// Pictures that are being judged.
     pub decodes: Semaphore,
     /// The operator's judge of pictures, where there is one.
@@ -69,7 +70,9 @@ impl AppState {
     pub fn new(config: Config, clock: Arc<dyn Clock>, store: Store) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         let decodes = if config.image.decodes_max == 0 { cores } else { config.image.decodes_max };
-        let fetcher = Fetcher::new(guarded_fetch::Settings {
+        let fetcher = Fetcher::new(FetchSettings {
+            user_agent: USER_AGENT,
+            accept: "image/png, image/jpeg",
             ports: config.fetch.ports.clone(),
             connect_timeout: config.fetch.connect_timeout,
             timeout: config.fetch.timeout,
@@ -77,21 +80,21 @@ impl AppState {
             bytes_max: pictures::BYTES_MAX,
             url_bytes_max: WEB_URL_BYTES_MAX,
             concurrent_max: config.fetch.concurrent_max,
-            concurrent_per_app_max: config.fetch.concurrent_per_app_max,
+            concurrent_per_holder_max: config.fetch.concurrent_per_app_max,
             allow_networks: config.fetch.allow_networks.clone(),
         });
         let metrics = Metrics::new(store.exchange_metrics(), clock.unix_millis());
-        let collector = config.tracing.otlp_endpoint.clone();
+        let services = ServiceClient::default();
         Self(Arc::new(Shared {
             rate_limits: RateLimits::new(config.limits.clone()),
-            upload_memory: Shares::new(
+            upload_memory: Bulkhead::new(
                 config.image.memory_bytes_max / KIB,
                 config.image.memory_per_app_bytes_max / KIB,
             ),
             decodes: Semaphore::new(decodes),
-            image_judge: ImageJudge::new(&config.image_judge),
+            image_judge: ImageJudge::new(&config.image_judge, services.clone()),
             connections: OpenConnections::default(),
-            tracer: collector.map(|collector| Tracer::start(collector, metrics.traces().clone())),
+            tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
             metrics,
             fetcher,
             config,

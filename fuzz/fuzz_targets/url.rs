@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use guarded_fetch::{Host, Settings, Target, guard};
+use guarded_fetch::{FetchSettings, Host, Target, guard};
 use minitill::public::image_upload::split_trailing_url;
 
 fn check(target: &Target) {
@@ -32,7 +32,9 @@ fn check(target: &Target) {
 }
 
 fuzz_target!(|data: &str| {
-    let settings = Settings {
+    let settings = FetchSettings {
+        user_agent: "fuzz",
+        accept: "*/*",
         ports: vec![80, 443],
         connect_timeout: Duration::ZERO,
         timeout: Duration::ZERO,
@@ -40,7 +42,7 @@ fuzz_target!(|data: &str| {
         bytes_max: 0,
         url_bytes_max: 2048,
         concurrent_max: 1,
-        concurrent_per_app_max: 1,
+        concurrent_per_holder_max: 1,
         allow_networks: vec![],
     };
     let (before, url) = split_trailing_url(data);

@@ -5,6 +5,8 @@
     reason = "each setting is documented where its default stands, in config/default.toml"
 )]
 
+use std::collections::HashMap;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use domain::exchange::PayPriority;
 use domain::picture_store::PictureStore;
 use domain::secret::Secret;
 use guarded_fetch::ServiceUrl;
+use hyper::header::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
@@ -199,6 +202,26 @@ pub struct Limits {
 pub struct Tracing {
     #[serde(deserialize_with = "service_url")]
     pub otlp_endpoint: Option<ServiceUrl>,
+    #[serde(deserialize_with = "secret_headers")]
+    pub otlp_headers: SecretHeaders,
+}
+
+/// HTTP headers that are never printed.
+#[derive(Clone)]
+pub struct SecretHeaders(HashMap<String, String>);
+
+impl SecretHeaders {
+    /// The headers by name, to be sent and not printed.
+    #[must_use]
+    pub fn get(&self) -> &HashMap<String, String> {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretHeaders {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SecretHeaders(..)")
+    }
 }
 
 /// `[log]`.
@@ -253,6 +276,22 @@ fn service_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Serv
     }
     ServiceUrl::parse(&text).map(Some).map_err(|_| {
         de::Error::custom("expected an absolute http or https URL with a host and without a user")
+    })
+}
+
+/// A list of `name=value`. The error does not repeat an item: it may hold a secret.
+fn secret_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretHeaders, D::Error> {
+    let items = Vec::<toml::Value>::deserialize(deserializer)?;
+    let headers = items.iter().map(|item| {
+        let (name, value) = item.as_str()?.split_once('=')?;
+        let (name, value) = (name.trim(), value.trim());
+        HeaderName::from_bytes(name.as_bytes()).ok()?;
+        HeaderValue::from_str(value).ok()?;
+        Some((name.to_owned(), value.to_owned()))
+    });
+    let headers: Option<_> = headers.collect();
+    headers.map(SecretHeaders).ok_or_else(|| {
+        de::Error::custom("expected a list of HTTP headers such as \"authorization=Bearer ...\"")
     })
 }
 

@@ -98,6 +98,24 @@ fn a_file_overrides_and_its_unknown_settings_are_named() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
+/// Rule: headers for the collector are headers, and are never printed.
+#[test]
+fn headers_for_the_collector_are_secret() {
+    let headers = |text: &str| load(&[("MINITILL_TRACING__OTLP_HEADERS", text)]);
+    let config = headers("authorization=Bearer s3cret==, x-tenant = t").unwrap();
+    let read = config.tracing.otlp_headers.get();
+    assert_eq!((&*read["authorization"], &*read["x-tenant"], read.len()), ("Bearer s3cret==", "t", 2));
+    assert!(!format!("{config:?}").contains("s3cret"));
+    for text in ["s3cret", "=s3cret", "a b=s3cret", "a=s3cret\u{1}", "7"] {
+        let fault = headers(text).unwrap_err();
+        assert!(
+            fault.contains("expected a list of HTTP headers") && fault.contains("otlp_headers"),
+            "{fault}"
+        );
+        assert!(!fault.contains("s3cret"), "{fault}");
+    }
+}
+
 /// Rule: a judge is asked at a URL that can be asked, and never without a key; neither is printed.
 #[test]
 fn a_judge_of_pictures_has_a_url_and_a_key() {

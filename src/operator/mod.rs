@@ -105,7 +105,7 @@ async fn read_off(state: &AppState) -> Reading {
         database_up,
         database_probe,
         fetches: state.fetcher.under_way(),
-        upload_memory: (state.upload_memory.taken() * 1024, state.upload_memory.whole() * 1024),
+        upload_memory: (state.upload_memory.in_use() * 1024, state.upload_memory.permits_max() * 1024),
         audits: audits.unwrap_or_default(),
     }
 }

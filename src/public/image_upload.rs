@@ -12,10 +12,10 @@ use bytes::BytesMut;
 use domain::caller::Caller;
 use domain::fields::{Expected, Fields};
 use futures_util::{Stream, StreamExt as _, stream};
-use guarded_fetch::bulkhead::Place;
-use guarded_fetch::{OwnPicture, Refused};
+use guarded_fetch::bulkhead::Permit;
+use guarded_fetch::{FetchError, TrustedUrl};
 use pictures::{self, Unacceptable};
-use telemetry::traces::{self, Kind};
+use telemetry::traces::{self, SpanKind};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::extract::{UploadCaller, fields_of_any_kind, multipart_boundary};
@@ -57,7 +57,7 @@ pub async fn upload_with_file(
         return Err(too_large(UPLOAD_BODY_BYTES_MAX));
     }
     let picture_bytes = announced.unwrap_or(pictures::BYTES_MAX).min(pictures::BYTES_MAX);
-    let place = upload_place(&state, &caller, picture_bytes + BESIDE_PICTURE_BYTES).await?;
+    let permit = upload_permit(&state, &caller, picture_bytes + BESIDE_PICTURE_BYTES).await?;
     let time = state.config.http.body_timeout;
     let body = paced(body, announced.unwrap_or(PACE_BYTES), time);
     let bytes = read_file_part(body, boundary, picture_bytes).await.map_err(|fault| match fault {
@@ -65,7 +65,7 @@ pub async fn upload_with_file(
         FileFault::TooLarge => too_large(UPLOAD_BODY_BYTES_MAX),
         FileFault::Illegal(text) => illegal(text),
     })?;
-    accept(state, caller, bytes, place).await
+    accept(state, caller, bytes, permit).await
 }
 
 /// `POST /openapi/mp/developer/file/img/uploadWithUrl`.
@@ -97,24 +97,24 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
         None if url_in_query => query.required("url", parse_text)?,
         None => body.required("url", parse_text)?,
     };
-    let own = caller.app().sandbox.then(|| own_picture(&state));
+    let trusted = caller.app().sandbox.then(|| demo_picture(&state));
     let started = Instant::now();
-    let fetched = state.fetcher.get(caller.app().id.as_str(), &url, own.as_ref()).await;
+    let fetched = state.fetcher.get(caller.app().id.as_str(), &url, trusted.as_ref()).await;
     trace_fetch(started, fetched.as_ref().err().copied());
-    let fetched = fetched.map_err(|refused| {
-        state.metrics.fetch_refused(refused);
-        illegal_url(refused.cause().to_owned())
+    let fetched = fetched.map_err(|error| {
+        state.metrics.fetch_refused(error);
+        illegal_url(error.cause().to_owned())
     })?;
-    accept(state, caller, fetched.bytes, fetched.place).await
+    accept(state, caller, fetched.bytes, fetched.permit).await
 }
 
-/// A span for a fetch: what came of it, never where it went.
-fn trace_fetch(started: Instant, refused: Option<Refused>) {
+/// Adds the span of a fetch. It has the outcome and never the address.
+fn trace_fetch(started: Instant, error: Option<FetchError>) {
     if let Some(trace) = traces::current() {
-        let outcome = refused.map_or("fetched", Refused::cause);
+        let outcome = error.map_or("fetched", FetchError::cause);
         trace.add(
             "fetch",
-            Kind::Client,
+            SpanKind::Client,
             (started, Instant::now()),
             vec![("minitill.fetch.outcome", outcome.into())],
         );
@@ -127,13 +127,10 @@ pub(crate) fn illegal_url(cause: String) -> Refusal {
     Refusal { cause: Some(cause), ..Refusal::new(Code::IllegalUrl, text) }
 }
 
-/// Room in memory for an upload of this app; nobody waits for it for ever.
-async fn upload_place(state: &AppState, caller: &Caller, bytes: usize) -> Result<Place, Refusal> {
+/// Waits for permits for the memory of this upload, for a bounded time.
+async fn upload_permit(state: &AppState, caller: &Caller, bytes: usize) -> Result<Permit, Refusal> {
     let kib = u32::try_from(bytes).unwrap_or(u32::MAX).div_ceil(KIB);
-    let waiting = async {
-        let share = state.upload_memory.share(caller.app().id.as_str(), kib).await;
-        state.upload_memory.place(share).await
-    };
+    let waiting = state.upload_memory.acquire(caller.app().id.as_str(), kib);
     timeout(state.config.http.body_timeout, waiting)
         .await
         .map_err(|_| Refusal::unavailable("the service is overloaded, try again", "no memory for an upload"))
@@ -175,9 +172,9 @@ impl fmt::Display for TooSlow {
 
 impl Error for TooSlow {}
 
-/// The demonstration's picture, the only thing of ours that may be fetched.
-fn own_picture(state: &AppState) -> OwnPicture {
-    OwnPicture { url: state.config.demo_picture_url(), address: state.config.ops.reachable() }
+/// The URL of the demonstration's picture, the only URL of Minitill's own that may be fetched.
+fn demo_picture(state: &AppState) -> TrustedUrl {
+    TrustedUrl { url: state.config.demo_picture_url(), address: state.config.ops.reachable() }
 }
 
 fn illegal(text: impl Into<String>) -> Refusal {

@@ -87,7 +87,7 @@ async fn the_judge_gets_what_would_be_served_signed() {
     let sign = hex::encode(mac.finalize().into_bytes());
     let expected = format!(
         "POST /v1/judge?k=v HTTP/1.1\r\nhost: {}\r\nuser-agent: minitill/{}\r\naccept: application/json\r\n\
-         accept-encoding: identity\r\nconnection: close\r\ncontent-type: image/jpeg\r\nx-minitill-app-id: a1\r\n\
+         accept-encoding: identity\r\ncontent-type: image/jpeg\r\nx-minitill-app-id: a1\r\n\
          x-minitill-content-sha256: {hash}\r\nx-minitill-ts: {NOW}\r\nx-minitill-sign: {sign}\r\n\
          content-length: {}\r\n\r\n",
         judge.address,

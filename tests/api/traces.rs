@@ -1,5 +1,5 @@
-//! Traces for an OpenTelemetry collector (`[tracing]`): what is told, to whom it belongs, what is never
-//! told, and that a collector which is away costs nobody anything.
+//! Traces for an OpenTelemetry collector (`[tracing]`): their spans, their parents, the secrets that
+//! they never hold, and a collector that is away.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use crate::support::{Request, TestTill};
 const CALLERS_TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLERS_SPAN: &str = "00f067aa0ba902b7";
 
-/// A collector that takes everything.
+/// A collector that accepts everything.
 async fn collector() -> Judge {
     Judge::saying(|_| Reply::status("200 OK")).await
 }
 
-/// All spans that it was sent.
-fn taken(collector: &Judge) -> Vec<Span> {
+/// All spans that it received.
+fn received(collector: &Judge) -> Vec<Span> {
     collector.questions().iter().flat_map(|question| spans(&question.body)).collect()
 }
 
@@ -61,6 +61,11 @@ fn fields(mut message: &[u8]) -> Vec<(u64, Field<'_>)> {
                 let (bytes, rest) = message.split_at(length);
                 message = rest;
                 Field::Bytes(bytes)
+            }
+            5 => {
+                let (number, rest) = message.split_at(4);
+                message = rest;
+                Field::Number(u32::from_le_bytes(number.try_into().unwrap()).into())
             }
             other => panic!("wire type {other}"),
         };
@@ -135,9 +140,12 @@ fn spans(body: &[u8]) -> Vec<Span> {
     spans
 }
 
+const HEADERS: &str = "authorization=Bearer the-collectors-key, x-tenant=a=b";
+
 fn tracing_to(url: &str) -> impl FnOnce(&mut Config) + use<> {
-    let variable = ("MINITILL_TRACING__OTLP_ENDPOINT".to_owned(), url.to_owned());
-    |config| config.tracing = Config::load(None, [variable].into_iter()).unwrap().tracing
+    let variable = |name: &str, value: &str| (format!("MINITILL_TRACING__{name}"), value.to_owned());
+    let variables = [variable("OTLP_ENDPOINT", url), variable("OTLP_HEADERS", HEADERS)];
+    |config| config.tracing = Config::load(None, variables.into_iter()).unwrap().tracing
 }
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -160,7 +168,9 @@ async fn an_exchange_is_a_span_of_its_callers_trace_with_its_database_work_in_it
     let request = &collector.questions()[0];
     assert!(request.head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{}", request.head);
     assert_eq!(request.header("content-type"), "application/x-protobuf");
-    let spans = taken(&collector);
+    assert_eq!(request.header("authorization"), "Bearer the-collectors-key");
+    assert_eq!(request.header("x-tenant"), "a=b");
+    let spans = received(&collector);
     let named = |name: &str| {
         let mut found = spans.iter().filter(|span| span.name == name);
         let span = found.next().unwrap_or_else(|| panic!("{name} in {spans:?}"));
@@ -211,7 +221,7 @@ async fn refusals_fetches_and_faults_are_told_and_nothing_secret_is() {
     till.execute("ALTER TABLE exchanges RENAME TO gone").await;
     let failed = game.send(&till).await.status;
     till.till.tracer.as_ref().unwrap().flush().await;
-    let spans = taken(&collector);
+    let spans = received(&collector);
     let told: Vec<_> = spans
         .iter()
         .filter(|span| span.kind == Some(2))
@@ -251,7 +261,7 @@ async fn a_caller_who_keeps_no_trace_has_none_kept() {
         till.send(request).await;
     }
     till.till.tracer.as_ref().unwrap().flush().await;
-    let spans = taken(&collector);
+    let spans = received(&collector);
     let [kept, begun] = &spans[..] else { panic!("{spans:?}") };
     assert_eq!((kept.trace_id.as_str(), kept.parent_id.as_deref()), (CALLERS_TRACE, Some(CALLERS_SPAN)));
     assert!(begun.trace_id != CALLERS_TRACE && begun.parent_id.is_none());
@@ -314,5 +324,5 @@ async fn a_program_that_stops_sends_what_it_has() {
     let server = program.serve(None).await;
     assert_eq!(Request::get("/nowhere").send(server.address).await.status, 404);
     tokio::task::spawn_blocking(|| server.terminate()).await.unwrap();
-    assert_eq!(taken(&collector).len(), 1);
+    assert_eq!(received(&collector).len(), 1);
 }

@@ -1,5 +1,5 @@
-//! A bounded whole that many share, none of them more than its part: places for fetches, bytes of
-//! pictures in memory. What one app leaves hanging uses up that app's share and not everyone's.
+//! A bulkhead: permits that many holders share, with a limit for all of them and a limit for each.
+//! A holder whose work hangs uses up its own permits and not everyone's.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,78 +9,82 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Why waiting for a permit cannot fail.
 const NEVER_CLOSED: &str = "nobody closes the semaphore";
 
-/// A whole and the shares in it. Amounts are in whatever unit its owner counts.
+/// A limit on what is in use at once, by all holders and by each. The caller chooses the unit.
 #[derive(Debug)]
-pub struct Shares {
-    whole: Arc<Semaphore>,
-    whole_max: u32,
-    share_max: u32,
-    /// One for each app that ever came; only authenticated ones do.
+pub struct Bulkhead {
+    shared: Arc<Semaphore>,
+    permits_max: u32,
+    per_holder_max: u32,
+    /// One for each holder that ever came. Admit known holders only: nothing is ever removed.
     by_holder: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
-/// A part of one holder's share; given back when its last clone is dropped.
+/// Permits of one holder's own limit. They return when the last clone is dropped.
 #[derive(Debug, Clone)]
-pub struct Share(Arc<OwnedSemaphorePermit>);
+pub struct HolderPermit(Arc<OwnedSemaphorePermit>);
 
-/// A part of the whole together with the holder's share in it.
+/// Permits of the shared limit and of the holder's own. They return when this is dropped.
 #[derive(Debug)]
-pub struct Place {
-    _share: Share,
-    _room: OwnedSemaphorePermit,
+pub struct Permit {
+    _holder: HolderPermit,
+    _shared: OwnedSemaphorePermit,
 }
 
-impl Shares {
-    /// A whole of `whole_max`, of which each holder may have `share_max`.
+impl Bulkhead {
+    /// A bulkhead of `permits_max` permits, of which each holder may have `per_holder_max`.
     #[must_use]
-    pub fn new(whole_max: u32, share_max: u32) -> Self {
-        let semaphore = Semaphore::new(usize::try_from(whole_max).unwrap_or(Semaphore::MAX_PERMITS));
+    pub fn new(permits_max: u32, per_holder_max: u32) -> Self {
+        let semaphore = Semaphore::new(usize::try_from(permits_max).unwrap_or(Semaphore::MAX_PERMITS));
         Self {
-            whole: Arc::new(semaphore),
-            whole_max,
-            share_max: share_max.min(whole_max),
+            shared: Arc::new(semaphore),
+            permits_max,
+            per_holder_max: per_holder_max.min(permits_max),
             by_holder: Mutex::default(),
         }
     }
 
-    /// How much of the whole is taken.
+    /// The permits that are in use.
     #[must_use]
-    pub fn taken(&self) -> u64 {
-        let free = u32::try_from(self.whole.available_permits()).unwrap_or(u32::MAX);
-        self.whole_max.saturating_sub(free).into()
+    pub fn in_use(&self) -> u64 {
+        let free = u32::try_from(self.shared.available_permits()).unwrap_or(u32::MAX);
+        self.permits_max.saturating_sub(free).into()
     }
 
-    /// The whole.
+    /// All permits, in use or free.
     #[must_use]
-    pub fn whole(&self) -> u64 {
-        self.whole_max.into()
+    pub fn permits_max(&self) -> u64 {
+        self.permits_max.into()
     }
 
-    /// Waits, as long as the caller lets it, until this much of the holder's own share is free: at
-    /// most all of it. Nothing of the whole is taken yet.
+    /// Waits for permits of both limits, first of the holder's own, then of the shared one.
+    pub async fn acquire(&self, holder: &str, amount: u32) -> Permit {
+        self.permit(self.holder_permit(holder, amount).await).await
+    }
+
+    /// Waits for permits of the holder's own limit, at most all of it. The shared limit is untouched.
     ///
     /// # Panics
     /// Never: nobody closes the semaphore.
-    pub async fn share(&self, holder: &str, amount: u32) -> Share {
-        let share = Arc::clone(
+    pub async fn holder_permit(&self, holder: &str, amount: u32) -> HolderPermit {
+        let own = Arc::clone(
             self.by_holder
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .entry(holder.to_owned())
-                .or_insert_with(|| Arc::new(Semaphore::new(self.share_max as usize))),
+                .or_insert_with(|| Arc::new(Semaphore::new(self.per_holder_max as usize))),
         );
-        let permit = share.acquire_many_owned(amount.min(self.share_max)).await.expect(NEVER_CLOSED);
-        Share(Arc::new(permit))
+        let permits = own.acquire_many_owned(amount.min(self.per_holder_max)).await.expect(NEVER_CLOSED);
+        HolderPermit(Arc::new(permits))
     }
 
-    /// Waits until as much of the whole is free as this share stands for.
+    /// Waits for as many permits of the shared limit as the holder has here.
     ///
     /// # Panics
     /// Never: nobody closes the semaphore.
-    pub async fn place(&self, share: Share) -> Place {
-        let amount = u32::try_from(share.0.num_permits()).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.whole).acquire_many_owned(amount).await.expect(NEVER_CLOSED);
-        Place { _share: share, _room: room }
+    pub async fn permit(&self, holder: HolderPermit) -> Permit {
+        let amount = u32::try_from(holder.0.num_permits()).unwrap_or(u32::MAX);
+        let shared = Arc::clone(&self.shared).acquire_many_owned(amount).await.expect(NEVER_CLOSED);
+        Permit { _holder: holder, _shared: shared }
     }
 }
 
@@ -94,49 +98,49 @@ mod tests {
 
     const MOMENT: Duration = Duration::from_millis(20);
 
-    async fn place(shares: &Shares, holder: &str, amount: u32) -> Option<Place> {
-        let waiting = async { shares.place(shares.share(holder, amount).await).await };
-        timeout(MOMENT, waiting).await.ok()
+    async fn permit(bulkhead: &Bulkhead, holder: &str, amount: u32) -> Option<Permit> {
+        timeout(MOMENT, bulkhead.acquire(holder, amount)).await.ok()
     }
 
-    /// Rule: one holder gets its share and no more, others get theirs, and all together the whole.
+    /// Rule: one holder gets its own limit and no more; all holders together get the shared limit.
     #[tokio::test]
-    async fn nobody_takes_more_than_a_share_and_all_no_more_than_the_whole() {
-        let shares = Shares::new(5, 2);
-        let of_a = [place(&shares, "a", 1).await.unwrap(), place(&shares, "a", 1).await.unwrap()];
-        assert!(place(&shares, "a", 1).await.is_none(), "over its share");
-        let of_b = place(&shares, "b", 2).await.unwrap();
-        let of_c = place(&shares, "c", 1).await.unwrap();
-        assert!(place(&shares, "d", 1).await.is_none(), "over the whole");
+    async fn nobody_exceeds_its_own_limit_and_all_do_not_exceed_the_shared_one() {
+        let bulkhead = Bulkhead::new(5, 2);
+        let of_a = [permit(&bulkhead, "a", 1).await.unwrap(), permit(&bulkhead, "a", 1).await.unwrap()];
+        assert!(permit(&bulkhead, "a", 1).await.is_none(), "over its own limit");
+        let of_b = permit(&bulkhead, "b", 2).await.unwrap();
+        let of_c = permit(&bulkhead, "c", 1).await.unwrap();
+        assert_eq!((bulkhead.in_use(), bulkhead.permits_max()), (5, 5));
+        assert!(permit(&bulkhead, "d", 1).await.is_none(), "over the shared limit");
         drop(of_c);
-        assert!(place(&shares, "d", 2).await.is_none(), "over what is left of the whole");
+        assert!(permit(&bulkhead, "d", 2).await.is_none(), "over the rest of the shared limit");
         drop((of_a, of_b));
-        assert!(place(&shares, "a", 2).await.is_some(), "what was given back is there again");
+        assert!(permit(&bulkhead, "a", 2).await.is_some(), "permits return");
     }
 
-    /// Rule: waiting for one's own share takes nothing of the whole.
+    /// Rule: waiting for a holder's own limit takes no permit of the shared limit.
     #[tokio::test]
-    async fn a_queue_at_one_share_does_not_hold_up_others() {
-        let shares = Arc::new(Shares::new(3, 1));
-        let held = place(&shares, "a", 1).await.unwrap();
+    async fn a_queue_of_one_holder_does_not_delay_others() {
+        let bulkhead = Arc::new(Bulkhead::new(3, 1));
+        let held = permit(&bulkhead, "a", 1).await.unwrap();
         let mut waiting = tokio::task::JoinSet::new();
         for _ in 0..10 {
-            let shares = Arc::clone(&shares);
-            waiting.spawn(async move { place(&shares, "a", 1).await.is_none() });
+            let bulkhead = Arc::clone(&bulkhead);
+            waiting.spawn(async move { permit(&bulkhead, "a", 1).await.is_none() });
         }
         tokio::task::yield_now().await;
-        assert!(place(&shares, "b", 1).await.is_some());
+        assert!(permit(&bulkhead, "b", 1).await.is_some());
         assert!(waiting.join_all().await.into_iter().all(|gave_up| gave_up));
         drop(held);
     }
 
-    /// Rule: nobody waits for what can never be free.
+    /// Rule: nobody waits for permits that can never be free.
     #[tokio::test]
-    async fn more_than_a_share_is_all_of_the_share() {
-        let shares = Shares::new(2, 9);
-        let all = place(&shares, "a", 100).await.unwrap();
-        assert!(place(&shares, "b", 1).await.is_none());
+    async fn an_amount_over_the_limit_is_the_limit() {
+        let bulkhead = Bulkhead::new(2, 9);
+        let all = permit(&bulkhead, "a", 100).await.unwrap();
+        assert!(permit(&bulkhead, "b", 1).await.is_none());
         drop(all);
-        assert!(place(&shares, "b", 1).await.is_some());
+        assert!(permit(&bulkhead, "b", 1).await.is_some());
     }
 }

@@ -1,19 +1,19 @@
-//! The address guard: which addresses a stranger may make this machine connect to (contract 5).
+//! The address guard: the addresses that a stranger may make this machine connect to.
 //!
 //! The table follows the IANA special-purpose address registries for IPv4 and IPv6. Every block in
 //! them is refused, the few that are globally reachable too: none is home to an ordinary web
 //! server. IPv6 is public only inside `2000::/3`, the one range that IANA gives out for unicast.
 //!
 //! IPv4 inside IPv6 (mapped, compatible, translated, NAT64, 6to4, Teredo, ISATAP) is refused
-//! outright, whatever address is inside: public web servers are reached by their IPv4 address, and
-//! judging the inner one would trust a gateway that we do not know. On a network whose resolver
-//! answers with NAT64 addresses the operator lists `64:ff9b::/96` in `fetch.allow_networks`.
+//! outright, whatever address is inside. Public web servers have an IPv4 address of their own, and
+//! to check the inner address would be to trust an unknown gateway. On a network whose resolver
+//! answers with NAT64 addresses, list `64:ff9b::/96` in `allow_networks`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv6Net};
 
-use super::refused::Refused;
+use super::error::FetchError;
 
 /// A block of addresses that are not for public servers.
 #[derive(Debug)]
@@ -99,8 +99,8 @@ pub fn special_purpose(address: IpAddr) -> Option<&'static SpecialPurpose> {
     SPECIAL_PURPOSE.iter().find(|special| special.network.contains(&address))
 }
 
-/// Whether an address is an ordinary public one, the only kind that is fetched from unless the
-/// operator allows more (contract 5).
+/// Whether an address is an ordinary public one. The others are refused unless a setting allows
+/// them.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     let unicast = match address {
@@ -118,21 +118,25 @@ fn is_isatap(address: Ipv6Addr) -> bool {
     high & !UNIVERSAL_AND_GROUP_BITS == 0 && low == 0x5efe
 }
 
-/// Judges all addresses of one host: there must be one, and every one must be public or in a
-/// network that the operator allows. One forbidden address among good ones refuses the host: it is
-/// how a name is made to point inside on the second try (contract 5).
+/// Checks all addresses of one host. There must be at least one, and each must be public or in a
+/// network of `allow`. One forbidden address refuses the host: an attacker mixes good and forbidden
+/// addresses so that the second try goes inside.
 ///
 /// An IPv4 network in `allow` also allows its addresses in IPv4-mapped form.
 ///
 /// # Errors
 ///
-/// [`Refused::NameNotFound`] without addresses, [`Refused::AddressNotPublic`] otherwise.
-pub fn judge(addresses: &[SocketAddr], allow: &[IpNet]) -> Result<(), Refused> {
+/// [`FetchError::NameNotFound`] without addresses, [`FetchError::AddressNotPublic`] otherwise.
+pub fn judge(addresses: &[SocketAddr], allow: &[IpNet]) -> Result<(), FetchError> {
     if addresses.is_empty() {
-        return Err(Refused::NameNotFound);
+        return Err(FetchError::NameNotFound);
     }
     let fine = |address: IpAddr| is_public(address) || is_allowed(address, allow);
-    if addresses.iter().all(|address| fine(address.ip())) { Ok(()) } else { Err(Refused::AddressNotPublic) }
+    if addresses.iter().all(|address| fine(address.ip())) {
+        Ok(())
+    } else {
+        Err(FetchError::AddressNotPublic)
+    }
 }
 
 fn is_allowed(address: IpAddr, allow: &[IpNet]) -> bool {

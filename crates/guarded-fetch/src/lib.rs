@@ -1,11 +1,13 @@
-//! Getting a picture by URL, and keeping strangers out of the network (contract 5, "The fetch").
+//! HTTP requests to URLs that strangers choose, without server-side request forgery (SSRF), and a
+//! pooled HTTP client for services that the operator chooses.
 //!
-//! One fetch: read the URL (`target.rs`), look its host up (`resolve.rs`), judge every address
-//! ([`guard`]), connect to an address that was judged and send one GET (`connection.rs`, `tls.rs`);
-//! a redirect begins all over. No proxy variable, cookie or earlier fetch has a say in it.
+//! [`Fetcher::get`] is for a stranger's URL. It parses the URL (`target.rs`), resolves the host
+//! (`resolve.rs`), checks every address ([`guard`]), connects to one of the checked addresses and
+//! sends one GET (`connection.rs`, `tls.rs`). A redirect starts again from the parser. A second DNS
+//! answer cannot change the address (DNS rebinding). No proxy variable, cookie or earlier request
+//! changes a fetch. Two [bulkheads](bulkhead) bound the fetches of one holder and of all holders.
 //!
-//! A [`Service`] that the operator has named is asked over the same connection, without the guard:
-//! no stranger has a say in where it is.
+//! [`ServiceClient`] is for a URL from the settings. It has a connection pool and no address guard.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,33 +16,37 @@ use bytes::Bytes;
 use ipnet::IpNet;
 use tokio::time::{Instant, timeout_at};
 
-use crate::bulkhead::{Place, Share, Shares};
+use crate::bulkhead::{Bulkhead, HolderPermit, Permit};
 
 pub mod bulkhead;
+mod client;
 mod connection;
+mod error;
 pub mod guard;
-mod refused;
 mod resolve;
-mod service;
 mod target;
 mod tls;
 
-use connection::{Answer, Limits};
-pub use refused::Refused;
+pub use client::{ServiceBody, ServiceClient, ServiceUrl};
+use connection::Reply;
+pub use error::FetchError;
 use resolve::Resolver;
-pub use service::{Service, ServiceUrl};
 pub use target::Target;
 use tls::Tls;
 pub use url::Host;
 
-/// What a [`Fetcher`] keeps to.
+/// The limits of a [`Fetcher`] and the headers of its requests.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct FetchSettings {
+    /// The `User-Agent` header.
+    pub user_agent: &'static str,
+    /// The `Accept` header.
+    pub accept: &'static str,
     /// Ports that a URL may name.
     pub ports: Vec<u16>,
-    /// Time to connect, to all addresses of a host and with TLS together; anew for each redirect.
+    /// Time to connect to a host, with all its addresses and TLS. It starts again at each redirect.
     pub connect_timeout: Duration,
-    /// Time for the whole fetch: waiting for a place, look-ups, redirects and the body.
+    /// Time for the whole fetch: waiting for permits, look-ups, redirects and the body.
     pub timeout: Duration,
     /// Redirects that are followed.
     pub redirects_max: usize,
@@ -48,120 +54,127 @@ pub struct Settings {
     pub bytes_max: usize,
     /// Bytes of a URL.
     pub url_bytes_max: usize,
-    /// Fetches at once; more wait.
+    /// Fetches at once. More fetches wait.
     pub concurrent_max: u32,
-    /// Fetches at once for one app, look-ups that hang on after their fetch included; more wait.
-    pub concurrent_per_app_max: u32,
-    /// Networks that may be fetched from although they are not public. The port rule stays.
+    /// Fetches at once for one holder. A look-up that hangs counts after its fetch, too. More
+    /// fetches wait.
+    pub concurrent_per_holder_max: u32,
+    /// Networks that are allowed although they are not public. The port rule stays.
     pub allow_networks: Vec<IpNet>,
 }
 
-/// A picture of Minitill's own that may be fetched although its address is not public.
+/// An exception to the guard: one URL of your own that is fetched from a fixed address.
 #[derive(Debug, Clone)]
-pub struct OwnPicture {
-    /// The one URL text that means it. No other text does, were it the same address.
+pub struct TrustedUrl {
+    /// The exact text of the URL. Other spellings of the same URL are not trusted.
     pub url: String,
-    /// Where it is fetched from, whatever its host and port say.
+    /// The address to connect to, whatever the URL's host and port say.
     pub address: SocketAddr,
 }
 
-/// What was fetched, and the place that its bytes take in memory: others wait for it until this is
-/// dropped.
+/// A fetched body, with the permit for its memory.
 #[derive(Debug)]
 pub struct Fetched {
     /// The body.
     pub bytes: Bytes,
-    /// To be kept as long as the bytes are.
-    pub place: Place,
+    /// Keep it as long as the bytes: other fetches wait for it.
+    pub permit: Permit,
 }
 
-/// Gets pictures by URL, and only from where a stranger may send us.
+/// Fetches URLs that strangers choose, from public addresses only.
 pub struct Fetcher {
-    settings: Settings,
-    places: Shares,
+    settings: FetchSettings,
+    bulkhead: Bulkhead,
     resolver: Resolver,
     tls: Tls,
 }
 
 impl Fetcher {
-    /// A fetcher that keeps to these settings. Nothing is read or connected to until the first
+    /// A fetcher with these settings. It reads no file and opens no connection before the first
     /// fetch.
     #[must_use]
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: FetchSettings) -> Self {
         Self {
-            places: Shares::new(settings.concurrent_max, settings.concurrent_per_app_max),
+            bulkhead: Bulkhead::new(settings.concurrent_max, settings.concurrent_per_holder_max),
             resolver: Resolver::system(),
             tls: Tls::default(),
             settings,
         }
     }
 
-    /// Places for fetches that are taken, those of pictures that are still in memory included.
+    /// The fetches that hold a permit. A fetched body that is still in memory counts.
     #[must_use]
     pub fn under_way(&self) -> u64 {
-        self.places.taken()
+        self.bulkhead.in_use()
     }
 
-    /// Gets what is at `url`: the body of a 200, whatever it holds, at most `bytes_max` bytes
-    /// (contract 5). Dropping the future ends the fetch.
+    /// Gets the body of a 200 at `url`, at most `bytes_max` bytes. Dropping the future ends the
+    /// fetch.
     ///
-    /// `app` is whose share of the places it takes. A `url` that is the exact text of `own` is
-    /// fetched from `own.address` without guard and port rule, in the first request only: a redirect
-    /// is judged like any other URL.
+    /// The fetch takes a permit of `holder`. If `url` is exactly the text of `trusted`, the first
+    /// request goes to `trusted.address` without guard and port rule. A redirect is checked like any
+    /// other URL.
     ///
     /// # Errors
     ///
-    /// Every refusal and every failure. Its `Display` is one text for all and may be shown to the
-    /// caller, [`Refused::cause`] is for our logs.
-    pub async fn get(&self, app: &str, url: &str, own: Option<&OwnPicture>) -> Result<Fetched, Refused> {
+    /// Every refusal and every failure. The text of [`FetchError`] is the same for all of them and
+    /// may be shown to the stranger. [`FetchError::cause`] is for logs.
+    pub async fn get(
+        &self,
+        holder: &str,
+        url: &str,
+        trusted: Option<&TrustedUrl>,
+    ) -> Result<Fetched, FetchError> {
         let deadline = Instant::now() + self.settings.timeout;
-        let own = own.filter(|own| own.url == url);
-        let target = match own {
+        let trusted = trusted.filter(|trusted| trusted.url == url);
+        let target = match trusted {
             Some(_) => Target::parse_on_any_port(url, self.settings.url_bytes_max)?,
             None => Target::parse(url, &self.settings)?,
         };
-        let waiting = timeout_at(deadline, self.places.share(app, 1)).await;
-        let share = waiting.map_err(|_| Refused::Busy)?;
-        // Boxed, or every handler's future would hold the room of a TLS handshake.
-        let following = Box::pin(self.follow(target, own.map(|own| own.address), share, deadline));
-        timeout_at(deadline, following).await.map_err(|_| Refused::TimedOut)?
+        let waiting = timeout_at(deadline, self.bulkhead.holder_permit(holder, 1)).await;
+        let permit = waiting.map_err(|_| FetchError::Busy)?;
+        // Boxed, because the future holds the state of a TLS handshake.
+        let following =
+            Box::pin(self.follow(target, trusted.map(|trusted| trusted.address), permit, deadline));
+        timeout_at(deadline, following).await.map_err(|_| FetchError::TimedOut)?
     }
 
-    /// Fetches a target and follows its redirects. `own` is the address of the first target, where
-    /// it is Minitill's own.
+    /// Fetches a target and follows its redirects. `trusted` is the fixed address of the first
+    /// target, if it has one.
     async fn follow(
         &self,
         first: Target,
-        mut own: Option<SocketAddr>,
-        share: Share,
+        mut trusted: Option<SocketAddr>,
+        holder: HolderPermit,
         deadline: Instant,
-    ) -> Result<Fetched, Refused> {
+    ) -> Result<Fetched, FetchError> {
         let mut target = first;
         let mut redirects_left = self.settings.redirects_max;
         loop {
-            let addresses = match own.take() {
+            let addresses = match trusted.take() {
                 Some(address) => vec![address],
-                None => self.judged_addresses(&target, &share).await?,
+                None => self.checked_addresses(&target, &holder).await?,
             };
-            // Only now: a look-up that hangs holds none of the places that all share.
-            let waiting = timeout_at(deadline, self.places.place(share.clone())).await;
-            let place = waiting.map_err(|_| Refused::Busy)?;
-            let limits =
-                Limits { connect_timeout: self.settings.connect_timeout, bytes_max: self.settings.bytes_max };
-            let request = connection::get_request(&target)?;
-            let location = match connection::send(&target, &addresses, limits, &self.tls, request).await? {
-                Answer::Body(bytes) => return Ok(Fetched { bytes, place }),
-                Answer::Redirect(location) => location,
+            // Only now: a look-up that hangs must not hold a permit of the shared limit.
+            let waiting = timeout_at(deadline, self.bulkhead.permit(holder.clone())).await;
+            let permit = waiting.map_err(|_| FetchError::Busy)?;
+            let location = match connection::get(&target, &addresses, &self.tls, &self.settings).await? {
+                Reply::Body(bytes) => return Ok(Fetched { bytes, permit }),
+                Reply::Redirect(location) => location,
             };
-            redirects_left = redirects_left.checked_sub(1).ok_or(Refused::TooManyRedirects)?;
+            redirects_left = redirects_left.checked_sub(1).ok_or(FetchError::TooManyRedirects)?;
             target = target.follow(&location, &self.settings)?;
         }
     }
 
-    /// The addresses of a target's host, every one of which may be connected to. The connection is
-    /// made to these and to no later answer for the same name.
-    async fn judged_addresses(&self, target: &Target, share: &Share) -> Result<Vec<SocketAddr>, Refused> {
-        let addresses = self.resolver.resolve(target.host(), target.port(), share).await?;
+    /// The addresses of a target's host, all of them allowed. The connection uses these addresses
+    /// and no later answer for the same name.
+    async fn checked_addresses(
+        &self,
+        target: &Target,
+        holder: &HolderPermit,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
+        let addresses = self.resolver.resolve(target.host(), target.port(), holder).await?;
         guard::judge(&addresses, &self.settings.allow_networks)?;
         Ok(addresses)
     }
@@ -169,3 +182,8 @@ impl Fetcher {
 
 #[cfg(test)]
 mod tests;
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

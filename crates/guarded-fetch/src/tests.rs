@@ -6,6 +6,7 @@ mod hostile;
 mod origin;
 mod reading;
 mod secure;
+mod services;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,8 +23,10 @@ const SHORT: Duration = Duration::from_millis(400);
 const BYTES_MAX: usize = 1000;
 
 /// Allows loopback's first address and the origins' ports, nothing else.
-fn settings(origins: &[&Origin]) -> Settings {
-    Settings {
+fn settings(origins: &[&Origin]) -> FetchSettings {
+    FetchSettings {
+        user_agent: "tests/1",
+        accept: "image/png, image/jpeg",
         ports: origins.iter().map(|origin| origin.address.port()).collect(),
         connect_timeout: Duration::from_secs(5),
         timeout: Duration::from_secs(10),
@@ -31,13 +34,13 @@ fn settings(origins: &[&Origin]) -> Settings {
         bytes_max: BYTES_MAX,
         url_bytes_max: 2048,
         concurrent_max: 4,
-        concurrent_per_app_max: 4,
+        concurrent_per_holder_max: 4,
         allow_networks: vec!["127.0.0.1/32".parse().unwrap()],
     }
 }
 
-fn hasty(origins: &[&Origin]) -> Settings {
-    Settings { timeout: SHORT, ..settings(origins) }
+fn hasty(origins: &[&Origin]) -> FetchSettings {
+    FetchSettings { timeout: SHORT, ..settings(origins) }
 }
 
 /// A resolver that knows these names only.
@@ -56,7 +59,7 @@ fn names(known: &[(&str, &[&str])]) -> LookUp {
 }
 
 /// A fetcher that asks this resolver and not the system's.
-fn asking(settings: Settings, look_up: LookUp) -> Fetcher {
+fn asking(settings: FetchSettings, look_up: LookUp) -> Fetcher {
     Fetcher { resolver: Resolver::asking(look_up), ..Fetcher::new(settings) }
 }
 
@@ -66,14 +69,14 @@ async fn ending<F: Future>(fetch: F) -> F::Output {
 }
 
 impl Fetcher {
-    /// What a fetch of an app gives, without its place.
-    async fn bytes(&self, url: &str, own: Option<&OwnPicture>) -> Result<Bytes, Refused> {
-        self.get("app", url, own).await.map(|fetched| fetched.bytes)
+    /// The body of a fetch, without its permit.
+    async fn bytes(&self, url: &str, trusted: Option<&TrustedUrl>) -> Result<Bytes, FetchError> {
+        self.get("app", url, trusted).await.map(|fetched| fetched.bytes)
     }
 }
 
 /// What one fetch from one origin gives.
-async fn fetch_once(settings: Settings, origin: &Origin) -> Result<Bytes, Refused> {
+async fn fetch_once(settings: FetchSettings, origin: &Origin) -> Result<Bytes, FetchError> {
     ending(Fetcher::new(settings).bytes(&origin.url("/picture.png"), None)).await
 }
 
@@ -88,10 +91,9 @@ async fn the_request_byte_for_byte() {
     let url = origin.url("/a/b.png?c=d&e#fragment");
     assert_eq!(Fetcher::new(settings(&[&origin])).bytes(&url, None).await, Ok(body(b"picture")));
     let expected = format!(
-        "GET /a/b.png?c=d&e HTTP/1.1\r\nhost: {}\r\nuser-agent: minitill/{}\r\naccept: image/png, image/jpeg\r\n\
+        "GET /a/b.png?c=d&e HTTP/1.1\r\nhost: {}\r\nuser-agent: tests/1\r\naccept: image/png, image/jpeg\r\n\
          accept-encoding: identity\r\nconnection: close\r\n\r\n",
         origin.address,
-        env!("CARGO_PKG_VERSION"),
     );
     assert_eq!(origin.requests(), [expected]);
 }
@@ -100,13 +102,16 @@ async fn the_request_byte_for_byte() {
 #[tokio::test]
 async fn loopback_is_not_connected_to() {
     let origin = Origin::always(Reply::ok(b"secret")).await;
-    let guarded = Settings { allow_networks: vec![], ..settings(&[&origin]) };
+    let guarded = FetchSettings { allow_networks: vec![], ..settings(&[&origin]) };
     let port = origin.address.port();
     for host in
         ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "localhost", "[::ffff:127.0.0.1]", "0", "[::1]"]
     {
         let found = Fetcher::new(guarded.clone()).bytes(&format!("http://{host}:{port}/"), None).await;
-        assert!(matches!(found, Err(Refused::AddressNotPublic | Refused::NameNotFound)), "{host}: {found:?}");
+        assert!(
+            matches!(found, Err(FetchError::AddressNotPublic | FetchError::NameNotFound)),
+            "{host}: {found:?}"
+        );
     }
     assert_eq!(origin.connections(), 0);
 }
@@ -115,8 +120,8 @@ async fn loopback_is_not_connected_to() {
 #[tokio::test]
 async fn the_port_rule_stays_in_an_allowed_network() {
     let origin = Origin::always(Reply::ok(b"secret")).await;
-    let ports = Settings { ports: vec![80, 443], ..settings(&[&origin]) };
-    assert_eq!(fetch_once(ports, &origin).await, Err(Refused::Port));
+    let ports = FetchSettings { ports: vec![80, 443], ..settings(&[&origin]) };
+    assert_eq!(fetch_once(ports, &origin).await, Err(FetchError::Port));
     assert_eq!(origin.connections(), 0);
 }
 
@@ -134,10 +139,10 @@ async fn a_name_with_a_forbidden_address_is_refused() {
     let fetcher = asking(settings(&[&origin]), look_up);
     let port = origin.address.port();
     for (name, expected) in [
-        ("mixed.example", Refused::AddressNotPublic),
-        ("mapped.example", Refused::AddressNotPublic),
-        ("empty.example", Refused::NameNotFound),
-        ("unknown.example", Refused::NameNotFound),
+        ("mixed.example", FetchError::AddressNotPublic),
+        ("mapped.example", FetchError::AddressNotPublic),
+        ("empty.example", FetchError::NameNotFound),
+        ("unknown.example", FetchError::NameNotFound),
     ] {
         assert_eq!(fetcher.bytes(&format!("http://{name}:{port}/"), None).await, Err(expected), "{name}");
     }
@@ -171,20 +176,21 @@ async fn a_hanging_look_up_ends_with_the_time_limit() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
     let fetcher = asking(hasty(&[&origin]), Arc::new(|_, _| Box::pin(std::future::pending())));
     let url = format!("http://hanging.example:{}/", origin.address.port());
-    assert_eq!(ending(fetcher.bytes(&url, None)).await, Err(Refused::TimedOut));
+    assert_eq!(ending(fetcher.bytes(&url, None)).await, Err(FetchError::TimedOut));
 }
 
 /// Rule: an address that refuses leaves its turn to the next one.
 #[tokio::test]
 async fn the_next_address_is_tried() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
-    let allow = Settings { allow_networks: vec!["127.0.0.0/8".parse().unwrap()], ..settings(&[&origin]) };
+    let allow =
+        FetchSettings { allow_networks: vec!["127.0.0.0/8".parse().unwrap()], ..settings(&[&origin]) };
     let look_up = names(&[("two.example", &["127.0.0.9", "127.0.0.1"]), ("none.example", &["127.0.0.9"])]);
     let fetcher = asking(allow, look_up);
     let port = origin.address.port();
     assert_eq!(fetcher.bytes(&format!("http://two.example:{port}/"), None).await, Ok(body(b"picture")));
     let found = fetcher.bytes(&format!("http://none.example:{port}/"), None).await;
-    assert_eq!(found, Err(Refused::ConnectFailed));
+    assert_eq!(found, Err(FetchError::ConnectFailed));
 }
 
 /// Rule (contract 5): 2 s to connect; an address that does not answer leaves time for the next.
@@ -202,7 +208,7 @@ async fn an_address_that_does_not_answer() {
         let connecting = tokio::net::TcpStream::connect(silent.local_addr().unwrap());
         queued.push(tokio::time::timeout(Duration::from_millis(50), connecting).await);
     }
-    let hasty = Settings {
+    let hasty = FetchSettings {
         allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
         connect_timeout: SHORT * 2,
         ..settings(&[&origin])
@@ -211,7 +217,7 @@ async fn an_address_that_does_not_answer() {
     let fetcher = asking(hasty, look_up);
     let started = Instant::now();
     let found = fetcher.bytes(&format!("http://silent.example:{port}/"), None).await;
-    assert_eq!(found, Err(Refused::ConnectTimedOut));
+    assert_eq!(found, Err(FetchError::ConnectTimedOut));
     assert!(started.elapsed() >= SHORT * 2, "one address has all the time");
     assert!(started.elapsed() < SHORT * 4);
     let started = Instant::now();
@@ -219,13 +225,13 @@ async fn an_address_that_does_not_answer() {
     assert!(started.elapsed() < SHORT * 2, "the first of two has half of the time");
 }
 
-/// Rule (`fetch.concurrent_max`): more fetches wait, and are refused when their own time is over; a
-/// fetch that ended leaves its place to the next.
+/// Rule (`fetch.concurrent_max`): more fetches wait, and are refused when their own time is over. A
+/// fetch that ended returns its permit.
 #[tokio::test]
 async fn fetches_at_once_are_bounded() {
     let hanging = Origin::always(Reply::head("200 OK", "content-length: 5\r\n").then_hang()).await;
     let fast = Origin::always(Reply::ok(b"picture")).await;
-    let one = Settings { concurrent_max: 1, ..hasty(&[&hanging, &fast]) };
+    let one = FetchSettings { concurrent_max: 1, ..hasty(&[&hanging, &fast]) };
     let fetcher = Fetcher::new(one);
     let first = async {
         let found = fetcher.bytes(&hanging.url("/"), None).await;
@@ -236,12 +242,12 @@ async fn fetches_at_once_are_bounded() {
         fetcher.bytes(&fast.url("/"), None).await.map(|bytes| (bytes, Instant::now()))
     };
     let ((first, first_ended), second) = ending(async { tokio::join!(first, second) }).await;
-    assert_eq!(first, Err(Refused::TimedOut));
+    assert_eq!(first, Err(FetchError::TimedOut));
     let (bytes, second_ended) = second.unwrap();
     assert_eq!(bytes, "picture");
-    assert!(second_ended >= first_ended, "the second one waits for the first one's place");
-    let held = fetcher.places.place(fetcher.places.share("other", 1).await).await;
-    assert_eq!(ending(fetcher.bytes(&fast.url("/"), None)).await, Err(Refused::Busy));
+    assert!(second_ended >= first_ended, "the second one waits for the first one's permit");
+    let held = fetcher.bulkhead.acquire("other", 1).await;
+    assert_eq!(ending(fetcher.bytes(&fast.url("/"), None)).await, Err(FetchError::Busy));
     drop(held);
     assert_eq!(fetcher.bytes(&fast.url("/"), None).await, Ok(body(b"picture")));
 }
@@ -256,10 +262,10 @@ async fn a_dropped_fetch_closes_its_connection() {
     assert!(origin.saw_a_close_within(Duration::from_secs(5)).await);
 }
 
-/// Rule: the exact text of Minitill's own picture is fetched from its address without guard and
-/// port rule; any other text goes through both, and so does where the picture redirects to.
+/// Rule: the exact text of the trusted URL is fetched from its address without guard and port rule.
+/// Any other text goes through both, and so does a redirect of the trusted URL.
 #[tokio::test]
-async fn only_the_exact_text_is_our_own() {
+async fn only_the_exact_text_is_trusted() {
     let origin = Origin::serve(|request| {
         if request.starts_with("GET /away ") {
             Reply::redirect("302 Found", "/picture.png")
@@ -268,31 +274,34 @@ async fn only_the_exact_text_is_our_own() {
         }
     })
     .await;
-    let guarded = Settings { allow_networks: vec![], ports: vec![80, 443], ..settings(&[&origin]) };
+    let guarded = FetchSettings { allow_networks: vec![], ports: vec![80, 443], ..settings(&[&origin]) };
     let fetcher = Fetcher::new(guarded.clone());
-    let own = OwnPicture { url: origin.url("/picture.png"), address: origin.address };
-    assert_eq!(fetcher.bytes(&own.url, Some(&own)).await, Ok(body(b"own")));
-    assert_eq!(fetcher.bytes(&own.url, None).await, Err(Refused::Port));
+    let trusted = TrustedUrl { url: origin.url("/picture.png"), address: origin.address };
+    assert_eq!(fetcher.bytes(&trusted.url, Some(&trusted)).await, Ok(body(b"own")));
+    assert_eq!(fetcher.bytes(&trusted.url, None).await, Err(FetchError::Port));
     for text in [
         origin.url("/picture.pn"),
         origin.url("/picture.png?"),
         origin.url("/picture.png#"),
         origin.url("//picture.png"),
         origin.url("/healthz"),
-        format!(" {}", own.url),
-        own.url.replace("http", "HTTP"),
-        own.url.replace("127.0.0.1", "127.1"),
-        own.url.replace("http://", "http://@"),
+        format!(" {}", trusted.url),
+        trusted.url.replace("http", "HTTP"),
+        trusted.url.replace("127.0.0.1", "127.1"),
+        trusted.url.replace("http://", "http://@"),
     ] {
-        let found = fetcher.bytes(&text, Some(&own)).await;
-        assert!(matches!(found, Err(Refused::Port | Refused::UserInfo)), "{text}: {found:?}");
+        let found = fetcher.bytes(&text, Some(&trusted)).await;
+        assert!(matches!(found, Err(FetchError::Port | FetchError::UserInfo)), "{text}: {found:?}");
     }
     assert_eq!(origin.connections(), 1);
-    let with_port = Settings { ports: vec![origin.address.port()], ..guarded };
-    let other_text = Fetcher::new(with_port.clone()).bytes(&origin.url("/x"), Some(&own)).await;
-    assert_eq!(other_text, Err(Refused::AddressNotPublic));
-    let away = OwnPicture { url: origin.url("/away"), address: origin.address };
-    assert_eq!(Fetcher::new(with_port).bytes(&away.url, Some(&away)).await, Err(Refused::AddressNotPublic));
+    let with_port = FetchSettings { ports: vec![origin.address.port()], ..guarded };
+    let other_text = Fetcher::new(with_port.clone()).bytes(&origin.url("/x"), Some(&trusted)).await;
+    assert_eq!(other_text, Err(FetchError::AddressNotPublic));
+    let away = TrustedUrl { url: origin.url("/away"), address: origin.address };
+    assert_eq!(
+        Fetcher::new(with_port).bytes(&away.url, Some(&away)).await,
+        Err(FetchError::AddressNotPublic)
+    );
     assert_eq!(origin.connections(), 2);
 }
 
@@ -307,27 +316,27 @@ fn a_fetch_is_send() {
 #[test]
 fn one_text_for_all_causes() {
     let all = [
-        Refused::Url,
-        Refused::UrlTooLong,
-        Refused::Scheme,
-        Refused::UserInfo,
-        Refused::Port,
-        Refused::Busy,
-        Refused::NameNotFound,
-        Refused::AddressNotPublic,
-        Refused::ConnectFailed,
-        Refused::ConnectTimedOut,
-        Refused::NoCertificateStore,
-        Refused::Tls,
-        Refused::Broken,
-        Refused::HeaderTooLarge,
-        Refused::Status,
-        Refused::Location,
-        Refused::Downgrade,
-        Refused::TooManyRedirects,
-        Refused::Encoded,
-        Refused::TooLarge,
-        Refused::TimedOut,
+        FetchError::Url,
+        FetchError::UrlTooLong,
+        FetchError::Scheme,
+        FetchError::UserInfo,
+        FetchError::Port,
+        FetchError::Busy,
+        FetchError::NameNotFound,
+        FetchError::AddressNotPublic,
+        FetchError::ConnectFailed,
+        FetchError::ConnectTimedOut,
+        FetchError::NoCertificateStore,
+        FetchError::Tls,
+        FetchError::Broken,
+        FetchError::HeaderTooLarge,
+        FetchError::Status,
+        FetchError::Location,
+        FetchError::Downgrade,
+        FetchError::TooManyRedirects,
+        FetchError::Encoded,
+        FetchError::TooLarge,
+        FetchError::TimedOut,
     ];
     let causes: std::collections::HashSet<_> = all.iter().map(|refused| refused.cause()).collect();
     assert_eq!(causes.len(), all.len());
@@ -335,6 +344,6 @@ fn one_text_for_all_causes() {
         causes.iter().all(|cause| cause.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
     );
     for refused in all {
-        assert_eq!(refused.to_string(), "expected a picture on a public http or https address");
+        assert_eq!(refused.to_string(), "the URL cannot be fetched: expected a public http or https address");
     }
 }

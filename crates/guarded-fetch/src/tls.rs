@@ -1,4 +1,4 @@
-//! TLS that trusts the machine's own certificate store (contract 5).
+//! TLS for outgoing connections. It trusts the machine's own certificate store.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
-use super::refused::Refused;
+use super::error::FetchError;
 
-/// The connector, made when the first https URL is fetched. `None` in the cell: there is nothing
-/// to trust, which was logged when it was found.
+/// The TLS connector, made at the first https request. `None` in the cell: the machine trusts no
+/// certificate, and the log has said so.
 #[derive(Default)]
 pub(super) struct Tls(OnceCell<Option<TlsConnector>>);
 
@@ -22,24 +22,24 @@ impl Tls {
         Self(OnceCell::new_with(Some(connector(roots))))
     }
 
-    /// Found nothing to trust.
+    /// A machine without a certificate store.
     #[cfg(test)]
     pub(super) fn without_store() -> Self {
         Self(OnceCell::new_with(Some(None)))
     }
 
-    /// The connector. Reads the certificate store once in the life of the process.
+    /// The connector. It reads the certificate store once.
     ///
     /// # Errors
     ///
-    /// [`Refused::NoCertificateStore`].
-    pub(super) async fn connector(&self) -> Result<TlsConnector, Refused> {
+    /// [`FetchError::NoCertificateStore`].
+    pub(super) async fn connector(&self) -> Result<TlsConnector, FetchError> {
         let load = async || tokio::task::spawn_blocking(from_machine).await.unwrap_or(None);
-        self.0.get_or_init(load).await.clone().ok_or(Refused::NoCertificateStore)
+        self.0.get_or_init(load).await.clone().ok_or(FetchError::NoCertificateStore)
     }
 }
 
-/// Reads the machine's store, or what `SSL_CERT_FILE` and `SSL_CERT_DIR` name in its place.
+/// Reads the machine's store, or the files that `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
 fn from_machine() -> Option<TlsConnector> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -47,8 +47,8 @@ fn from_machine() -> Option<TlsConnector> {
     if trusted == 0 {
         tracing::error!(
             errors = ?found.errors,
-            "this machine has no certificate store that can be read: pictures on https cannot be \
-             fetched; install its CA certificates (ca-certificates) and restart"
+            "this machine has no readable certificate store, so https requests fail; install its CA \
+             certificates (ca-certificates) and restart"
         );
         return None;
     }
@@ -63,13 +63,13 @@ fn connector(roots: RootCertStore) -> Option<TlsConnector> {
     let builder = match ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions() {
         Ok(builder) => builder,
         Err(error) => {
-            tracing::error!(%error, "TLS cannot be set up: pictures on https cannot be fetched");
+            tracing::error!(%error, "TLS cannot be set up, so https requests fail");
             return None;
         }
     };
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Nothing is remembered from one fetch for the next.
+    // One fetch must not change the next.
     config.resumption = Resumption::disabled();
     Some(TlsConnector::from(Arc::new(config)))
 }

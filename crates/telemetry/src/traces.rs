@@ -1,87 +1,54 @@
-//! Traces for an OpenTelemetry collector, where the settings name one: a span for each request, and
-//! within it for the database work of an exchange and for a fetch.
+//! OpenTelemetry traces: a span for each request, and inside it spans for the database work of an
+//! exchange and for a fetch. There are none unless the settings name a collector.
 //!
-//! A span holds names of ours, numbers and the request's id, as the log does; never a token, key,
-//! signature, player, address or body. The spans of a request are handed to the exporter together, when
-//! it is answered, and nobody waits for that: what the collector does not take in time is dropped and
-//! counted. Without a collector there is no trace, and what is left is a look at an empty place.
+//! A span holds constant names, numbers and the id of the request. It never holds a token, key,
+//! signature, player, address or body. All spans of a request go to the exporter together, after the
+//! answer. Nobody waits for the exporter: it drops and counts what the collector does not accept in
+//! time. Without a collector, the only cost is a look at a task-local value.
 
 mod context;
 mod exporter;
-mod otlp;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use guarded_fetch::ServiceUrl;
+use opentelemetry::trace::{SpanContext, SpanId, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_http::HttpClient;
+use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator, SpanData, SpanEvents, SpanLinks};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::metrics::TraceMetrics;
-use crate::random_bytes;
 
 pub use context::TraceParent;
 use exporter::{Exporter, Message};
+pub use opentelemetry::Value;
+pub use opentelemetry::trace::SpanKind;
 
-/// Requests whose spans may wait for the exporter; those of one more are dropped.
+/// Requests whose spans may wait for the exporter. The spans of further requests are dropped.
 const QUEUE_MAX: usize = 4096;
 /// How long [`Tracer::flush`] waits.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+/// The name of the service and of the instrumentation.
+const NAME: &str = "minitill";
 
 tokio::task_local! {
     /// The trace of the request that a task works for.
     static CURRENT: Trace;
 }
 
-/// What a span is about, in the words of OpenTelemetry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Something inside the program.
-    Internal,
-    /// A request that came in.
-    Server,
-    /// A request that went out.
-    Client,
-}
-
-/// The value of an attribute.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    /// A text.
-    Text(Cow<'static, str>),
-    /// A number.
-    Number(i64),
-}
-
-impl From<&'static str> for Value {
-    fn from(text: &'static str) -> Self {
-        Self::Text(Cow::Borrowed(text))
-    }
-}
-
-impl From<usize> for Value {
-    fn from(number: usize) -> Self {
-        Self::Number(i64::try_from(number).unwrap_or(i64::MAX))
-    }
-}
-
-/// A name and its value.
-pub type Attribute = (&'static str, Value);
-
-/// A span that has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Span {
-    trace_id: [u8; 16],
-    id: [u8; 8],
-    parent: Option<[u8; 8]>,
-    name: Cow<'static, str>,
-    kind: Kind,
-    started_unix_nanos: u64,
-    ended_unix_nanos: u64,
-    attributes: Vec<Attribute>,
-    /// Whether it is a fault of ours.
-    failed: bool,
+/// A collector of traces.
+#[derive(Debug)]
+pub struct Collector<C> {
+    /// The client that sends the requests. It bounds the size of an answer.
+    pub client: C,
+    /// The full address.
+    pub endpoint: String,
+    /// Headers of each request, such as `Authorization`.
+    pub headers: HashMap<String, String>,
 }
 
 /// The trace of a request under way. Cheap to clone.
@@ -90,27 +57,33 @@ pub struct Trace(Arc<Begun>);
 
 #[derive(Debug)]
 struct Begun {
-    trace_id: [u8; 16],
-    id: [u8; 8],
-    parent: Option<[u8; 8]>,
+    trace_id: TraceId,
+    id: SpanId,
+    parent: Option<SpanId>,
     started: Instant,
-    started_unix_nanos: u64,
-    /// Spans within the request that have ended.
-    within: Mutex<Vec<Span>>,
+    started_at: SystemTime,
+    /// Spans inside the request that have ended.
+    within: Mutex<Vec<SpanData>>,
 }
 
-/// The trace of the request that this task works for; none where it works for none, and where no
-/// collector was named.
+/// The trace of the request that this task works for. There is none outside a request, and none
+/// without a collector.
 #[must_use]
 pub fn current() -> Option<Trace> {
     CURRENT.try_with(Clone::clone).ok()
 }
 
+/// A number as the value of an attribute.
+#[must_use]
+pub fn number(number: usize) -> Value {
+    Value::I64(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
 impl Trace {
-    /// Its id, as 32 hexadecimal digits: what a collector finds it by.
+    /// Its id, as 32 hexadecimal digits. A collector finds the trace by it.
     #[must_use]
     pub fn id(&self) -> String {
-        hex::encode(self.0.trace_id)
+        self.0.trace_id.to_string()
     }
 
     /// Runs `work` so that [`current`] is this trace in it.
@@ -118,40 +91,64 @@ impl Trace {
         CURRENT.scope(self.clone(), work).await
     }
 
-    /// Adds a span within the request. After the request's answer it adds nothing.
+    /// Adds a span inside the request. After the request's answer it adds nothing.
     pub fn add(
         &self,
         name: &'static str,
-        kind: Kind,
+        kind: SpanKind,
         (started, ended): (Instant, Instant),
-        attributes: Vec<Attribute>,
+        attributes: Vec<(&'static str, Value)>,
     ) {
-        let span = Span {
-            trace_id: self.0.trace_id,
-            id: random_bytes(),
-            parent: Some(self.0.id),
-            name: Cow::Borrowed(name),
-            kind,
-            started_unix_nanos: self.unix_nanos(started),
-            ended_unix_nanos: self.unix_nanos(ended),
-            attributes,
-            failed: false,
+        let span = SpanData {
+            span_context: self.context(RandomIdGenerator::default().new_span_id()),
+            parent_span_id: self.0.id,
+            parent_span_is_remote: false,
+            ..self.span(name.into(), kind, (started, ended), attributes)
         };
         self.0.within.lock().unwrap_or_else(PoisonError::into_inner).push(span);
     }
 
-    fn unix_nanos(&self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.0.started).as_nanos();
-        self.0.started_unix_nanos.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    /// The span of the request itself, with these ends and attributes.
+    fn span(
+        &self,
+        name: Cow<'static, str>,
+        span_kind: SpanKind,
+        (started, ended): (Instant, Instant),
+        attributes: Vec<(&'static str, Value)>,
+    ) -> SpanData {
+        let scope = InstrumentationScope::builder(NAME).with_version(env!("CARGO_PKG_VERSION"));
+        SpanData {
+            span_context: self.context(self.0.id),
+            parent_span_id: self.0.parent.unwrap_or(SpanId::INVALID),
+            parent_span_is_remote: self.0.parent.is_some(),
+            span_kind,
+            name,
+            start_time: self.time(started),
+            end_time: self.time(ended),
+            attributes: attributes.into_iter().map(|(name, value)| KeyValue::new(name, value)).collect(),
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: Status::Unset,
+            instrumentation_scope: scope.build(),
+        }
+    }
+
+    fn context(&self, id: SpanId) -> SpanContext {
+        SpanContext::new(self.0.trace_id, id, TraceFlags::SAMPLED, false, TraceState::NONE)
+    }
+
+    fn time(&self, at: Instant) -> SystemTime {
+        self.0.started_at + at.saturating_duration_since(self.0.started)
     }
 }
 
-/// What is told of a request that was answered.
+/// The facts of a request that was answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Answered<'a> {
-    /// Its method, where it is one of HTTP's own.
+    /// Its method, if it is one of HTTP's own.
     pub method: &'static str,
-    /// The path in the route table; none for a path that is none.
+    /// The path in the route table. A path that is not there has none.
     pub route: Option<&'static str>,
     /// The endpoint's name, as in metrics.
     pub endpoint: &'static str,
@@ -163,7 +160,7 @@ pub struct Answered<'a> {
     pub request_id: &'a str,
 }
 
-/// The way to the exporter.
+/// Starts traces and hands their spans to the exporter.
 #[derive(Debug)]
 pub struct Tracer {
     queue: mpsc::Sender<Message>,
@@ -171,53 +168,58 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Starts an exporter to this collector, for as long as the runtime lives.
-    #[must_use]
-    pub fn start(collector: ServiceUrl, metrics: TraceMetrics) -> Self {
+    /// Starts an exporter to this collector. It runs as long as the runtime lives.
+    ///
+    /// # Errors
+    /// The exporter cannot be built, because a variable `OTEL_EXPORTER_OTLP_*` of the environment
+    /// asks for a feature that is missing here.
+    pub fn start<C: HttpClient + 'static>(
+        collector: Collector<C>,
+        metrics: TraceMetrics,
+    ) -> Result<Self, opentelemetry_otlp::ExporterBuildError> {
         let (queue, messages) = mpsc::channel(QUEUE_MAX);
-        tokio::spawn(Exporter::new(collector, metrics.clone()).run(messages));
-        Self { queue, metrics }
+        tokio::spawn(Exporter::new(collector, metrics.clone())?.run(messages));
+        Ok(Self { queue, metrics })
     }
 
-    /// The trace of a request that came at `started`, which is `now_millis` of Unix time: a part of its
-    /// caller's where it named one, else a new one. None where the caller keeps no trace itself.
+    /// Begins the trace of a request that arrived at `started`, which is `now_millis` of Unix time. It
+    /// belongs to the caller's trace, or else is new. There is none if the caller does not record
+    /// its own.
     #[must_use]
     pub fn begin(&self, caller: Option<TraceParent>, started: Instant, now_millis: i64) -> Option<Trace> {
         if caller.is_some_and(|caller| !caller.sampled) {
             return None;
         }
+        let ids = RandomIdGenerator::default();
+        let since_epoch = Duration::from_millis(u64::try_from(now_millis).unwrap_or(0));
         Some(Trace(Arc::new(Begun {
-            trace_id: caller.map_or_else(random_bytes, |caller| caller.trace_id),
-            id: random_bytes(),
-            parent: caller.map(|caller| caller.span_id),
+            trace_id: caller
+                .map_or_else(|| ids.new_trace_id(), |caller| TraceId::from_bytes(caller.trace_id)),
+            id: ids.new_span_id(),
+            parent: caller.map(|caller| SpanId::from_bytes(caller.span_id)),
             started,
-            started_unix_nanos: u64::try_from(now_millis).unwrap_or(0).saturating_mul(1_000_000),
+            started_at: SystemTime::UNIX_EPOCH + since_epoch,
             within: Mutex::default(),
         })))
     }
 
-    /// The request was answered: its spans go to the exporter, or are dropped where too many wait.
+    /// Ends the trace of a request that was answered. Its spans go to the exporter, or are dropped if
+    /// too many wait.
     pub fn end(&self, trace: &Trace, answered: Answered<'_>) {
         let Answered { method, route, endpoint, status, code, request_id } = answered;
         let mut attributes = vec![
             ("http.request.method", method.into()),
-            ("http.response.status_code", Value::Number(status.into())),
+            ("http.response.status_code", i64::from(status).into()),
             ("minitill.endpoint", endpoint.into()),
-            ("minitill.code", Value::Number(code.into())),
-            ("minitill.request_id", Value::Text(request_id.to_owned().into())),
+            ("minitill.code", i64::from(code).into()),
+            ("minitill.request_id", request_id.to_owned().into()),
         ];
         attributes.extend(route.map(|route| ("http.route", route.into())));
-        let request = Span {
-            trace_id: trace.0.trace_id,
-            id: trace.0.id,
-            parent: trace.0.parent,
-            name: route.map_or(Cow::Borrowed(method), |route| format!("{method} {route}").into()),
-            kind: Kind::Server,
-            started_unix_nanos: trace.0.started_unix_nanos,
-            ended_unix_nanos: trace.unix_nanos(Instant::now()),
-            attributes,
-            failed: status >= 500,
-        };
+        let name = route.map_or(Cow::Borrowed(method), |route| format!("{method} {route}").into());
+        let mut request = trace.span(name, SpanKind::Server, (trace.0.started, Instant::now()), attributes);
+        if status >= 500 {
+            request.status = Status::error("");
+        }
         let mut spans = std::mem::take(&mut *trace.0.within.lock().unwrap_or_else(PoisonError::into_inner));
         spans.push(request);
         if self.queue.try_send(Message::Spans(spans)).is_err() {
@@ -225,7 +227,7 @@ impl Tracer {
         }
     }
 
-    /// Waits until what was handed over before has been sent or dropped, one second at most.
+    /// Waits until all earlier spans have been sent or dropped, one second at most.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
         let flushing = async {

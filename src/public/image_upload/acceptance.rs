@@ -4,7 +4,7 @@ use axum::body::Bytes;
 use axum::response::Response;
 use domain::caller::Caller;
 use domain::ids::{AppId, ImgId};
-use guarded_fetch::bulkhead::Place;
+use guarded_fetch::bulkhead::Permit;
 use pictures::{self, Kept};
 use serde::Serialize;
 use store::KeepOutcome;
@@ -19,16 +19,16 @@ use crate::small_copies;
 use crate::state::AppState;
 
 /// Judges a picture and keeps it. It is a task of its own, so that a caller that goes away does not
-/// give `place` to others while its bytes are still in memory.
+/// return `permit` while its bytes are still in memory.
 pub(super) async fn accept(
     state: AppState,
     caller: Caller,
     bytes: Bytes,
-    place: Place,
+    permit: Permit,
 ) -> Result<Response, Refusal> {
     let work = async move {
         let kept = judge_and_keep(&state, &caller.app().id, bytes).await;
-        drop(place);
+        drop(permit);
         kept
     };
     let work = tokio::spawn(work.in_current_span());
@@ -73,14 +73,14 @@ async fn judge(state: &AppState, bytes: Bytes) -> Result<Kept, Refusal> {
     judged.map_err(|reason| illegal(format!("file: {reason}")))
 }
 
-/// By the operator's judge; nobody waits for a place at it for ever.
+/// By the operator's judge. The wait for a permit is bounded.
 async fn ask(state: &AppState, outside: &ImageJudge, app_id: &AppId, kept: &Kept) -> Result<Ruling, Refusal> {
-    let waiting = timeout(state.config.http.body_timeout, outside.place(app_id)).await;
-    let place = waiting.map_err(|_| {
-        Refusal::unavailable("the service is overloaded, try again", "no place at the image judge")
+    let waiting = timeout(state.config.http.body_timeout, outside.permit(app_id)).await;
+    let permit = waiting.map_err(|_| {
+        Refusal::unavailable("the service is overloaded, try again", "no permit for the image judge")
     })?;
     let ruling = outside.rule(app_id, kept, state.clock.unix_millis()).await;
-    drop(place);
+    drop(permit);
     Ok(ruling)
 }
 

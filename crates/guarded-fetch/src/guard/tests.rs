@@ -188,7 +188,7 @@ const PUBLIC: [&str; 49] = [
 fn addresses_that_are_not_public() {
     for text in NOT_PUBLIC {
         assert!(!is_public(ip(text)), "{text} must be refused");
-        assert_eq!(judge(&addresses(&[text]), &[]), Err(Refused::AddressNotPublic), "{text}");
+        assert_eq!(judge(&addresses(&[text]), &[]), Err(FetchError::AddressNotPublic), "{text}");
     }
 }
 
@@ -229,7 +229,7 @@ fn blocks_are_named() {
 /// stands; so is a name without addresses.
 #[test]
 fn one_forbidden_address_refuses_the_name() {
-    assert_eq!(judge(&[], &[]), Err(Refused::NameNotFound));
+    assert_eq!(judge(&[], &[]), Err(FetchError::NameNotFound));
     assert_eq!(judge(&addresses(&["8.8.8.8", "2606:4700::1"]), &[]), Ok(()));
     for mixed in [
         ["8.8.8.8", "127.0.0.1", "1.1.1.1"],
@@ -238,7 +238,7 @@ fn one_forbidden_address_refuses_the_name() {
         ["8.8.8.8", "1.1.1.1", "::1"],
         ["8.8.8.8", "2606:4700::1", "::ffff:1.1.1.1"],
     ] {
-        assert_eq!(judge(&addresses(&mixed), &[]), Err(Refused::AddressNotPublic), "{mixed:?}");
+        assert_eq!(judge(&addresses(&mixed), &[]), Err(FetchError::AddressNotPublic), "{mixed:?}");
     }
 }
 
@@ -259,11 +259,11 @@ fn an_allowed_network_allows_its_own_addresses_only() {
         "2002:a01:203::1",
         "fd00:2::1",
     ] {
-        assert_eq!(judge(&addresses(&[text]), &allow), Err(Refused::AddressNotPublic), "{text}");
+        assert_eq!(judge(&addresses(&[text]), &allow), Err(FetchError::AddressNotPublic), "{text}");
     }
     let mixed = addresses(&["10.1.2.3", "8.8.8.8", "10.2.0.0"]);
-    assert_eq!(judge(&mixed, &allow), Err(Refused::AddressNotPublic));
-    assert_eq!(judge(&addresses(&["127.0.0.1"]), &networks(&["::/0"])), Err(Refused::AddressNotPublic));
+    assert_eq!(judge(&mixed, &allow), Err(FetchError::AddressNotPublic));
+    assert_eq!(judge(&addresses(&["127.0.0.1"]), &networks(&["::/0"])), Err(FetchError::AddressNotPublic));
     assert_eq!(judge(&addresses(&["64:ff9b::808:808"]), &networks(&["64:ff9b::/96"])), Ok(()));
 }
 

@@ -5,8 +5,10 @@ use proptest::prelude::*;
 use super::super::guard;
 use super::*;
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> FetchSettings {
+    FetchSettings {
+        user_agent: "tests/1",
+        accept: "*/*",
         ports: vec![80, 443],
         connect_timeout: Duration::from_secs(2),
         timeout: Duration::from_secs(10),
@@ -14,16 +16,16 @@ fn settings() -> Settings {
         bytes_max: 1024,
         url_bytes_max: 2048,
         concurrent_max: 1,
-        concurrent_per_app_max: 1,
+        concurrent_per_holder_max: 1,
         allow_networks: vec![],
     }
 }
 
-fn parse(text: &str) -> Result<Target, Refused> {
+fn parse(text: &str) -> Result<Target, FetchError> {
     Target::parse(text, &settings())
 }
 
-fn refused(text: &str) -> Refused {
+fn refused(text: &str) -> FetchError {
     parse(text).map(|target| target.url.to_string()).unwrap_err()
 }
 
@@ -149,7 +151,11 @@ fn unreadable_urls() {
         "http://xn--/",
         "http://\u{200b}/",
     ] {
-        assert!(matches!(refused(text), Refused::Url | Refused::UserInfo), "{text:?}: {:?}", refused(text));
+        assert!(
+            matches!(refused(text), FetchError::Url | FetchError::UserInfo),
+            "{text:?}: {:?}",
+            refused(text)
+        );
     }
 }
 
@@ -173,7 +179,7 @@ fn other_schemes() {
         "dict://example.com:80/",
         "jar:http://example.com!/",
     ] {
-        assert_eq!(refused(text), Refused::Scheme, "{text:?}");
+        assert_eq!(refused(text), FetchError::Scheme, "{text:?}");
     }
 }
 
@@ -197,7 +203,7 @@ fn user_info() {
         "http://%40@example.com/",
         "http://a:b@c:d@example.com/",
     ] {
-        assert_eq!(refused(text), Refused::UserInfo, "{text:?}");
+        assert_eq!(refused(text), FetchError::UserInfo, "{text:?}");
     }
     for text in ["http://example.com/@", "http://example.com/?a@b", "http://example.com/#a@b"] {
         assert!(parse(text).is_ok(), "{text}: no user info");
@@ -224,10 +230,10 @@ fn ports() {
         "http://a.example:22/",
         "http://[2606:4700::1]:5432/",
     ] {
-        assert_eq!(refused(text), Refused::Port, "{text}");
+        assert_eq!(refused(text), FetchError::Port, "{text}");
     }
-    let only_tls = Settings { ports: vec![443], ..settings() };
-    assert_eq!(Target::parse("http://a.example/", &only_tls).unwrap_err(), Refused::Port);
+    let only_tls = FetchSettings { ports: vec![443], ..settings() };
+    assert_eq!(Target::parse("http://a.example/", &only_tls).unwrap_err(), FetchError::Port);
     assert!(
         Target::parse_on_any_port("http://127.0.0.1:8081/", 2048).is_ok(),
         "a URL of our own names any port"
@@ -240,13 +246,13 @@ fn length() {
     let start = "http://a.example/";
     let fill = |bytes: usize| format!("{start}{}", "a".repeat(bytes - start.len()));
     assert!(parse(&fill(2048)).is_ok());
-    assert_eq!(refused(&fill(2049)), Refused::UrlTooLong);
-    assert_eq!(refused(&format!("{start}{}", "ä".repeat(1020))), Refused::UrlTooLong);
+    assert_eq!(refused(&fill(2049)), FetchError::UrlTooLong);
+    assert_eq!(refused(&format!("{start}{}", "ä".repeat(1020))), FetchError::UrlTooLong);
     let target = parse(&fill(2000)).unwrap();
     assert!(target.follow(b"?short", &settings()).is_ok());
     let relative = format!("?{}", "a".repeat(60));
-    assert_eq!(target.follow(relative.as_bytes(), &settings()).unwrap_err(), Refused::UrlTooLong);
-    assert_eq!(target.follow(&[b'a'; 2049], &settings()).unwrap_err(), Refused::UrlTooLong);
+    assert_eq!(target.follow(relative.as_bytes(), &settings()).unwrap_err(), FetchError::UrlTooLong);
+    assert_eq!(target.follow(&[b'a'; 2049], &settings()).unwrap_err(), FetchError::UrlTooLong);
 }
 
 /// Rule (contract 5): a redirect may be relative, and is judged as strictly as the first URL.
@@ -268,21 +274,21 @@ fn redirects_are_read_from_where_they_came() {
         assert_eq!(next.url.as_str(), expected, "{location:?}");
     }
     for (location, expected) in [
-        ("http://a.example/b", Refused::Downgrade),
-        ("HTTP://a.example:443/b", Refused::Downgrade),
-        ("http:b", Refused::Downgrade),
-        ("https://a.example:8443/", Refused::Port),
-        ("//a.example:22/", Refused::Port),
-        ("//@a.example/", Refused::UserInfo),
-        ("//user@a.example/", Refused::UserInfo),
-        ("file:///etc/passwd", Refused::Scheme),
-        ("data:,x", Refused::Scheme),
-        ("https://", Refused::Url),
-        ("//[::1", Refused::Url),
+        ("http://a.example/b", FetchError::Downgrade),
+        ("HTTP://a.example:443/b", FetchError::Downgrade),
+        ("http:b", FetchError::Downgrade),
+        ("https://a.example:8443/", FetchError::Port),
+        ("//a.example:22/", FetchError::Port),
+        ("//@a.example/", FetchError::UserInfo),
+        ("//user@a.example/", FetchError::UserInfo),
+        ("file:///etc/passwd", FetchError::Scheme),
+        ("data:,x", FetchError::Scheme),
+        ("https://", FetchError::Url),
+        ("//[::1", FetchError::Url),
     ] {
         assert_eq!(from.follow(location.as_bytes(), &settings()).unwrap_err(), expected, "{location:?}");
     }
-    assert_eq!(from.follow(b"\xff", &settings()).unwrap_err(), Refused::Location);
+    assert_eq!(from.follow(b"\xff", &settings()).unwrap_err(), FetchError::Location);
     let plain = parse("http://a.example/").unwrap();
     assert!(plain.follow(b"https://a.example/", &settings()).is_ok(), "http may lead to https");
     assert!(plain.follow(b"http://b.example/", &settings()).is_ok());

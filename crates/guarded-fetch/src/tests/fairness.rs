@@ -1,4 +1,4 @@
-//! What one app leaves hanging holds up that app and not the others (`fetch.concurrent_per_app_max`).
+//! A holder whose fetches hang delays itself and not the others (`concurrent_per_holder_max`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,15 +7,15 @@ use tokio::task::JoinSet;
 
 use super::*;
 
-/// Fetches of one app that are started at once.
+/// Fetches of one holder that are started at once.
 const MANY: usize = 100;
 
-fn shared(settings: Settings) -> Settings {
-    Settings { concurrent_max: 4, concurrent_per_app_max: 2, ..settings }
+fn shared(settings: FetchSettings) -> FetchSettings {
+    FetchSettings { concurrent_max: 4, concurrent_per_holder_max: 2, ..settings }
 }
 
-/// Starts many fetches of one app and lets them get as far as they do.
-async fn flood(fetcher: &Arc<Fetcher>, app: &'static str, url: &str) -> JoinSet<Option<Refused>> {
+/// Starts many fetches of one holder and gives them a moment.
+async fn flood(fetcher: &Arc<Fetcher>, app: &'static str, url: &str) -> JoinSet<Option<FetchError>> {
     let mut under_way = JoinSet::new();
     for _ in 0..MANY {
         let (fetcher, url) = (Arc::clone(fetcher), url.to_owned());
@@ -25,22 +25,22 @@ async fn flood(fetcher: &Arc<Fetcher>, app: &'static str, url: &str) -> JoinSet<
     under_way
 }
 
-/// Rule: origins that hang take an app's own share of the places; what comes beyond it waits and is
-/// refused when its time is over; others are served meanwhile, at once.
+/// Rule: origins that hang take the permits of their holder alone. Its other fetches wait and are
+/// refused when their time is over. The fetches of other holders do not wait.
 #[tokio::test]
-async fn hanging_origins_hold_up_their_own_app_alone() {
+async fn hanging_origins_delay_their_own_holder_alone() {
     let hanging = Origin::always(Reply::raw(b"").then_hang()).await;
     let fast = Origin::always(Reply::ok(b"picture")).await;
     let fetcher = Arc::new(Fetcher::new(shared(hasty(&[&hanging, &fast]))));
     let flood = flood(&fetcher, "a1", &hanging.url("/")).await;
-    assert_eq!(hanging.connections(), 2, "the share of the app");
+    assert_eq!(hanging.connections(), 2, "the limit of the holder");
     let started = Instant::now();
     let found = fetcher.get("a2", &fast.url("/"), None).await.map(|fetched| fetched.bytes);
     assert_eq!(found, Ok(body(b"picture")));
     assert!(started.elapsed() < SHORT / 2, "did not wait: {:?}", started.elapsed());
-    // Those that wait get a place, if any, in the very moment in which their time is over.
+    // A waiting fetch gets a permit, if any, at the very moment at which its time is over.
     for cause in ending(flood.join_all()).await {
-        assert!(matches!(cause, Some(Refused::Busy | Refused::TimedOut)), "{cause:?}");
+        assert!(matches!(cause, Some(FetchError::Busy | FetchError::TimedOut)), "{cause:?}");
     }
 }
 
@@ -59,11 +59,11 @@ fn partly_hanging(started: &Arc<AtomicUsize>, release: &Arc<Notify>) -> LookUp {
     })
 }
 
-/// Rule: a look-up cannot be taken back. It holds its app's share until it ends, also after its
-/// fetch is over, so no app has more of them hanging than its share; and it holds none of the places
-/// that all share, so any number of apps may have theirs hanging while others are served.
+/// Rule: a look-up cannot be cancelled. It holds its holder's permit until it ends, also after its
+/// fetch is over, so no holder has more look-ups hanging than its limit. It holds no permit of the
+/// shared limit, so look-ups of many holders may hang while others are served.
 #[tokio::test]
-async fn hanging_look_ups_hold_up_their_own_apps_alone() {
+async fn hanging_look_ups_delay_their_own_holders_alone() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
     let (started, release) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let fetcher = asking(shared(hasty(&[&origin])), partly_hanging(&started, &release));
@@ -74,7 +74,11 @@ async fn hanging_look_ups_hold_up_their_own_apps_alone() {
     for app in ["a1", "a2", "a3", "a4", "a5"] {
         floods.push(flood(&fetcher, app, &hanging).await);
     }
-    assert_eq!(started.load(Ordering::SeqCst), 10, "each app its share, in all more than there are places");
+    assert_eq!(
+        started.load(Ordering::SeqCst),
+        10,
+        "each holder its limit, in all more than the shared limit"
+    );
     let asked = Instant::now();
     assert!(fetcher.get("b1", &good, None).await.is_ok());
     assert!(asked.elapsed() < SHORT / 2, "did not wait: {:?}", asked.elapsed());
@@ -82,24 +86,21 @@ async fn hanging_look_ups_hold_up_their_own_apps_alone() {
         assert!(ending(flood.join_all()).await.iter().all(Option::is_some));
     }
     let found = fetcher.get("a1", &good, None).await.map(|fetched| fetched.bytes);
-    assert_eq!(found, Err(Refused::Busy), "its look-ups still hang");
+    assert_eq!(found, Err(FetchError::Busy), "its look-ups still hang");
     assert_eq!(started.load(Ordering::SeqCst), 10);
     release.notify_waiters();
-    assert!(
-        ending(fetcher.get("a1", &good, None)).await.is_ok(),
-        "a look-up that ended gives its share back"
-    );
+    assert!(ending(fetcher.get("a1", &good, None)).await.is_ok(), "a look-up that ended returns its permit");
 }
 
-/// Rule: a fetched body holds its place until it is dropped, so that waiting to be judged it is
-/// counted too.
+/// Rule: a fetched body holds its permit until it is dropped, so that it counts while it waits for
+/// its use.
 #[tokio::test]
-async fn a_fetched_body_keeps_its_place() {
+async fn a_fetched_body_keeps_its_permit() {
     let origin = Origin::always(Reply::ok(b"picture")).await;
-    let one = Fetcher::new(Settings { concurrent_max: 1, ..hasty(&[&origin]) });
+    let one = Fetcher::new(FetchSettings { concurrent_max: 1, ..hasty(&[&origin]) });
     let held = one.get("a1", &origin.url("/"), None).await.unwrap();
     let next = one.get("a2", &origin.url("/"), None).await.map(|fetched| fetched.bytes);
-    assert_eq!(next, Err(Refused::Busy));
+    assert_eq!(next, Err(FetchError::Busy));
     drop(held);
     assert!(one.get("a2", &origin.url("/"), None).await.is_ok());
 }

@@ -18,11 +18,11 @@ async fn three_redirects_are_followed_and_no_more() {
     let fetcher = Fetcher::new(settings(&[&origin]));
     assert_eq!(fetcher.bytes(&origin.url("/3"), None).await, Ok(body(b"picture")));
     assert_eq!(origin.connections(), 4);
-    assert_eq!(fetcher.bytes(&origin.url("/4"), None).await, Err(Refused::TooManyRedirects));
+    assert_eq!(fetcher.bytes(&origin.url("/4"), None).await, Err(FetchError::TooManyRedirects));
     assert_eq!(origin.connections(), 8);
-    let none = Fetcher::new(Settings { redirects_max: 0, ..settings(&[&origin]) });
+    let none = Fetcher::new(FetchSettings { redirects_max: 0, ..settings(&[&origin]) });
     assert_eq!(none.bytes(&origin.url("/0"), None).await, Ok(body(b"picture")));
-    assert_eq!(none.bytes(&origin.url("/1"), None).await, Err(Refused::TooManyRedirects));
+    assert_eq!(none.bytes(&origin.url("/1"), None).await, Err(FetchError::TooManyRedirects));
 }
 
 /// Rule: 301, 302, 303, 307 and 308 are redirects, always followed by a GET.
@@ -47,7 +47,7 @@ async fn every_kind_of_redirect_is_a_get() {
 #[tokio::test]
 async fn a_loop_ends() {
     let origin = Origin::always(Reply::redirect("302 Found", "/picture.png")).await;
-    assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(Refused::TooManyRedirects));
+    assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(FetchError::TooManyRedirects));
     assert_eq!(origin.connections(), 4);
 }
 
@@ -57,17 +57,18 @@ async fn a_loop_ends() {
 async fn redirects_that_lead_nowhere() {
     for status in ["300 Multiple Choices", "304 Not Modified", "305 Use Proxy", "306 Unused"] {
         let origin = Origin::always(Reply::redirect(status, "/other.png")).await;
-        assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(Refused::Status), "{status}");
+        assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(FetchError::Status), "{status}");
     }
     for lines in ["", "location: /a\r\nlocation: /b\r\n", "location: /\u{ff}\r\n"] {
         let reply = Reply::head("302 Found", lines);
         let origin = Origin::always(reply).await;
-        let expected = if lines.contains('\u{ff}') { Refused::TooManyRedirects } else { Refused::Location };
+        let expected =
+            if lines.contains('\u{ff}') { FetchError::TooManyRedirects } else { FetchError::Location };
         assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(expected), "{lines:?}");
     }
     let not_utf8 = Reply::raw(b"HTTP/1.1 302 Found\r\nlocation: /\xff\r\n\r\n");
     let origin = Origin::always(not_utf8).await;
-    assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(Refused::Location));
+    assert_eq!(fetch_once(settings(&[&origin]), &origin).await, Err(FetchError::Location));
 }
 
 /// Rule (contract 5): each redirect is checked anew, address, port, scheme and all; a refused one
@@ -79,22 +80,22 @@ async fn each_redirect_is_checked_anew() {
     let other_address = SocketAddr::from(([127, 0, 0, 2], port));
     let also_inside = Origin::serve_at(other_address, Reply::ok(b"secret")).await;
     for (location, expected) in [
-        (format!("http://{other_address}/"), Refused::AddressNotPublic),
-        (format!("//127.0.0.2:{port}/"), Refused::AddressNotPublic),
-        (format!("http://2130706434:{port}/"), Refused::AddressNotPublic),
-        (format!("http://private.example:{port}/"), Refused::AddressNotPublic),
-        (format!("http://mixed.example:{port}/"), Refused::AddressNotPublic),
-        (format!("http://10.0.0.1:{port}/"), Refused::AddressNotPublic),
-        (format!("http://169.254.169.254:{port}/latest/meta-data/"), Refused::AddressNotPublic),
-        (format!("http://[::ffff:169.254.169.254]:{port}/"), Refused::AddressNotPublic),
-        (format!("http://[::1]:{port}/"), Refused::AddressNotPublic),
-        (format!("http://user@127.0.0.1:{port}/"), Refused::UserInfo),
-        (format!("http://@127.0.0.1:{port}/"), Refused::UserInfo),
-        ("http://127.0.0.1:22/".to_owned(), Refused::Port),
-        ("file:///etc/passwd".to_owned(), Refused::Scheme),
-        ("data:image/png;base64,AAAA".to_owned(), Refused::Scheme),
-        ("http://".to_owned(), Refused::Url),
-        (format!("/{}", "a".repeat(2048)), Refused::UrlTooLong),
+        (format!("http://{other_address}/"), FetchError::AddressNotPublic),
+        (format!("//127.0.0.2:{port}/"), FetchError::AddressNotPublic),
+        (format!("http://2130706434:{port}/"), FetchError::AddressNotPublic),
+        (format!("http://private.example:{port}/"), FetchError::AddressNotPublic),
+        (format!("http://mixed.example:{port}/"), FetchError::AddressNotPublic),
+        (format!("http://10.0.0.1:{port}/"), FetchError::AddressNotPublic),
+        (format!("http://169.254.169.254:{port}/latest/meta-data/"), FetchError::AddressNotPublic),
+        (format!("http://[::ffff:169.254.169.254]:{port}/"), FetchError::AddressNotPublic),
+        (format!("http://[::1]:{port}/"), FetchError::AddressNotPublic),
+        (format!("http://user@127.0.0.1:{port}/"), FetchError::UserInfo),
+        (format!("http://@127.0.0.1:{port}/"), FetchError::UserInfo),
+        ("http://127.0.0.1:22/".to_owned(), FetchError::Port),
+        ("file:///etc/passwd".to_owned(), FetchError::Scheme),
+        ("data:image/png;base64,AAAA".to_owned(), FetchError::Scheme),
+        ("http://".to_owned(), FetchError::Url),
+        (format!("/{}", "a".repeat(2048)), FetchError::UrlTooLong),
     ] {
         let reply = Reply::redirect("302 Found", &location);
         let origin = Origin::always(reply).await;
@@ -130,6 +131,6 @@ async fn redirects_share_one_time_limit() {
     let last = Origin::always(Reply::head("200 OK", "content-length: 5\r\n").then_hang()).await;
     let first = Origin::always(Reply::redirect("302 Found", &last.url("/"))).await;
     let started = Instant::now();
-    assert_eq!(fetch_once(hasty(&[&first, &last]), &first).await, Err(Refused::TimedOut));
+    assert_eq!(fetch_once(hasty(&[&first, &last]), &first).await, Err(FetchError::TimedOut));
     assert!(started.elapsed() < SHORT * 3);
 }

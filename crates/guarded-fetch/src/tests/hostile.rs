@@ -31,9 +31,9 @@ fn assert_untouched(inside: &[Origin]) {
     }
 }
 
-fn settings_for(port: u16) -> Settings {
+fn settings_for(port: u16) -> FetchSettings {
     let allow = SocketAddr::from((ALLOWED, port)).ip();
-    Settings { ports: vec![port], allow_networks: vec![allow.into()], ..hasty(&[]) }
+    FetchSettings { ports: vec![port], allow_networks: vec![allow.into()], ..hasty(&[]) }
 }
 
 /// Names that lead inside, in whole or in part, and no others.
@@ -54,7 +54,11 @@ async fn no_hostile_url_reaches_inside() {
     for url in urls {
         let started = Instant::now();
         let refused = fetcher.bytes(&url, None).await.expect_err(&url);
-        assert_eq!(refused.to_string(), "expected a picture on a public http or https address", "{url:?}");
+        assert_eq!(
+            refused.to_string(),
+            "the URL cannot be fetched: expected a public http or https address",
+            "{url:?}"
+        );
         assert!(started.elapsed() < SHORT / 2, "{url:?}: nothing was waited for");
     }
     assert_untouched(&inside);
@@ -105,7 +109,7 @@ async fn a_name_that_turns_inside_between_two_look_ups_is_refused() {
         });
         let fetcher = asking(settings_for(port), look_up);
         let found = fetcher.bytes(&format!("http://turning.example:{port}/"), None).await;
-        assert_eq!(found, Err(Refused::AddressNotPublic));
+        assert_eq!(found, Err(FetchError::AddressNotPublic));
     }
     assert_eq!(origin.connections(), 4);
     assert_untouched(&inside);
@@ -114,7 +118,7 @@ async fn a_name_that_turns_inside_between_two_look_ups_is_refused() {
 /// Rule (contract 5): nothing public is refused by its text or its address.
 #[test]
 fn public_urls_are_not_refused() {
-    let settings = Settings { ports: vec![80, 443], ..settings_for(80) };
+    let settings = FetchSettings { ports: vec![80, 443], ..settings_for(80) };
     for url in urls(PUBLIC, 80) {
         let target = Target::parse(&url, &settings).unwrap_or_else(|refused| panic!("{url}: {refused:?}"));
         let address: std::net::IpAddr = match target.host() {

@@ -2,13 +2,13 @@
 
 use super::*;
 
-async fn fetched(reply: Reply) -> Result<Bytes, Refused> {
+async fn fetched(reply: Reply) -> Result<Bytes, FetchError> {
     let origin = Origin::always(reply).await;
     fetch_once(settings(&[&origin]), &origin).await
 }
 
 /// What a fetch with a short time limit gives, which must be kept.
-async fn fetched_hastily(reply: Reply) -> Result<Bytes, Refused> {
+async fn fetched_hastily(reply: Reply) -> Result<Bytes, FetchError> {
     let origin = Origin::always(reply).await;
     let started = Instant::now();
     let found = fetch_once(hasty(&[&origin]), &origin).await;
@@ -57,11 +57,11 @@ async fn status_200_only() {
         "999 Odd",
     ] {
         let reply = Reply::head(status, "content-length: 7\r\n").and(b"picture");
-        assert_eq!(fetched(reply).await, Err(Refused::Status), "{status}");
+        assert_eq!(fetched(reply).await, Err(FetchError::Status), "{status}");
     }
     let switching = Reply::head("101 Switching Protocols", "upgrade: websocket\r\nconnection: upgrade\r\n");
     let found = fetched(switching).await;
-    assert!(matches!(found, Err(Refused::Status | Refused::Broken)), "{found:?}");
+    assert!(matches!(found, Err(FetchError::Status | FetchError::Broken)), "{found:?}");
 }
 
 /// Rule (contract 5): no decompression; an encoded body is refused, not stored.
@@ -78,11 +78,11 @@ async fn encoded_bodies_are_refused() {
         "content-encoding: identity\r\ncontent-encoding: gzip",
     ] {
         let reply = Reply::head("200 OK", &format!("{line}\r\ncontent-length: 7\r\n")).and(b"picture");
-        assert_eq!(fetched(reply).await, Err(Refused::Encoded), "{line}");
+        assert_eq!(fetched(reply).await, Err(FetchError::Encoded), "{line}");
     }
     let reply =
         Reply::head("200 OK", "transfer-encoding: gzip, chunked\r\n").and(b"7\r\npicture\r\n0\r\n\r\n");
-    assert_eq!(fetched(reply).await, Err(Refused::Encoded));
+    assert_eq!(fetched(reply).await, Err(FetchError::Encoded));
 }
 
 /// Rule (contract 5): at most the size limit, counted as it streams; one byte more is refused, and
@@ -91,26 +91,26 @@ async fn encoded_bodies_are_refused() {
 async fn the_size_limit() {
     let (most, more) = (vec![b'x'; BYTES_MAX], vec![b'x'; BYTES_MAX + 1]);
     assert_eq!(fetched(Reply::ok(&most)).await.map(|bytes| bytes.len()), Ok(BYTES_MAX));
-    assert_eq!(fetched(Reply::ok(&more)).await, Err(Refused::TooLarge));
+    assert_eq!(fetched(Reply::ok(&more)).await, Err(FetchError::TooLarge));
     let closed = |bytes: &[u8]| Reply::head("200 OK", "").and(bytes);
     assert_eq!(fetched(closed(&most)).await.map(|bytes| bytes.len()), Ok(BYTES_MAX));
-    assert_eq!(fetched(closed(&more)).await, Err(Refused::TooLarge));
+    assert_eq!(fetched(closed(&more)).await, Err(FetchError::TooLarge));
     let length = |text: &str| Reply::head("200 OK", &format!("content-length: {text}\r\n")).then_hang();
     // Nothing of the body ever comes: the header alone is enough to refuse.
-    assert_eq!(fetched(length("1001")).await, Err(Refused::TooLarge));
-    assert_eq!(fetched(length("18446744073709551600")).await, Err(Refused::TooLarge));
+    assert_eq!(fetched(length("1001")).await, Err(FetchError::TooLarge));
+    assert_eq!(fetched(length("18446744073709551600")).await, Err(FetchError::TooLarge));
 }
 
 /// Rule (contract 5): a body without an end stops at the size limit, whichever way it is framed.
 #[tokio::test]
 async fn an_endless_body_stops_at_the_size_limit() {
     let endless = Reply::head("200 OK", "").then_repeat(&[b'x'; 300], Duration::ZERO);
-    assert_eq!(fetched(endless).await, Err(Refused::TooLarge));
+    assert_eq!(fetched(endless).await, Err(FetchError::TooLarge));
     let chunks =
         Reply::head("200 OK", "transfer-encoding: chunked\r\n").then_repeat(b"2\r\nxx\r\n", Duration::ZERO);
-    assert_eq!(fetched(chunks).await, Err(Refused::TooLarge));
+    assert_eq!(fetched(chunks).await, Err(FetchError::TooLarge));
     let one_chunk = Reply::head("200 OK", "transfer-encoding: chunked\r\n").and(b"fffffffff\r\n");
-    assert_eq!(fetched(one_chunk.then_repeat(&[b'x'; 300], Duration::ZERO)).await, Err(Refused::TooLarge));
+    assert_eq!(fetched(one_chunk.then_repeat(&[b'x'; 300], Duration::ZERO)).await, Err(FetchError::TooLarge));
 }
 
 /// Rule: an answer that ends too early is a failure, never a shorter picture.
@@ -125,7 +125,7 @@ async fn a_short_body_is_a_failure() {
         Reply::raw(b"HTTP/1.1 200 OK\r\ncontent-le"),
         Reply::raw(b""),
     ] {
-        assert_eq!(fetched(reply).await, Err(Refused::Broken));
+        assert_eq!(fetched(reply).await, Err(FetchError::Broken));
     }
 }
 
@@ -146,7 +146,7 @@ async fn what_is_not_http_is_a_failure() {
         Reply::head("200 OK", "transfer-encoding: chunked\r\n").and(b"x\r\npicture\r\n0\r\n\r\n"),
         Reply::head("200 OK", "transfer-encoding: chunked\r\n").and(b"fffffffffffffffff\r\npicture"),
     ] {
-        assert_eq!(fetched(reply).await, Err(Refused::Broken));
+        assert_eq!(fetched(reply).await, Err(FetchError::Broken));
     }
 }
 
@@ -160,14 +160,14 @@ async fn an_endless_header_is_refused() {
         &b"a: 0123456789012345678901234567890123456789\r\n".repeat(20),
     ] {
         let found = fetched(start().then_repeat(bytes, Duration::ZERO)).await;
-        assert_eq!(found, Err(Refused::HeaderTooLarge));
+        assert_eq!(found, Err(FetchError::HeaderTooLarge));
     }
     let large = format!("a: {}\r\ncontent-length: 7\r\n", "b".repeat(32 * 1024));
-    assert_eq!(fetched(Reply::head("200 OK", &large).and(b"picture")).await, Err(Refused::HeaderTooLarge));
+    assert_eq!(fetched(Reply::head("200 OK", &large).and(b"picture")).await, Err(FetchError::HeaderTooLarge));
     let fits = format!("a: {}\r\ncontent-length: 7\r\n", "b".repeat(31 * 1024));
     assert_eq!(fetched(Reply::head("200 OK", &fits).and(b"picture")).await, Ok(body(b"picture")));
     let many = format!("{}content-length: 7\r\n", "a: b\r\n".repeat(100));
-    assert_eq!(fetched(Reply::head("200 OK", &many).and(b"picture")).await, Err(Refused::HeaderTooLarge));
+    assert_eq!(fetched(Reply::head("200 OK", &many).and(b"picture")).await, Err(FetchError::HeaderTooLarge));
 }
 
 /// Rule (contract 5): 10 s in all, however the time is wasted.
@@ -187,7 +187,7 @@ async fn a_slow_origin_is_left_at_the_time_limit() {
         Reply::raw(b"").then_repeat(b"HTTP/1.1 100 Continue\r\n\r\n", pause),
     ];
     for found in futures_util::future::join_all(replies.map(fetched_hastily)).await {
-        assert_eq!(found, Err(Refused::TimedOut));
+        assert_eq!(found, Err(FetchError::TimedOut));
     }
 }
 
@@ -196,7 +196,7 @@ async fn a_slow_origin_is_left_at_the_time_limit() {
 async fn endless_interim_answers_are_refused() {
     for interim in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n"] {
         let endless = Reply::raw(b"").then_repeat(interim.repeat(100).as_bytes(), Duration::ZERO);
-        assert_eq!(fetched(endless).await, Err(Refused::Broken), "{interim}");
+        assert_eq!(fetched(endless).await, Err(FetchError::Broken), "{interim}");
     }
 }
 
@@ -209,6 +209,6 @@ async fn endless_framing_is_refused() {
         chunked().and(b"0\r\n").then_repeat(&b"a: b\r\n".repeat(100), Duration::ZERO),
     ] {
         let found = fetched(reply).await;
-        assert!(matches!(found, Err(Refused::Broken | Refused::HeaderTooLarge)), "{found:?}");
+        assert!(matches!(found, Err(FetchError::Broken | FetchError::HeaderTooLarge)), "{found:?}");
     }
 }

@@ -20,23 +20,23 @@ fn acceptor() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-async fn secure_origin() -> Origin {
+pub(super) async fn secure_origin() -> Origin {
     Origin::serve_tls(acceptor(), |_| Reply::ok(b"picture")).await
 }
 
-fn tests_authority() -> Tls {
+pub(super) fn tests_authority() -> Tls {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(&include_bytes!("authority.der")[..])).unwrap();
     Tls::trusting(roots)
 }
 
 /// For whom every name is 127.0.0.1.
-fn all_is_local() -> LookUp {
+pub(super) fn all_is_local() -> LookUp {
     Arc::new(|_, port| Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) }))
 }
 
 /// A fetcher that trusts the tests' authority, for whom every name is 127.0.0.1.
-fn trusting(settings: Settings) -> Fetcher {
+fn trusting(settings: FetchSettings) -> Fetcher {
     Fetcher { tls: tests_authority(), ..asking(settings, all_is_local()) }
 }
 
@@ -64,9 +64,9 @@ async fn certificates_that_are_not_trusted() {
     let port = origin.address.port();
     let fetcher = trusting(settings(&[&origin]));
     let found = fetcher.bytes(&format!("https://other.example:{port}/"), None).await;
-    assert_eq!(found, Err(Refused::Tls), "the certificate names another host");
+    assert_eq!(found, Err(FetchError::Tls), "the certificate names another host");
     let machine = Fetcher::new(settings(&[&origin])).bytes(&origin.url("/"), None).await;
-    let expected = [Err(Refused::Tls), Err(Refused::NoCertificateStore)];
+    let expected = [Err(FetchError::Tls), Err(FetchError::NoCertificateStore)];
     assert!(expected.contains(&machine), "this machine does not know the tests' authority: {machine:?}");
     assert_eq!(origin.requests(), Vec::<String>::new(), "nothing was asked for");
 }
@@ -76,28 +76,9 @@ async fn certificates_that_are_not_trusted() {
 async fn without_a_certificate_store() {
     let (secure, plain) = (secure_origin().await, Origin::always(Reply::ok(b"picture")).await);
     let fetcher = Fetcher { tls: Tls::without_store(), ..Fetcher::new(settings(&[&secure, &plain])) };
-    assert_eq!(fetcher.bytes(&secure.url("/"), None).await, Err(Refused::NoCertificateStore));
+    assert_eq!(fetcher.bytes(&secure.url("/"), None).await, Err(FetchError::NoCertificateStore));
     assert_eq!(fetcher.bytes(&plain.url("/"), None).await, Ok(body(b"picture")));
     assert_eq!(secure.connections(), 0);
-}
-
-/// Rule: a service of the operator's on https must have a certificate that names it, on any port and
-/// any address; without one nothing is sent.
-#[tokio::test]
-async fn a_service_of_the_operators() {
-    let origin = secure_origin().await;
-    let port = origin.address.port();
-    let call = async |host: &str, tls: Tls| {
-        let url = ServiceUrl::parse(&format!("https://{host}:{port}/judge")).unwrap();
-        let mut service = Service::new(url, Duration::from_secs(10), 100);
-        (service.tls, service.resolver) = (tls, Resolver::asking(all_is_local()));
-        service.post(hyper::HeaderMap::new(), body(b"question")).await
-    };
-    assert_eq!(call("other.example", tests_authority()).await, Err(Refused::Tls));
-    assert_eq!(call("pictures.example", Tls::without_store()).await, Err(Refused::NoCertificateStore));
-    assert_eq!(origin.requests(), Vec::<String>::new(), "nothing was sent");
-    assert_eq!(call("pictures.example", tests_authority()).await, Ok(body(b"picture")));
-    assert!(origin.requests()[0].starts_with("POST /judge HTTP/1.1\r\nhost: pictures.example:"));
 }
 
 /// Rule (contract 5): a redirect never leads from https to http, from http to https it may.
@@ -107,7 +88,7 @@ async fn never_from_https_to_http() {
     let to = plain.url("/");
     let secure = Origin::serve_tls(acceptor(), move |_| Reply::redirect("301 Moved Permanently", &to)).await;
     let fetcher = trusting(settings(&[&secure, &plain]));
-    assert_eq!(fetcher.bytes(&secure.url("/"), None).await, Err(Refused::Downgrade));
+    assert_eq!(fetcher.bytes(&secure.url("/"), None).await, Err(FetchError::Downgrade));
     assert_eq!(plain.connections(), 0);
     let secure = secure_origin().await;
     let upgrading = Origin::always(Reply::redirect("301 Moved Permanently", &secure.url("/"))).await;
@@ -125,9 +106,9 @@ async fn a_tls_handshake_that_hangs() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         drop(stream);
     });
-    let hasty = Settings { connect_timeout: SHORT, ports: vec![address.port()], ..settings(&[]) };
+    let hasty = FetchSettings { connect_timeout: SHORT, ports: vec![address.port()], ..settings(&[]) };
     let found = trusting(hasty).bytes(&format!("https://{address}/"), None).await;
-    assert_eq!(found, Err(Refused::ConnectTimedOut));
+    assert_eq!(found, Err(FetchError::ConnectTimedOut));
     accepting.abort();
 }
 
@@ -141,12 +122,12 @@ async fn tls_that_is_none_or_ends_early() {
         let (mut stream, _) = plain.accept().await.unwrap();
         let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
     });
-    let fetcher = trusting(Settings { ports: vec![address.port()], ..settings(&[]) });
-    assert_eq!(fetcher.bytes(&format!("https://{address}/"), None).await, Err(Refused::Tls));
+    let fetcher = trusting(FetchSettings { ports: vec![address.port()], ..settings(&[]) });
+    assert_eq!(fetcher.bytes(&format!("https://{address}/"), None).await, Err(FetchError::Tls));
 
     let cutting = Origin::serve_tls(acceptor(), |_| Reply::head("200 OK", "").and(b"pict").then_cut()).await;
     let found = trusting(settings(&[&cutting])).bytes(&cutting.url("/"), None).await;
-    assert_eq!(found, Err(Refused::Broken), "a cut is no end");
+    assert_eq!(found, Err(FetchError::Broken), "a cut is no end");
 }
 
 /// The machine's store is read at most once, and whatever it holds does not panic.

@@ -11,7 +11,7 @@ use domain::caller::Signed;
 use domain::exchange::{Exchange, ExchangeOutcome, Receipt};
 use futures_util::FutureExt as _;
 use telemetry::metrics::{ExchangeMetrics, Repeat};
-use telemetry::traces::{self, Kind, Trace};
+use telemetry::traces::{self, SpanKind, Trace};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -63,10 +63,10 @@ impl Job {
     /// Adds spans for its wait and for the database work of its batch.
     fn trace_batch(&self, exchanges: usize, began: Instant, ended: Instant) {
         if let Some((trace, queued)) = &self.trace {
-            trace.add("exchange queue", Kind::Internal, (*queued, began), Vec::new());
-            let attributes =
-                vec![("db.system.name", "postgresql".into()), ("minitill.batch.exchanges", exchanges.into())];
-            trace.add("exchange batch", Kind::Client, (began, ended), attributes);
+            trace.add("exchange queue", SpanKind::Internal, (*queued, began), Vec::new());
+            let exchanges = ("minitill.batch.exchanges", traces::number(exchanges));
+            let attributes = vec![("db.system.name", "postgresql".into()), exchanges];
+            trace.add("exchange batch", SpanKind::Client, (began, ended), attributes);
         }
     }
 }

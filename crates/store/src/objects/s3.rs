@@ -61,7 +61,7 @@ pub(super) fn open(settings: &S3Settings, timeout: Duration) -> Result<(Arc<dyn 
                 base: 2.0,
             },
         })
-        .with_http_connector(Https::new(timeout)?);
+        .with_http_connector(Https::new(timeout));
     if let Some(endpoint) = &settings.endpoint {
         builder = builder.with_endpoint(endpoint_of(endpoint, settings)?);
     }

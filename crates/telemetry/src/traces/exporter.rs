@@ -1,50 +1,72 @@
-//! Sends spans to the collector, some at a time, and drops what it does not take.
+//! The exporter: sends spans to the collector in batches, and drops what it does not accept.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use guarded_fetch::{Service, ServiceUrl};
-use hyper::HeaderMap;
-use hyper::header::{self, HeaderValue};
+use opentelemetry::KeyValue;
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{IdGenerator as _, RandomIdGenerator, SpanData, SpanExporter as _};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Span, otlp};
+use super::{Collector, NAME};
 use crate::metrics::TraceMetrics;
-use crate::random_bytes;
 
 /// How long spans are gathered before they are sent.
 const GATHER_FOR: Duration = Duration::from_secs(1);
 /// Requests whose spans are sent together.
 const REQUESTS_MAX: usize = 1024;
-/// How long the collector may take.
+/// How long one batch may take, with the library's retries.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of its answer, which says little.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// What the exporter is handed.
+/// A message to the exporter.
 #[derive(Debug)]
 pub(super) enum Message {
     /// The spans of a request.
-    Spans(Vec<Span>),
-    /// Somebody waits until all before this is sent.
+    Spans(Vec<SpanData>),
+    /// Answered when all earlier spans have been sent or dropped.
     Flush(oneshot::Sender<()>),
 }
 
 pub(super) struct Exporter {
-    service: Service,
+    exporter: SpanExporter,
+    last_fault: Arc<Mutex<Option<String>>>,
     metrics: TraceMetrics,
-    /// Tells this process from others; a random one for each start.
-    instance: String,
     is_away: bool,
 }
 
 impl Exporter {
-    pub(super) fn new(collector: ServiceUrl, metrics: TraceMetrics) -> Self {
-        let service = Service::new(collector, TIMEOUT, ANSWER_BYTES_MAX);
-        Self { service, metrics, instance: hex::encode(random_bytes::<8>()), is_away: false }
+    pub(super) fn new<C: HttpClient + 'static>(
+        collector: Collector<C>,
+        metrics: TraceMetrics,
+    ) -> Result<Self, ExporterBuildError> {
+        let last_fault = Arc::default();
+        let client = Watched { client: collector.client, last_fault: Arc::clone(&last_fault) };
+        let mut exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(client)
+            .with_endpoint(collector.endpoint)
+            .with_headers(collector.headers)
+            .with_protocol(Protocol::HttpBinary)
+            .with_timeout(TIMEOUT)
+            .build()?;
+        // The instance tells this process from others; it is new at each start.
+        let instance = RandomIdGenerator::default().new_span_id().to_string();
+        exporter.set_resource(
+            &Resource::builder_empty()
+                .with_attributes([
+                    KeyValue::new("service.name", NAME),
+                    KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+                    KeyValue::new("service.instance.id", instance),
+                ])
+                .build(),
+        );
+        Ok(Self { exporter, last_fault, metrics, is_away: false })
     }
 
-    /// Sends what comes until nothing can come any more.
+    /// Sends spans until the channel closes.
     pub(super) async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         while let Some(first) = messages.recv().await {
             let (mut spans, mut requests, mut waiting) = (Vec::new(), 0, None);
@@ -67,36 +89,52 @@ impl Exporter {
                 next = timeout_at(gather_until, messages.recv()).await.ok().flatten();
             }
             if requests > 0 {
-                self.send(&spans, requests).await;
+                self.send(spans, requests).await;
             }
             if let Some(done) = waiting {
-                // Whoever asked may have gone.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
             }
         }
     }
 
-    /// Sends spans once: the next ones are on their way, and those of now are worth less than memory.
-    async fn send(&mut self, spans: &[Span], requests: usize) {
-        let content_type = HeaderValue::from_static("application/x-protobuf");
-        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, content_type)]);
-        match self.service.post(headers, otlp::request(&self.instance, spans).into()).await {
-            Ok(_) => {
+    /// Sends one batch, or drops it.
+    async fn send(&mut self, spans: Vec<SpanData>, requests: usize) {
+        let cause = match timeout(TIMEOUT, self.exporter.export(spans)).await {
+            Ok(Ok(())) => {
                 self.metrics.sent(requests);
                 if std::mem::replace(&mut self.is_away, false) {
-                    tracing::info!("the collector of traces takes them again");
+                    tracing::info!("the collector of traces accepts them again");
                 }
+                return;
             }
-            Err(refused) => {
-                self.metrics.dropped(requests);
-                // Once, not every second.
-                if !std::mem::replace(&mut self.is_away, true) {
-                    tracing::warn!(
-                        cause = refused.cause(),
-                        "the collector of traces takes none; they are dropped"
-                    );
-                }
+            Ok(Err(error)) => {
+                let last_fault = self.last_fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+                last_fault.unwrap_or_else(|| error.to_string())
             }
+            Err(late) => late.to_string(),
+        };
+        self.metrics.dropped(requests);
+        // Once, not every second.
+        if !std::mem::replace(&mut self.is_away, true) {
+            tracing::warn!(cause, "the collector of traces accepts none; they are dropped");
         }
+    }
+}
+
+/// Keeps the cause of the last failure: the library says "network error" for all of them.
+#[derive(Debug)]
+struct Watched<C> {
+    client: C,
+    last_fault: Arc<Mutex<Option<String>>>,
+}
+
+#[async_trait::async_trait]
+impl<C: HttpClient> HttpClient for Watched<C> {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let answer = self.client.send_bytes(request).await;
+        let fault = answer.as_ref().err().map(ToString::to_string);
+        *self.last_fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+        answer
     }
 }

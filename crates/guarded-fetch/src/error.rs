@@ -1,27 +1,27 @@
-//! Why a fetch gave no picture.
+//! Why a URL was not fetched.
 
 use std::fmt;
 
-/// Why a fetch was refused or failed (contract 5, "The fetch").
+/// Why a request was refused or failed.
 ///
-/// [`Refused::cause`] is for our own logs and metrics. What a caller may read is the text of
-/// `Display`, which is the same for every cause: it must not tell what is inside the network.
-/// Neither ever holds the URL, the host or an address.
+/// [`FetchError::cause`] is for your own logs and metrics. The text of `Display` is the same for
+/// every cause and may be shown to a stranger: it says nothing about the network. Neither holds the
+/// URL, the host or an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refused {
-    /// It cannot be read as an absolute URL with a host.
+pub enum FetchError {
+    /// It is not an absolute URL with a host.
     Url,
     /// It is longer than `url_bytes_max`.
     UrlTooLong,
     /// Its scheme is neither http nor https.
     Scheme,
-    /// It names a user or a password, or has an empty place for them.
+    /// It has a user or a password, even an empty one.
     UserInfo,
     /// Its port is not among `ports`.
     Port,
-    /// Fetches of others took all places until the time was over.
+    /// No permit was free until the time was over.
     Busy,
-    /// The host's name was not found.
+    /// The look-up of the host's name found nothing.
     NameNotFound,
     /// One of the host's addresses is neither public nor allowed.
     AddressNotPublic,
@@ -29,11 +29,11 @@ pub enum Refused {
     ConnectFailed,
     /// Connecting, TLS included, took longer than `connect_timeout`.
     ConnectTimedOut,
-    /// This machine's certificate store is empty or cannot be read, so no https can be trusted.
+    /// This machine's certificate store is empty or unreadable, so no https can be trusted.
     NoCertificateStore,
     /// The TLS handshake failed, or the certificate is not trusted.
     Tls,
-    /// The connection closed too early, or what came is not HTTP.
+    /// The connection closed too early, or the answer is not HTTP.
     Broken,
     /// The header of the answer is too large.
     HeaderTooLarge,
@@ -47,14 +47,14 @@ pub enum Refused {
     TooManyRedirects,
     /// The answer's body is encoded (gzip and the like).
     Encoded,
-    /// The body is longer than `bytes_max`, or says that it will be.
+    /// The body, or its announced length, is longer than `bytes_max`.
     TooLarge,
-    /// The whole fetch took longer than `timeout`.
+    /// The whole request took longer than `timeout`.
     TimedOut,
 }
 
-impl Refused {
-    /// The cause as a short, stable name, for logs and metrics only: never for the API's caller.
+impl FetchError {
+    /// The cause as a short, stable name, for logs and metrics. Never show it to a stranger.
     #[must_use]
     pub const fn cause(self) -> &'static str {
         match self {
@@ -83,11 +83,11 @@ impl Refused {
     }
 }
 
-/// The one text for all causes (contract 5).
-impl fmt::Display for Refused {
+/// One text for all causes.
+impl fmt::Display for FetchError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("expected a picture on a public http or https address")
+        formatter.write_str("the URL cannot be fetched: expected a public http or https address")
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for FetchError {}

@@ -1,0 +1,236 @@
+//! A pooled HTTP/1.1 client for services that the operator configured. There is no address guard:
+//! such a service may be inside the network, and no stranger chooses its URL.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::http::Extensions;
+use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::time::timeout;
+use tower_service::Service;
+
+use super::connection::{self, HEADER_LINES_MAX, READ_BUFFER_BYTES_MAX, Stream};
+use super::error::FetchError;
+use super::resolve::Resolver;
+use super::target::Target;
+use super::tls::Tls;
+use crate::bulkhead::Bulkhead;
+
+/// Bytes of a service's URL.
+const URL_BYTES_MAX: usize = 2048;
+/// Time to connect, with all addresses and TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the pool keeps an idle connection.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Look-ups of one host under way at once. A look-up that hangs cannot be cancelled. When all hang,
+/// requests time out until the system gives up.
+const LOOK_UPS_PER_HOST_MAX: u32 = 4;
+
+/// The body of a request to a service.
+pub type ServiceBody = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
+
+/// The URL of a service. It is never printed, because its path or query may be secret.
+#[derive(Clone)]
+pub struct ServiceUrl {
+    uri: Uri,
+    host: HeaderValue,
+}
+
+impl ServiceUrl {
+    /// Parses an absolute http or https URL with a host and without a user, on any port, of at most
+    /// 2,048 bytes.
+    ///
+    /// # Errors
+    /// Which of these it is not.
+    pub fn parse(text: &str) -> Result<Self, FetchError> {
+        let target = Target::parse_on_any_port(text, URL_BYTES_MAX)?;
+        Ok(Self { uri: target.uri()?, host: target.host_header()? })
+    }
+
+    /// The URL, to be sent and not printed.
+    #[must_use]
+    pub fn uri(&self) -> &Uri {
+        &self.uri
+    }
+}
+
+impl fmt::Debug for ServiceUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ServiceUrl(..)")
+    }
+}
+
+/// Sends requests over a pool of connections for each host. It follows no redirects and uses no
+/// proxy. TLS trusts the machine's certificate store. Cheap to clone.
+#[derive(Clone)]
+pub struct ServiceClient(Client<Connector, ServiceBody>);
+
+impl fmt::Debug for ServiceClient {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ServiceClient(..)")
+    }
+}
+
+/// A client with an empty pool. It reads no file and opens no connection before the first request.
+impl Default for ServiceClient {
+    fn default() -> Self {
+        Self::with(Resolver::system(), Tls::default())
+    }
+}
+
+impl ServiceClient {
+    pub(super) fn with(resolver: Resolver, tls: Tls) -> Self {
+        let look_ups = Bulkhead::new(u32::MAX, LOOK_UPS_PER_HOST_MAX);
+        let connector = Connector(Arc::new(Network { resolver, look_ups, tls }));
+        let mut builder = Client::builder(TokioExecutor::new());
+        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT);
+        builder.http1_max_headers(HEADER_LINES_MAX).http1_max_buf_size(READ_BUFFER_BYTES_MAX);
+        Self(builder.build(connector))
+    }
+
+    /// Sends `body` with these headers and gives the body of a 200, at most `bytes_max` bytes.
+    /// `time` bounds the call, from the look-up of the name to the last byte of the answer. A
+    /// request whose pooled connection turns out to be closed is sent once more, so a service may
+    /// see it twice.
+    ///
+    /// # Errors
+    /// Every failure; [`FetchError::cause`] names it.
+    pub async fn post(
+        &self,
+        url: &ServiceUrl,
+        headers: HeaderMap,
+        body: Bytes,
+        time: Duration,
+        bytes_max: usize,
+    ) -> Result<Bytes, FetchError> {
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = url.uri.clone();
+        request.headers_mut().insert(header::HOST, url.host.clone());
+        request.headers_mut().extend(headers);
+        // Boxed, because the future holds the state of a TLS handshake.
+        let sending = Box::pin(self.send(request, bytes_max));
+        let response = timeout(time, sending).await.map_err(|_| FetchError::TimedOut)??;
+        if response.status() == StatusCode::OK { Ok(response.into_body()) } else { Err(FetchError::Status) }
+    }
+
+    /// Sends a request and reads the answer: its status, its headers and the body of a 200, at most
+    /// `bytes_max` bytes. The body of any other status is left out. The caller bounds the time. A
+    /// request may be sent twice, as in [`post`](Self::post).
+    ///
+    /// # Errors
+    /// There is no whole answer.
+    pub async fn send(
+        &self,
+        request: Request<Bytes>,
+        bytes_max: usize,
+    ) -> Result<Response<Bytes>, FetchError> {
+        let attempt = |request: Request<Bytes>| {
+            self.0.request(request.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync()))
+        };
+        let response = match attempt(request.clone()).await {
+            Err(error) if was_used(&error) => attempt(request).await,
+            first => first,
+        };
+        let response = used(response.map_err(|error| error_of(&error))?);
+        if response.status() != StatusCode::OK {
+            return Ok(response.map(|_| Bytes::new()));
+        }
+        let (parts, body) = response.into_parts();
+        let body = connection::read_body(&parts.headers, body, bytes_max).await?;
+        Ok(Response::from_parts(parts, body))
+    }
+
+    /// Sends a request once and gives the answer with its body unread. The caller bounds time and
+    /// size.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn stream(&self, request: Request<ServiceBody>) -> Result<Response<Incoming>, FetchError> {
+        self.0.request(request).await.map(used).map_err(|error| error_of(&error))
+    }
+}
+
+/// Marks a connection that has carried an answer. A service may close such a connection at any time,
+/// so a failure on it says nothing about the service.
+#[derive(Debug, Clone, Default)]
+struct Used(Arc<AtomicBool>);
+
+fn used(response: Response<Incoming>) -> Response<Incoming> {
+    if let Some(Used(used)) = response.extensions().get() {
+        used.store(true, Ordering::Relaxed);
+    }
+    response
+}
+
+fn was_used(error: &legacy::Error) -> bool {
+    let mut extensions = Extensions::new();
+    if let Some(connection) = error.connect_info() {
+        connection.get_extras(&mut extensions);
+    }
+    extensions.get().is_some_and(|Used(used)| used.load(Ordering::Relaxed))
+}
+
+fn error_of(error: &legacy::Error) -> FetchError {
+    let source = error.source();
+    let own = source.and_then(|source| source.downcast_ref::<FetchError>());
+    let http = || source.and_then(|source| source.downcast_ref::<hyper::Error>()).map(connection::failure);
+    own.copied().or_else(http).unwrap_or(FetchError::Broken)
+}
+
+type PooledStream = TokioIo<Box<dyn Stream>>;
+
+impl Connection for Box<dyn Stream> {
+    fn connected(&self) -> Connected {
+        Connected::new().extra(Used::default())
+    }
+}
+
+/// Opens the connections of the pool.
+#[derive(Clone)]
+struct Connector(Arc<Network>);
+
+struct Network {
+    resolver: Resolver,
+    look_ups: Bulkhead,
+    tls: Tls,
+}
+
+impl Network {
+    async fn connect(&self, uri: &Uri) -> Result<PooledStream, FetchError> {
+        let target = Target::parse_on_any_port(&uri.to_string(), URL_BYTES_MAX)?;
+        let look_up = self.look_ups.holder_permit(&target.host().to_string(), 1).await;
+        let addresses = self.resolver.resolve(target.host(), target.port(), &look_up).await?;
+        drop(look_up);
+        let stream = connection::open(&target, &addresses, CONNECT_TIMEOUT, &self.tls).await?;
+        Ok(TokioIo::new(stream))
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = PooledStream;
+    type Error = FetchError;
+    type Future = BoxFuture<'static, Result<PooledStream, FetchError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), FetchError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let network = Arc::clone(&self.0);
+        Box::pin(async move { network.connect(&uri).await })
+    }
+}
