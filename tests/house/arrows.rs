@@ -17,7 +17,7 @@ const FLOORS: [&[&str]; 9] = [
     &["small_copies"],
     &["state"],
     &["image_judge", "metrics", "openapi", "rate_limit"],
-    &["body"],
+    &["body", "outgoing"],
     &["config"],
     &["endpoint", "error", "request_id"],
 ];

@@ -171,8 +171,7 @@ impl Tracer {
     /// Starts an exporter to this collector. It runs as long as the runtime lives.
     ///
     /// # Errors
-    /// The exporter cannot be built, because a variable `OTEL_EXPORTER_OTLP_*` of the environment
-    /// asks for a feature that is missing here.
+    /// The endpoint is not a URI.
     pub fn start<C: HttpClient + 'static>(
         collector: Collector<C>,
         metrics: TraceMetrics,
@@ -238,3 +237,6 @@ impl Tracer {
         let _ = tokio::time::timeout(FLUSH_WITHIN, flushing).await;
     }
 }
+
+#[cfg(test)]
+mod tests;
