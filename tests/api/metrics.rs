@@ -184,7 +184,7 @@ async fn gauges_tell_how_things_stand() {
     for (series, expected) in [
         ("minitill_exchange_queue_length", 0.0),
         ("minitill_exchange_queue_length_max", 7.0),
-        ("minitill_database_pool_connections_max", 4.0),
+        ("minitill_database_pool_connections_max", 2.0),
         ("minitill_database_up", 1.0),
         ("minitill_fetches_under_way", 0.0),
         ("minitill_upload_memory_bytes", 0.0),
@@ -194,7 +194,7 @@ async fn gauges_tell_how_things_stand() {
         assert!((value(series) - expected).abs() < f64::EPSILON, "{series} is {}", value(series));
     }
     let pool = |state: &str| value(&format!("minitill_database_pool_connections{{state=\"{state}\"}}"));
-    assert!((pool("idle") + pool("used") - 4.0).abs() < f64::EPSILON);
+    assert!((pool("idle") + pool("used") - 2.0).abs() < f64::EPSILON);
     assert!(value("process_cpu_seconds_total") > 0.0 && value("minitill_uptime_seconds") > 0.0);
     if cfg!(target_os = "linux") {
         assert!(value("process_resident_memory_bytes") > 1e6 && value("process_open_fds") > 3.0);

@@ -30,7 +30,7 @@ impl Program {
         program
             .with("DATABASE_URL", database_url)
             .with("MINITILL_SECRETS__MASTER_KEY", MASTER_KEY)
-            .with("MINITILL_DATABASE__CONNECTIONS", "2")
+            .with("MINITILL_DATABASE__CONNECTIONS", "4")
             .with("MINITILL_EXCHANGE__DEADLINE", "20s")
     }
 
