@@ -2,8 +2,8 @@
 
 mod answers;
 mod examples;
+mod idempotency;
 mod keys;
-mod once;
 mod routes;
 
 use domain::console_user::Role;

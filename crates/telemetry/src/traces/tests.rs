@@ -50,7 +50,7 @@ async fn end_one(statuses: &'static [u16]) -> (usize, f64, f64) {
     let counted = |outcome: &str| {
         let mut series = families[0].get_metric().iter();
         let found = series.find(|series| series.get_label()[0].value() == outcome).unwrap();
-        found.get_counter().value()
+        found.get_counter().get_value()
     };
     (client.requests.load(Ordering::SeqCst), counted("sent"), counted("dropped"))
 }
