@@ -9,6 +9,7 @@ WORKDIR /src
 COPY Cargo.lock *.toml ./
 COPY .cargo .cargo
 COPY .sqlx .sqlx
+COPY assets assets
 COPY config config
 COPY migrations migrations
 COPY src src

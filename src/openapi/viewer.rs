@@ -48,8 +48,8 @@ pub fn page(page: &Page<'_>) -> String {
          <link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"{files}style.css\">\n</head>\n<body>\n\
          <header>\n<p>{note} <a href=\"{document}\">OpenAPI document</a>, <a href=\"{other}\">{other_name}</a>.</p>\n\
          {places}</header>\n\
-         <main id=\"viewer\" data-document=\"{document}\" data-sends=\"{sends}\">\n\
-         <noscript><p>This page needs JavaScript.</p></noscript>\n</main>\n\
+         <noscript><p>This page needs JavaScript.</p></noscript>\n\
+         <main id=\"viewer\" data-document=\"{document}\" data-sends=\"{sends}\"></main>\n\
          <script src=\"{files}viewer-{VERSION}.js\"></script>\n<script src=\"{files}start.js\"></script>\n\
          </body>\n</html>\n"
     )

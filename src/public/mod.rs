@@ -2,6 +2,7 @@
 
 pub mod auth;
 mod describe;
+mod document;
 pub mod exchange;
 pub mod extract;
 pub mod image;
@@ -10,7 +11,7 @@ pub mod order_report;
 pub mod router;
 pub mod token;
 
-pub use describe::{Described, calls, document};
+pub use document::{Described, calls, document};
 use store::StoreError;
 
 use crate::error::Refusal;

@@ -4,6 +4,7 @@
 mod apps;
 mod call;
 mod describe;
+mod document;
 mod exchanges;
 mod idempotency;
 mod images;
@@ -37,7 +38,7 @@ use crate::state::AppState;
 
 pub use self::apps::TEXT_BYTES_MAX;
 pub use self::call::IDEMPOTENCY_KEY;
-pub use self::describe::{API_KEY, DescribedRoute, EXAMPLE_REQUEST_ID, calls, document};
+pub use self::document::{API_KEY, DescribedRoute, EXAMPLE_REQUEST_ID, calls, document};
 pub use self::routes::{Access, ROUTES, Route};
 
 /// Tells that another try of the same request has made the change.

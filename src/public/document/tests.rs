@@ -1,7 +1,7 @@
 use std::sync::LazyLock;
 
 use domain::exchange::{Amount, Timestamp};
-use domain::ids::{BizNo, ImgId, OpenId, OrderNo, Os, ZoneId};
+use domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo, Os, ZoneId};
 use proptest::prelude::*;
 use serde_json::Value;
 
