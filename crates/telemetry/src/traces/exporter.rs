@@ -31,7 +31,7 @@ pub(super) enum Message {
 }
 
 pub(super) struct Exporter {
-    exporter: SpanExporter,
+    spans: SpanExporter,
     last_fault: Arc<Mutex<Option<String>>>,
     metrics: TraceMetrics,
     is_away: bool,
@@ -63,7 +63,7 @@ impl Exporter {
                 ])
                 .build(),
         );
-        Ok(Self { exporter, last_fault, metrics, is_away: false })
+        Ok(Self { spans: exporter, last_fault, metrics, is_away: false })
     }
 
     /// Sends spans until the channel closes.
@@ -100,7 +100,7 @@ impl Exporter {
 
     /// Sends one batch, or drops it.
     async fn send(&mut self, spans: Vec<SpanData>, requests: usize) {
-        let cause = match timeout(TIMEOUT, self.exporter.export(spans)).await {
+        let cause = match timeout(TIMEOUT, self.spans.export(spans)).await {
             Ok(Ok(())) => {
                 self.metrics.sent(requests);
                 if std::mem::replace(&mut self.is_away, false) {
