@@ -331,7 +331,7 @@ impl Shown {
         let schema = match self.schemas.len() {
             0 => return None,
             1 => self.schemas.remove(0),
-            _ => json!({ "oneOf": self.schemas }),
+            _ => json!({ "anyOf": self.schemas }),
         };
         Some(json!({ "schema": schema, "examples": self.examples }))
     }

@@ -32,9 +32,9 @@ fn generator(inline: bool) -> SchemaGenerator {
 pub fn schema<T: JsonSchema>() -> Schema {
     let mut generator = generator(false);
     let mut root = generator.subschema_for::<T>().to_value();
-    usual_formats(&mut root);
+    tidy(&mut root);
     let mut named: BTreeMap<String, Value> = generator.take_definitions(true).into_iter().collect();
-    named.values_mut().for_each(usual_formats);
+    named.values_mut().for_each(tidy);
     Schema { root, named }
 }
 
@@ -42,23 +42,44 @@ pub fn schema<T: JsonSchema>() -> Schema {
 #[must_use]
 pub(super) fn inline_schema<T: JsonSchema>() -> Value {
     let mut schema = generator(true).subschema_for::<T>().to_value();
-    usual_formats(&mut schema);
+    tidy(&mut schema);
     // What a field means stands beside its schema.
     schema.as_object_mut().and_then(|schema| schema.remove("description"));
     schema
 }
 
-/// OpenAPI knows two formats of integers. The others are those of Rust.
-fn usual_formats(schema: &mut Value) {
+/// Puts a schema into the form that generators of clients read: an enum is a list of its values, whether or
+/// not its values have comments, and integers have a format of OpenAPI.
+fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
+            if let Some(values) = members.get("oneOf").and_then(constants) {
+                members.remove("oneOf");
+                members.insert("type".to_owned(), "string".into());
+                members.insert("enum".to_owned(), values);
+            }
             let rusts = ["int16", "uint8", "uint16", "uint32", "uint64", "uint"];
+            if members.contains_key("enum") {
+                for bound in ["minimum", "maximum"] {
+                    members.remove(bound);
+                }
+            }
             if members.get("format").and_then(Value::as_str).is_some_and(|format| rusts.contains(&format)) {
                 members.insert("format".to_owned(), "int64".into());
             }
-            members.values_mut().for_each(usual_formats);
+            // That is what holds without the word.
+            if members.get("additionalProperties") == Some(&Value::Bool(true)) {
+                members.remove("additionalProperties");
+            }
+            members.values_mut().for_each(tidy);
         }
-        Value::Array(items) => items.iter_mut().for_each(usual_formats),
+        Value::Array(items) => items.iter_mut().for_each(tidy),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// The texts of alternatives that are one text each.
+fn constants(alternatives: &Value) -> Option<Value> {
+    let texts = alternatives.as_array()?.iter();
+    texts.map(|alternative| alternative.get("const").filter(|value| value.is_string()).cloned()).collect()
 }
