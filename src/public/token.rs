@@ -92,11 +92,14 @@ pub fn describe_get(_: &Config) -> Operation<Refusal> {
 
 /// What the API's document says of the request by body.
 pub fn describe_post(config: &Config) -> Operation<Refusal> {
+    // Without an optional parameter, openapi-python-client makes a module that does not import.
+    let id = Field::optional::<String>("X-Request-Id", "An id of yours; answer and log have the same.");
     let operation =
         ANY_KIND.into_iter().fold(describe("Get an access token, by body"), |operation, media_type| {
             operation.body(media_type, fields())
         });
-    operation.refuses(body_refusals(config.http.body_bytes_max, config.http.body_timeout))
+    let refusals = body_refusals(config.http.body_bytes_max, config.http.body_timeout);
+    operation.with(Place::Header, [id]).refuses(refusals)
 }
 
 fn describe(summary: &'static str) -> Operation<Refusal> {
