@@ -37,10 +37,8 @@ pub struct Page<'a> {
 #[must_use]
 pub fn page(page: &Page<'_>) -> String {
     let Page { title, document, files, other: (other, other_name), sends, note, places } = page;
-    let places: String = places
-        .iter()
-        .map(|(name, words)| format!("<p class=\"place\" id=\"{name}\">{words}</p>\n"))
-        .collect();
+    let place = |(name, words): &(String, String)| format!("<p class=\"place\" id=\"{name}\">{words}</p>\n");
+    let places = places.iter().map(place).collect::<Vec<_>>().concat();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

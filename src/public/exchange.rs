@@ -130,6 +130,7 @@ impl From<ExchangeFieldError> for Refusal {
 const BIZ_NO: &str = "20270115080000001";
 
 /// What the API's document says of the exchange.
+#[must_use]
 pub fn describe(config: &Config) -> Operation<Refusal> {
     let fields = fields(config);
     let string_to_sign = string_to_sign(&fields);

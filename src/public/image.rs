@@ -243,6 +243,7 @@ fn slice(bytes: Vec<u8>, range: &RangeInclusive<u64>) -> Bytes {
 }
 
 /// What the API's document says of `GET`.
+#[must_use]
 pub fn describe_get(_: &Config) -> Operation<Refusal> {
     let content = || Content::Picture;
     describe("See a picture", content())
@@ -266,6 +267,7 @@ pub fn describe_get(_: &Config) -> Operation<Refusal> {
 }
 
 /// What the API's document says of `HEAD`.
+#[must_use]
 pub fn describe_head(_: &Config) -> Operation<Refusal> {
     describe("Ask about a picture", Content::Empty)
 }

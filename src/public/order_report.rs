@@ -157,6 +157,7 @@ const DESCRIPTION: &str = "\
     goods and 10 and 11 are refused. No other change of status is refused.";
 
 /// What the API's document says of the order report.
+#[must_use]
 pub fn describe(config: &Config) -> Operation<Refusal> {
     Operation::new("Report an order", DESCRIPTION)
         .with(Place::Query, credentials(true))

@@ -86,11 +86,13 @@ fn wrong_credentials() -> Refusal {
 }
 
 /// What the API's document says of the request by query.
+#[must_use]
 pub fn describe_get(_: &Config) -> Operation<Refusal> {
     describe("Get an access token, by query").with(Place::Query, fields())
 }
 
 /// What the API's document says of the request by body.
+#[must_use]
 pub fn describe_post(config: &Config) -> Operation<Refusal> {
     // Without an optional parameter, openapi-python-client makes a module that does not import.
     let id = Field::optional::<String>("X-Request-Id", "An id of yours; answer and log have the same.");

@@ -223,7 +223,7 @@ impl Problem {
     /// The body for a request of this id.
     #[must_use]
     pub fn body(&self, request_id: &str) -> ProblemBody<'_> {
-        let errors = self.errors.iter().map(|(field, detail)| FieldProblem { field, detail });
+        let errors = self.errors.iter().map(|(field, detail)| FieldProblem { detail, field });
         ProblemBody {
             detail: &self.detail,
             errors: errors.collect(),

@@ -14,6 +14,7 @@ use crate::public::describe::{
 use crate::public::extract::succeeded;
 
 /// What the API's document says of the upload by file.
+#[must_use]
 pub fn describe_with_file(config: &Config) -> Operation<Refusal> {
     let words = format!(
         "The picture. Its file name, where one is given, ends in one of {}, in any case.",
@@ -29,6 +30,7 @@ pub fn describe_with_file(config: &Config) -> Operation<Refusal> {
 }
 
 /// What the API's document says of the upload by URL.
+#[must_use]
 pub fn describe_with_url(config: &Config) -> Operation<Refusal> {
     let ports: Vec<String> = config.fetch.ports.iter().map(ToString::to_string).collect();
     let rules = format!(
