@@ -20,7 +20,7 @@ fn the_documented_defaults_are_the_defaults() {
     assert_eq!(config.http.connections_max, 10_000);
     assert_eq!(config.exchange.queue_max, 10_000);
     assert_eq!(config.exchange.ts_behind_max, Duration::from_hours(48));
-    assert_eq!(config.limits.reports_per_second, 2000);
+    assert_eq!(config.limits.reports_per_second.get(), 2000);
     assert_eq!(config.fetch.ports, [80, 443]);
     assert_eq!(config.database.url.get(), None);
     assert!(config.image_judge.url.is_none());
@@ -75,6 +75,8 @@ fn a_setting_that_does_not_fit_is_named() {
     assert!(fault("MINITILL_EXCHANGE__QUEUE_MAX", "0").contains("exchange.queue_max: expected 1 or more"));
     assert!(fault("MINITILL_EXCHANGE__DEADLINE", "soon").contains("got \"soon\""));
     assert!(fault("MINITILL_HTTP__ERROR_STATUS", "teapot").contains("teapot"));
+    let range = "expected an integer from 0 to 1000000; 0 is no limit, got 1000001";
+    assert!(fault("MINITILL_LIMITS__UPLOADS_PER_SECOND", "1000001").contains(range));
 }
 
 #[test]
