@@ -9,13 +9,13 @@ use crate::endpoint::Endpoint::{
 /// (docs/api.md, "When no answer comes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BizNoState {
-    /// Nothing was deducted: the biz_no is free.
+    /// Nothing was deducted: the `biz_no` is free.
     Free,
-    /// The biz_no paid before.
+    /// The `biz_no` paid before.
     Paid,
-    /// The biz_no paid before, for other content.
+    /// The `biz_no` paid before, for other content.
     PaidOther,
-    /// The code does not show whether the biz_no paid before.
+    /// The code does not show whether the `biz_no` paid before.
     Unknown,
 }
 
@@ -126,7 +126,7 @@ impl Code {
         self.row().transport
     }
 
-    /// What an exchange with this code means for its biz_no.
+    /// What an exchange with this code means for its `biz_no`.
     #[must_use]
     pub const fn biz_no(self) -> BizNoState {
         self.row().biz_no

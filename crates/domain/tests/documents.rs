@@ -1,8 +1,6 @@
 //! The tables of codes in the documents are those of the program. To write the table of
 //! docs/contract.md anew: `UPDATE_DOCUMENTS=1 cargo test -p domain --test documents`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use std::path::PathBuf;
 use std::{env, fs};
 
@@ -69,7 +67,7 @@ fn the_contract_has_the_statuses_of_the_transport() {
     }
 }
 
-/// docs/api.md names each code whose meaning for the biz_no is known, and no other.
+/// docs/api.md names each code whose meaning for the `biz_no` is known, and no other.
 #[test]
 fn the_guide_tells_what_a_code_means_for_the_biz_no() {
     let text = fs::read_to_string(path("docs/api.md")).unwrap();

@@ -74,7 +74,7 @@ pub(in crate::cli) struct PublishArguments {
     #[arg(long)]
     pub(super) version: PackageVersion,
     /// Path of a page; repeat it for each page
-    #[arg(long = "path", required = true, value_parser = parse_page)]
+    #[arg(long = "path", value_name = "PATH", required = true, value_parser = parse_page)]
     pub(super) pages: Vec<PagePath>,
 }
 

@@ -77,7 +77,7 @@ fn arguments(field: &AppField, is_new: bool) -> Vec<Arg> {
                 .long(none)
                 .action(ArgAction::SetTrue)
                 .conflicts_with(field.name)
-                .help("None of these");
+                .help(format!("No {}", field.title.to_lowercase()));
             if is_new { vec![one] } else { vec![one, none] }
         }
         AppFieldKind::Flag if is_new => vec![argument(field.flag()).action(ArgAction::SetTrue)],
