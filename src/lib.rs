@@ -18,7 +18,6 @@
 pub mod body;
 pub mod cli;
 pub mod config;
-pub mod endpoint;
 pub mod error;
 pub mod image_judge;
 pub mod metrics;

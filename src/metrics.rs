@@ -21,8 +21,8 @@ use samples::Samples;
 use telemetry::metrics::{CONSTANT, ExchangeMetrics, Named, SECONDS, TraceMetrics, counters, histogram};
 use tokio::time::Instant;
 
-use crate::endpoint::Endpoint;
 use crate::error::Code;
+use domain::endpoint::Endpoint;
 
 pub use read_off::Reading;
 pub use samples::{Answers, SAMPLE_INTERVAL, Sample};
@@ -109,7 +109,7 @@ impl Metrics {
         let durations = HistogramOpts::new(REQUEST_DURATION.0, REQUEST_DURATION.1).buckets(SECONDS.to_vec());
         let durations = HistogramVec::new(durations, &["endpoint"]).expect(CONSTANT);
         let responses = counters(RESPONSES, &["status"]);
-        let endpoints = || Endpoint::ALL.iter().map(|endpoint| endpoint.name()).chain(["unknown"]);
+        let endpoints = || Endpoint::ALL.iter().map(|endpoint| endpoint.as_str()).chain(["unknown"]);
         let of_endpoint = |endpoint: &str| {
             let codes = Code::ALL.iter().map(|code| code.number().to_string());
             let codes = std::iter::once("1".to_owned()).chain(codes);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use domain::app::App;
 use domain::gcra::Gcra;
 use domain::ids::AppId;
+use domain::per_second::PerSecond;
 
 use crate::config;
 
@@ -43,18 +44,17 @@ impl RateLimits {
     /// # Errors
     /// How long to wait, when it is one too many.
     pub fn admit(&self, app: &App, limited: Limited, now: Duration) -> Result<(), Duration> {
-        let per_second = match limited {
-            Limited::Exchanges => {
-                app.limits.exchanges_per_second.unwrap_or(self.settings.exchanges_per_second)
-            }
-            Limited::Reports => app.limits.reports_per_second.unwrap_or(self.settings.reports_per_second),
-            Limited::Uploads => app.limits.uploads_per_second.unwrap_or(self.settings.uploads_per_second),
-            Limited::Tokens => app.limits.tokens_per_second.unwrap_or(self.settings.tokens_per_second),
+        let (own, setting) = match limited {
+            Limited::Exchanges => (app.limits.exchanges_per_second, self.settings.exchanges_per_second),
+            Limited::Reports => (app.limits.reports_per_second, self.settings.reports_per_second),
+            Limited::Uploads => (app.limits.uploads_per_second, self.settings.uploads_per_second),
+            Limited::Tokens => (app.limits.tokens_per_second, self.settings.tokens_per_second),
         };
-        if per_second == 0 {
+        let per_second = own.unwrap_or(setting);
+        if per_second == PerSecond::UNLIMITED {
             return Ok(());
         }
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        states.entry((app.id.clone(), limited)).or_default().admit(now, per_second)
+        states.entry((app.id.clone(), limited)).or_default().admit(now, per_second.get())
     }
 }

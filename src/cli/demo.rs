@@ -3,17 +3,16 @@
 use std::fs;
 use std::path::PathBuf;
 
-use domain::app::{App, Category};
+use domain::app::{App, AppSettings, Scope, TOKEN_LIFETIME};
 use domain::exchange::Balances;
 use domain::fields::Fields;
-use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use domain::ids::{AppId, AppName, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use serde_json::json;
-use store::{Credit, CreditOutcome, KeepOutcome, NewApp, Store};
+use store::{Credit, CreditOutcome, KeepOutcome, Store};
 
 use super::sign::sign;
 use super::{Context, Failure, database::Opened};
 use crate::operator;
-use domain::app::TOKEN_LIFETIME;
 
 const APP_ID: &str = "demo";
 const OPEN_ID: &str = "player-1";
@@ -100,18 +99,16 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
 
 /// Creates the app, unless an earlier demo did. An app with other settings is not changed.
 async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<(), Failure> {
-    let app = NewApp {
-        id: app_id.clone(),
-        name: "Demonstration".to_owned(),
-        category: Category::General,
-        scopes: vec!["epay".to_owned()],
+    let settings = AppSettings {
+        name: constant(AppName::parse("Demonstration"))?,
+        scopes: vec![Scope::Epay],
         sandbox: true,
-        preorder_check: false,
+        ..AppSettings::default()
     };
-    store.create_app(&context.operator, app).await?;
+    store.create_app(&context.operator, app_id, settings).await?;
     let summary = store.list_apps(Some(app_id)).await?.pop();
     match summary {
-        Some(summary) if summary.sandbox && !summary.suspended => Ok(()),
+        Some(summary) if summary.settings.sandbox && !summary.suspended => Ok(()),
         Some(_) | None => {
             Err(Failure(format!("the app {app_id} exists, but it is suspended or not a sandbox app")))
         }

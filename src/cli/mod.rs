@@ -27,9 +27,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use domain::app_command::AppRefusal;
 use domain::clock::{Clock, SystemClock};
 use domain::operator::Operator;
 use output::Output;
+use store::CommandError;
 
 use crate::config::{Config, LogFormat};
 
@@ -57,7 +59,7 @@ enum Command {
     Serve,
     /// Create and change apps, their keys, limits and pages
     #[command(subcommand)]
-    App(app::AppCommand),
+    App(app::AppArguments),
     /// Issue and revoke access tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
@@ -116,6 +118,24 @@ impl Failure {
 impl From<store::StoreError> for Failure {
     fn from(error: store::StoreError) -> Self {
         Self(error.to_string())
+    }
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Store(error) => error.into(),
+            CommandError::Refused(AppRefusal::UnknownApp(app_id)) => Self::unknown_app(&app_id),
+            CommandError::Refused(AppRefusal::IdTaken(app_id)) => {
+                Self(format!("there is an app {app_id} already"))
+            }
+            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => {
+                Self(format!("the keys of the app {app_id} have changed"))
+            }
+            CommandError::Refused(AppRefusal::UnknownToken(app_id)) => {
+                Self(format!("the app {app_id} has no such token"))
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use super::Failure;
-pub(super) use domain::moment::{rfc3339, rfc3339_of_millis};
+pub(super) use domain::moment::rfc3339;
 
 /// Prints an error to standard error.
 #[expect(clippy::print_stderr, reason = "a command line complains there")]

@@ -1,11 +1,11 @@
 //! `minitill user add`.
 
 use clap::Subcommand;
+use domain::app_command::AppCommand;
 use domain::ids::{AppId, OpenId};
-use serde_json::json;
 use store::Store;
 
-use super::app::{known, texts};
+use super::app::carry_out;
 use super::{Context, Failure};
 
 #[derive(Debug, Subcommand)]
@@ -22,8 +22,5 @@ pub(super) enum UserCommand {
 
 pub(super) async fn run(context: &Context, store: &Store, command: UserCommand) -> Result<(), Failure> {
     let UserCommand::Add { app_id, open_ids } = command;
-    known(store.add_users(&context.operator, &app_id, &open_ids).await?, &app_id)?;
-    context.output.print(&json!({ "app_id": app_id.as_str(), "open_ids": texts(&open_ids) }), || {
-        format!("{app_id}: {} players are known", open_ids.len())
-    })
+    carry_out(context, store, &app_id, AppCommand::AddUsers(open_ids)).await
 }

@@ -11,7 +11,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use domain::app::AppLimits;
 use domain::exchange::PayPriority;
+use domain::per_second::PerSecond;
 use domain::picture_store::PictureStore;
 use domain::secret::Secret;
 use guarded_fetch::ServiceUrl;
@@ -190,10 +192,10 @@ pub struct Fetch {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    pub exchanges_per_second: u32,
-    pub reports_per_second: u32,
-    pub uploads_per_second: u32,
-    pub tokens_per_second: u32,
+    pub exchanges_per_second: PerSecond,
+    pub reports_per_second: PerSecond,
+    pub uploads_per_second: PerSecond,
+    pub tokens_per_second: PerSecond,
 }
 
 /// `[tracing]`.
@@ -232,24 +234,37 @@ pub struct Log {
     pub filter: String,
 }
 
-/// What is done with a picture while no verdict can be had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WhenUnavailable {
-    /// It is kept, and the log names it.
-    Allow,
-    /// It is not kept, and its sender is asked to try again.
-    Block,
+impl Limits {
+    /// The limits as those of an app.
+    #[must_use]
+    pub fn as_app_limits(&self) -> AppLimits {
+        AppLimits {
+            exchanges_per_second: Some(self.exchanges_per_second),
+            reports_per_second: Some(self.reports_per_second),
+            uploads_per_second: Some(self.uploads_per_second),
+            tokens_per_second: Some(self.tokens_per_second),
+        }
+    }
 }
 
-/// How log lines look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// For machines.
-    Json,
+domain::word_enum! {
+    /// What happens to a picture while no verdict can be had.
+    pub enum WhenUnavailable {
+        /// It is stored, and the log names it.
+        Allow = "allow",
+        /// It is not stored, and its sender is asked to try again.
+        Block = "block",
+    }
+}
+
+domain::word_enum! {
+    /// The form of log lines.
+    pub enum LogFormat {
+        /// For people.
+        Text = "text",
+        /// For machines.
+        Json = "json",
+    }
 }
 
 /// A setting that is never printed. The error about a value that is not a text does not show it, as

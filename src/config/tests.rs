@@ -20,7 +20,7 @@ fn the_documented_defaults_are_the_defaults() {
     assert_eq!(config.http.connections_max, 10_000);
     assert_eq!(config.exchange.queue_max, 10_000);
     assert_eq!(config.exchange.ts_behind_max, Duration::from_hours(48));
-    assert_eq!(config.limits.reports_per_second, 2000);
+    assert_eq!(config.limits.reports_per_second.get(), 2000);
     assert_eq!(config.fetch.ports, [80, 443]);
     assert_eq!(config.database.url.get(), None);
     assert!(config.image_judge.url.is_none());
@@ -75,6 +75,8 @@ fn a_setting_that_does_not_fit_is_named() {
     assert!(fault("MINITILL_EXCHANGE__QUEUE_MAX", "0").contains("exchange.queue_max: expected 1 or more"));
     assert!(fault("MINITILL_EXCHANGE__DEADLINE", "soon").contains("got \"soon\""));
     assert!(fault("MINITILL_HTTP__ERROR_STATUS", "teapot").contains("teapot"));
+    let range = "expected an integer from 0 to 1000000; 0 is no limit, got 1000001";
+    assert!(fault("MINITILL_LIMITS__UPLOADS_PER_SECOND", "1000001").contains(range));
 }
 
 #[test]
@@ -162,4 +164,54 @@ fn settings_of_pictures_that_do_not_fit_are_named() {
     let config = load(&endpoint("https://s3.example.com")).unwrap();
     assert!(!format!("{config:?}").contains("a secret text"));
     assert!(!format!("{:?}", config.store_settings()).contains("a secret text"));
+}
+
+/// The pages for people, and the files that start a server.
+fn documents() -> Vec<std::path::PathBuf> {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![top.join("docs"), top.join("deploy")];
+    let mut found: Vec<_> = ["README.md", "ARCHITECTURE.md", "Dockerfile"].map(|name| top.join(name)).into();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+            if path.is_dir() {
+                folders.push(path);
+            } else if matches!(ending, "md" | "yaml" | "yml" | "service") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// A setting that a document names is one of config/default.toml, and so is one that it names by its
+/// environment variable.
+#[test]
+fn every_setting_that_a_document_names_exists() {
+    use regex_lite::Regex;
+
+    /// Names that look like settings: attributes of traces.
+    const OTHERS: [&str; 3] = ["http.request", "http.response", "http.route"];
+    let settings: toml::Table = toml::from_str(DEFAULTS).unwrap();
+    let sections = settings.keys().cloned().collect::<Vec<_>>().join("|");
+    let setting = Regex::new(&format!(r"`({sections})\.([a-z0-9_]+)")).unwrap();
+    let variable = Regex::new(r"MINITILL_([A-Z0-9]+(?:_[A-Z0-9]+)*)__([A-Z0-9_]+)").unwrap();
+    let (mut named, mut unknown) = (0, Vec::new());
+    for path in documents() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for found in setting.captures_iter(&text).chain(variable.captures_iter(&text)) {
+            let (section, key) = (found[1].to_lowercase(), found[2].to_lowercase());
+            let name = format!("{section}.{key}");
+            if key == "rs" || OTHERS.contains(&name.as_str()) {
+                continue;
+            }
+            named += 1;
+            if settings.get(&section).and_then(|section| section.get(&key)).is_none() {
+                unknown.push(format!("{}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(named > 60, "only {named} names were found");
+    assert!(unknown.is_empty(), "config/default.toml has no such setting: {unknown:?}");
 }

@@ -9,8 +9,8 @@ use prometheus::Histogram;
 use prometheus::core::Metric as _;
 
 use super::{Metrics, Reading, SECONDS};
-use crate::endpoint::Endpoint;
 use crate::error::Code;
+use domain::endpoint::Endpoint;
 
 /// How often a sample is taken.
 pub const SAMPLE_INTERVAL: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use domain::app::App;
+use domain::app::{App, Scope};
 use domain::caller::{Caller, NotSigned, SignatureDiagnosis, Signed, TokenRefused, verify_for_nobody};
 use domain::fields::Fields;
 use domain::ids::AppId;
@@ -58,7 +58,7 @@ fn admit(state: &AppState, app: &App, limited: Limited) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// 100200102 naming the scope.
-pub fn require_scope(caller: &Caller, scope: &str) -> Result<(), Refusal> {
+pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
     if caller.app().holds(scope) {
         Ok(())
     } else {

@@ -5,6 +5,7 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
+use domain::app::Scope;
 use domain::caller::Caller;
 use domain::fields::Fields;
 use schemars::JsonSchema;
@@ -36,7 +37,7 @@ impl FromRequestParts<AppState> for ReportCaller {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Refusal> {
         let QueryFields(query) = QueryFields::from_request_parts(parts, state).await?;
         let caller = authenticate(state, &query, Limited::Reports).await?;
-        require_scope(&caller, "epay")?;
+        require_scope(&caller, Scope::Epay)?;
         Ok(Self(caller))
     }
 }

@@ -100,7 +100,7 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
         None if url_in_query => query.required("url", parse_text)?,
         None => body.required("url", parse_text)?,
     };
-    let trusted = caller.app().sandbox.then(|| demo_picture(&state));
+    let trusted = caller.app().settings.sandbox.then(|| demo_picture(&state));
     let started = Instant::now();
     let fetched = state.fetcher.get(caller.app().id.as_str(), &url, trusted.as_ref()).await;
     trace_fetch(started, fetched.as_ref().err().copied());

@@ -96,7 +96,7 @@ fn read_report(state: &AppState, app: &App, fields: &Fields) -> Result<OrderRepo
         product_catalog_code: fields.optional("product_catalog_code", parse_catalog_code)?,
         product_city: fields.optional("product_city", ProductCity::parse)?,
     };
-    match app.category {
+    match app.settings.category {
         Category::General => {}
         Category::LocalLife => {
             fields.required("product_id", ProductId::parse)?;

@@ -20,11 +20,11 @@ use tracing::Instrument as _;
 use self::client_address::client_address;
 use super::{exchange, image, image_upload, order_report, token};
 use crate::config::Config;
-use crate::endpoint::Endpoint;
 use crate::error::{Code, Envelope, Refusal};
 use crate::openapi::Operation;
 use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
+use domain::endpoint::Endpoint;
 
 /// How a route knows its caller. A test asks each of these for a case of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -310,7 +310,7 @@ fn answered<'a>(
     Answered {
         method: method.unwrap_or("_OTHER"),
         route: route.map(|route| route.path),
-        endpoint: route.map_or("unknown", |route| route.endpoint.name()),
+        endpoint: route.map_or("unknown", |route| route.endpoint.as_str()),
         status: response.status().as_u16(),
         code: code.map_or(1, Code::number),
         request_id: request_id.to_str().unwrap_or_default(),

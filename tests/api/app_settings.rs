@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use domain::app::Category;
+use domain::app::{AppChange, Category};
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use serde_json::json;
-use store::{AppChange, OperatorLogFilter, OperatorLogLine, Rotated};
+use store::{OperatorLogFilter, OperatorLogLine, Rotated};
 
 use crate::support::program::Program;
 use crate::support::{TestTill, fresh_database, operator};
@@ -22,7 +22,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     let all = AppChange {
         name: Some(AppName::parse("<b>Game</b>").unwrap()),
         category: Some(Category::LocalLife),
-        scopes: Some(vec![]),
+        scopes: Some(Vec::new()),
         sandbox: Some(true),
         preorder_check: Some(true),
     };
@@ -30,8 +30,13 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     assert!(till.store.change_settings(&because, &app.id, all.clone()).await.unwrap());
     let detail = till.store.app_detail(&app.id).await.unwrap().unwrap();
     let summary = &detail.summary;
-    assert_eq!((summary.name.as_str(), summary.category.as_str()), ("<b>Game</b>", "local_life"));
-    assert!(summary.scopes.is_empty() && summary.sandbox && summary.preorder_check);
+    assert_eq!(
+        (summary.settings.name.as_str(), summary.settings.category.as_str()),
+        ("<b>Game</b>", "local_life")
+    );
+    assert!(
+        summary.settings.scopes.is_empty() && summary.settings.sandbox && summary.settings.preorder_check
+    );
     let line = last_line(&till).await;
     assert_eq!((line.action.as_str(), line.note.as_str()), ("app.change", "asked for by mail"));
     let before = json!({"name": "", "category": "general", "scopes": ["epay"], "sandbox": false, "preorder_check": false});
@@ -50,7 +55,11 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     let alone = AppChange { sandbox: Some(false), ..AppChange::default() };
     till.store.change_settings(&operator(), &app.id, alone).await.unwrap();
     let summary = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
-    assert!(!summary.sandbox && summary.preorder_check && summary.name == "<b>Game</b>");
+    assert!(
+        !summary.settings.sandbox
+            && summary.settings.preorder_check
+            && summary.settings.name.as_str() == "<b>Game</b>"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -90,8 +99,8 @@ async fn an_app_shows_what_belongs_to_it_and_no_secret() {
         .publish(&operator(), &app.id, &version, &[PagePath::parse("pages/new").unwrap()])
         .await
         .unwrap();
-    till.store.rotate_pay_key(&operator(), &app.id).await.unwrap();
-    till.store.rotate_pay_key(&operator(), &app.id).await.unwrap();
+    till.rotate_pay_key(&app).await;
+    till.rotate_pay_key(&app).await;
     till.store.issue_token(&app.id, Duration::from_mins(1)).await.unwrap();
     till.clock.advance(Duration::from_secs(61));
 
@@ -119,7 +128,7 @@ async fn a_rotation_that_is_asked_for_twice_is_made_once() {
     let seen = till.store.app_detail(&app.id).await.unwrap().unwrap();
     let generation = seen.pay_keys[0].generation;
     let operator = operator();
-    let rotate = || till.store.rotate_pay_key_after(&operator, &app.id, Some(generation));
+    let rotate = || till.store.rotate_pay_key(&operator, &app.id, Some(generation));
     let both = tokio::join!(rotate(), rotate());
     let made =
         [both.0.unwrap(), both.1.unwrap()].iter().filter(|made| matches!(made, Rotated::To(_))).count();
@@ -128,17 +137,14 @@ async fn a_rotation_that_is_asked_for_twice_is_made_once() {
     assert_eq!(till.number("SELECT count(*) FROM pay_keys WHERE app_id = 'a1'").await, 2);
 
     let mark = Some(seen.secret_fingerprint.as_str());
-    let rotated = till.store.rotate_secret_after(&operator, &app.id, mark).await.unwrap();
+    let rotated = till.store.rotate_secret(&operator, &app.id, mark).await.unwrap();
     assert!(matches!(rotated, Rotated::To(_)));
-    assert_eq!(till.store.rotate_secret_after(&operator, &app.id, mark).await.unwrap(), Rotated::Already);
+    assert_eq!(till.store.rotate_secret(&operator, &app.id, mark).await.unwrap(), Rotated::Already);
     assert_ne!(
         till.store.app_detail(&app.id).await.unwrap().unwrap().secret_fingerprint,
         seen.secret_fingerprint
     );
     let nobody = AppId::parse("a9").unwrap();
-    assert_eq!(
-        till.store.rotate_pay_key_after(&operator, &nobody, Some(1)).await.unwrap(),
-        Rotated::UnknownApp
-    );
-    assert_eq!(till.store.rotate_secret_after(&operator, &nobody, mark).await.unwrap(), Rotated::UnknownApp);
+    assert_eq!(till.store.rotate_pay_key(&operator, &nobody, Some(1)).await.unwrap(), Rotated::UnknownApp);
+    assert_eq!(till.store.rotate_secret(&operator, &nobody, mark).await.unwrap(), Rotated::UnknownApp);
 }

@@ -115,7 +115,7 @@ async fn a_token_lives_as_long_as_was_asked_for() {
     let (program, url) = program().await;
     program.json(&["app", "create", "a1"]);
     let issued = program.json(&["token", "issue", "a1", "--ttl", "90m"]);
-    assert_eq!(keys(&issued), ["access_token", "expires_at"]);
+    assert_eq!(keys(&issued), ["access_token", "app_id", "expires_at"]);
     assert_eq!(issued["access_token"].as_str().unwrap().len(), 64);
     let till = TestTill::start_on(url, |_| {}).await;
     let minutes = "SELECT round(extract(epoch FROM expires_at - issued_at) / 60)::bigint FROM access_tokens";

@@ -361,12 +361,12 @@ async fn two_pay_keys_are_live_and_a_third_rotation_retires_the_first() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
-    let second = till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
+    let second = till.rotate_pay_key(&app).await;
     till.clock.advance(Duration::from_secs(3));
     for (number, key) in [("b1", &app.pay_key), ("b2", &second)] {
         assert_eq!(Game::new(&app, "o1", number, 1).keyed(key).send(&till).await.code(), 1);
     }
-    let third = till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
+    let third = till.rotate_pay_key(&app).await;
     till.clock.advance(Duration::from_secs(3));
     for (number, key) in [("b3", &second), ("b4", &third)] {
         assert_eq!(Game::new(&app, "o1", number, 1).keyed(key).send(&till).await.code(), 1);
@@ -381,9 +381,9 @@ async fn a_sandbox_app_is_told_the_string_and_the_mistake() {
     let till = TestTill::start().await;
     let app = till.app_like("a1", AppKind { sandbox: true, ..AppKind::default() }).await;
     for _ in 0..2 {
-        till.store.rotate_pay_key(&operator(), &app.id).await.unwrap();
+        till.rotate_pay_key(&app).await;
     }
-    let live = till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
+    let live = till.rotate_pay_key(&app).await;
     till.player(&app, "o1", 0, 100).await;
     let game = Game::new(&app, "o1", "b1", 10)
         .with("extension", "")

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod admin;
+mod app_faces;
 mod app_settings;
 mod audit;
 mod backup;

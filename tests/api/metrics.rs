@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use minitill::endpoint::Endpoint;
+use domain::endpoint::Endpoint;
 use minitill::error::Code;
 use store::AuditOptions;
 

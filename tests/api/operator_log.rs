@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use domain::app::AppLimits;
 use domain::ids::{AppId, CreditRef, OpenId};
+use domain::per_second::PerSecond;
 use serde_json::{Value, json};
 use store::{Credit, OperatorLogFilter};
 
@@ -138,13 +139,13 @@ async fn a_change_and_its_line_are_one_transaction() {
     assert_eq!(till.purses(&app, "o1").await, (1, 1, 1));
     let refused = [
         till.store.set_suspended(&operator(), &app.id, true).await.is_err(),
-        till.store.rotate_pay_key(&operator(), &app.id).await.is_err(),
-        till.store.rotate_secret(&operator(), &app.id).await.is_err(),
+        till.store.rotate_pay_key(&operator(), &app.id, None).await.is_err(),
+        till.store.rotate_secret(&operator(), &app.id, None).await.is_err(),
         till.store
             .set_limits(
                 &operator(),
                 &app.id,
-                AppLimits { tokens_per_second: Some(1), ..AppLimits::default() },
+                AppLimits { tokens_per_second: PerSecond::new(1), ..AppLimits::default() },
             )
             .await
             .is_err(),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::app::AppLimits;
+use domain::per_second::PerSecond;
 use minitill::config::Config;
 use minitill::error::ErrorStatus;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -14,12 +15,16 @@ use crate::support::{Answer, Request, TestApp, TestTill, operator};
 
 const TEXT: &str = "too many requests, try again later";
 
+fn per_second(limit: u32) -> PerSecond {
+    PerSecond::new(limit).unwrap()
+}
+
 async fn till() -> TestTill {
     TestTill::start_with(|config| {
-        config.limits.exchanges_per_second = 4;
-        config.limits.reports_per_second = 5;
-        config.limits.uploads_per_second = 3;
-        config.limits.tokens_per_second = 2;
+        config.limits.exchanges_per_second = per_second(4);
+        config.limits.reports_per_second = per_second(5);
+        config.limits.uploads_per_second = per_second(3);
+        config.limits.tokens_per_second = per_second(2);
     })
     .await
 }
@@ -100,7 +105,11 @@ async fn a_stranger_uses_up_nothing() {
 async fn an_app_may_have_limits_of_its_own_and_0_is_none() {
     let till = till().await;
     let app = till.app("a1").await;
-    let own = AppLimits { reports_per_second: Some(7), uploads_per_second: Some(0), ..AppLimits::default() };
+    let own = AppLimits {
+        reports_per_second: PerSecond::new(7),
+        uploads_per_second: PerSecond::new(0),
+        ..AppLimits::default()
+    };
     till.store.set_limits(&operator(), &app.id, own).await.unwrap();
     assert_eq!(burst(&till, &report(&app)).await, 7);
     assert_eq!(burst(&till, &upload(&app, "uploadWithFile")).await, 20);
@@ -111,7 +120,7 @@ async fn an_app_may_have_limits_of_its_own_and_0_is_none() {
 async fn where_statuses_are_asked_for_it_is_429() {
     let till = TestTill::start_with(|config| {
         config.http.error_status = ErrorStatus::Rest;
-        config.limits.reports_per_second = 1;
+        config.limits.reports_per_second = per_second(1);
     })
     .await;
     let app = till.app("a1").await;
@@ -130,7 +139,7 @@ async fn the_defaults_are_those_of_the_contract() {
         defaults.uploads_per_second,
         defaults.tokens_per_second,
     ];
-    assert_eq!(numbers, [0, 2000, 50, 10]);
+    assert_eq!(numbers.map(PerSecond::get), [0, 2000, 50, 10]);
     let till = TestTill::start_with(|config| config.limits = defaults).await;
     let app = till.app("a1").await;
     assert_eq!(burst(&till, &token(&app, &app.secret)).await, 10);
@@ -153,20 +162,20 @@ async fn limits_of_an_app_change_while_the_server_runs_and_none_takes_the_settin
     assert_eq!(burst(&till, &report(&app)).await, 5);
     let exchange = Game::new(&app, "o1", "b1", 1).request();
     let all = AppLimits {
-        exchanges_per_second: Some(6),
-        reports_per_second: Some(9),
-        uploads_per_second: Some(2),
-        tokens_per_second: Some(1),
+        exchanges_per_second: PerSecond::new(6),
+        reports_per_second: PerSecond::new(9),
+        uploads_per_second: PerSecond::new(2),
+        tokens_per_second: PerSecond::new(1),
     };
     let unlimited = AppLimits {
-        exchanges_per_second: Some(0),
-        reports_per_second: Some(0),
-        uploads_per_second: Some(0),
-        tokens_per_second: Some(0),
+        exchanges_per_second: PerSecond::new(0),
+        reports_per_second: PerSecond::new(0),
+        uploads_per_second: PerSecond::new(0),
+        tokens_per_second: PerSecond::new(0),
     };
     let steps = [(all, [6, 9, 2, 1]), (unlimited, [20; 4]), (AppLimits::default(), [4, 5, 3, 2])];
     for (limits, [exchanges, reports, uploads, tokens]) in steps {
-        till.store.set_limits(&operator(), &app.id, limits).await.unwrap();
+        till.store.set_limits(&operator(), &app.id, limits.clone()).await.unwrap();
         till.clock.advance(Duration::from_secs(5));
         assert_eq!(burst(&till, &exchange).await, exchanges, "{limits:?}");
         assert_eq!(burst(&till, &report(&app)).await, reports, "{limits:?}");

@@ -151,7 +151,8 @@ async fn a_rotated_secret_ends_the_old_one_and_no_token() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     let old = token(&till.send(by_get(&app)).await);
-    let secret = till.store.rotate_secret(&operator(), &app.id).await.unwrap().unwrap();
+    let rotated = till.store.rotate_secret(&operator(), &app.id, None).await.unwrap();
+    let store::Rotated::To(secret) = rotated else { panic!("{rotated:?}") };
     till.clock.advance(Duration::from_secs(3));
     till.send(by_get(&app)).await.assert_refused(100_200_101, "app_id or app_secret is wrong");
     token(&till.send(by_get(&TestApp { secret, ..app.clone() })).await);

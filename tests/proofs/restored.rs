@@ -90,7 +90,7 @@ impl Proof {
             .add_preorders(&operator(), &app.id, &[OrderNo::parse("preorder1").unwrap()])
             .await
             .unwrap();
-        till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
+        till.rotate_pay_key(&app).await;
         let mut proof = Self { till, app, exchanged: Vec::new(), images: Vec::new(), reports: Vec::new() };
         for number in 0..full_or_short(2000, 200) {
             let (biz_no, open_id) = (format!("b{number}"), format!("o{}", number % PLAYERS));

@@ -1,11 +1,13 @@
-//! An app: a game or a mini-program whose servers call Minitill (contract 3 to 6), with all that
-//! deciding about its requests takes.
+//! An app: a game or a mini-program whose servers call Minitill (contract 3 to 6), as the request path
+//! and as operators see it.
 
 use std::time::Duration;
 
 use serde::Serialize;
+use time::OffsetDateTime;
 
-use crate::fields::Expected;
+pub use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category, Scope};
+
 use crate::ids::{AppId, PagePath};
 use crate::secret::Secret;
 use crate::signature::PayKey;
@@ -18,14 +20,8 @@ pub const TOKEN_LIFETIME: Duration = Duration::from_hours(48);
 pub struct App {
     /// Its id.
     pub id: AppId,
-    /// General or local life.
-    pub category: Category,
-    /// Permission scopes it holds.
-    pub scopes: Vec<String>,
-    /// Whether its refusals explain why a signature does not match.
-    pub sandbox: bool,
-    /// Whether its reports must name a registered payment pre-order.
-    pub preorder_check: bool,
+    /// What the operator set.
+    pub settings: AppSettings,
     /// Whether the operator has suspended it.
     pub suspended: bool,
     /// Its own rate limits.
@@ -46,10 +42,7 @@ impl App {
     pub fn new(id: AppId) -> Self {
         Self {
             id,
-            category: Category::General,
-            scopes: Vec::new(),
-            sandbox: false,
-            preorder_check: false,
+            settings: AppSettings::default(),
             suspended: false,
             limits: AppLimits::default(),
             live_pay_keys: Vec::new(),
@@ -67,58 +60,30 @@ impl App {
 
     /// Whether the app holds a permission scope.
     #[must_use]
-    pub fn holds(&self, scope: &str) -> bool {
-        self.scopes.iter().any(|held| held == scope)
+    pub fn holds(&self, scope: Scope) -> bool {
+        self.settings.scopes.contains(&scope)
     }
 }
 
-/// What an app sells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Category {
-    /// Anything else.
-    #[default]
-    General,
-    /// Local life: product id, catalog code and city are required in reports.
-    LocalLife,
-}
-
-impl Category {
-    /// The word in the database and on the command line.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::General => "general",
-            Self::LocalLife => "local_life",
-        }
-    }
-
-    /// Reads the word.
-    ///
-    /// # Errors
-    /// Any other word.
-    pub fn parse(text: &str) -> Result<Self, Expected> {
-        match text {
-            "general" => Ok(Self::General),
-            "local_life" => Ok(Self::LocalLife),
-            _ => Err(Expected::new("general or local_life")),
-        }
-    }
-}
-
-/// An app's own limits in requests a second; `None` takes the setting, 0 is no limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct AppLimits {
-    /// Exchanges.
-    #[schemars(range(max = i32::MAX))]
-    pub exchanges_per_second: Option<u32>,
-    /// Order reports.
-    #[schemars(range(max = i32::MAX))]
-    pub reports_per_second: Option<u32>,
-    /// Image uploads, both ways together.
-    #[schemars(range(max = i32::MAX))]
-    pub uploads_per_second: Option<u32>,
-    /// Token requests.
-    #[schemars(range(max = i32::MAX))]
-    pub tokens_per_second: Option<u32>,
+/// An app as operators see it. It has no secret.
+#[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "App")]
+pub struct AppSummary {
+    /// Its id.
+    pub app_id: AppId,
+    /// What the operator set.
+    #[serde(flatten)]
+    pub settings: AppSettings,
+    /// Whether it is suspended.
+    pub suspended: bool,
+    /// Its own rate limits.
+    pub limits: AppLimits,
+    /// Version of the latest published package.
+    pub package_version: Option<String>,
+    /// Pages of that package.
+    pub pages: Vec<String>,
+    /// When it was made.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub created_at: OffsetDateTime,
 }

@@ -78,7 +78,7 @@ impl Caller {
             return Ok(Signed { caller: self, value: fields });
         }
         // Only a sandbox app is told more, so only there the search for the mistake is worth its time.
-        let diagnosis = self.app.sandbox.then(|| {
+        let diagnosis = self.app.settings.sandbox.then(|| {
             let mistake = mistake(&self.app, &fields, &sign);
             SignatureDiagnosis { string_to_sign, mistake }
         });

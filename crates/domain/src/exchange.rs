@@ -85,7 +85,7 @@ pub struct InsufficientBalance;
 
 /// What a ledger entry does to both purses, and how they stand after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
+pub struct PurseChange {
     /// Change of the gifted purse; a deduction is negative.
     pub free_change: i64,
     /// Change of the charged purse; a deduction is negative.
@@ -119,7 +119,7 @@ impl Balances {
     ///
     /// # Errors
     /// Both together do not cover the amount; then nothing is taken.
-    pub fn deduct(self, amount: Amount, priority: PayPriority) -> Result<Change, InsufficientBalance> {
+    pub fn deduct(self, amount: Amount, priority: PayPriority) -> Result<PurseChange, InsufficientBalance> {
         let amount = amount.get();
         let (first, second) = match priority {
             PayPriority::ChargedFirst => (self.charge, self.free),
@@ -135,14 +135,14 @@ impl Balances {
             PayPriority::GiftedFirst => (from_second, from_first),
         };
         let after = Self { free: self.free - from_free, charge: self.charge - from_charge };
-        Ok(Change { free_change: -from_free, charge_change: -from_charge, after })
+        Ok(PurseChange { free_change: -from_free, charge_change: -from_charge, after })
     }
 
     /// Adds to both purses.
     ///
     /// # Errors
     /// A negative number, or a purse that would overflow; then nothing is added.
-    pub fn credit(self, free: i64, charge: i64) -> Result<Change, BalanceOutOfRange> {
+    pub fn credit(self, free: i64, charge: i64) -> Result<PurseChange, BalanceOutOfRange> {
         if free < 0 || charge < 0 {
             return Err(BalanceOutOfRange);
         }
@@ -150,7 +150,7 @@ impl Balances {
             free: self.free.checked_add(free).ok_or(BalanceOutOfRange)?,
             charge: self.charge.checked_add(charge).ok_or(BalanceOutOfRange)?,
         };
-        Ok(Change { free_change: free, charge_change: charge, after })
+        Ok(PurseChange { free_change: free, charge_change: charge, after })
     }
 }
 
@@ -332,9 +332,10 @@ impl Exchange {
     /// # Errors
     /// The first field that is absent or not acceptable.
     pub fn parse(fields: &Fields, reading: &Reading) -> Result<Self, ExchangeFieldError> {
-        let open_id = fields.required("open_id", OpenId::parse).map_err(|error| match error.problem {
-            super::fields::FieldProblem::Malformed { .. } => ExchangeFieldError::OpenId(error),
-            super::fields::FieldProblem::Missing | super::fields::FieldProblem::WrongType { .. } => {
+        let open_id = fields.required("open_id", OpenId::parse).map_err(|error| {
+            if error.is_malformed() {
+                ExchangeFieldError::OpenId(error)
+            } else {
                 ExchangeFieldError::Other(error)
             }
         })?;

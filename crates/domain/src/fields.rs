@@ -1,14 +1,18 @@
-//! The fields of a request, whether they came in a query, a form or a JSON object, and the
-//! rules of reading them that are the same everywhere (contract 2.5).
+//! The fields of a request: from a query, a form, a JSON object or the command line. All requests
+//! are read here, by the public API (contract 2.5), the admin API, the console and the command line.
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
+use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// More fields than any call has use for; a request with more is refused unread.
 const FIELDS_MAX: usize = 256;
+/// Most elements of a list.
+pub const LIST_ITEMS_MAX: usize = 1000;
 /// How many characters of a value an error repeats.
 const SHOWN_CHARS_MAX: usize = 64;
 /// Fields whose value no answer and no log may repeat (contract 2.8).
@@ -30,9 +34,18 @@ impl Expected {
     pub const fn new(words: &'static str) -> Self {
         Self(Cow::Borrowed(words))
     }
+
+    /// One of these words.
+    #[must_use]
+    pub fn one_of(words: &[&str]) -> Self {
+        let (last, others) = words.split_last().unwrap_or((&"nothing", &[]));
+        let words =
+            if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) };
+        Self(Cow::Owned(words))
+    }
 }
 
-/// Why a field could not be taken.
+/// Why a field was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     /// Name of the field.
@@ -46,7 +59,12 @@ pub struct FieldError {
 pub enum FieldProblem {
     /// Required, and absent or empty.
     Missing,
-    /// Of a JSON type that has no place there: a boolean, an object, a float.
+    /// Not a field of this request.
+    Unknown {
+        /// What was expected, as a whole sentence.
+        expected: String,
+    },
+    /// Of a wrong JSON type: a boolean, an object, a float.
     WrongType {
         /// What was expected.
         expected: Cow<'static, str>,
@@ -66,6 +84,7 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.problem {
             FieldProblem::Missing => write!(f, "{} is missing", self.field),
+            FieldProblem::Unknown { expected } => write!(f, "{}: {expected}", self.field),
             FieldProblem::WrongType { expected, got }
             | FieldProblem::Malformed { expected, got: Some(got) } => {
                 write!(f, "{}: expected {expected}, got {got}", self.field)
@@ -80,6 +99,21 @@ impl fmt::Display for FieldError {
 impl FieldError {
     fn missing(name: &str) -> Self {
         Self { field: name.to_owned(), problem: FieldProblem::Missing }
+    }
+
+    /// Whether text came that does not parse.
+    #[must_use]
+    pub fn is_malformed(&self) -> bool {
+        matches!(self.problem, FieldProblem::Malformed { .. })
+    }
+
+    fn wrong_type(name: &str, Expected(expected): Expected, got: &FieldValue) -> Self {
+        let problem = if is_secret(name) {
+            FieldProblem::Malformed { expected, got: None }
+        } else {
+            FieldProblem::WrongType { expected, got: got.shown() }
+        };
+        Self { field: name.to_owned(), problem }
     }
 
     /// A value that parsed but is not acceptable, or did not parse.
@@ -105,6 +139,9 @@ pub enum UnreadableFields {
     /// More than a request may have.
     #[error("expected at most {FIELDS_MAX} fields")]
     TooMany,
+    /// Not one JSON object whose values have types.
+    #[error("body: expected one JSON object: {0}")]
+    NotJson(String),
     /// Not a JSON object.
     #[error("body: expected a JSON object, got {0}")]
     NotAnObject(String),
@@ -112,18 +149,87 @@ pub enum UnreadableFields {
 
 /// One value as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Value {
+pub enum FieldValue {
+    /// Text.
     Text(String),
     /// A JSON number, exactly as it was written.
     Number(String),
+    /// JSON `null`.
     Null,
-    /// A JSON value of a type that no field has, and what to call it.
+    /// Yes or no.
+    Flag(bool),
+    /// A list.
+    List(Vec<FieldValue>),
+    /// A JSON value of a type that no field has, and its name.
     Other(&'static str),
+}
+
+impl FieldValue {
+    /// The value as an error repeats it.
+    fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => shown(text),
+            Self::Number(number) => shown_plain(number),
+            Self::Null => "null".to_owned(),
+            Self::Flag(flag) => flag.to_string(),
+            Self::List(items) => format!("a list of {}", items.len()),
+            Self::Other(kind) => (*kind).to_owned(),
+        }
+    }
+
+    fn of_json(value: serde_json::Value) -> Self {
+        match value {
+            serde_json::Value::Null => Self::Null,
+            serde_json::Value::Bool(flag) => Self::Flag(flag),
+            serde_json::Value::Number(number) => Self::Number(number.to_string()),
+            serde_json::Value::String(text) => Self::Text(text),
+            serde_json::Value::Array(items) => Self::List(items.into_iter().map(Self::of_json).collect()),
+            serde_json::Value::Object(_) => Self::Other("an object"),
+        }
+    }
+}
+
+/// How strictly values are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Typing {
+    /// The public API: a number may come as text, an identifier as an integer, and empty is absent.
+    #[default]
+    Loose,
+    /// The admin API and the command line: every value has its type, and nothing is converted.
+    Strict,
+    /// A form of the console: text alone, without the blanks around it; a list has one value a line.
+    Form,
+}
+
+/// What a request makes of a value that may be absent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Update<T> {
+    /// It stays as it is: the field did not come.
+    #[default]
+    Unchanged,
+    /// There is none afterwards: the field came and is empty.
+    Cleared,
+    /// This value.
+    To(T),
+}
+
+impl<T> Update<T> {
+    /// The value afterwards.
+    pub fn after(self, before: Option<T>) -> Option<T> {
+        match self {
+            Self::Unchanged => before,
+            Self::Cleared => None,
+            Self::To(value) => Some(value),
+        }
+    }
 }
 
 /// The fields of one request in the order they came, each name once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Fields(Vec<(String, Value)>);
+pub struct Fields {
+    values: Vec<(String, FieldValue)>,
+    typing: Typing,
+}
 
 impl Fields {
     /// Reads `a=b&c=d` with percent and plus decoding, as a query or a form body has it.
@@ -138,9 +244,17 @@ impl Fields {
                 .map_err(|fault| fault.named("a field name".to_owned()))?;
             let value =
                 decode(halves.next().unwrap_or_default()).map_err(|fault| fault.named(shown_name(&name)))?;
-            fields.push(name, Value::Text(value))?;
+            fields.push(name, FieldValue::Text(value))?;
         }
         Ok(fields)
+    }
+
+    /// Reads a form of the console, or the query of a page.
+    ///
+    /// # Errors
+    /// As [`Fields::from_urlencoded`].
+    pub fn from_form(encoded: &[u8]) -> Result<Self, UnreadableFields> {
+        Ok(Self { typing: Typing::Form, ..Self::from_urlencoded(encoded)? })
     }
 
     /// Reads one JSON object. Only the top level matters; what is nested is kept as a type.
@@ -152,7 +266,8 @@ impl Fields {
         if text.contains('\0') {
             return Err(UnreadableFields::Nul("body".to_owned()));
         }
-        let object: RawObject<'_> = serde_json::from_str(text).map_err(|error| json_fault(text, &error))?;
+        let object: Members<&RawValue> =
+            serde_json::from_str(text).map_err(|error| json_fault(text, &error))?;
         let mut fields = Self::default();
         for (name, raw) in object.0 {
             if name.contains('\0') {
@@ -164,6 +279,35 @@ impl Fields {
         Ok(fields)
     }
 
+    /// Reads one JSON object whose values have their types: `"5"` is no number, and nothing is
+    /// converted. An empty body has no fields.
+    ///
+    /// # Errors
+    /// Anything that is not one JSON object, a name given twice, too many fields.
+    pub fn from_strict_json(body: &[u8]) -> Result<Self, UnreadableFields> {
+        let mut members = if body.trim_ascii().is_empty() {
+            Vec::new()
+        } else {
+            let object: Members<serde_json::Value> =
+                serde_json::from_slice(body).map_err(|error| UnreadableFields::NotJson(error.to_string()))?;
+            object.0
+        };
+        // Errors name the fields in one order, whatever the order of the object.
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut fields = Self::typed([]);
+        for (name, value) in members {
+            fields.push(name, FieldValue::of_json(value))?;
+        }
+        Ok(fields)
+    }
+
+    /// Fields with values of their types, each name once.
+    #[must_use]
+    pub fn typed<const N: usize>(values: [(&str, FieldValue); N]) -> Self {
+        let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { values, typing: Typing::Strict }
+    }
+
     /// Adds a text field, as a multipart body brings them one by one.
     ///
     /// # Errors
@@ -172,25 +316,50 @@ impl Fields {
         if value.contains('\0') || name.contains('\0') {
             return Err(UnreadableFields::Nul(shown_name(&name)));
         }
-        self.push(name, Value::Text(value))
+        self.push(name, FieldValue::Text(value))
     }
 
-    fn push(&mut self, name: String, value: Value) -> Result<(), UnreadableFields> {
-        if self.0.iter().any(|(known, _)| *known == name) {
+    /// Adds a field.
+    ///
+    /// # Errors
+    /// A name given twice, too many fields.
+    pub fn push(&mut self, name: String, value: FieldValue) -> Result<(), UnreadableFields> {
+        if self.get(&name).is_some() {
             return Err(UnreadableFields::Twice(shown_name(&name)));
         }
-        if self.0.len() == FIELDS_MAX {
+        if self.values.len() == FIELDS_MAX {
             return Err(UnreadableFields::TooMany);
         }
-        self.0.push((name, value));
+        self.values.push((name, value));
         Ok(())
+    }
+
+    /// Refuses every field that is not one of these: a typing error in the name of an optional field
+    /// would otherwise be a change that nobody asked for.
+    ///
+    /// # Errors
+    /// One for each unknown field.
+    pub fn only(&self, known: &[&str]) -> Result<&Self, Vec<FieldError>> {
+        let expected = if known.is_empty() {
+            "no field is expected here".to_owned()
+        } else {
+            format!("unknown field, expected {}", known.join(", "))
+        };
+        let unknown = self.values.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+        let errors: Vec<_> = unknown
+            .map(|(name, _)| FieldError {
+                field: shown_plain(name),
+                problem: FieldProblem::Unknown { expected: expected.clone() },
+            })
+            .collect();
+        if errors.is_empty() { Ok(self) } else { Err(errors) }
     }
 
     /// The text fields with their values, in the order they came: what a signature is made of.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().filter_map(|(name, value)| match value {
-            Value::Text(text) | Value::Number(text) => Some((name.as_str(), text.as_str())),
-            Value::Null | Value::Other(_) => None,
+        self.values.iter().filter_map(|(name, value)| match value {
+            FieldValue::Text(text) | FieldValue::Number(text) => Some((name.as_str(), text.as_str())),
+            FieldValue::Null | FieldValue::Flag(_) | FieldValue::List(_) | FieldValue::Other(_) => None,
         })
     }
 
@@ -200,7 +369,70 @@ impl Fields {
         self.texts().find(|(known, text)| *known == name && !text.is_empty()).map(|(_, text)| text)
     }
 
-    /// An optional field, parsed. Absent, `null` and empty are `None`.
+    /// Whether these are the fields of a form of the console.
+    #[must_use]
+    pub fn is_form(&self) -> bool {
+        self.typing == Typing::Form
+    }
+
+    fn get(&self, name: &str) -> Option<&FieldValue> {
+        self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// A text, parsed. Empty clears it where the typing has no `null`.
+    ///
+    /// # Errors
+    /// A value of a wrong type, or one that `parse` refuses.
+    pub fn update<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, Expected>,
+    ) -> Result<Update<T>, FieldError> {
+        let is_empty = |text: &str| self.typing != Typing::Strict && text.is_empty();
+        match self.get(name) {
+            None => Ok(Update::Unchanged),
+            Some(FieldValue::Null) => Ok(Update::Cleared),
+            Some(FieldValue::Text(text)) if is_empty(self.trimmed(text)) => Ok(Update::Cleared),
+            Some(value) => self.parse(name, value, parse).map(Update::To),
+        }
+    }
+
+    /// A number, parsed from its digits; else as [`Fields::update`].
+    ///
+    /// # Errors
+    /// A value of a wrong type, or one that `parse` refuses.
+    pub fn number<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, Expected>,
+    ) -> Result<Update<T>, FieldError> {
+        match (self.typing, self.get(name)) {
+            (Typing::Strict, Some(FieldValue::Number(number))) => {
+                let wrong = |expected: Expected| {
+                    let got = FieldValue::Number(number.clone());
+                    FieldError::wrong_type(name, expected, &got)
+                };
+                parse(number).map(Update::To).map_err(wrong)
+            }
+            (Typing::Strict, Some(FieldValue::Null)) => Ok(Update::Cleared),
+            (Typing::Strict, Some(value)) => Err(wrong_type(name, value, parse)),
+            (_, _) => self.update(name, parse),
+        }
+    }
+
+    /// An optional integer within limits.
+    ///
+    /// # Errors
+    /// A value of a wrong type, or outside the limits.
+    pub fn integer(&self, name: &str, min: i64, max: i64) -> Result<Option<i64>, FieldError> {
+        let parse = |text: &str| {
+            let expected = || Expected(format!("an integer from {min} to {max}").into());
+            parse_integer(text, min, max, "").map_err(|_| expected())
+        };
+        Ok(self.number(name, parse)?.after(None))
+    }
+
+    /// An optional field, parsed. Absent, `null` and (where nothing else is empty text) empty are `None`.
     ///
     /// # Errors
     /// A value of a wrong type, or one that `parse` refuses.
@@ -209,17 +441,22 @@ impl Fields {
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, Expected>,
     ) -> Result<Option<T>, FieldError> {
-        let Some((_, value)) = self.0.iter().find(|(known, _)| known == name) else { return Ok(None) };
-        let text = match value {
-            Value::Null => return Ok(None),
-            Value::Text(text) if text.is_empty() => return Ok(None),
-            Value::Text(text) => text,
-            // An identifier may come as an integer; a float, sign or exponent has no place anywhere.
-            Value::Number(number) if is_canonical_integer(number) => number,
-            Value::Number(number) => return Err(wrong_type(name, shown_plain(number), parse)),
-            Value::Other(kind) => return Err(wrong_type(name, (*kind).to_owned(), parse)),
-        };
-        parse(text).map(Some).map_err(|expected| FieldError::malformed(name, expected.0, text))
+        Ok(self.update(name, parse)?.after(None))
+    }
+
+    /// A field that may come empty, parsed; `None` where it did not come.
+    ///
+    /// # Errors
+    /// A value of a wrong type, or one that `parse` refuses.
+    pub fn present<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, Expected>,
+    ) -> Result<Option<T>, FieldError> {
+        match self.get(name) {
+            None | Some(FieldValue::Null) => Ok(None),
+            Some(value) => self.parse(name, value, parse).map(Some),
+        }
     }
 
     /// A required field, parsed.
@@ -231,19 +468,134 @@ impl Fields {
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, Expected>,
     ) -> Result<T, FieldError> {
+        if self.typing == Typing::Form {
+            // Whoever filled a form in reads better what to write than that it is missing.
+            let value = self.get(name).cloned().unwrap_or(FieldValue::Text(String::new()));
+            return self.parse(name, &value, parse);
+        }
         self.optional(name, parse)?.ok_or_else(|| FieldError::missing(name))
+    }
+
+    /// Yes or no. In a form it is a box that was ticked: a box that was not ticked does not come, so
+    /// the field `shown` names the boxes that the page had.
+    ///
+    /// # Errors
+    /// A value of a wrong type.
+    pub fn flag(&self, name: &str) -> Result<Option<bool>, FieldError> {
+        let parse = |text: &str| match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(Expected::new("true or false")),
+        };
+        match (self.typing, self.get(name)) {
+            (Typing::Form, Some(_)) => Ok(Some(true)),
+            (Typing::Form, None) => {
+                let shown = self.text("shown").unwrap_or_default();
+                Ok(shown.split(' ').any(|box_name| box_name == name).then_some(false))
+            }
+            (Typing::Strict, None | Some(FieldValue::Null)) => Ok(None),
+            (Typing::Strict, Some(FieldValue::Flag(flag))) => Ok(Some(*flag)),
+            (Typing::Strict, Some(value)) => Err(wrong_type(name, value, parse)),
+            (Typing::Loose, _) => self.optional(name, parse),
+        }
+    }
+
+    /// A list of at most [`LIST_ITEMS_MAX`] texts, each parsed. In a form they are lines.
+    ///
+    /// # Errors
+    /// A value of a wrong type, or one that `parse` refuses.
+    pub fn list<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, Expected>,
+    ) -> Result<Option<Vec<T>>, FieldError> {
+        self.list_from(0, name, parse)
+    }
+
+    /// The same of a list that is required and holds something.
+    ///
+    /// # Errors
+    /// As [`Fields::list`], and a list that is absent or empty.
+    pub fn required_list<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, Expected>,
+    ) -> Result<Vec<T>, FieldError> {
+        self.list_from(1, name, parse)?.ok_or_else(|| FieldError::missing(name))
+    }
+
+    fn list_from<T>(
+        &self,
+        min: usize,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, Expected>,
+    ) -> Result<Option<Vec<T>>, FieldError> {
+        let expected = Expected(format!("a list of {min} to {LIST_ITEMS_MAX} texts").into());
+        let items = match (self.typing, self.get(name)) {
+            (Typing::Form, value) => return lines(min, name, value, parse),
+            (_, None | Some(FieldValue::Null)) => return Ok(None),
+            (_, Some(FieldValue::List(items))) if (min..=LIST_ITEMS_MAX).contains(&items.len()) => items,
+            (_, Some(value)) => return Err(FieldError::wrong_type(name, expected, value)),
+        };
+        let parsed = items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| self.parse(&format!("{name}[{index}]"), item, |text| parse(text)));
+        parsed.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// A value that came, as text of its typing.
+    fn parse<T>(
+        &self,
+        name: &str,
+        value: &FieldValue,
+        parse: impl FnOnce(&str) -> Result<T, Expected>,
+    ) -> Result<T, FieldError> {
+        let text = match value {
+            FieldValue::Text(text) => self.trimmed(text),
+            // An identifier may come as an integer; a float, sign or exponent is wrong everywhere.
+            FieldValue::Number(number) if self.typing == Typing::Loose && is_canonical_integer(number) => {
+                number
+            }
+            value => return Err(wrong_type(name, value, parse)),
+        };
+        parse(text).map_err(|expected| FieldError::malformed(name, expected.0, text))
+    }
+
+    fn trimmed<'a>(&self, text: &'a str) -> &'a str {
+        if self.typing == Typing::Form { text.trim() } else { text }
     }
 }
 
-/// What the parser of the field expects is known only to the parser: ask it with text no parser takes.
-fn wrong_type<T>(name: &str, got: String, parse: impl FnOnce(&str) -> Result<T, Expected>) -> FieldError {
-    let expected = parse("\0").err().map_or(Cow::Borrowed("text"), |expected| expected.0);
-    let problem = if is_secret(name) {
-        FieldProblem::Malformed { expected, got: None }
-    } else {
-        FieldProblem::WrongType { expected, got }
-    };
-    FieldError { field: name.to_owned(), problem }
+/// One or more values in the lines of a field of a form.
+fn lines<T>(
+    min: usize,
+    name: &str,
+    value: Option<&FieldValue>,
+    parse: impl Fn(&str) -> Result<T, Expected>,
+) -> Result<Option<Vec<T>>, FieldError> {
+    let Some(FieldValue::Text(text)) = value else { return Ok(None) };
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if !(min..=LIST_ITEMS_MAX).contains(&lines.len()) {
+        let expected = format!("{min} to {LIST_ITEMS_MAX} lines");
+        return Err(FieldError::malformed(name, expected, &format!("{} lines", lines.len())));
+    }
+    let parsed = lines.into_iter().map(|line| {
+        let on_each =
+            |Expected(expected)| FieldError::malformed(name, format!("{expected} on each line"), line);
+        parse(line).map_err(on_each)
+    });
+    parsed.collect::<Result<_, _>>().map(Some)
+}
+
+/// Only the parser knows what it expects: give it text that no parser accepts.
+fn wrong_type<T>(
+    name: &str,
+    got: &FieldValue,
+    parse: impl FnOnce(&str) -> Result<T, Expected>,
+) -> FieldError {
+    let expected = parse("\0").err().unwrap_or(Expected::new("text"));
+    FieldError::wrong_type(name, expected, got)
 }
 
 /// An integer as every field of the contract takes it: digits, no sign, no leading zero.
@@ -328,7 +680,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     }
 }
 
-fn json_value(name: &str, raw: &str) -> Result<Value, UnreadableFields> {
+fn json_value(name: &str, raw: &str) -> Result<FieldValue, UnreadableFields> {
     Ok(match raw.as_bytes().first() {
         Some(b'"') => {
             let text: String =
@@ -336,14 +688,14 @@ fn json_value(name: &str, raw: &str) -> Result<Value, UnreadableFields> {
             if text.contains('\0') {
                 return Err(UnreadableFields::Nul(shown_name(name)));
             }
-            Value::Text(text)
+            FieldValue::Text(text)
         }
-        Some(b'{') => Value::Other("an object"),
-        Some(b'[') => Value::Other("an array"),
-        Some(b't') => Value::Other("true"),
-        Some(b'f') => Value::Other("false"),
-        Some(b'n') => Value::Null,
-        _ => Value::Number(raw.to_owned()),
+        Some(b'{') => FieldValue::Other("an object"),
+        Some(b'[') => FieldValue::Other("an array"),
+        Some(b't') => FieldValue::Other("true"),
+        Some(b'f') => FieldValue::Other("false"),
+        Some(b'n') => FieldValue::Null,
+        _ => FieldValue::Number(raw.to_owned()),
     })
 }
 
@@ -362,14 +714,14 @@ fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {
     UnreadableFields::NotAnObject(got)
 }
 
-/// The members of one JSON object in order, duplicates included, values unread.
-struct RawObject<'a>(Vec<(String, &'a RawValue)>);
+/// The members of one JSON object in order, duplicates included.
+struct Members<V>(Vec<(String, V)>);
 
-impl<'de> serde::Deserialize<'de> for RawObject<'de> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Members<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = RawObject<'de>;
+        struct OfObject<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for OfObject<V> {
+            type Value = Members<V>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -382,12 +734,12 @@ impl<'de> serde::Deserialize<'de> for RawObject<'de> {
                     if members.len() > FIELDS_MAX {
                         return Err(de::Error::custom("too many members"));
                     }
-                    members.push((name, map.next_value::<&RawValue>()?));
+                    members.push((name, map.next_value::<V>()?));
                 }
-                Ok(RawObject(members))
+                Ok(Members(members))
             }
         }
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(OfObject(PhantomData))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use super::fields::Expected;
+use super::fields::{Expected, shown};
 
 /// Declares a text type whose only constructor is `parse`. Where the whole rule fits into a regular
 /// expression (of ECMA 262, as JSON Schema has them), the type has it as `PATTERN`. What stands in braces
@@ -66,6 +66,15 @@ macro_rules! text_type {
             }
         }
 
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).map_err(|Expected(expected)| {
+                    serde::de::Error::custom(format!("expected {expected}, got {}", shown(&text)))
+                })
+            }
+        }
+
         impl std::str::FromStr for $name {
             type Err = String;
 
@@ -124,6 +133,7 @@ text_type!(
 );
 text_type!(
     /// Name of an app, for people; may be empty.
+    #[derive(Default)]
     AppName, "at most 128 characters, none of them a control character" { "maxLength": APP_NAME_CHARS_MAX },
     |text| text.chars().count() <= APP_NAME_CHARS_MAX && !text.contains(char::is_control)
 );
@@ -236,7 +246,8 @@ impl ImgId {
 }
 
 /// A page of a package: a path without its leading slash, query string and fragment.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
+#[serde(transparent)]
 #[schemars(inline)]
 pub struct PagePath(#[schemars(length(min = 1, max = PAGE_PATH_BYTES_MAX))] String);
 

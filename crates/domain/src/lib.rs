@@ -3,11 +3,15 @@
 //! or HTTP. The one clock is [`clock`], which everything else is handed.
 
 pub mod app;
+pub mod app_command;
+pub mod app_settings;
 pub mod audit;
 pub mod caller;
 pub mod changes;
 pub mod clock;
+pub mod code;
 pub mod console_user;
+pub mod endpoint;
 pub mod exchange;
 pub mod fields;
 pub mod gcra;
@@ -18,8 +22,10 @@ pub mod moment;
 pub mod operator;
 pub mod order;
 pub mod order_center;
+pub mod per_second;
 pub mod picture_store;
 pub mod product_info;
 pub mod record_set;
 pub mod secret;
 pub mod signature;
+pub mod words;

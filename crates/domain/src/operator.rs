@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use super::fields::Expected;
 use super::idempotency::IdempotentRequest;
 use super::ids::Reason;
@@ -9,26 +11,15 @@ use super::ids::Reason;
 /// Longest name of an operator, in characters.
 const NAME_CHARS_MAX: usize = 128;
 
-/// By which way an operator came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OperatorKind {
-    /// The command line: the name is the one given, or the operating system's.
-    CommandLine,
-    /// The operator's console: the name is that of the signed-in user.
-    Console,
-    /// The admin API: the name is that of the key.
-    ApiKey,
-}
-
-impl OperatorKind {
-    /// The word in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CommandLine => "command_line",
-            Self::Console => "console",
-            Self::ApiKey => "api_key",
-        }
+crate::word_enum! {
+    /// The face that an operator works with.
+    pub enum OperatorKind {
+        /// The command line: the name is the one given, or the operating system's.
+        CommandLine = "command_line",
+        /// The console: the name is that of the signed-in user.
+        Console = "console",
+        /// The admin API: the name is that of the key.
+        ApiKey = "api_key",
     }
 }
 
@@ -61,6 +52,14 @@ impl Operator {
     #[must_use]
     pub fn because(self, reason: &Reason) -> Self {
         Self { reason: reason.to_string(), ..self }
+    }
+
+    /// The same operator with what is known of the answer to its idempotent request, if it is one.
+    #[must_use]
+    pub fn answered(&self, answer: Map<String, Value>) -> Self {
+        let request = self.request.as_deref().cloned();
+        let request = request.map(|request| Arc::new(IdempotentRequest { answer, ..request }));
+        Self { request, ..self.clone() }
     }
 
     /// The operator as the sender of a request that takes effect once: what the change is answered is

@@ -16,36 +16,13 @@ pub const SECONDS_MAX: i64 = 9_999_999_999;
 #[schemars(inline, extend("enum" = OrderStatus::CODES))]
 pub struct OrderStatus(i16);
 
-/// What kind of goods an order turned out to be about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum GoodsKind {
-    /// Once in 10 or 11.
-    Virtual,
-    /// Once in 12 to 15.
-    Physical,
-}
-
-impl GoodsKind {
-    /// The word in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Virtual => "virtual",
-            Self::Physical => "physical",
-        }
-    }
-
-    /// Reads the word in the database.
-    ///
-    /// # Errors
-    /// Any other word.
-    pub fn parse(text: &str) -> Result<Self, Expected> {
-        match text {
-            "virtual" => Ok(Self::Virtual),
-            "physical" => Ok(Self::Physical),
-            _ => Err(Expected::new("virtual or physical")),
-        }
+crate::word_enum! {
+    /// What kind of goods an order is about.
+    pub enum GoodsKind {
+        /// A status was 10 or 11.
+        Virtual = "virtual",
+        /// A status was 12 to 15.
+        Physical = "physical",
     }
 }
 
@@ -198,7 +175,7 @@ pub enum ReportConflict {
         got: i64,
     },
     /// Virtual goods do not become physical goods, nor the other way round.
-    #[error("order_status: expected a status of {} goods, got {got}", .kind.as_str())]
+    #[error("order_status: expected a status of {} goods, got {got}", .kind)]
     GoodsKindChanged {
         /// What the order is about.
         kind: GoodsKind,

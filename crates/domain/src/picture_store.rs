@@ -1,30 +1,18 @@
-//! The places where the bytes of pictures can be.
+//! The stores for the bytes of pictures.
 
-use serde::Deserialize;
-
-/// Where the bytes of a picture are (contract 5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PictureStore {
-    /// PostgreSQL, the default.
-    Database,
-    /// A folder.
-    Folder,
-    /// Any store that speaks S3.
-    S3,
+crate::word_enum! {
+    /// The store of the bytes of a picture (contract 5.8), as the settings name it.
+    pub enum PictureStore {
+        /// PostgreSQL, the default.
+        Database = "database",
+        /// A folder.
+        Folder = "folder",
+        /// Any store with the interface of S3.
+        S3 = "s3",
+    }
 }
 
 impl PictureStore {
-    /// As settings, arguments and people write it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Database => "database",
-            Self::Folder => Outside::Folder.as_str(),
-            Self::S3 => Outside::S3.as_str(),
-        }
-    }
-
     /// The store outside the database; `None` for the database.
     #[must_use]
     pub const fn outside(self) -> Option<Outside> {
@@ -36,32 +24,13 @@ impl PictureStore {
     }
 }
 
-/// A store outside the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outside {
-    /// A folder.
-    Folder,
-    /// Any store that speaks S3.
-    S3,
-}
-
-impl Outside {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Folder, Self::S3];
-
-    /// The form in which the database keeps it. It never changes.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Folder => "folder",
-            Self::S3 => "s3",
-        }
-    }
-
-    /// Reads what [`Outside::as_str`] wrote; `None` for anything else.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outside| outside.as_str() == text)
+crate::word_enum! {
+    /// A store outside the database. The database keeps its word, which never changes.
+    pub enum Outside {
+        /// A folder.
+        Folder = "folder",
+        /// Any store with the interface of S3.
+        S3 = "s3",
     }
 }
 

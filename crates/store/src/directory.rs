@@ -4,13 +4,14 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use domain::app::{App, Category};
+use domain::app::App;
 use domain::caller::TokenState;
 use domain::ids::AppId;
 use domain::secret::Secret;
 use domain::signature::PayKey;
+use sqlx::types::Json;
 
-use super::app::limits_of_columns;
+use super::app::AppRow;
 use super::look_up_cache::LookUpCache;
 use super::{Store, StoreError};
 use crate::secrets::{Keyring, WrongKey};
@@ -83,8 +84,7 @@ impl Store {
 
     async fn load_app(&self, app_id: &AppId) -> Result<Option<App>, StoreError> {
         let row = sqlx::query!(
-            r#"SELECT category, scopes, sandbox, preorder_check, suspended_at IS NOT NULL AS "suspended!",
-                      app_secret, exchanges_per_second, reports_per_second, uploads_per_second, tokens_per_second,
+            r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>", app_secret,
                       (SELECT pages FROM packages WHERE packages.app_id = apps.app_id
                        ORDER BY published_at DESC, version DESC LIMIT 1) AS pages,
                       ARRAY(SELECT pay_key FROM pay_keys WHERE pay_keys.app_id = apps.app_id
@@ -96,17 +96,15 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
+        let Json(app) = row.app;
         let (app_secret, mut live_pay_keys) =
             self.open_secrets(app_id, &row.app_secret, &row.pay_keys).await?;
         let retired_pay_keys = live_pay_keys.split_off(LIVE_PAY_KEYS.min(live_pay_keys.len()));
         Ok(Some(App {
             id: app_id.clone(),
-            category: Category::parse(&row.category).map_err(|_| StoreError::damaged("apps.category"))?,
-            scopes: row.scopes,
-            sandbox: row.sandbox,
-            preorder_check: row.preorder_check,
-            suspended: row.suspended,
-            limits: limits_of_columns!(row),
+            suspended: app.is_suspended(),
+            settings: app.columns.settings,
+            limits: app.columns.limits,
             live_pay_keys,
             retired_pay_keys,
             app_secret,

@@ -44,9 +44,7 @@ use telemetry::metrics::ExchangeMetrics;
 use crate::objects::Objects;
 
 pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
-pub use app::{
-    AppChange, AppDetail, AppSummary, COUNTED_MAX, NewApp, NewAppSecrets, Package, PayKeyGeneration, Rotated,
-};
+pub use app::{AppDetail, COUNTED_MAX, CommandError, Package, PayKeyGeneration, Rotated};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use console_user::{ConsoleUser, SignInAttempt};
 pub use error::StoreError;

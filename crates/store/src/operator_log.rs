@@ -15,73 +15,39 @@ use super::idempotency::store_answer;
 use super::{Store, StoreError};
 use crate::secrets::random_bytes;
 
-/// The actions of operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Action {
-    AppCreate,
-    AppChange,
-    AppSuspend,
-    AppResume,
-    AppRotatePayKey,
-    AppRotateSecret,
-    AppPublish,
-    AppLimit,
-    AppAddPois,
-    AppAddPreorders,
-    TokenIssue,
-    TokenRevoke,
-    UserAdd,
-    WalletCredit,
-    /// One credit of an import. The file has a line of its own.
-    WalletImportCredit,
-    WalletImport,
-    ImageBlock,
-    ImageUnblock,
-    /// A rotation begins: another key encrypts from here on.
-    MasterKeyRotate,
-    /// A rotation ends: no secret needs the former key.
-    MasterKeyRotated,
-    ConsoleUserAdd,
-    ConsoleUserSetPassword,
-    ConsoleUserSetRole,
-    ConsoleUserUnlock,
-    ConsoleUserRemove,
-    ApiKeyCreate,
-    ApiKeyRevoke,
-}
-
-impl Action {
-    /// The word in the database: the command, with points.
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::AppCreate => "app.create",
-            Self::AppChange => "app.change",
-            Self::AppSuspend => "app.suspend",
-            Self::AppResume => "app.resume",
-            Self::AppRotatePayKey => "app.rotate_pay_key",
-            Self::AppRotateSecret => "app.rotate_secret",
-            Self::AppPublish => "app.publish",
-            Self::AppLimit => "app.limit",
-            Self::AppAddPois => "app.poi.add",
-            Self::AppAddPreorders => "app.preorder.add",
-            Self::TokenIssue => "token.issue",
-            Self::TokenRevoke => "token.revoke",
-            Self::UserAdd => "user.add",
-            Self::WalletCredit => "wallet.credit",
-            Self::WalletImportCredit => "wallet.import.credit",
-            Self::WalletImport => "wallet.import",
-            Self::ImageBlock => "image.block",
-            Self::ImageUnblock => "image.unblock",
-            Self::MasterKeyRotate => "master_key.rotate",
-            Self::MasterKeyRotated => "master_key.rotated",
-            Self::ConsoleUserAdd => "console_user.add",
-            Self::ConsoleUserSetPassword => "console_user.set_password",
-            Self::ConsoleUserSetRole => "console_user.set_role",
-            Self::ConsoleUserUnlock => "console_user.unlock",
-            Self::ConsoleUserRemove => "console_user.remove",
-            Self::ApiKeyCreate => "api_key.create",
-            Self::ApiKeyRevoke => "api_key.revoke",
-        }
+domain::word_enum! {
+    /// The actions of operators. The word is the command, with points.
+    pub(super) enum Action {
+        AppCreate = "app.create",
+        AppChange = "app.change",
+        AppSuspend = "app.suspend",
+        AppResume = "app.resume",
+        AppRotatePayKey = "app.rotate_pay_key",
+        AppRotateSecret = "app.rotate_secret",
+        AppPublish = "app.publish",
+        AppLimit = "app.limit",
+        AppAddPois = "app.poi.add",
+        AppAddPreorders = "app.preorder.add",
+        TokenIssue = "token.issue",
+        TokenRevoke = "token.revoke",
+        UserAdd = "user.add",
+        WalletCredit = "wallet.credit",
+        /// One credit of an import. The file has a line of its own.
+        WalletImportCredit = "wallet.import.credit",
+        WalletImport = "wallet.import",
+        ImageBlock = "image.block",
+        ImageUnblock = "image.unblock",
+        /// A rotation begins: another key encrypts from here on.
+        MasterKeyRotate = "master_key.rotate",
+        /// A rotation ends: no secret needs the former key.
+        MasterKeyRotated = "master_key.rotated",
+        ConsoleUserAdd = "console_user.add",
+        ConsoleUserSetPassword = "console_user.set_password",
+        ConsoleUserSetRole = "console_user.set_role",
+        ConsoleUserUnlock = "console_user.unlock",
+        ConsoleUserRemove = "console_user.remove",
+        ApiKeyCreate = "api_key.create",
+        ApiKeyRevoke = "api_key.revoke",
     }
 }
 

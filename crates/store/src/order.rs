@@ -152,7 +152,7 @@ fn decide(
     if report.poi_id.is_some() && !found.poi {
         return Err(ReportOutcome::UnknownPoi);
     }
-    if app.preorder_check && !found.preorder {
+    if app.settings.preorder_check && !found.preorder {
         return Err(ReportOutcome::UnknownPreorder);
     }
     let before = found.order.as_ref().map(|(order, _)| order);

@@ -52,6 +52,7 @@ impl Store {
                         ..LogLine::new(operator, Action::TokenIssue, &subject)
                     };
                     let answer = answer([
+                        ("app_id", app_id.as_str().into()),
                         ("access_token", token.as_str().into()),
                         ("expires_at", rfc3339_of_millis(expires_at).into()),
                     ]);
@@ -89,7 +90,8 @@ impl Store {
                         after: Some(json!({ "revoked": gone })),
                         ..LogLine::new(operator, Action::TokenRevoke, &subject)
                     };
-                    record_with_answer(connection, line, answer([("revoked", gone.into())])).await?;
+                    let answer = answer([("app_id", app_id.as_str().into()), ("revoked", gone.into())]);
+                    record_with_answer(connection, line, answer).await?;
                 }
                 Ok(gone)
             })

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use domain::app::Category;
+use domain::app::{AppSettings, Category, Scope};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use domain::operator::{Operator, OperatorKind};
@@ -39,7 +39,7 @@ use minitill::public::router::Route;
 use minitill::state::AppState;
 use sqlx::PgPool;
 use store::secrets::Keyring;
-use store::{AuditOptions, Credit, DatabaseAddress, KeepOutcome, NewApp, Store};
+use store::{AuditOptions, Credit, DatabaseAddress, KeepOutcome, Rotated, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -105,14 +105,14 @@ pub struct TestApp {
 /// What a test app is like; the default has every right.
 pub struct AppKind {
     pub category: Category,
-    pub scopes: &'static [&'static str],
+    pub scopes: &'static [Scope],
     pub sandbox: bool,
     pub preorder_check: bool,
 }
 
 impl Default for AppKind {
     fn default() -> Self {
-        Self { category: Category::General, scopes: &["epay"], sandbox: false, preorder_check: false }
+        Self { category: Category::General, scopes: &[Scope::Epay], sandbox: false, preorder_check: false }
     }
 }
 
@@ -207,19 +207,27 @@ impl TestTill {
 
     pub async fn app_like(&self, id: &str, kind: AppKind) -> TestApp {
         let id = AppId::parse(id).unwrap();
-        let new = NewApp {
-            id: id.clone(),
-            name: String::new(),
+        let settings = AppSettings {
             category: kind.category,
-            scopes: kind.scopes.iter().map(ToString::to_string).collect(),
+            scopes: kind.scopes.to_vec(),
             sandbox: kind.sandbox,
             preorder_check: kind.preorder_check,
+            ..AppSettings::default()
         };
-        let secrets = self.store.create_app(&operator(), new).await.unwrap().expect("the id is new");
+        let secrets =
+            self.store.create_app(&operator(), &id, settings).await.unwrap().expect("the id is new");
         let version = PackageVersion::parse("1").unwrap();
         self.store.publish(&operator(), &id, &version, &[PagePath::parse(PAGE).unwrap()]).await.unwrap();
         let (token, _) = self.store.issue_token(&id, Duration::from_hours(48)).await.unwrap().unwrap();
         TestApp { id, secret: secrets.app_secret, pay_key: secrets.pay_key, token }
+    }
+
+    /// Makes a new pay key of the app.
+    pub async fn rotate_pay_key(&self, app: &TestApp) -> String {
+        match self.store.rotate_pay_key(&operator(), &app.id, None).await.unwrap() {
+            Rotated::To(pay_key) => pay_key,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Makes a player with this much in both purses.

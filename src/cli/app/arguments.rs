@@ -1,14 +1,15 @@
 //! The arguments of `minitill app ...`.
 
-use clap::{Args, Subcommand, ValueEnum};
-use domain::app::Category;
-use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId};
+use clap::{Args, Subcommand};
+use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
+
+use super::settings::{ChangedSettings, Limits, NewSettings};
 
 #[derive(Debug, Subcommand)]
-pub(in crate::cli) enum AppCommand {
+pub(in crate::cli) enum AppArguments {
     /// Create an app; its secrets are shown once
     Create(CreateArguments),
-    /// Change what an app is like, within five seconds; what is left out stays as it is
+    /// Change the settings of an app, within five seconds; a setting that is left out stays
     Change(ChangeArguments),
     /// List all apps
     List,
@@ -22,7 +23,7 @@ pub(in crate::cli) enum AppCommand {
         /// The app
         app_id: AppId,
     },
-    /// Let a suspended app go on
+    /// Resume a suspended app
     Resume {
         /// The app
         app_id: AppId,
@@ -39,7 +40,7 @@ pub(in crate::cli) enum AppCommand {
     },
     /// Publish a package: its pages are the legal order paths from now on
     Publish(PublishArguments),
-    /// Give an app rate limits of its own; one left out takes the setting
+    /// Set all rate limits of an app; one that is left out takes the setting of the server
     Limit(LimitArguments),
     /// Register points of interest
     #[command(subcommand)]
@@ -53,75 +54,16 @@ pub(in crate::cli) enum AppCommand {
 pub(in crate::cli) struct CreateArguments {
     /// Id of the new app: 1 to 64 of 0-9A-Za-z_-
     pub(super) app_id: AppId,
-    /// Name, for people
-    #[arg(long, default_value = "", hide_default_value = true)]
-    pub(super) name: AppName,
-    /// What the app sells
-    #[arg(long, value_enum, default_value = "general")]
-    pub(super) category: CategoryArgument,
-    /// Permission scope; may be repeated
-    #[arg(long = "scope", value_name = "SCOPE", value_enum)]
-    pub(super) scopes: Vec<Scope>,
-    /// Tell the app why its signature does not match
-    #[arg(long)]
-    pub(super) sandbox: bool,
-    /// Refuse reports of payments that were not registered as pre-orders
-    #[arg(long)]
-    pub(super) preorder_check: bool,
+    #[command(flatten)]
+    pub(super) settings: NewSettings,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ChangeArguments {
     /// The app
     pub(super) app_id: AppId,
-    /// Name, for people
-    #[arg(long)]
-    pub(super) name: Option<AppName>,
-    /// What the app sells
-    #[arg(long, value_enum)]
-    pub(super) category: Option<CategoryArgument>,
-    /// Permission scopes, in the place of those it has; may be repeated
-    #[arg(long = "scope", value_name = "SCOPE", value_enum)]
-    pub(super) scopes: Vec<Scope>,
-    /// Take all permission scopes away
-    #[arg(long, conflicts_with = "scopes")]
-    pub(super) no_scopes: bool,
-    /// Tell the app why its signature does not match, or no longer
-    #[arg(long, value_name = "true|false")]
-    pub(super) sandbox: Option<bool>,
-    /// Refuse reports of payments that were not registered as pre-orders, or no longer
-    #[arg(long, value_name = "true|false")]
-    pub(super) preorder_check: Option<bool>,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(in crate::cli) enum CategoryArgument {
-    General,
-    LocalLife,
-}
-
-impl From<CategoryArgument> for Category {
-    fn from(argument: CategoryArgument) -> Self {
-        match argument {
-            CategoryArgument::General => Self::General,
-            CategoryArgument::LocalLife => Self::LocalLife,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(in crate::cli) enum Scope {
-    /// Guaranteed payment: may report orders
-    Epay,
-}
-
-/// Scopes as the store has them.
-pub(super) fn scope_names(scopes: &[Scope]) -> Vec<String> {
-    let names = scopes.iter().map(|scope| match scope {
-        Scope::Epay => "epay".to_owned(),
-    });
-    names.collect()
+    #[command(flatten)]
+    pub(super) change: ChangedSettings,
 }
 
 #[derive(Debug, Args)]
@@ -132,26 +74,16 @@ pub(in crate::cli) struct PublishArguments {
     #[arg(long)]
     pub(super) version: PackageVersion,
     /// Path of a page; repeat it for each page
-    #[arg(long = "path", required = true, value_parser = parse_page)]
-    pub(super) paths: Vec<PagePath>,
+    #[arg(long = "path", value_name = "PATH", required = true, value_parser = parse_page)]
+    pub(super) pages: Vec<PagePath>,
 }
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LimitArguments {
     /// The app
     pub(super) app_id: AppId,
-    /// Exchanges a second, 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(super) exchanges_per_second: Option<u32>,
-    /// Order reports a second, 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(super) reports_per_second: Option<u32>,
-    /// Image uploads a second, 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(super) uploads_per_second: Option<u32>,
-    /// Token requests a second, 0 for no limit
-    #[arg(long, value_name = "N")]
-    pub(super) tokens_per_second: Option<u32>,
+    #[command(flatten)]
+    pub(super) limits: Limits,
 }
 
 #[derive(Debug, Subcommand)]

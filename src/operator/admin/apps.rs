@@ -1,231 +1,88 @@
-//! Apps: what they are, their keys, and what they offer.
+//! Apps: what operators see of them, and the commands to them.
 
-use domain::app::{AppLimits, Category};
-use domain::fields::Expected;
+use domain::app::{AppLimits, AppSettings, AppSummary, Category};
+use domain::app_command::{
+    AppAction, AppCommand, AppReport, LimitsSet, NewAppSecret, NewAppSecrets, NewPayKey, PublishedPackage,
+    RegisteredPois, RegisteredPreorders, Suspension,
+};
+use domain::app_settings::AppFieldKind;
+use domain::fields::LIST_ITEMS_MAX;
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
-use schemars::JsonSchema;
-use serde::Serialize;
+use domain::per_second::PerSecond;
 use serde_json::{Value, json};
-use store::{AppChange, AppSummary, NewApp, NewAppSecrets};
 
 use super::call::Call;
 use super::describe::{self, Described, MOMENT, Page, app_in_path, describe, problem, wrong_field};
-use super::input::LIST_ITEMS_MAX;
 use super::messages::{app_taken, no_app};
 use super::page;
 use super::problem::Problem;
 use crate::openapi::{APP_ID, Field, PAY_KEY};
 use crate::state::AppState;
 
-/// Longest name of an app, note or reason, in bytes.
-pub const TEXT_BYTES_MAX: usize = 512;
-
-/// A text for people, in one line.
-pub(super) fn line(text: &str) -> Result<String, Expected> {
-    if text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control) {
-        Ok(text.to_owned())
-    } else {
-        Err(Expected::new("at most 512 bytes without control characters"))
-    }
-}
-
-fn known<A>(found: bool, app_id: &AppId, answer: A) -> Result<A, Problem> {
-    if found { Ok(answer) } else { Err(no_app(app_id)) }
-}
-
-fn texts(ids: &[impl ToString]) -> Vec<String> {
-    ids.iter().map(ToString::to_string).collect()
-}
-
 pub(super) async fn list(state: &AppState, call: &Call) -> Result<Page<AppSummary>, Problem> {
     let query = call.query(&["limit", "after"])?;
     let (limit, after) = (call.limit()?, query.optional("after", AppId::parse)?);
     let apps = state.store.apps_after(after.as_ref(), limit + 1).await?;
-    Ok(page(apps, limit, |app| app.app_id.clone()))
+    Ok(page(apps, limit, |app| app.app_id.to_string()))
 }
 
 pub(super) async fn get(state: &AppState, call: &Call) -> Result<AppSummary, Problem> {
     call.query(&[])?;
-    find(state, &call.app_id()?).await
+    let app_id = call.app_id()?;
+    let app = state.store.list_apps(Some(&app_id)).await?.pop();
+    app.ok_or_else(|| no_app(&app_id))
 }
 
-async fn find(state: &AppState, app_id: &AppId) -> Result<AppSummary, Problem> {
-    let app = state.store.list_apps(Some(app_id)).await?.pop();
-    app.ok_or_else(|| no_app(app_id))
-}
-
+/// Creates an app. Its id is a field of the body, not a part of the path.
 pub(super) async fn create(state: &AppState, call: &Call) -> Result<NewAppSecrets, Problem> {
-    let fields = ["app_id", "name", "category", "scopes", "sandbox", "preorder_check"];
-    let input = call.input.only(&fields)?;
-    let app = NewApp {
-        id: input.required("app_id", AppId::parse)?,
-        name: input.optional("name", AppName::parse)?.map(|name| name.to_string()).unwrap_or_default(),
-        category: input.optional("category", Category::parse)?.unwrap_or_default(),
-        scopes: input.list("scopes", scope)?.unwrap_or_default(),
-        sandbox: input.flag("sandbox")?.unwrap_or_default(),
-        preorder_check: input.flag("preorder_check")?.unwrap_or_default(),
+    let fields = [&["app_id"], AppAction::Create.fields()].concat();
+    let app_id = call.input.only(&fields)?.required("app_id", AppId::parse)?;
+    carry_out(state, call, AppAction::Create, &app_id).await
+}
+
+/// Carries out a command to an app, and gives its report of the type that the route answers.
+pub(super) async fn carry_out<A: TryFrom<AppReport>>(
+    state: &AppState,
+    call: &Call,
+    action: AppAction,
+    app_id: &AppId,
+) -> Result<A, Problem> {
+    let command = AppCommand::read(action, &call.input)?;
+    let operator = call.operator(&json!({}));
+    let operator = match call.input.optional("reason", Reason::parse)? {
+        Some(reason) => operator.because(&reason),
+        None => operator,
     };
-    let app_id = app.id.clone();
-    let made = state.store.create_app(&call.operator(&json!({})), app).await?;
-    made.ok_or_else(|| app_taken(&app_id))
+    let report = state.store.carry_out(&operator, app_id, command).await?;
+    A::try_from(report).map_err(|_| Problem::internal(format!("{action} made a report of another type")))
 }
 
-/// Changes what is given of an app, and tells how it stands now.
-pub(super) async fn change(state: &AppState, call: &Call) -> Result<AppSummary, Problem> {
-    let app_id = call.app_id()?;
-    let input = call.input.only(&["name", "category", "scopes", "sandbox", "preorder_check"])?;
-    let change = AppChange {
-        name: input.optional("name", AppName::parse)?,
-        category: input.optional("category", Category::parse)?,
-        scopes: input.list("scopes", scope)?,
-        sandbox: input.flag("sandbox")?,
-        preorder_check: input.flag("preorder_check")?,
-    };
-    if !state.store.change_settings(&call.operator(&json!({})), &app_id, change).await? {
-        return Err(no_app(&app_id));
-    }
-    find(state, &app_id).await
+/// Handlers that each carry out a command to the app of the path.
+macro_rules! commands {
+    ($($handler:ident: $action:ident -> $report:ty),+ $(,)?) => {$(
+        pub(super) async fn $handler(state: &AppState, call: &Call) -> Result<$report, Problem> {
+            let app_id = call.app_id()?;
+            call.input.only(domain::app_command::AppAction::$action.fields())?;
+            super::apps::carry_out(state, call, domain::app_command::AppAction::$action, &app_id).await
+        }
+    )+};
 }
+pub(super) use commands;
 
-fn scope(text: &str) -> Result<String, Expected> {
-    if text == "epay" { Ok(text.to_owned()) } else { Err(Expected::new("epay")) }
-}
-
-pub(super) async fn set_limits(state: &AppState, call: &Call) -> Result<LimitsSet, Problem> {
-    let app_id = call.app_id()?;
-    let names = ["exchanges_per_second", "reports_per_second", "uploads_per_second", "tokens_per_second"];
-    let input = call.input.only(&names)?;
-    let limit = |name: &str| -> Result<Option<u32>, Problem> {
-        let limit = input.integer(name, 0, i32::MAX.into())?;
-        Ok(limit.and_then(|limit| u32::try_from(limit).ok()))
-    };
-    let limits = AppLimits {
-        exchanges_per_second: limit(names[0])?,
-        reports_per_second: limit(names[1])?,
-        uploads_per_second: limit(names[2])?,
-        tokens_per_second: limit(names[3])?,
-    };
-    let answer = LimitsSet { app_id: app_id.clone(), limits };
-    let found = state.store.set_limits(&call.operator(&answer), &app_id, limits).await?;
-    known(found, &app_id, answer)
-}
-
-pub(super) async fn suspend(state: &AppState, call: &Call) -> Result<Suspension, Problem> {
-    set_suspended(state, call, true).await
-}
-
-pub(super) async fn resume(state: &AppState, call: &Call) -> Result<Suspension, Problem> {
-    set_suspended(state, call, false).await
-}
-
-async fn set_suspended(state: &AppState, call: &Call, suspended: bool) -> Result<Suspension, Problem> {
-    let reason = call.input.only(&["reason"])?.optional("reason", Reason::parse)?;
-    let app_id = call.app_id()?;
-    let answer = Suspension { app_id: app_id.clone(), suspended };
-    let operator = call.operator(&answer);
-    let operator = reason.map_or(operator.clone(), |reason| operator.because(&reason));
-    let found = state.store.set_suspended(&operator, &app_id, suspended).await?;
-    known(found, &app_id, answer)
-}
-
-pub(super) async fn rotate_pay_key(state: &AppState, call: &Call) -> Result<NewPayKey, Problem> {
-    call.input.only(&[])?;
-    let app_id = call.app_id()?;
-    let operator = call.operator(&json!({ "app_id": app_id.as_str() }));
-    let pay_key = state.store.rotate_pay_key(&operator, &app_id).await?.ok_or_else(|| no_app(&app_id))?;
-    Ok(NewPayKey { app_id, pay_key })
-}
-
-pub(super) async fn rotate_secret(state: &AppState, call: &Call) -> Result<NewAppSecret, Problem> {
-    call.input.only(&[])?;
-    let app_id = call.app_id()?;
-    let operator = call.operator(&json!({ "app_id": app_id.as_str() }));
-    let app_secret = state.store.rotate_secret(&operator, &app_id).await?.ok_or_else(|| no_app(&app_id))?;
-    Ok(NewAppSecret { app_id, app_secret })
-}
-
-pub(super) async fn publish(state: &AppState, call: &Call) -> Result<Published, Problem> {
-    let app_id = call.app_id()?;
-    let input = call.input.only(&["version", "pages"])?;
-    let version = input.required("version", PackageVersion::parse)?;
-    let pages = input.required_list("pages", PagePath::parse)?;
-    let paths = pages.iter().map(|page| page.as_str().to_owned()).collect();
-    let answer = Published { app_id: app_id.clone(), pages: paths, version: version.to_string() };
-    let found = state.store.publish(&call.operator(&answer), &app_id, &version, &pages).await?;
-    known(found, &app_id, answer)
-}
-
-pub(super) async fn add_pois(state: &AppState, call: &Call) -> Result<PoisKnown, Problem> {
-    let app_id = call.app_id()?;
-    let poi_ids = call.input.only(&["poi_ids"])?.required_list("poi_ids", PoiId::parse)?;
-    let answer = PoisKnown { app_id: app_id.clone(), poi_ids: texts(&poi_ids) };
-    let found = state.store.add_pois(&call.operator(&answer), &app_id, &poi_ids).await?;
-    known(found, &app_id, answer)
-}
-
-pub(super) async fn add_preorders(state: &AppState, call: &Call) -> Result<PreordersKnown, Problem> {
-    let app_id = call.app_id()?;
-    let numbers = call.input.only(&["out_order_nos"])?.required_list("out_order_nos", OrderNo::parse)?;
-    let answer = PreordersKnown { app_id: app_id.clone(), out_order_nos: texts(&numbers) };
-    let found = state.store.add_preorders(&call.operator(&answer), &app_id, &numbers).await?;
-    known(found, &app_id, answer)
+commands! {
+    change: Change -> AppSummary,
+    set_limits: Limit -> LimitsSet,
+    suspend: Suspend -> Suspension,
+    resume: Resume -> Suspension,
+    rotate_pay_key: RotatePayKey -> NewPayKey,
+    rotate_secret: RotateSecret -> NewAppSecret,
+    publish: Publish -> PublishedPackage,
+    add_pois: AddPois -> RegisteredPois,
+    add_preorders: AddPreorders -> RegisteredPreorders,
 }
 
 /// An app secret of all examples. It is not valid.
 const APP_SECRET: &str = "q9Zr2mXw7Lk4Tn8Vb1Hc6Jd3Fg5Ps0Ya";
-
-/// The limits of an app that hold now.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct LimitsSet {
-    app_id: AppId,
-    limits: AppLimits,
-}
-
-/// Whether an app is suspended now.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Suspension {
-    app_id: AppId,
-    suspended: bool,
-}
-
-/// A new pay key, shown once.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct NewPayKey {
-    app_id: AppId,
-    pay_key: String,
-}
-
-/// A new app secret, shown once.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct NewAppSecret {
-    app_id: AppId,
-    app_secret: String,
-}
-
-/// The package that is published now.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "PublishedPackage")]
-pub(super) struct Published {
-    app_id: AppId,
-    pages: Vec<String>,
-    version: String,
-}
-
-/// Points of interest that are registered now.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "RegisteredPois")]
-pub(super) struct PoisKnown {
-    app_id: AppId,
-    poi_ids: Vec<String>,
-}
-
-/// Payment pre-orders that are registered now.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "RegisteredPreorders")]
-pub(super) struct PreordersKnown {
-    app_id: AppId,
-    out_order_nos: Vec<String>,
-}
 
 fn app_example(sandbox: bool) -> Value {
     json!({
@@ -235,21 +92,25 @@ fn app_example(sandbox: bool) -> Value {
     })
 }
 
-/// What may be changed of an app.
-fn settings() -> [Field; 5] {
-    [
-        Field::optional::<AppName>("name", "Name, for people."),
-        Field::optional::<Category>("category", "What the app sells; a new app is `general` without it."),
-        Field::optional::<Vec<String>>("scopes", "All its permission scopes: `epay` may report orders.")
-            .demand("items", json!({ "type": "string", "enum": ["epay"] }))
+/// The settings of an app as fields of a body; `example` has the value of one of them.
+fn settings(example: (&str, impl Into<Value>)) -> Vec<Field> {
+    let described = AppSettings::FIELDS.iter().map(|field| match field.kind {
+        AppFieldKind::Text(_) => Field::optional::<AppName>(field.name, field.help),
+        AppFieldKind::Choice(_) => Field::optional::<Category>(field.name, field.help),
+        AppFieldKind::Set(words) => Field::optional::<Vec<String>>(field.name, field.help)
+            .demand("items", json!({ "type": "string", "enum": words }))
             .demand("maxItems", LIST_ITEMS_MAX)
-            .example(["epay"].as_slice()),
-        Field::optional::<bool>("sandbox", "Tell the app why its signature does not match."),
-        Field::optional::<bool>(
-            "preorder_check",
-            "Refuse reports of payments that are not registered pre-orders.",
-        ),
-    ]
+            .example(words),
+        AppFieldKind::Flag => Field::optional::<bool>(field.name, field.help),
+        AppFieldKind::Limit => Field::optional::<PerSecond>(field.name, field.help),
+    });
+    with_example(described, example)
+}
+
+fn with_example(fields: impl Iterator<Item = Field>, (name, value): (&str, impl Into<Value>)) -> Vec<Field> {
+    let value = value.into();
+    let example = |field: Field| if field.name == name { field.example(value.clone()) } else { field };
+    fields.map(example).collect()
 }
 
 pub(super) fn describe_list() -> Described<Page<AppSummary>> {
@@ -267,7 +128,6 @@ pub(super) fn describe_get() -> Described<AppSummary> {
 }
 
 pub(super) fn describe_create() -> Described<NewAppSecrets> {
-    let [name, category, scopes, sandbox, preorder_check] = settings();
     let app_id = Field::required::<AppId>("app_id", "mygame", "Id of the new app.");
     let mygame = AppId::parse("mygame").expect("the app of the example has an id");
     describe(
@@ -277,7 +137,7 @@ pub(super) fn describe_create() -> Described<NewAppSecrets> {
         json!({ "app_id": "mygame", "app_secret": APP_SECRET, "pay_key": PAY_KEY }),
     )
     .created("/admin/v1/apps/mygame")
-    .body([app_id, name.example("My game"), category, scopes, sandbox, preorder_check])
+    .body([app_id].into_iter().chain(settings(("name", "My game"))))
     .refuses([
         wrong_field("app_id", "expected 1 to 64 of 0-9A-Za-z_-, got \"my game\""),
         problem("app_taken", "There is an app with this id.", app_taken(&mygame)),
@@ -285,35 +145,26 @@ pub(super) fn describe_create() -> Described<NewAppSecrets> {
 }
 
 pub(super) fn describe_change() -> Described<AppSummary> {
-    let [name, category, scopes, sandbox, preorder_check] = settings();
     let words = "Changes the given fields and keeps the others, on every server within five seconds.";
     describe("Change an app", words, ("changed", "The app as it is now."), app_example(true))
         .path([app_in_path()])
-        .body([name, category, scopes, sandbox.example(true), preorder_check])
+        .body(settings(("sandbox", true)))
         .refuses([wrong_field("sandbox", "expected true or false, got \"yes\""), describe::no_app()])
 }
 
 pub(super) fn describe_set_limits() -> Described<LimitsSet> {
-    let limit = |name, of: &str| {
-        let limit = Field::optional::<i64>(name, format!("{of} a second; 0 is no limit."));
-        limit.demand("minimum", 0).demand("maximum", i32::MAX)
-    };
-    let limits = AppLimits { uploads_per_second: Some(5), ..AppLimits::default() };
+    let limits = AppLimits::FIELDS.iter().map(|field| Field::optional::<PerSecond>(field.name, field.help));
+    let example = AppLimits { uploads_per_second: PerSecond::new(5), ..AppLimits::default() };
     describe(
         "Set an app's limits",
         "Sets all four. A limit that is left out is the server's setting again. They hold on every server within five seconds.",
         ("set", "The limits that hold now."),
-        json!({ "app_id": APP_ID, "limits": limits }),
+        json!({ "app_id": APP_ID, "limits": example }),
     )
     .path([app_in_path()])
-    .body([
-        limit("exchanges_per_second", "Exchanges"),
-        limit("reports_per_second", "Order reports"),
-        limit("uploads_per_second", "Image uploads").example(5),
-        limit("tokens_per_second", "Token requests"),
-    ])
+    .body(with_example(limits, ("uploads_per_second", 5)))
     .refuses([
-        wrong_field("uploads_per_second", "expected an integer from 0 to 2147483647, got -1"),
+        wrong_field("uploads_per_second", &format!("expected {}, got -1", PerSecond::EXPECTED)),
         describe::no_app(),
     ])
 }
@@ -352,7 +203,7 @@ pub(super) fn describe_rotate_secret() -> Described<NewAppSecret> {
         .refuses([describe::no_app()])
 }
 
-pub(super) fn describe_publish() -> Described<Published> {
+pub(super) fn describe_publish() -> Described<PublishedPackage> {
     let pages = ["pages/order/detail", "pages/index"];
     describe(
         "Publish a package",
@@ -374,7 +225,7 @@ pub(super) fn describe_publish() -> Described<Published> {
     ])
 }
 
-pub(super) fn describe_add_pois() -> Described<PoisKnown> {
+pub(super) fn describe_add_pois() -> Described<RegisteredPois> {
     let (name, words) = ("Register points of interest", "Reports may name these points of interest.");
     describe(
         name,
@@ -390,7 +241,7 @@ pub(super) fn describe_add_pois() -> Described<PoisKnown> {
     ])
 }
 
-pub(super) fn describe_add_preorders() -> Described<PreordersKnown> {
+pub(super) fn describe_add_preorders() -> Described<RegisteredPreorders> {
     let numbers = ["pay-000001"];
     describe(
         "Register payment pre-orders",

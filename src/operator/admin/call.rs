@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
@@ -16,7 +17,6 @@ use sha2::{Digest as _, Sha256};
 use store::ApiKey;
 use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
 
-use super::input::Input;
 use super::problem::{Kind, Problem};
 use super::{Access, Route, messages};
 use crate::body::read_body;
@@ -35,7 +35,7 @@ pub(super) struct Call {
     path: Vec<(String, String)>,
     query: Fields,
     /// The body's members.
-    pub(super) input: Input,
+    pub(super) input: Fields,
     once: Option<Named>,
 }
 
@@ -57,20 +57,18 @@ impl Call {
         }
         let path = path_of(&mut parts).await?;
         let query = Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
-        let input = match route.access {
-            Access::Read => Input::default(),
-            Access::Check | Access::Replace | Access::Once => {
-                let body = read_body(&state.config.http, body).await?;
-                if !body.is_empty() {
-                    require_json(&parts.headers)?;
-                }
-                Input::parse(&body)?
-            }
+        let body = match route.access {
+            Access::Read => Bytes::new(),
+            Access::Check | Access::Replace | Access::Once => read_body(&state.config.http, body).await?,
         };
+        if !body.is_empty() {
+            require_json(&parts.headers)?;
+        }
+        let input = Fields::from_strict_json(&body)?;
         let once = match route.access {
             Access::Once => Some(Named {
                 idempotency_key: idempotency_key(&parts.headers)?,
-                content: content(route, parts.uri.path(), &input),
+                content: content(route, parts.uri.path(), &body),
                 attempt: random_bytes(),
                 answer_key: answer_key(&key_text),
             }),
@@ -128,15 +126,7 @@ impl Call {
 
     /// The query, whose every name must be one of these.
     pub(super) fn query(&self, known: &[&str]) -> Result<&Fields, Problem> {
-        let strange = self.query.texts().filter(|(name, _)| !known.contains(name));
-        let told = if known.is_empty() {
-            "nothing is expected in the query".to_owned()
-        } else {
-            format!("unknown, expected {}", known.join(", "))
-        };
-        let errors: Vec<_> =
-            strange.map(|(name, _)| (name.escape_debug().to_string(), told.clone())).collect();
-        if errors.is_empty() { Ok(&self.query) } else { Err(Problem::invalid(errors)) }
+        Ok(self.query.only(known)?)
     }
 
     /// Whether the key is an admin's.
@@ -146,12 +136,7 @@ impl Call {
 
     /// Yes or no, in the query.
     pub(super) fn query_flag(&self, name: &str) -> Result<Option<bool>, Problem> {
-        let parse = |text: &str| match text {
-            "true" => Ok(true),
-            "false" => Ok(false),
-            _ => Err(Expected::new("true or false")),
-        };
-        Ok(self.query.optional(name, parse)?)
+        Ok(self.query.flag(name)?)
     }
 
     /// How many elements a page has.
@@ -211,7 +196,9 @@ fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {
     value.ok_or_else(messages::idempotency_key_missing)
 }
 
-/// What tells a repeat from another request under the same key.
-fn content(route: &Route, path: &str, input: &Input) -> [u8; 32] {
-    Sha256::digest(format!("{} {path}\n{}", route.method, input.canonical())).into()
+/// The hash of what a request asks for, whatever the order and spacing of its JSON: it tells a
+/// repeat from another request with the same key.
+fn content(route: &Route, path: &str, body: &[u8]) -> [u8; 32] {
+    let body: Value = serde_json::from_slice(body).unwrap_or_else(|_| json!({}));
+    Sha256::digest(format!("{} {path}\n{body}", route.method)).into()
 }

@@ -2,13 +2,13 @@
 
 use std::marker::PhantomData;
 
+use domain::fields::LIST_ITEMS_MAX;
 use domain::ids::AppId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::call::{Call, PAGE_ITEMS, PAGE_ITEMS_MAX};
-use super::input::LIST_ITEMS_MAX;
 use super::messages;
 use super::problem::Problem;
 use crate::openapi::{APP_ID, Content, Example, Field, Operation, Place, Success, schema};
@@ -54,8 +54,8 @@ impl<A> Described<A> {
     }
 
     /// With a body of one JSON object that has these members alone.
-    pub(super) fn body<const N: usize>(mut self, fields: [Field; N]) -> Self {
-        self.operation = self.operation.body("application/json", fields.into());
+    pub(super) fn body(mut self, fields: impl IntoIterator<Item = Field>) -> Self {
+        self.operation = self.operation.body("application/json", fields.into_iter().collect());
         self.operation.bodies.iter_mut().for_each(|body| body.strict = true);
         self
     }

@@ -1,9 +1,10 @@
 //! Problems that handlers meet and the API's document shows: the same words in both.
 
 use axum::http::{HeaderValue, header};
+use domain::app_command::{AppAction, AppCommand};
+use domain::fields::{FieldValue, Fields};
 use domain::ids::{AppId, BizNo, IdempotencyKey, ImgId, OpenId, OrderNo};
 
-use super::input::Input;
 use super::problem::{Kind, Problem};
 
 /// There is no such app.
@@ -24,10 +25,14 @@ pub fn no_token(app_id: &AppId) -> Problem {
     Problem::none(format_args!("no such token of the app {app_id}"))
 }
 
-/// Neither or both of what may be revoked.
+/// Neither or both of what can be revoked.
+///
+/// # Panics
+/// Never: a command without fields revokes nothing.
 #[must_use]
 pub fn which_token() -> Problem {
-    Problem::field("access_token", "expected either access_token or \"all\": true")
+    let read = AppCommand::read(AppAction::RevokeTokens, &Fields::typed([]));
+    read.expect_err("no field names what to revoke").into()
 }
 
 /// The app knows no such player.
@@ -117,7 +122,7 @@ pub fn not_json() -> Problem {
 /// When it is one.
 #[must_use]
 pub fn unreadable(body: &str) -> Problem {
-    Input::parse(body.as_bytes()).expect_err("the example is no JSON object")
+    Fields::from_strict_json(body.as_bytes()).expect_err("the example is no JSON object").into()
 }
 
 /// What is said of the member `colour` where these are known.
@@ -126,8 +131,8 @@ pub fn unreadable(body: &str) -> Problem {
 /// When it is one of them.
 #[must_use]
 pub fn unknown_field(known: &[&str]) -> Problem {
-    let input = Input::parse(b"{\"colour\":\"red\"}").expect("the example is a JSON object");
-    input.only(known).expect_err("the example has an unknown field")
+    let input = Fields::typed([("colour", FieldValue::Text("red".to_owned()))]);
+    input.only(known).expect_err("the example has an unknown field").into()
 }
 
 /// No idempotency key came, or none that can be one.

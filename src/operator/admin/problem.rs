@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, UnreadableFields};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::StoreError;
+use store::{CommandError, StoreError};
 
+use super::messages;
 use crate::error::{Refusal, json_response};
 
 /// What a URI leaves as it is.
@@ -18,138 +20,89 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove
 /// How long to wait before a repeat, where waiting helps.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The kinds of problems. Their names never change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// The request cannot be read.
-    BadRequest,
-    /// No valid API key.
-    Unauthorized,
-    /// The API key may not do this.
-    Forbidden,
-    /// There is no such thing.
-    NotFound,
-    /// The path has other methods.
-    MethodNotAllowed,
-    /// The body did not come in time.
-    RequestTimeout,
-    /// It contradicts what is there.
-    Conflict,
-    /// The body is too large.
-    ContentTooLarge,
-    /// The body is not JSON.
-    UnsupportedMediaType,
-    /// A field is wrong.
-    InvalidField,
-    /// The idempotency key stands for another request.
-    IdempotencyKeyReused,
-    /// A fault of ours.
-    SystemError,
-    /// The database is away, or too busy.
-    Unavailable,
+macro_rules! kinds {
+    ($($kind:ident = $name:literal, $status:ident, $title:literal, $remedy:literal;)+) => {
+        /// The kinds of problems. Their names never change.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Kind {
+            $(#[doc = concat!($title, ".")] $kind,)+
+        }
+
+        impl Kind {
+            /// Every kind, in the order of the enum.
+            pub const ALL: [Self; [$(Self::$kind),+].len()] = [$(Self::$kind),+];
+
+            /// Its name, in `type` and as an anchor of the page about problems.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)+ }
+            }
+
+            /// The HTTP status.
+            #[must_use]
+            pub fn status(self) -> StatusCode {
+                match self { $(Self::$kind => StatusCode::$status,)+ }
+            }
+
+            /// The kind in words, the same for every problem of it.
+            #[must_use]
+            pub fn title(self) -> &'static str {
+                match self { $(Self::$kind => $title,)+ }
+            }
+
+            /// What the caller should do.
+            #[must_use]
+            pub fn remedy(self) -> &'static str {
+                match self { $(Self::$kind => $remedy,)+ }
+            }
+        }
+    };
+}
+
+// Variant, name, HTTP status, title, and what the caller should do.
+kinds! {
+    BadRequest = "bad-request", BAD_REQUEST,
+        "The request cannot be read",
+        "Correct the request as `detail` says.";
+    Unauthorized = "unauthorized", UNAUTHORIZED,
+        "No valid API key",
+        "Send `Authorization: Bearer mtk_...` with a key of `minitill api-key create`.";
+    Forbidden = "forbidden", FORBIDDEN,
+        "The API key may not do this",
+        "Use a key of the role admin: one of the role viewer may only GET.";
+    NotFound = "not-found", NOT_FOUND,
+        "There is no such thing",
+        "Look at the path: `detail` names what there is none of.";
+    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED,
+        "The path has other methods",
+        "Use a method of `Allow`.";
+    RequestTimeout = "request-timeout", REQUEST_TIMEOUT,
+        "The body did not come in time",
+        "Send the body faster.";
+    Conflict = "conflict", CONFLICT,
+        "It contradicts what is there",
+        "Look at what is there; repeating changes nothing.";
+    ContentTooLarge = "content-too-large", PAYLOAD_TOO_LARGE,
+        "The body is too large",
+        "Send less at once.";
+    UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE,
+        "The body must be JSON",
+        "Send `Content-Type: application/json`.";
+    InvalidField = "invalid-field", UNPROCESSABLE_ENTITY,
+        "A field is wrong",
+        "Correct the fields that `errors` names. Nothing was done.";
+    IdempotencyKeyReused = "idempotency-key-reused", UNPROCESSABLE_ENTITY,
+        "The idempotency key stands for another request",
+        "Give each request a key of its own, and only repeats the same.";
+    SystemError = "system-error", INTERNAL_SERVER_ERROR,
+        "A fault of the service",
+        "Repeat a write with the same idempotency key; tell the operator the `instance`.";
+    Unavailable = "unavailable", SERVICE_UNAVAILABLE,
+        "The service is not available now",
+        "Repeat after `Retry-After`, a write with the same idempotency key.";
 }
 
 impl Kind {
-    /// Every kind, in the order of the enum.
-    pub const ALL: [Self; 13] = [
-        Self::BadRequest,
-        Self::Unauthorized,
-        Self::Forbidden,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::Conflict,
-        Self::ContentTooLarge,
-        Self::UnsupportedMediaType,
-        Self::InvalidField,
-        Self::IdempotencyKeyReused,
-        Self::SystemError,
-        Self::Unavailable,
-    ];
-
-    /// Its name, in `type` and as an anchor of the page that tells of it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::BadRequest => "bad-request",
-            Self::Unauthorized => "unauthorized",
-            Self::Forbidden => "forbidden",
-            Self::NotFound => "not-found",
-            Self::MethodNotAllowed => "method-not-allowed",
-            Self::RequestTimeout => "request-timeout",
-            Self::Conflict => "conflict",
-            Self::ContentTooLarge => "content-too-large",
-            Self::UnsupportedMediaType => "unsupported-media-type",
-            Self::InvalidField => "invalid-field",
-            Self::IdempotencyKeyReused => "idempotency-key-reused",
-            Self::SystemError => "system-error",
-            Self::Unavailable => "unavailable",
-        }
-    }
-
-    /// The kind in words, the same for every problem of it.
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::BadRequest => "The request cannot be read",
-            Self::Unauthorized => "No valid API key",
-            Self::Forbidden => "The API key may not do this",
-            Self::NotFound => "There is no such thing",
-            Self::MethodNotAllowed => "The path has other methods",
-            Self::RequestTimeout => "The body did not come in time",
-            Self::Conflict => "It contradicts what is there",
-            Self::ContentTooLarge => "The body is too large",
-            Self::UnsupportedMediaType => "The body must be JSON",
-            Self::InvalidField => "A field is wrong",
-            Self::IdempotencyKeyReused => "The idempotency key stands for another request",
-            Self::SystemError => "A fault of the service",
-            Self::Unavailable => "The service is not available now",
-        }
-    }
-
-    /// What whoever meets it should do.
-    #[must_use]
-    pub fn remedy(self) -> &'static str {
-        match self {
-            Self::BadRequest => "Correct the request as `detail` says.",
-            Self::Unauthorized => {
-                "Send `Authorization: Bearer mtk_...` with a key of `minitill api-key create`."
-            }
-            Self::Forbidden => "Use a key of the role admin: one of the role viewer may only GET.",
-            Self::NotFound => "Look at the path: `detail` names what there is none of.",
-            Self::MethodNotAllowed => "Use a method of `Allow`.",
-            Self::RequestTimeout => "Send the body faster.",
-            Self::Conflict => "Look at what is there; repeating changes nothing.",
-            Self::ContentTooLarge => "Send less at once.",
-            Self::UnsupportedMediaType => "Send `Content-Type: application/json`.",
-            Self::InvalidField => "Correct the fields that `errors` names. Nothing was done.",
-            Self::IdempotencyKeyReused => "Give each request a key of its own, and only repeats the same.",
-            Self::SystemError => {
-                "Repeat a write with the same idempotency key; tell the operator the `instance`."
-            }
-            Self::Unavailable => "Repeat after `Retry-After`, a write with the same idempotency key.",
-        }
-    }
-
-    /// The status of HTTP.
-    #[must_use]
-    pub fn status(self) -> StatusCode {
-        match self {
-            Self::BadRequest => StatusCode::BAD_REQUEST,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Forbidden => StatusCode::FORBIDDEN,
-            Self::NotFound => StatusCode::NOT_FOUND,
-            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-            Self::Conflict => StatusCode::CONFLICT,
-            Self::ContentTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::InvalidField | Self::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::SystemError => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-
     /// Where it is told of, from the operator's listener.
     #[must_use]
     pub fn uri(self) -> String {
@@ -296,11 +249,36 @@ impl From<StoreError> for Problem {
     }
 }
 
+/// What is wrong with a field, without its name.
+fn without_name(error: &FieldError) -> (String, String) {
+    let text = error.to_string();
+    let detail = text.strip_prefix(&error.field).unwrap_or(&text).trim_start_matches([':', ' ']);
+    (error.field.clone(), detail.to_owned())
+}
+
 impl From<FieldError> for Problem {
     fn from(error: FieldError) -> Self {
-        let text = error.to_string();
-        let told = text.strip_prefix(&error.field).unwrap_or(&text).trim_start_matches([':', ' ']).to_owned();
-        Self::field(&error.field, told)
+        vec![error].into()
+    }
+}
+
+impl From<Vec<FieldError>> for Problem {
+    fn from(errors: Vec<FieldError>) -> Self {
+        Self::invalid(errors.iter().map(without_name).collect())
+    }
+}
+
+impl From<CommandError> for Problem {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Store(error) => error.into(),
+            CommandError::Refused(AppRefusal::UnknownApp(app_id)) => messages::no_app(&app_id),
+            CommandError::Refused(AppRefusal::IdTaken(app_id)) => messages::app_taken(&app_id),
+            CommandError::Refused(AppRefusal::UnknownToken(app_id)) => messages::no_token(&app_id),
+            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => {
+                Self::new(Kind::Conflict, format!("the keys of the app {app_id} have changed"))
+            }
+        }
     }
 }
 

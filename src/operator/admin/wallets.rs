@@ -1,14 +1,15 @@
 //! Players and their wallets.
 
+use domain::app_command::KnownPlayers;
 use domain::fields::{Expected, parse_integer};
-use domain::ids::{AppId, CreditRef, OpenId};
+use domain::ids::{CreditRef, OpenId};
 use domain::moment;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 use store::{Credit, CreditOutcome, EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wallet};
 
-use super::apps::{TEXT_BYTES_MAX, line};
+use super::apps::commands;
 use super::call::Call;
 use super::describe::{self, Described, MOMENT, Page, app_in_path, describe, problem, wrong_field};
 use super::messages::{balance_too_large, no_app, no_player, ref_used};
@@ -16,12 +17,20 @@ use super::problem::Problem;
 use crate::openapi::{APP_ID, Example, Field, OPEN_ID};
 use crate::state::AppState;
 
-pub(super) async fn add_users(state: &AppState, call: &Call) -> Result<PlayersKnown, Problem> {
-    let app_id = call.app_id()?;
-    let open_ids = call.input.only(&["open_ids"])?.required_list("open_ids", OpenId::parse)?;
-    let answer = PlayersKnown { app_id: app_id.clone(), open_ids: open_ids.clone() };
-    let found = state.store.add_users(&call.operator(&answer), &app_id, &open_ids).await?;
-    if found { Ok(answer) } else { Err(no_app(&app_id)) }
+/// Longest note of a credit, in bytes.
+pub const TEXT_BYTES_MAX: usize = 512;
+
+commands! {
+    add_users: AddUsers -> KnownPlayers,
+}
+
+/// A text for people, in one line.
+fn line(text: &str) -> Result<String, Expected> {
+    if text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err(Expected::new("at most 512 bytes without control characters"))
+    }
 }
 
 /// The players of an app, by the beginning of their open ids.
@@ -91,14 +100,6 @@ pub(super) async fn credit(state: &AppState, call: &Call) -> Result<Credited, Pr
     }
 }
 
-/// Players that the app knows now.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "KnownPlayers")]
-pub(super) struct PlayersKnown {
-    app_id: AppId,
-    open_ids: Vec<OpenId>,
-}
-
 /// A credit that was made.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Credit")]
@@ -122,7 +123,7 @@ fn unknown_player() -> Example<Problem> {
     problem("no_player", "The app knows no such player.", no_player(&describe::app_id(), &open_id))
 }
 
-pub(super) fn describe_add_users() -> Described<PlayersKnown> {
+pub(super) fn describe_add_users() -> Described<KnownPlayers> {
     let ids = ["player-2"];
     describe(
         "Make players known",

@@ -20,7 +20,7 @@ pub(super) struct AppField<'a> {
 impl<'a> AppField<'a> {
     /// A field that may be empty.
     pub(super) async fn new(state: &AppState, chosen: &'a str) -> Result<Self, ConsoleError> {
-        let apps = state.store.list_apps(None).await?.into_iter().map(|app| app.app_id).collect();
+        let apps = state.store.list_apps(None).await?.into_iter().map(|app| app.app_id.to_string()).collect();
         Ok(Self { label: "App", hint: "", chosen, apps, is_required: false })
     }
 

@@ -1,19 +1,20 @@
-//! Apps: the list, one app with what belongs to it, and what admins change of it. What makes or replaces
-//! secrets is in `apps/secrets.rs`, what changes an app in `apps/changes.rs`.
+//! Pages of apps: the list, and one app with its forms. `apps/changes.rs` answers the forms.
 
 mod changes;
-mod secrets;
 
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use axum::routing::{get, post};
-use domain::app::AppLimits;
+use axum::routing::{MethodRouter, get, post};
+use domain::app::{AppLimits, AppSettings, AppSummary, Scope};
+use domain::app_command::AppAction;
+use domain::app_settings::{AppField, AppFieldKind, AppFieldValue};
 use domain::ids::AppId;
-use store::{AppDetail, AppSummary, COUNTED_MAX};
+use domain::per_second::PerSecond;
+use store::{AppDetail, COUNTED_MAX};
 
 use super::error::ConsoleError;
-use super::form::Input;
+use super::form::{Input, no_such_app};
 use super::page::{Page, Section, Shown, render};
 use super::route::Route;
 use super::session::SignedIn;
@@ -23,25 +24,35 @@ use crate::state::AppState;
 /// Most apps that the list shows.
 const APPS: usize = 500;
 
+/// A form whose fields are a command to the app of the path.
+fn command(action: AppAction) -> MethodRouter<AppState> {
+    post(move |state, path, form| changes::carry_out(action, state, path, form))
+}
+
+/// The page between a wish and a command that hits players, or cannot be undone.
+fn confirm(action: AppAction) -> MethodRouter<AppState> {
+    get(move |state, signed_in, path| changes::confirm(action, state, signed_in, path))
+}
+
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/apps", || get(list)),
     // Not below /console/apps: an app may be called anything.
-    Route::admin_page("/console/new-app", || get(secrets::new_app)),
-    Route::change("/console/new-app", || post(secrets::create)),
+    Route::admin_page("/console/new-app", || get(new_app)),
+    Route::change("/console/new-app", || post(changes::create)),
     Route::page("/console/apps/{app_id}", || get(app)),
-    Route::change("/console/apps/{app_id}/settings", || post(changes::settings)),
-    Route::change("/console/apps/{app_id}/limits", || post(changes::limits)),
-    Route::change("/console/apps/{app_id}/packages", || post(changes::publish)),
-    Route::change("/console/apps/{app_id}/pois", || post(changes::add_pois)),
-    Route::change("/console/apps/{app_id}/preorders", || post(changes::add_preorders)),
-    Route::admin_page("/console/apps/{app_id}/suspend", || get(changes::confirm_suspend)),
-    Route::change("/console/apps/{app_id}/suspend", || post(changes::suspend)),
-    Route::admin_page("/console/apps/{app_id}/resume", || get(changes::confirm_resume)),
-    Route::change("/console/apps/{app_id}/resume", || post(changes::resume)),
-    Route::admin_page("/console/apps/{app_id}/rotate-pay-key", || get(secrets::confirm_pay_key)),
-    Route::change("/console/apps/{app_id}/rotate-pay-key", || post(secrets::rotate_pay_key)),
-    Route::admin_page("/console/apps/{app_id}/rotate-secret", || get(secrets::confirm_secret)),
-    Route::change("/console/apps/{app_id}/rotate-secret", || post(secrets::rotate_secret)),
+    Route::change("/console/apps/{app_id}/settings", || command(AppAction::Change)),
+    Route::change("/console/apps/{app_id}/limits", || command(AppAction::Limit)),
+    Route::change("/console/apps/{app_id}/packages", || command(AppAction::Publish)),
+    Route::change("/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
+    Route::change("/console/apps/{app_id}/preorders", || command(AppAction::AddPreorders)),
+    Route::admin_page("/console/apps/{app_id}/suspend", || confirm(AppAction::Suspend)),
+    Route::change("/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
+    Route::admin_page("/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),
+    Route::change("/console/apps/{app_id}/resume", || command(AppAction::Resume)),
+    Route::admin_page("/console/apps/{app_id}/rotate-pay-key", || confirm(AppAction::RotatePayKey)),
+    Route::change("/console/apps/{app_id}/rotate-pay-key", || command(AppAction::RotatePayKey)),
+    Route::admin_page("/console/apps/{app_id}/rotate-secret", || confirm(AppAction::RotateSecret)),
+    Route::change("/console/apps/{app_id}/rotate-secret", || command(AppAction::RotateSecret)),
 ];
 
 #[derive(Template)]
@@ -61,7 +72,7 @@ async fn list(
     let search = input.text("search");
     let mut apps = state.store.list_apps(None).await?;
     let holds = |text: &str| text.to_lowercase().contains(&search.to_lowercase());
-    apps.retain(|app| holds(&app.app_id) || holds(&app.name));
+    apps.retain(|app| holds(app.app_id.as_str()) || holds(app.settings.name.as_str()));
     let left_out = apps.len().saturating_sub(APPS);
     apps.truncate(APPS);
     Ok(render(&ListPage {
@@ -78,41 +89,77 @@ struct AppPage<'a> {
     page: Page<'a>,
     detail: &'a AppDetail,
     app: &'a AppSummary,
-    limits: [LimitRow; 4],
-    may_report: bool,
+    settings: [Setting; AppSettings::NAMES.len()],
+    limits: [LimitRow; AppLimits::NAMES.len()],
     pois: String,
     preorders: String,
     valid_tokens: String,
 }
 
+/// A setting of an app with its value.
+struct Setting {
+    field: AppField,
+    value: AppFieldValue,
+}
+
+/// The settings as rows, for facts and forms.
+fn setting_rows(settings: &AppSettings) -> [Setting; AppSettings::NAMES.len()] {
+    let mut fields = AppSettings::FIELDS.into_iter();
+    settings.values().map(|value| Setting { field: fields.next().expect("a field for each value"), value })
+}
+
+/// The boxes of a form, by name: whatever of these does not come was not ticked.
+fn boxes() -> String {
+    let mut names = Vec::new();
+    for field in AppSettings::FIELDS {
+        match field.kind {
+            AppFieldKind::Flag => names.push(field.name.to_owned()),
+            AppFieldKind::Set(words) => {
+                names.extend(words.iter().map(|word| format!("{}_{word}", field.name)));
+            }
+            AppFieldKind::Text(_) | AppFieldKind::Choice(_) | AppFieldKind::Limit => {}
+        }
+    }
+    names.join(" ")
+}
+
+#[derive(Template)]
+#[template(path = "new_app.html")]
+struct NewAppPage<'a> {
+    page: Page<'a>,
+    settings: [Setting; AppSettings::NAMES.len()],
+}
+
+async fn new_app(signed_in: SignedIn) -> Response {
+    let usual = AppSettings { scopes: Scope::ALL.into(), ..AppSettings::default() };
+    render(&NewAppPage {
+        page: Page::new(&signed_in, Section::Apps, "New app"),
+        settings: setting_rows(&usual),
+    })
+}
+
 /// A limit of an app: its own, or the setting's.
 struct LimitRow {
-    /// The form's field.
-    field: &'static str,
-    what: &'static str,
-    own: Option<u32>,
-    setting: u32,
+    field: AppField,
+    own: Option<PerSecond>,
+    setting: PerSecond,
 }
 
 impl LimitRow {
-    /// What holds, in words.
-    fn words(&self) -> String {
-        match self.own.unwrap_or(self.setting) {
-            0 => "no limit".to_owned(),
-            limit => format!("{} a second", i64::from(limit).shown()),
-        }
+    /// The limit that holds.
+    fn limit(&self) -> PerSecond {
+        self.own.unwrap_or(self.setting)
     }
 }
 
 /// The limits that hold for an app.
-fn limit_rows(own: &AppLimits, settings: &config::Limits) -> [LimitRow; 4] {
-    let row = |field, what, own, setting| LimitRow { field, what, own, setting };
-    [
-        row("exchanges", "Exchanges", own.exchanges_per_second, settings.exchanges_per_second),
-        row("reports", "Order reports", own.reports_per_second, settings.reports_per_second),
-        row("uploads", "Image uploads", own.uploads_per_second, settings.uploads_per_second),
-        row("tokens", "Token requests", own.tokens_per_second, settings.tokens_per_second),
-    ]
+fn limit_rows(own: &AppLimits, settings: &config::Limits) -> [LimitRow; AppLimits::NAMES.len()] {
+    let (mut own, mut settings) = (own.values().into_iter(), settings.as_app_limits().values().into_iter());
+    AppLimits::FIELDS.map(|field| LimitRow {
+        field,
+        own: own.next().and_then(|value| value.limit()),
+        setting: settings.next().and_then(|value| value.limit()).unwrap_or(PerSecond::UNLIMITED),
+    })
 }
 
 /// A number that was counted up to a bound.
@@ -126,10 +173,6 @@ async fn find(state: &AppState, name: &str) -> Result<AppDetail, ConsoleError> {
     state.store.app_detail(&app_id).await?.ok_or_else(|| no_such_app(name))
 }
 
-fn no_such_app(name: &str) -> ConsoleError {
-    ConsoleError::NotFound(format!("There is no app {name}."))
-}
-
 async fn app(
     State(state): State<AppState>,
     signed_in: SignedIn,
@@ -137,12 +180,13 @@ async fn app(
     input: Input,
 ) -> Result<Response, ConsoleError> {
     let detail = find(&state, &name).await?;
-    let notice = changes::Done::parse(input.text("done")).map(|done| done.words().to_owned());
+    let done = AppAction::parse(input.text("done")).ok();
+    let notice = done.and_then(changes::notice).map(str::to_owned);
     Ok(render(&AppPage {
         page: Page::new(&signed_in, Section::Apps, format!("App {name}")).with_notice(notice),
         app: &detail.summary,
+        settings: setting_rows(&detail.summary.settings),
         limits: limit_rows(&detail.summary.limits, &state.config.limits),
-        may_report: detail.summary.scopes.iter().any(|scope| scope == "epay"),
         pois: counted(detail.pois),
         preorders: counted(detail.preorders),
         valid_tokens: counted(detail.valid_tokens),

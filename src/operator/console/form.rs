@@ -1,10 +1,12 @@
-//! Forms that are sent to the console. Whoever takes one of these has a form of a page of ours.
+//! The forms of the console: read, and checked to come from a page of this console.
 
 use std::ops::Deref;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use domain::fields::{Expected, Fields};
+use domain::app_command::AppRefusal;
+use domain::fields::{Expected, FieldError, FieldProblem, Fields};
+use store::CommandError;
 
 use super::error::ConsoleError;
 use super::session::SignedIn;
@@ -25,7 +27,7 @@ impl Input {
         bytes_max: usize,
     ) -> Result<Self, ConsoleError> {
         let body = read_body_of(&state.config.http, request.into_body(), bytes_max).await?;
-        Ok(Self(Fields::from_urlencoded(&body)?))
+        Ok(Self(Fields::from_form(&body)?))
     }
 
     /// A field without the blanks around it; empty when it did not come.
@@ -41,6 +43,11 @@ impl Input {
     /// Whether a box was ticked.
     pub(super) fn is_checked(&self, name: &str) -> bool {
         self.0.text(name).is_some()
+    }
+
+    /// The fields, for readers that know no console.
+    pub(super) fn fields(&self) -> &Fields {
+        &self.0
     }
 
     /// The address of `path` with these fields, but for those that `changed` gives another value; an
@@ -61,8 +68,7 @@ impl Input {
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, Expected>,
     ) -> Result<Option<T>, ConsoleError> {
-        let text = self.text(name);
-        if text.is_empty() { Ok(None) } else { self.required(name, parse).map(Some) }
+        Ok(self.0.optional(name, parse)?)
     }
 
     /// A field, parsed, that must not be empty.
@@ -74,17 +80,58 @@ impl Input {
         name: &str,
         parse: impl FnOnce(&str) -> Result<T, Expected>,
     ) -> Result<T, ConsoleError> {
-        parse(self.text(name)).map_err(|expected| {
-            ConsoleError::BadRequest(format!("{}: expected {}.", name.replace('_', " "), expected.0))
+        Ok(self.0.required(name, parse)?)
+    }
+}
+
+/// A sentence that names the field as its label does.
+impl From<FieldError> for ConsoleError {
+    fn from(error: FieldError) -> Self {
+        let name = error.field.replace('_', " ");
+        Self::BadRequest(match error.problem {
+            FieldProblem::Missing => format!("{name} is missing."),
+            FieldProblem::Unknown { expected } => format!("{name}: {expected}."),
+            FieldProblem::WrongType { expected, got }
+            | FieldProblem::Malformed { expected, got: Some(got) }
+                if got != "\"\"" =>
+            {
+                format!("{name}: expected {expected}, got {got}.")
+            }
+            FieldProblem::WrongType { expected, .. } | FieldProblem::Malformed { expected, .. } => {
+                format!("{name}: expected {expected}.")
+            }
         })
     }
+}
+
+impl From<CommandError> for ConsoleError {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Store(error) => error.into(),
+            CommandError::Refused(AppRefusal::UnknownApp(app_id)) => no_such_app(app_id.as_str()),
+            CommandError::Refused(AppRefusal::IdTaken(app_id)) => Self::BadRequest(format!(
+                "There is an app {app_id} already. Its keys are not shown again; if they were lost, make new ones on its page."
+            )),
+            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => Self::BadRequest(format!(
+                "The keys of the app {app_id} have changed since this form was shown, by this very form or by somebody else."
+            )),
+            CommandError::Refused(AppRefusal::UnknownToken(app_id)) => {
+                Self::BadRequest(format!("The app {app_id} has no such token."))
+            }
+        }
+    }
+}
+
+/// The page of an app that is not there.
+pub(super) fn no_such_app(name: &str) -> ConsoleError {
+    ConsoleError::NotFound(format!("There is no app {name}."))
 }
 
 impl FromRequestParts<AppState> for Input {
     type Rejection = ConsoleError;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ConsoleError> {
-        Ok(Self(Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?))
+        Ok(Self(Fields::from_form(parts.uri.query().unwrap_or_default().as_bytes())?))
     }
 }
 
@@ -152,7 +199,7 @@ mod tests {
     use super::*;
 
     fn input(query: &str) -> Input {
-        Input(Fields::from_urlencoded(query.as_bytes()).unwrap())
+        Input(Fields::from_form(query.as_bytes()).unwrap())
     }
 
     #[test]

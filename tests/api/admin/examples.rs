@@ -415,8 +415,8 @@ async fn a_query_has_the_described_fields_and_no_others() {
         }
         let answer = caller.get(&format!("{path}?colour=red")).await;
         let detail = match names.as_slice() {
-            [] => "nothing is expected in the query".to_owned(),
-            names => format!("unknown, expected {}", names.join(", ")),
+            [] => "no field is expected here".to_owned(),
+            names => format!("unknown field, expected {}", names.join(", ")),
         };
         let expected = json!([{ "field": "colour", "detail": detail }]);
         assert_eq!(answer.json()["errors"], expected, "{}", call.route.id);

@@ -1,8 +1,9 @@
 //! Apps in the console.
 
-use domain::app::AppLimits;
+use domain::app::{AppLimits, Scope};
 use domain::console_user::Role;
 use domain::ids::AppId;
+use domain::per_second::PerSecond;
 use store::OperatorLogFilter;
 
 use crate::support::TestTill;
@@ -28,7 +29,7 @@ async fn an_app_is_made_with_its_keys_shown_once_and_its_name_as_text() {
         ("app_id", "a1"),
         ("name", HOSTILE),
         ("category", "general"),
-        ("scope_epay", "yes"),
+        ("scopes_epay", "yes"),
         ("sandbox", "yes"),
     ];
     let made = admin.post("/console/new-app", &fields).await;
@@ -37,7 +38,8 @@ async fn an_app_is_made_with_its_keys_shown_once_and_its_name_as_text() {
     assert!(pay_key.len() == 32 && app_secret.len() == 32 && pay_key != app_secret);
     let app = till.store.find_app(&AppId::parse("a1").unwrap()).await.unwrap().unwrap();
     assert_eq!(app.app_secret.expose(), app_secret);
-    assert!(app.sandbox && !app.preorder_check && app.scopes == ["epay"]);
+    let settings = &app.settings;
+    assert!(settings.sandbox && !settings.preorder_check && settings.scopes == [Scope::Epay]);
 
     for path in ["/console/apps", "/console/apps/a1", "/console/apps?search=a1", "/console/log"] {
         let page = admin.get(path).await;
@@ -88,8 +90,18 @@ async fn an_admin_changes_settings_limits_pages_and_what_is_registered() {
         let back = admin.get(answer.header("location").unwrap()).await;
         assert!(back.status == 200 && back.body.contains("class=\"notice\""), "{what}");
     };
-    send("settings", &[("name", "Game"), ("category", "local_life"), ("sandbox", "yes")]).await;
-    send("limits", &[("exchanges", "5"), ("reports", "0"), ("uploads", ""), ("tokens", "")]).await;
+    let shown = ("shown", "scopes_epay sandbox preorder_check");
+    send("settings", &[("name", "Game"), ("category", "local_life"), ("sandbox", "yes"), shown]).await;
+    send(
+        "limits",
+        &[
+            ("exchanges_per_second", "5"),
+            ("reports_per_second", "0"),
+            ("uploads_per_second", ""),
+            ("tokens_per_second", ""),
+        ],
+    )
+    .await;
     send("packages", &[("version", HOSTILE), ("pages", "pages/a\r\n\r\n /pages/b?x=1 \n")]).await;
     send("pois", &[("poi_ids", "p1\np2")]).await;
     send("preorders", &[("out_order_nos", "order_1\norder_2")]).await;
@@ -97,10 +109,13 @@ async fn an_admin_changes_settings_limits_pages_and_what_is_registered() {
 
     let detail = till.store.app_detail(&app.id).await.unwrap().unwrap();
     let summary = &detail.summary;
-    assert_eq!((summary.name.as_str(), summary.category.as_str()), ("Game", "local_life"));
-    assert!(summary.sandbox && summary.scopes.is_empty() && summary.suspended);
-    let limits =
-        AppLimits { exchanges_per_second: Some(5), reports_per_second: Some(0), ..AppLimits::default() };
+    assert_eq!((summary.settings.name.as_str(), summary.settings.category.as_str()), ("Game", "local_life"));
+    assert!(summary.settings.sandbox && summary.settings.scopes.is_empty() && summary.suspended);
+    let limits = AppLimits {
+        exchanges_per_second: PerSecond::new(5),
+        reports_per_second: Some(PerSecond::UNLIMITED),
+        ..AppLimits::default()
+    };
     assert_eq!(summary.limits, limits);
     assert_eq!(summary.pages, ["pages/a", "pages/b"]);
     assert_eq!((detail.pois, detail.preorders), (2, 2));
@@ -112,9 +127,9 @@ async fn an_admin_changes_settings_limits_pages_and_what_is_registered() {
     send("resume", &[("reason", "it is over")]).await;
 
     for (what, fields, fault) in [
-        ("limits", [("exchanges", "-1"), ("a", "")], "exchanges: expected"),
-        ("packages", [("version", "1"), ("pages", " \n")], "pages: expected at least one line"),
-        ("pois", [("poi_ids", ""), ("a", "")], "poi_ids: expected at least one line"),
+        ("limits", [("exchanges_per_second", "-1"), ("a", "")], "exchanges per second: expected"),
+        ("packages", [("version", "1"), ("pages", " \n")], "pages: expected 1 to 1000 lines"),
+        ("pois", [("poi_ids", ""), ("a", "")], "poi ids: expected 1 to 1000 lines"),
         ("preorders", [("out_order_nos", "order_1\n<b>"), ("a", "")], "&#34;&#60;b&#62;&#34;"),
         ("suspend", [("reason", ""), ("a", "")], "reason: expected"),
     ] {

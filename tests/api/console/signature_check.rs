@@ -4,7 +4,7 @@ use domain::console_user::Role;
 use domain::signature::{Mistake, PayKey};
 
 use crate::game::Game;
-use crate::support::{AppKind, TestApp, TestTill, operator};
+use crate::support::{AppKind, TestApp, TestTill};
 
 const PAGE: &str = "/console/signature-check";
 
@@ -38,11 +38,11 @@ async fn a_right_signature_is_told_with_the_key_that_made_it() {
         assert!(page.contains(fact), "{fact} in {page}");
     }
     assert_eq!(till.purses(&app, "o1").await, (0, 10, 1), "nothing is deducted");
-    till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
+    till.rotate_pay_key(&app).await;
     // The app is remembered for two seconds.
     till.clock.advance(std::time::Duration::from_secs(3));
     assert!(examine(&till, &game.body()).await.contains("made with the previous pay key"));
-    till.store.rotate_pay_key(&operator(), &app.id).await.unwrap().unwrap();
+    till.rotate_pay_key(&app).await;
     till.clock.advance(std::time::Duration::from_secs(3));
     assert!(examine(&till, &game.body()).await.contains(Mistake::RetiredPayKey.text()));
 }

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use domain::app::Scope;
 use domain::ids::ImgId;
+use domain::per_second::PerSecond;
 use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
 use minitill::config::Config;
 use minitill::error::ErrorStatus;
@@ -52,7 +54,7 @@ impl Scenario {
             configure(config, example);
         })
         .await;
-        let scopes: &[&str] = if example == "scope_missing" { &[] } else { &["epay"] };
+        let scopes: &[Scope] = if example == "scope_missing" { &[] } else { &[Scope::Epay] };
         let sandbox = example == "bad_signature_sandbox";
         let kind =
             AppKind { sandbox, scopes, preorder_check: example == "order_not_found", ..AppKind::default() };
@@ -317,10 +319,10 @@ fn body_of(body: &Body) -> Vec<(&'static str, Value)> {
 fn configure(config: &mut Config, example: &str) {
     match example {
         "rate_limited" => {
-            config.limits.exchanges_per_second = 1;
-            config.limits.reports_per_second = 1;
-            config.limits.uploads_per_second = 1;
-            config.limits.tokens_per_second = 1;
+            config.limits.exchanges_per_second = PerSecond::new(1).unwrap();
+            config.limits.reports_per_second = PerSecond::new(1).unwrap();
+            config.limits.uploads_per_second = PerSecond::new(1).unwrap();
+            config.limits.tokens_per_second = PerSecond::new(1).unwrap();
         }
         "overloaded" => config.exchange.queue_max = 0,
         "body_too_slow" => config.http.body_timeout = Duration::from_millis(300),

@@ -195,7 +195,7 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
     let scene = Scene::new().await;
     let till = &scene.till;
     let other = till.app("a2").await;
-    let bare = till.app_like("a3", AppKind { scopes: &["Epay", "epay2"], ..AppKind::default() }).await;
+    let bare = till.app_like("a3", AppKind { scopes: &[], ..AppKind::default() }).await;
     let suspended = till.app("a4").await;
     till.store.set_suspended(&operator(), &suspended.id, true).await.unwrap();
     let (short, _) = till.store.issue_token(&scene.app.id, Duration::from_secs(10)).await.unwrap().unwrap();

@@ -1,15 +1,16 @@
-//! Operators create apps, suspend them, and set their limits. A change and its line in the operator's
-//! log are one transaction. A change that has no effect writes no line (contract 8.5.2).
+//! Operators create apps, suspend them, and set their settings and limits. A change and its line in the
+//! operator's log are one transaction. A change that has no effect writes no line (contract 8.5.2).
 
-use domain::app::AppLimits;
+use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings};
+use domain::app_command::NewAppSecrets;
 use domain::ids::AppId;
 use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::columns::{AppColumns, write_columns};
 use super::keys::insert_pay_key;
 use super::update::AppUpdate;
-use super::{NewApp, NewAppSecrets};
 use crate::operator_log::{Action, LogLine, answer, record, record_with_answer};
 use crate::secrets::random_key_text;
 use crate::{Store, StoreError};
@@ -19,31 +20,29 @@ impl Store {
     pub async fn create_app(
         &self,
         operator: &Operator,
-        app: NewApp,
+        app_id: &AppId,
+        settings: AppSettings,
     ) -> Result<Option<NewAppSecrets>, StoreError> {
         let secrets = NewAppSecrets {
-            app_id: app.id.to_string(),
+            app_id: app_id.clone(),
             app_secret: random_key_text(),
             pay_key: random_key_text(),
         };
-        let app_id = app.id.clone();
-        let update = AppUpdate::new(operator, &app_id, (self.clone(), app, secrets.clone()));
+        let update = AppUpdate::new(operator, app_id, (self.clone(), settings, secrets.clone()));
         let made = self
             .transaction(update, |connection, update| {
                 Box::pin(async move {
-                    let (store, app, secrets) = &update.to;
+                    let ((store, settings, secrets), app_id) = (&update.to, &update.app_id);
                     let key = store.encrypting_key(connection).await?;
-                    if !insert_app(connection, app, &key.seal(&app.id, &secrets.app_secret)).await? {
+                    if !insert_app(connection, app_id, &key.seal(app_id, &secrets.app_secret)).await? {
                         return Ok(false);
                     }
-                    insert_pay_key(connection, &app.id, 1, &key.seal(&app.id, &secrets.pay_key)).await?;
-                    let after = json!({
-                        "name": app.name, "category": app.category, "scopes": app.scopes,
-                        "sandbox": app.sandbox, "preorder_check": app.preorder_check,
-                    });
-                    let line = LogLine { after: Some(after), ..update.line(Action::AppCreate) };
+                    let columns = AppColumns { settings: settings.clone(), ..AppColumns::default() };
+                    write_columns(connection, app_id, &columns).await?;
+                    insert_pay_key(connection, app_id, 1, &key.seal(app_id, &secrets.pay_key)).await?;
+                    let line = LogLine { after: Some(json!(settings)), ..update.line(Action::AppCreate) };
                     let answer = answer([
-                        ("app_id", secrets.app_id.as_str().into()),
+                        ("app_id", app_id.as_str().into()),
                         ("app_secret", secrets.app_secret.as_str().into()),
                         ("pay_key", secrets.pay_key.as_str().into()),
                     ]);
@@ -55,6 +54,55 @@ impl Store {
         made.map(|made: bool| made.then_some(secrets))
     }
 
+    /// Changes settings of an app. Other instances follow within two seconds (contract 9.9.2). `false`
+    /// when there is no such app.
+    pub async fn change_settings(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        change: AppChange,
+    ) -> Result<bool, StoreError> {
+        let done = self.update_app(AppUpdate::new(operator, app_id, change), |connection, update, app| {
+            Box::pin(async move {
+                let before = app.columns;
+                let settings = before.settings.changed(&update.to);
+                if settings == before.settings {
+                    return Ok(());
+                }
+                let (from, to) = (json!(before.settings), json!(settings));
+                write_columns(connection, &update.app_id, &AppColumns { settings, ..before }).await?;
+                let line = LogLine { before: Some(from), after: Some(to), ..update.line(Action::AppChange) };
+                record(connection, line).await
+            })
+        });
+        Ok(done.await?.is_some())
+    }
+
+    /// Changes limits of an app and returns all that apply then. `None` when there is no such app.
+    pub async fn set_limits(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        limits: impl Into<AppLimitsChange>,
+    ) -> Result<Option<AppLimits>, StoreError> {
+        self.update_app(AppUpdate::new(operator, app_id, limits.into()), |connection, update, app| {
+            Box::pin(async move {
+                let before = app.columns;
+                let limits = before.limits.changed(&update.to);
+                if limits != before.limits {
+                    let (from, to) = (json!(before.limits), json!(limits));
+                    let columns = AppColumns { limits: limits.clone(), ..before };
+                    write_columns(connection, &update.app_id, &columns).await?;
+                    let line =
+                        LogLine { before: Some(from), after: Some(to), ..update.line(Action::AppLimit) };
+                    record(connection, line).await?;
+                }
+                Ok(limits)
+            })
+        })
+        .await
+    }
+
     /// Suspends or resumes an app. `false` when there is no such app.
     pub async fn set_suspended(
         &self,
@@ -62,9 +110,10 @@ impl Store {
         app_id: &AppId,
         suspended: bool,
     ) -> Result<bool, StoreError> {
-        self.update_app(AppUpdate::new(operator, app_id, suspended), |connection, update, app| {
+        let update = AppUpdate::new(operator, app_id, suspended);
+        let done = self.update_app(update, |connection, update, app| {
             Box::pin(async move {
-                if app.suspended == update.to {
+                if app.is_suspended() == update.to {
                     return Ok(());
                 }
                 sqlx::query!(
@@ -76,75 +125,25 @@ impl Store {
                 .await?;
                 let action = if update.to { Action::AppSuspend } else { Action::AppResume };
                 let (before, after) =
-                    (json!({ "suspended": app.suspended }), json!({ "suspended": update.to }));
+                    (json!({ "suspended": app.is_suspended() }), json!({ "suspended": update.to }));
                 let line = LogLine { before: Some(before), after: Some(after), ..update.line(action) };
                 record(connection, line).await
             })
-        })
-        .await
-    }
-
-    /// Sets all limits of an app. `false` when there is no such app.
-    pub async fn set_limits(
-        &self,
-        operator: &Operator,
-        app_id: &AppId,
-        limits: AppLimits,
-    ) -> Result<bool, StoreError> {
-        self.update_app(AppUpdate::new(operator, app_id, limits), |connection, update, app| {
-            Box::pin(async move {
-                if app.limits == update.to {
-                    return Ok(());
-                }
-                update_limits(connection, &update.app_id, &update.to).await?;
-                let (before, after) = (json!(app.limits), json!(update.to));
-                let line =
-                    LogLine { before: Some(before), after: Some(after), ..update.line(Action::AppLimit) };
-                record(connection, line).await
-            })
-        })
-        .await
+        });
+        Ok(done.await?.is_some())
     }
 }
 
 /// Returns `false` when the id is used already.
 async fn insert_app(
     connection: &mut PgConnection,
-    app: &NewApp,
+    app_id: &AppId,
     sealed_secret: &[u8],
 ) -> Result<bool, StoreError> {
     let made = sqlx::query!(
-        "INSERT INTO apps (app_id, name, category, scopes, sandbox, preorder_check, app_secret)
-         VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING",
-        app.id.as_str(),
-        app.name,
-        app.category.as_str(),
-        &app.scopes,
-        app.sandbox,
-        app.preorder_check,
-        sealed_secret
-    )
-    .execute(connection)
-    .await?;
-    Ok(made.rows_affected() == 1)
-}
-
-async fn update_limits(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-    limits: &AppLimits,
-) -> Result<(), StoreError> {
-    let column = |limit: Option<u32>| limit.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX));
-    sqlx::query!(
-        "UPDATE apps SET exchanges_per_second = $2, reports_per_second = $3, uploads_per_second = $4,
-                tokens_per_second = $5 WHERE app_id = $1",
+        "INSERT INTO apps (app_id, app_secret) VALUES ($1, $2) ON CONFLICT DO NOTHING",
         app_id.as_str(),
-        column(limits.exchanges_per_second),
-        column(limits.reports_per_second),
-        column(limits.uploads_per_second),
-        column(limits.tokens_per_second)
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
+        sealed_secret
+    );
+    Ok(made.execute(connection).await?.rows_affected() == 1)
 }

@@ -1,18 +1,58 @@
-//! Reads the columns of an app's limits.
+//! The columns of `apps` that an operator sets. A row is read as JSON by the names of the columns, so a
+//! new column is named here in one statement alone.
 
-/// The limits in the row of an app. It returns from the function when a column is damaged.
-macro_rules! limits_of_columns {
-    ($row:expr) => {{
-        let limit = |column: Option<i32>| {
-            let limit = column.map(u32::try_from).transpose();
-            limit.map_err(|_| $crate::StoreError::damaged("apps.*_per_second"))
-        };
-        domain::app::AppLimits {
-            exchanges_per_second: limit($row.exchanges_per_second)?,
-            reports_per_second: limit($row.reports_per_second)?,
-            uploads_per_second: limit($row.uploads_per_second)?,
-            tokens_per_second: limit($row.tokens_per_second)?,
-        }
-    }};
+use domain::app::{AppLimits, AppSettings};
+use domain::ids::AppId;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use crate::StoreError;
+
+/// The values of these columns.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AppColumns {
+    #[serde(flatten)]
+    pub(crate) settings: AppSettings,
+    #[serde(flatten)]
+    pub(crate) limits: AppLimits,
 }
-pub(crate) use limits_of_columns;
+
+/// A row of `apps` without its secret.
+#[derive(Debug, Deserialize)]
+pub(crate) struct AppRow {
+    pub(super) app_id: AppId,
+    #[serde(flatten)]
+    pub(crate) columns: AppColumns,
+    #[serde(with = "time::serde::rfc3339::option")]
+    suspended_at: Option<OffsetDateTime>,
+    #[serde(with = "time::serde::rfc3339")]
+    pub(super) created_at: OffsetDateTime,
+}
+
+impl AppRow {
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended_at.is_some()
+    }
+}
+
+/// Writes every column that an operator sets.
+pub(super) async fn write_columns(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    columns: &AppColumns,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "UPDATE apps SET name = new.name, category = new.category, scopes = new.scopes,
+                sandbox = new.sandbox, preorder_check = new.preorder_check,
+                exchanges_per_second = new.exchanges_per_second, reports_per_second = new.reports_per_second,
+                uploads_per_second = new.uploads_per_second, tokens_per_second = new.tokens_per_second
+         FROM jsonb_populate_record(NULL::apps, $2) AS new WHERE apps.app_id = $1",
+        app_id.as_str(),
+        json!(columns)
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}

@@ -1,12 +1,12 @@
 //! The details of one app for operators: generations of pay keys, packages, and numbers of registered
 //! items. No secrets.
 
+use domain::app::AppSummary;
 use domain::ids::AppId;
 use domain::moment;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::AppSummary;
 use super::keys::secret_fingerprint;
 use crate::directory::LIVE_PAY_KEYS;
 use crate::{Store, StoreError};

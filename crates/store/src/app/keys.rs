@@ -31,28 +31,12 @@ impl Rotated {
             None => Self::UnknownApp,
         }
     }
-
-    fn into_secret(self) -> Option<String> {
-        match self {
-            Self::To(secret) => Some(secret),
-            Self::Already | Self::UnknownApp => None,
-        }
-    }
 }
 
 impl Store {
-    /// Makes a new pay key (contract 8.2.2). `None` when there is no such app.
+    /// Makes a new pay key (contract 8.2.2). With `newest`, only if that is still the newest generation:
+    /// so a page that is loaded twice does not retire a key that is in use.
     pub async fn rotate_pay_key(
-        &self,
-        operator: &Operator,
-        app_id: &AppId,
-    ) -> Result<Option<String>, StoreError> {
-        Ok(self.rotate_pay_key_after(operator, app_id, None).await?.into_secret())
-    }
-
-    /// Makes a new pay key only if `newest` is still the newest generation. So a page that is
-    /// loaded twice does not retire a key that is in use.
-    pub async fn rotate_pay_key_after(
         &self,
         operator: &Operator,
         app_id: &AppId,
@@ -60,7 +44,7 @@ impl Store {
     ) -> Result<Rotated, StoreError> {
         let pay_key = random_key_text();
         let update = AppUpdate::new(operator, app_id, (self.clone(), pay_key.clone(), newest));
-        let made = self.update_app_with_result(update, |connection, update, _| {
+        let made = self.update_app(update, |connection, update, _| {
             Box::pin(async move {
                 let (store, pay_key, newest) = &update.to;
                 let key = store.encrypting_key(connection).await?;
@@ -75,25 +59,21 @@ impl Store {
                     after: Some(json!({ "generation": generation })),
                     ..update.line(Action::AppRotatePayKey)
                 };
-                record_with_answer(connection, line, answer([("pay_key", pay_key.as_str().into())])).await?;
+                record_with_answer(
+                    connection,
+                    line,
+                    answer([("app_id", update.app_id.as_str().into()), ("pay_key", pay_key.as_str().into())]),
+                )
+                .await?;
                 Ok(true)
             })
         });
         Ok(Rotated::new(made.await?, pay_key))
     }
 
-    /// Makes a new app secret (contract 8.2.3). `None` when there is no such app.
+    /// Makes a new app secret (contract 8.2.3). With `present`, only if the app secret still has this
+    /// fingerprint ([`AppDetail::secret_fingerprint`](super::AppDetail)).
     pub async fn rotate_secret(
-        &self,
-        operator: &Operator,
-        app_id: &AppId,
-    ) -> Result<Option<String>, StoreError> {
-        Ok(self.rotate_secret_after(operator, app_id, None).await?.into_secret())
-    }
-
-    /// Makes a new app secret only if the present one has this fingerprint
-    /// ([`AppDetail::secret_fingerprint`](super::AppDetail)).
-    pub async fn rotate_secret_after(
         &self,
         operator: &Operator,
         app_id: &AppId,
@@ -102,7 +82,7 @@ impl Store {
         let app_secret = random_key_text();
         let present = present.map(str::to_owned);
         let update = AppUpdate::new(operator, app_id, (self.clone(), app_secret.clone(), present));
-        let made = self.update_app_with_result(update, |connection, update, _| {
+        let made = self.update_app(update, |connection, update, _| {
             Box::pin(async move {
                 let (store, app_secret, present) = &update.to;
                 let key = store.encrypting_key(connection).await?;
@@ -121,7 +101,10 @@ impl Store {
                 )
                 .execute(&mut *connection)
                 .await?;
-                let answer = answer([("app_secret", app_secret.as_str().into())]);
+                let answer = answer([
+                    ("app_id", update.app_id.as_str().into()),
+                    ("app_secret", app_secret.as_str().into()),
+                ]);
                 record_with_answer(connection, update.line(Action::AppRotateSecret), answer).await?;
                 Ok(true)
             })

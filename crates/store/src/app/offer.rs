@@ -22,7 +22,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let pages: Vec<String> = pages.iter().map(|page| page.as_str().to_owned()).collect();
         let update = AppUpdate::new(operator, app_id, (version.clone(), pages));
-        self.update_app(update, |connection, update, _| {
+        let done = self.update_app(update, |connection, update, _| {
             Box::pin(async move {
                 let (version, pages) = &update.to;
                 let latest = sqlx::query!(
@@ -50,8 +50,8 @@ impl Store {
                 };
                 record(connection, line).await
             })
-        })
-        .await
+        });
+        Ok(done.await?.is_some())
     }
 
     /// Registers points of interest. It accepts known ones. `false` when there is no such app.
@@ -62,7 +62,7 @@ impl Store {
         poi_ids: &[PoiId],
     ) -> Result<bool, StoreError> {
         let poi_ids: Vec<String> = poi_ids.iter().map(ToString::to_string).collect();
-        self.update_app(AppUpdate::new(operator, app_id, poi_ids), |connection, update, _| {
+        let done = self.update_app(AppUpdate::new(operator, app_id, poi_ids), |connection, update, _| {
             Box::pin(async move {
                 let added = sqlx::query_scalar!(
                     "INSERT INTO pois (app_id, poi_id) SELECT $1, unnest($2::text[])
@@ -74,8 +74,8 @@ impl Store {
                 .await?;
                 record_added(connection, update, Action::AppAddPois, "poi_ids", &added).await
             })
-        })
-        .await
+        });
+        Ok(done.await?.is_some())
     }
 
     /// Registers payment pre-orders. It accepts known ones. `false` when there is no such app.
@@ -86,7 +86,7 @@ impl Store {
         numbers: &[OrderNo],
     ) -> Result<bool, StoreError> {
         let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        self.update_app(AppUpdate::new(operator, app_id, numbers), |connection, update, _| {
+        let done = self.update_app(AppUpdate::new(operator, app_id, numbers), |connection, update, _| {
             Box::pin(async move {
                 let added = sqlx::query_scalar!(
                     "INSERT INTO preorders (app_id, out_order_no) SELECT $1, unnest($2::text[])
@@ -98,8 +98,8 @@ impl Store {
                 .await?;
                 record_added(connection, update, Action::AppAddPreorders, "out_order_nos", &added).await
             })
-        })
-        .await
+        });
+        Ok(done.await?.is_some())
     }
 }
 

@@ -1,11 +1,11 @@
 //! The transaction of a change of an app. It locks the app's row, so changes of one app take turns.
 
-use domain::app::AppLimits;
 use domain::ids::AppId;
 use domain::operator::Operator;
 use sqlx::PgConnection;
+use sqlx::types::Json;
 
-use super::columns::limits_of_columns;
+use super::columns::AppRow;
 use crate::operator_log::{Action, LogLine};
 use crate::{Store, StoreError, Work};
 
@@ -14,12 +14,6 @@ pub(super) struct AppUpdate<T> {
     operator: Operator,
     pub(super) app_id: AppId,
     pub(super) to: T,
-}
-
-/// The locked row of an app.
-pub(super) struct LockedApp {
-    pub(super) suspended: bool,
-    pub(super) limits: AppLimits,
 }
 
 impl<T> AppUpdate<T> {
@@ -34,20 +28,11 @@ impl<T> AppUpdate<T> {
 }
 
 impl Store {
-    /// Changes an app in one transaction. Returns `false` when there is no such app.
-    pub(super) async fn update_app<T: Send + Sync + 'static>(
-        &self,
-        update: AppUpdate<T>,
-        write: for<'c> fn(&'c mut PgConnection, &'c AppUpdate<T>, LockedApp) -> Work<'c, (), StoreError>,
-    ) -> Result<bool, StoreError> {
-        Ok(self.update_app_with_result(update, write).await?.is_some())
-    }
-
     /// Changes an app in one transaction and returns the result. `None` when there is no such app.
-    pub(super) async fn update_app_with_result<T: Send + Sync + 'static, R: Send + 'static>(
+    pub(super) async fn update_app<T: Send + Sync + 'static, R: Send + 'static>(
         &self,
         update: AppUpdate<T>,
-        write: for<'c> fn(&'c mut PgConnection, &'c AppUpdate<T>, LockedApp) -> Work<'c, R, StoreError>,
+        write: for<'c> fn(&'c mut PgConnection, &'c AppUpdate<T>, AppRow) -> Work<'c, R, StoreError>,
     ) -> Result<Option<R>, StoreError> {
         self.transaction(update, move |connection, update| {
             Box::pin(async move {
@@ -59,14 +44,10 @@ impl Store {
     }
 }
 
-async fn lock_app(connection: &mut PgConnection, app_id: &AppId) -> Result<Option<LockedApp>, StoreError> {
-    let row = sqlx::query!(
-        r#"SELECT suspended_at IS NOT NULL AS "suspended!", exchanges_per_second, reports_per_second,
-                  uploads_per_second, tokens_per_second
-           FROM apps WHERE app_id = $1 FOR UPDATE"#,
+async fn lock_app(connection: &mut PgConnection, app_id: &AppId) -> Result<Option<AppRow>, StoreError> {
+    let row = sqlx::query_scalar!(
+        r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>" FROM apps WHERE app_id = $1 FOR UPDATE"#,
         app_id.as_str()
-    )
-    .fetch_optional(connection)
-    .await?;
-    row.map(|row| Ok(LockedApp { suspended: row.suspended, limits: limits_of_columns!(row) })).transpose()
+    );
+    Ok(row.fetch_optional(connection).await?.map(|Json(app)| app))
 }

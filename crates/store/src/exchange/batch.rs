@@ -1,7 +1,9 @@
 //! The pure decision about a batch of exchanges. It decides each exchange in the order of arrival, as
 //! if it had come alone.
 
-use domain::exchange::{Balances, BusinessContent, Change, Exchange, ExchangeOutcome, Receipt, UsedNumber};
+use domain::exchange::{
+    Balances, BusinessContent, Exchange, ExchangeOutcome, PurseChange, Receipt, UsedNumber,
+};
 use domain::ids::AppId;
 use domain::ledger::{self, ChainHash, LedgerEntry};
 
@@ -76,7 +78,7 @@ pub(super) struct Deduction {
     pub(super) exchange: usize,
     /// Sequence number of its ledger entry.
     pub(super) seq: i64,
-    pub(super) change: Change,
+    pub(super) change: PurseChange,
     pub(super) chain_hash: ChainHash,
 }
 
@@ -220,7 +222,7 @@ fn deduct(
     exchange: &Exchange,
     wallet: &mut WalletState,
     at: i64,
-) -> Result<(i64, Change, ChainHash), Verdict> {
+) -> Result<(i64, PurseChange, ChainHash), Verdict> {
     if !exchange.is_fresh {
         return Err(Verdict::Answer(ExchangeOutcome::TsOutsideWindow));
     }

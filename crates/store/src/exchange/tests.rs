@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::exchange::{Balances, Change, Exchange, PayPriority, Reading, TsWindow};
+use domain::exchange::{Balances, Exchange, PayPriority, PurseChange, Reading, TsWindow};
 use domain::exchange::{ExchangeOutcome, Receipt};
 use domain::fields::Fields;
 use domain::ids::AppId;
@@ -73,7 +73,7 @@ struct Books {
     wallets: BTreeMap<Key, (Balances, i64, ChainHash)>,
     records: BTreeMap<Key, IdempotencyRecord>,
     /// By wallet and place in its ledger: the number, what it did, and its hash.
-    ledgers: BTreeMap<(Key, i64), (String, Change, ChainHash)>,
+    ledgers: BTreeMap<(Key, i64), (String, PurseChange, ChainHash)>,
 }
 
 fn content(exchange: &Exchange) -> RecordedContent {
@@ -101,7 +101,7 @@ impl Books {
         books
     }
 
-    fn write(&mut self, app_id: &AppId, exchange: &Exchange, seq: i64, change: Change, hash: ChainHash) {
+    fn write(&mut self, app_id: &AppId, exchange: &Exchange, seq: i64, change: PurseChange, hash: ChainHash) {
         let app = app_id.to_string();
         let wallet = (app.clone(), exchange.content.open_id.to_string());
         let biz_no = exchange.biz_no.to_string();

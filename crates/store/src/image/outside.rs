@@ -31,7 +31,7 @@ impl PictureObject {
     pub(super) fn read(name: &str, stored_in: &str, byte_length: i32) -> Result<Self, StoreError> {
         let damaged = StoreError::damaged;
         Ok(Self {
-            outside: Outside::parse(stored_in).ok_or_else(|| damaged("picture_objects.stored_in"))?,
+            outside: Outside::parse(stored_in).map_err(|_| damaged("picture_objects.stored_in"))?,
             name: ObjectName::parse(name).ok_or_else(|| damaged("picture_objects.name"))?,
             byte_length: u64::try_from(byte_length).map_err(|_| damaged("picture_objects.byte_length"))?,
         })

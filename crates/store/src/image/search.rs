@@ -4,7 +4,7 @@ use std::fmt;
 
 use domain::fields::Expected;
 use domain::ids::{AppId, ImgId};
-use domain::picture_store::Outside;
+use domain::picture_store::{Outside, PictureStore};
 use pictures::NEAR_COPY_DISTANCE_MAX;
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -200,14 +200,11 @@ impl Store {
         .fetch_optional(&self.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
-        let stored_in = row.stored_in.as_deref().map(Outside::parse);
+        let stored_in = row.stored_in.as_deref().map(Outside::parse).transpose();
+        let stored_in = stored_in.map_err(|_| StoreError::damaged("picture_objects.stored_in"))?;
         Ok(Some(ImageDetail {
             sha256: hex::encode(row.sha256),
-            stored_in: match stored_in {
-                None => "database".to_owned(),
-                Some(Some(outside)) => outside.as_str().to_owned(),
-                Some(None) => return Err(StoreError::damaged("picture_objects.stored_in")),
-            },
+            stored_in: stored_in.map_or(PictureStore::Database, PictureStore::from).to_string(),
             object_name: row.object_name,
             block: self.block_of(img_id).await?,
             out_biz_order_nos: row.out_biz_order_nos,

@@ -1,0 +1,313 @@
+//! What an operator does to an app: one command type, and one report of what was done. Command line,
+//! admin API and console read their input into a command and show the report.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::app::{AppSummary, TOKEN_LIFETIME};
+use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings};
+use crate::fields::{Expected, FieldError, Fields, parse_integer};
+use crate::ids::{AppId, OpenId, OrderNo, PackageVersion, PagePath, PoiId};
+use crate::secret::Secret;
+
+/// The longest lifetime of a token that the admin API issues, in seconds: a year.
+pub const TTL_SECONDS_MAX: i64 = 366 * 86_400;
+/// The longest access token that is looked up, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 1024;
+
+crate::word_enum! {
+    /// What can be done to an app. The word is that of the operator log.
+    pub enum AppAction {
+        /// Make the app.
+        Create = "app.create",
+        /// Change its settings.
+        Change = "app.change",
+        /// Set its rate limits.
+        Limit = "app.limit",
+        /// Refuse its requests.
+        Suspend = "app.suspend",
+        /// Accept them again.
+        Resume = "app.resume",
+        /// Make a new pay key.
+        RotatePayKey = "app.rotate_pay_key",
+        /// Make a new app secret.
+        RotateSecret = "app.rotate_secret",
+        /// Publish a package.
+        Publish = "app.publish",
+        /// Register points of interest.
+        AddPois = "app.poi.add",
+        /// Register payment pre-orders.
+        AddPreorders = "app.preorder.add",
+        /// Make players known.
+        AddUsers = "user.add",
+        /// Issue an access token.
+        IssueToken = "token.issue",
+        /// Revoke access tokens.
+        RevokeTokens = "token.revoke",
+    }
+}
+
+/// A command to an app, every part of it checked.
+#[derive(Debug, Clone)]
+pub enum AppCommand {
+    /// Make the app.
+    Create(AppSettings),
+    /// Change its settings.
+    Change(AppChange),
+    /// Change its rate limits.
+    Limit(AppLimitsChange),
+    /// Refuse its requests (`true`), or accept them again.
+    Suspend(bool),
+    /// Make a new pay key: while this generation is the newest, where one is given.
+    RotatePayKey(Option<i32>),
+    /// Make a new app secret: while the present one has this fingerprint, where one is given.
+    RotateSecret(Option<String>),
+    /// Publish a package.
+    Publish(PackageVersion, Vec<PagePath>),
+    /// Register points of interest.
+    AddPois(Vec<PoiId>),
+    /// Register payment pre-orders.
+    AddPreorders(Vec<OrderNo>),
+    /// Make players known.
+    AddUsers(Vec<OpenId>),
+    /// Issue an access token with this lifetime.
+    IssueToken(Duration),
+    /// Revoke this access token, or all.
+    RevokeTokens(Option<Secret>),
+}
+
+impl AppAction {
+    /// The names of the fields that a command of this action has.
+    #[must_use]
+    pub fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Create | Self::Change => &AppSettings::NAMES,
+            Self::Limit => &AppLimits::NAMES,
+            Self::Suspend | Self::Resume => &["reason"],
+            Self::RotatePayKey | Self::RotateSecret => &[],
+            Self::Publish => &["version", "pages"],
+            Self::AddPois => &["poi_ids"],
+            Self::AddPreorders => &["out_order_nos"],
+            Self::AddUsers => &["open_ids"],
+            Self::IssueToken => &["ttl_seconds"],
+            Self::RevokeTokens => &["access_token", "all"],
+        }
+    }
+}
+
+impl AppCommand {
+    /// Reads the fields of a command. A form carries in `seen` what its page showed of the keys, so
+    /// that a page that is sent twice rotates once.
+    ///
+    /// # Errors
+    /// The first field that is absent or not acceptable.
+    pub fn read(action: AppAction, fields: &Fields) -> Result<Self, FieldError> {
+        Ok(match action {
+            AppAction::Create => Self::Create(AppSettings::default().changed(&AppChange::read(fields)?)),
+            AppAction::Change => Self::Change(AppChange::read(fields)?),
+            AppAction::Limit => {
+                let change = AppLimitsChange::read(fields)?;
+                // A page may be older than a limit; any other caller names every limit that it keeps.
+                let all = |change| AppLimits::default().changed(&change).into();
+                Self::Limit(if fields.is_form() { change } else { all(change) })
+            }
+            AppAction::Suspend => Self::Suspend(true),
+            AppAction::Resume => Self::Suspend(false),
+            AppAction::RotatePayKey if fields.is_form() => {
+                Self::RotatePayKey(Some(fields.required("seen", parse_generation)?))
+            }
+            AppAction::RotatePayKey => Self::RotatePayKey(None),
+            AppAction::RotateSecret if fields.is_form() => {
+                Self::RotateSecret(Some(fields.text("seen").unwrap_or_default().to_owned()))
+            }
+            AppAction::RotateSecret => Self::RotateSecret(None),
+            AppAction::Publish => Self::Publish(
+                fields.required("version", PackageVersion::parse)?,
+                fields.required_list("pages", PagePath::parse)?,
+            ),
+            AppAction::AddPois => Self::AddPois(fields.required_list("poi_ids", PoiId::parse)?),
+            AppAction::AddPreorders => {
+                Self::AddPreorders(fields.required_list("out_order_nos", OrderNo::parse)?)
+            }
+            AppAction::AddUsers => Self::AddUsers(fields.required_list("open_ids", OpenId::parse)?),
+            AppAction::IssueToken => {
+                let seconds = fields.number("ttl_seconds", parse_lifetime)?.after(None);
+                Self::IssueToken(seconds.unwrap_or(TOKEN_LIFETIME))
+            }
+            AppAction::RevokeTokens => Self::RevokeTokens(read_revocation(fields)?),
+        })
+    }
+
+    /// What can be reported before the command is carried out; `None` where the report has a secret
+    /// or a value that is not known yet.
+    #[must_use]
+    pub fn known_report(&self, app_id: &AppId) -> Option<AppReport> {
+        let app_id = app_id.clone();
+        Some(match self {
+            Self::Suspend(suspended) => AppReport::Suspension(Suspension { app_id, suspended: *suspended }),
+            Self::Publish(version, pages) => {
+                let (version, pages) = (version.clone(), pages.clone());
+                AppReport::Package(PublishedPackage { app_id, pages, version })
+            }
+            Self::AddPois(poi_ids) => AppReport::Pois(RegisteredPois { app_id, poi_ids: poi_ids.clone() }),
+            Self::AddPreorders(numbers) => {
+                AppReport::Preorders(RegisteredPreorders { app_id, out_order_nos: numbers.clone() })
+            }
+            Self::AddUsers(open_ids) => {
+                AppReport::Players(KnownPlayers { app_id, open_ids: open_ids.clone() })
+            }
+            Self::Create(_)
+            | Self::Change(_)
+            | Self::Limit(_)
+            | Self::RotatePayKey(_)
+            | Self::RotateSecret(_)
+            | Self::IssueToken(_)
+            | Self::RevokeTokens(_) => return None,
+        })
+    }
+}
+
+fn parse_generation(text: &str) -> Result<i32, Expected> {
+    const EXPECTED: &str = "the number of a pay key";
+    let generation = parse_integer(text, 0, i64::from(i32::MAX), EXPECTED)?;
+    i32::try_from(generation).map_err(|_| Expected::new(EXPECTED))
+}
+
+fn parse_lifetime(text: &str) -> Result<Duration, Expected> {
+    const EXPECTED: &str = "an integer from 1 to 31622400";
+    let seconds = parse_integer(text, 1, TTL_SECONDS_MAX, EXPECTED)?;
+    u64::try_from(seconds).map(Duration::from_secs).map_err(|_| Expected::new(EXPECTED))
+}
+
+fn read_revocation(fields: &Fields) -> Result<Option<Secret>, FieldError> {
+    let token = fields.optional("access_token", |text| {
+        let fits = (1..=TOKEN_BYTES_MAX).contains(&text.len()) && !text.contains('\0');
+        if fits { Ok(Secret::new(text.trim().to_owned())) } else { Err(Expected::new("an access token")) }
+    })?;
+    match (token, fields.flag("all")?) {
+        (Some(token), None) => Ok(Some(token)),
+        (None, Some(true)) => Ok(None),
+        (_, _) => Err(FieldError::malformed("access_token", "either access_token or \"all\": true", "")),
+    }
+}
+
+/// Declares what commands report: one type for each, with the app's id, and [`AppReport`] of them all.
+macro_rules! reports {
+    ($($(#[$doc:meta])* $variant:ident($report:ident) { $($(#[$field_doc:meta])* $field:ident: $type:ty),+ })+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, Serialize, JsonSchema)]
+            pub struct $report {
+                /// The app.
+                pub app_id: AppId,
+                $($(#[$field_doc])* pub $field: $type,)+
+            }
+
+            impl TryFrom<AppReport> for $report {
+                type Error = AppReport;
+
+                fn try_from(report: AppReport) -> Result<Self, AppReport> {
+                    if let AppReport::$variant(report) = report { Ok(report) } else { Err(report) }
+                }
+            }
+        )+
+
+        /// What a command has done, the same for command line, admin API and console.
+        #[derive(Debug, Clone, Serialize)]
+        #[serde(untagged)]
+        pub enum AppReport {
+            /// The app as it is now.
+            App(Box<AppSummary>),
+            $($(#[$doc])* $variant($report),)+
+        }
+    };
+}
+
+reports! {
+    /// The secrets of a new app, shown once.
+    Created(NewAppSecrets) {
+        /// For token requests.
+        app_secret: String,
+        /// For signing exchanges.
+        pay_key: String
+    }
+    /// The rate limits of an app that hold now.
+    Limits(LimitsSet) {
+        /// All of them.
+        limits: AppLimits
+    }
+    /// Whether an app is suspended now.
+    Suspension(Suspension) {
+        /// Whether it is.
+        suspended: bool
+    }
+    /// A new pay key, shown once.
+    PayKey(NewPayKey) {
+        /// The key.
+        pay_key: String
+    }
+    /// A new app secret, shown once.
+    AppSecret(NewAppSecret) {
+        /// The secret.
+        app_secret: String
+    }
+    /// The package that is published now.
+    Package(PublishedPackage) {
+        /// Its pages.
+        pages: Vec<PagePath>,
+        /// Its version.
+        version: PackageVersion
+    }
+    /// Points of interest that are registered now.
+    Pois(RegisteredPois) {
+        /// Their ids.
+        poi_ids: Vec<PoiId>
+    }
+    /// Payment pre-orders that are registered now.
+    Preorders(RegisteredPreorders) {
+        /// Their numbers.
+        out_order_nos: Vec<OrderNo>
+    }
+    /// Players that are known now.
+    Players(KnownPlayers) {
+        /// Their ids.
+        open_ids: Vec<OpenId>
+    }
+    /// An access token, shown once.
+    Token(IssuedToken) {
+        /// The token.
+        #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+        access_token: String,
+        /// When it expires.
+        #[schemars(extend("format" = "date-time"))]
+        expires_at: String
+    }
+    /// How many tokens were revoked.
+    Revoked(RevokedTokens) {
+        /// How many.
+        revoked: u64
+    }
+}
+
+impl TryFrom<AppReport> for AppSummary {
+    type Error = AppReport;
+
+    fn try_from(report: AppReport) -> Result<Self, AppReport> {
+        if let AppReport::App(app) = report { Ok(*app) } else { Err(report) }
+    }
+}
+
+/// Why a command was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AppRefusal {
+    /// There is no such app.
+    UnknownApp(AppId),
+    /// There is such an app already.
+    IdTaken(AppId),
+    /// The keys have changed since the page was shown.
+    KeysChanged(AppId),
+    /// The app has no such token.
+    UnknownToken(AppId),
+}

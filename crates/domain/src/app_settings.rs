@@ -1,0 +1,279 @@
+//! What an operator sets of an app. Each setting is one row of a table in this file; the row is read
+//! by command line, admin API and console, and it is what they show.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fields::{FieldError, Fields, Update};
+use crate::ids::{APP_NAME_CHARS_MAX, AppName};
+use crate::per_second::PerSecond;
+
+/// A setting of an app, as the command line, the admin API and the console describe it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AppField {
+    /// Its name: the column, the JSON member, the field of a form, and the flag of the command line.
+    pub name: &'static str,
+    /// Its name for people.
+    pub title: &'static str,
+    /// What it means, as a sentence.
+    pub help: &'static str,
+    /// What it holds.
+    pub kind: AppFieldKind,
+}
+
+impl AppField {
+    /// The field's flag on the command line.
+    #[must_use]
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+}
+
+/// What a setting of an app holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppFieldKind {
+    /// Text of at most this many characters.
+    Text(usize),
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Any of these words.
+    Set(&'static [&'static str]),
+    /// Yes or no.
+    Flag,
+    /// A [`PerSecond`], or the setting of the server.
+    Limit,
+}
+
+/// The value of a setting of an app, for forms and people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AppFieldValue {
+    /// Text, or a word.
+    Text(String),
+    /// Words.
+    Set(Vec<&'static str>),
+    /// Yes or no.
+    Flag(bool),
+    /// A limit of the app's own.
+    Limit(Option<PerSecond>),
+}
+
+impl AppFieldValue {
+    /// The text of an input; empty for none.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Set(words) => words.join(" "),
+            Self::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+            Self::Limit(limit) => limit.map(|limit| limit.get().to_string()).unwrap_or_default(),
+        }
+    }
+
+    /// The limit, where it is one.
+    #[must_use]
+    pub fn limit(&self) -> Option<PerSecond> {
+        match self {
+            Self::Limit(limit) => *limit,
+            Self::Text(_) | Self::Set(_) | Self::Flag(_) => None,
+        }
+    }
+
+    /// Whether it is yes, or the box of this word is ticked.
+    #[must_use]
+    pub fn has(&self, word: &str) -> bool {
+        match self {
+            Self::Text(text) => text == word,
+            Self::Set(words) => words.contains(&word),
+            Self::Flag(flag) => *flag,
+            Self::Limit(_) => false,
+        }
+    }
+}
+
+/// A type of a setting of an app.
+trait AppValue: Sized {
+    const KIND: AppFieldKind;
+    /// `None` where the field did not come.
+    fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError>;
+    fn value(&self) -> AppFieldValue;
+}
+
+impl AppValue for AppName {
+    const KIND: AppFieldKind = AppFieldKind::Text(APP_NAME_CHARS_MAX);
+
+    fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
+        fields.present(name, Self::parse)
+    }
+
+    fn value(&self) -> AppFieldValue {
+        AppFieldValue::Text(self.to_string())
+    }
+}
+
+impl AppValue for Category {
+    const KIND: AppFieldKind = AppFieldKind::Choice(&Self::WORDS);
+
+    fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
+        fields.present(name, Self::parse)
+    }
+
+    fn value(&self) -> AppFieldValue {
+        AppFieldValue::Text(self.to_string())
+    }
+}
+
+impl AppValue for Vec<Scope> {
+    const KIND: AppFieldKind = AppFieldKind::Set(&Scope::WORDS);
+
+    fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
+        if fields.is_form() {
+            let held = |scope: Scope| Ok((scope, fields.flag(&format!("{name}_{scope}"))?));
+            let boxes = Scope::ALL.into_iter().map(held).collect::<Result<Vec<_>, _>>()?;
+            let came = boxes.iter().any(|(_, ticked)| ticked.is_some());
+            let ticked = boxes.into_iter().filter(|(_, ticked)| *ticked == Some(true));
+            return Ok(came.then(|| ticked.map(|(scope, _)| scope).collect()));
+        }
+        let listed = fields.list(name, Scope::parse)?;
+        Ok(listed.map(|mut scopes| {
+            scopes.sort_unstable();
+            scopes.dedup();
+            scopes
+        }))
+    }
+
+    fn value(&self) -> AppFieldValue {
+        AppFieldValue::Set(self.iter().map(|scope| scope.as_str()).collect())
+    }
+}
+
+impl AppValue for bool {
+    const KIND: AppFieldKind = AppFieldKind::Flag;
+
+    fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
+        fields.flag(name)
+    }
+
+    fn value(&self) -> AppFieldValue {
+        AppFieldValue::Flag(*self)
+    }
+}
+
+impl AppValue for Option<PerSecond> {
+    const KIND: AppFieldKind = AppFieldKind::Limit;
+
+    fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
+        Ok(match fields.number(name, PerSecond::parse)? {
+            Update::Unchanged => None,
+            Update::Cleared => Some(None),
+            Update::To(limit) => Some(Some(limit)),
+        })
+    }
+
+    fn value(&self) -> AppFieldValue {
+        AppFieldValue::Limit(*self)
+    }
+}
+
+/// Declares settings of an app and a change of them: one row a setting, with its name, type, title
+/// and meaning. The name is also that of its column.
+macro_rules! app_fields {
+    (
+        $(#[$meta:meta])* $settings:ident,
+        $(#[$change_meta:meta])* $change:ident,
+        $($name:ident: $type:ty, $title:literal, $help:literal;)+
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+        pub struct $settings {
+            $(#[doc = $help] pub $name: $type,)+
+        }
+
+        $(#[$change_meta])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        pub struct $change {
+            $(#[doc = $help] pub $name: Option<$type>,)+
+        }
+
+        impl $settings {
+            /// The names of all settings.
+            pub const NAMES: [&'static str; [$(stringify!($name)),+].len()] = [$(stringify!($name)),+];
+            /// Every setting.
+            pub const FIELDS: [AppField; Self::NAMES.len()] = [$(AppField {
+                name: stringify!($name),
+                title: $title,
+                help: $help,
+                kind: <$type as AppValue>::KIND,
+            }),+];
+
+            /// The values, in the order of [`Self::FIELDS`].
+            #[must_use]
+            pub fn values(&self) -> [AppFieldValue; Self::NAMES.len()] {
+                [$(self.$name.value()),+]
+            }
+
+            /// The settings after a change.
+            #[must_use]
+            pub fn changed(&self, change: &$change) -> Self {
+                Self { $($name: change.$name.clone().unwrap_or_else(|| self.$name.clone()),)+ }
+            }
+        }
+
+        impl $change {
+            /// Reads what came; what did not come is unchanged.
+            ///
+            /// # Errors
+            /// The first field that is not acceptable.
+            pub fn read(fields: &Fields) -> Result<Self, FieldError> {
+                Ok(Self { $($name: AppValue::read(fields, stringify!($name))?,)+ })
+            }
+        }
+
+        impl From<$settings> for $change {
+            fn from(settings: $settings) -> Self {
+                Self { $($name: Some(settings.$name),)+ }
+            }
+        }
+    };
+}
+
+app_fields! {
+    /// The settings of an app.
+    AppSettings,
+    /// A change of an app's settings; `None` is unchanged.
+    AppChange,
+    name: AppName, "Name", "Name, for people.";
+    category: Category, "What it sells", "What the app sells. Reports of a local-life app name product, category and city.";
+    scopes: Vec<Scope>, "Permission scopes", "Its permission scopes. An app reports orders with the scope epay alone.";
+    sandbox: bool, "Sandbox", "Explain to the app why its signature does not match; for tests.";
+    preorder_check: bool, "Pre-order check", "Refuse reports of payments that are not registered as pre-orders.";
+}
+
+app_fields! {
+    /// The rate limits of an app's own. `None` is the setting of the server.
+    AppLimits,
+    /// A change of an app's rate limits; `None` is unchanged.
+    AppLimitsChange,
+    exchanges_per_second: Option<PerSecond>, "Exchanges", "Exchanges a second; 0 is no limit.";
+    reports_per_second: Option<PerSecond>, "Order reports", "Order reports a second; 0 is no limit.";
+    uploads_per_second: Option<PerSecond>, "Image uploads", "Image uploads a second, both ways together; 0 is no limit.";
+    tokens_per_second: Option<PerSecond>, "Token requests", "Token requests a second; 0 is no limit.";
+}
+
+crate::word_enum! {
+    /// What an app sells.
+    #[derive(Default)]
+    pub enum Category {
+        /// Anything else.
+        #[default]
+        General = "general",
+        /// Local life: product id, catalog code and city are required in reports.
+        LocalLife = "local_life",
+    }
+}
+
+crate::word_enum! {
+    /// A permission scope of an app.
+    pub enum Scope {
+        /// Guaranteed payment: the app may report orders.
+        Epay = "epay",
+    }
+}

@@ -1,0 +1,140 @@
+//! The code table (contract 7.1): every refusal code of the public API with all that depends on it.
+//! One row of the table below feeds the enum, the OpenAPI document and the tables of the docs.
+
+use crate::endpoint::Endpoint::{
+    self, AccessToken, Exchange, Image, OrderReport, UploadWithFile, UploadWithUrl,
+};
+
+/// What an exchange with this code means for its `biz_no`, when it may be a repeat
+/// (docs/api.md, "When no answer comes").
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BizNoState {
+    /// Nothing was deducted: the `biz_no` is free.
+    Free,
+    /// The `biz_no` paid before.
+    Paid,
+    /// The `biz_no` paid before, for other content.
+    PaidOther,
+    /// The code does not show whether the `biz_no` paid before.
+    Unknown,
+}
+
+macro_rules! codes {
+    ($($variant:ident = $number:literal, $rest:literal, $transport:expr, $biz_no:ident, $endpoints:expr, $meaning:literal;)+) => {
+        /// A row of the code table. Two rows share a number where they differ in the HTTP status.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $(#[doc = concat!(stringify!($number), ": ", $meaning, ".")] $variant,)+
+        }
+
+        impl Code {
+            /// Every row, in the order of the table.
+            pub const ALL: [Self; [$(Self::$variant),+].len()] = [$(Self::$variant),+];
+            const ROWS: [Row; Self::ALL.len()] = [$(Row {
+                number: $number,
+                rest_status: $rest,
+                transport: &$transport,
+                biz_no: BizNoState::$biz_no,
+                endpoints: &$endpoints,
+                meaning: $meaning,
+            }),+];
+        }
+    };
+}
+
+struct Row {
+    number: u32,
+    rest_status: u16,
+    transport: &'static [u16],
+    biz_no: BizNoState,
+    endpoints: &'static [Endpoint],
+    meaning: &'static str,
+}
+
+/// The endpoints that check an access token or a secret.
+const CALLED: [Endpoint; 5] = [Exchange, OrderReport, UploadWithFile, UploadWithUrl, AccessToken];
+
+// Name, number, HTTP status with `http.error_status = "rest"`, statuses of the transport that it
+// comes with, what it means for the biz_no, the endpoints that answer it, and its meaning.
+codes! {
+    TokenParameter = 100_200_100, 400, [], Unknown, [AccessToken],
+        "token request: a parameter is missing or wrong";
+    TokenCredentials = 100_200_101, 401, [], Unknown, [AccessToken],
+        "token request: app_id or app_secret is wrong";
+    Unauthorised = 100_200_102, 401, [], Unknown, [Exchange, OrderReport, UploadWithFile, UploadWithUrl],
+        "authorisation error: credentials absent, unknown or expired";
+    Forbidden = 100_200_102, 403, [], Unknown, CALLED,
+        "authorisation error: the app is suspended or lacks a scope";
+    BadSignature = 100_200_114, 401, [], Unknown, [Exchange],
+        "the signature does not match";
+    IllegalParameter = 10_000_200, 422, [400, 404, 405, 408, 413], Unknown, Endpoint::ALL,
+        "illegal parameter";
+    ImageBlocked = 10_000_303, 422, [], Unknown, [OrderReport, UploadWithFile, UploadWithUrl],
+        "image blocked by risk control";
+    RateLimited = 10_000_305, 429, [], Unknown, CALLED,
+        "rate limited";
+    ImageNotFound = 10_000_417, 422, [404], Unknown, [OrderReport, Image],
+        "uploaded image does not exist";
+    IllegalUrl = 10_000_419, 422, [], Unknown, [OrderReport, UploadWithUrl],
+        "illegal url";
+    IllegalOpenId = 10_000_423, 422, [], Free, [Exchange, OrderReport],
+        "illegal open id";
+    SystemError = 10_000_500, 500, [500, 503], Unknown, Endpoint::ALL,
+        "system error";
+    InsufficientBalance = 10_000_601, 422, [], Free, [Exchange],
+        "insufficient balance";
+    BizNoConflict = 10_000_602, 409, [], PaidOther, [Exchange],
+        "biz_no already used with other content";
+    BizNoExpired = 10_000_603, 422, [], Paid, [Exchange],
+        "biz_no expired";
+    TsOutsideWindow = 10_000_604, 422, [], Free, [Exchange],
+        "ts outside the accepted window";
+    IllegalPath = 10_001_007, 422, [], Unknown, [OrderReport],
+        "illegal path";
+    IllegalPoiId = 10_002_003, 422, [], Unknown, [OrderReport],
+        "illegal poi id";
+    OrderNotFound = 10_002_018, 422, [], Unknown, [OrderReport],
+        "order not found";
+}
+
+impl Code {
+    const fn row(self) -> &'static Row {
+        &Self::ROWS[self as usize]
+    }
+
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.row().number
+    }
+
+    /// The meaning in contract 7.1.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        self.row().meaning
+    }
+
+    /// The HTTP status of a refusal with `http.error_status = "rest"` (contract 2.3).
+    #[must_use]
+    pub const fn rest_status(self) -> u16 {
+        self.row().rest_status
+    }
+
+    /// The statuses of the transport that the code comes with (contract 2.2 and 5.7).
+    #[must_use]
+    pub const fn transport_statuses(self) -> &'static [u16] {
+        self.row().transport
+    }
+
+    /// What an exchange with this code means for its `biz_no`.
+    #[must_use]
+    pub const fn biz_no(self) -> BizNoState {
+        self.row().biz_no
+    }
+
+    /// The endpoints that answer it.
+    #[must_use]
+    pub const fn endpoints(self) -> &'static [Endpoint] {
+        self.row().endpoints
+    }
+}

@@ -1,0 +1,34 @@
+//! The endpoints of the public API, by name.
+
+crate::word_enum! {
+    /// An endpoint of the public API. Its word is its name in the metrics, which never changes.
+    pub enum Endpoint {
+        /// The exchange (contract 3).
+        Exchange = "exchange",
+        /// The order report (contract 4).
+        OrderReport = "order_report",
+        /// The upload by file (contract 5.1).
+        UploadWithFile = "upload_with_file",
+        /// The upload by URL (contract 5.2).
+        UploadWithUrl = "upload_with_url",
+        /// The access token (contract 6).
+        AccessToken = "access_token",
+        /// A served picture (contract 5.7).
+        Image = "image",
+    }
+}
+
+impl Endpoint {
+    /// The name in documents, which links nothing and is short.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Exchange => "exchange",
+            Self::OrderReport => "report",
+            Self::UploadWithFile => "upload by file",
+            Self::UploadWithUrl => "upload by URL",
+            Self::AccessToken => "token",
+            Self::Image => "served pictures",
+        }
+    }
+}
