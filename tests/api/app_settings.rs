@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use domain::app::{AppChange, Category};
+use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category};
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
+use domain::per_second::PerSecond;
 use serde_json::json;
 use store::{OperatorLogFilter, OperatorLogLine, Rotated};
 
@@ -38,6 +39,18 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
         summary.settings.scopes.is_empty() && summary.settings.sandbox && summary.settings.preorder_check
     );
     let line = last_line(&till).await;
+    // Every column of the settings is written and read.
+    assert_eq!(summary.settings, AppSettings::default().changed(&all));
+    let limit = |number| Some(PerSecond::new(number));
+    let limits = AppLimitsChange {
+        exchanges_per_second: limit(1),
+        reports_per_second: limit(2),
+        uploads_per_second: limit(3),
+        tokens_per_second: limit(4),
+    };
+    till.store.set_limits(&operator(), &app.id, limits.clone()).await.unwrap();
+    let now = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
+    assert_eq!((now.limits, now.settings), (AppLimits::default().changed(&limits), summary.settings.clone()));
     assert_eq!((line.action.as_str(), line.note.as_str()), ("app.change", "asked for by mail"));
     let before = json!({"name": "", "category": "general", "scopes": ["epay"], "sandbox": false, "preorder_check": false});
     let after = json!({"name": "<b>Game</b>", "category": "local_life", "scopes": [], "sandbox": true, "preorder_check": true});
