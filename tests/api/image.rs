@@ -249,7 +249,8 @@ async fn a_blocked_picture_is_not_served_not_accepted_and_no_order_may_use_it() 
     assert_eq!(uploaded(&till, &app, PICTURE).await, id);
     assert_eq!(till.send(Request::get(&format!("/img/{id}"))).await.bytes, PICTURE);
     assert_eq!(till.send(report("order_0002", "payment_02")).await.code(), 1);
-    let complaint = format!("minitill: {id} is not blocked; `minitill image list` shows what is\n");
+    let complaint =
+        format!("minitill: {id} is not blocked; to list all blocked pictures, run `minitill image list`\n");
     assert_eq!(program.complaint(&["image", "unblock", &id]), complaint);
 }
 
@@ -378,11 +379,12 @@ async fn a_file_can_be_blocked_before_anybody_uploads_it() {
     assert!(
         program
             .complaint(&["image", "block", file, "--reason", "r"])
-            .contains("expected a picture's file or an imgId")
+            .contains("expected a picture file or an imgId")
     );
     let unknown = "0".repeat(48);
-    let complaint =
-        format!("minitill: there is no image {unknown}; `minitill image list --all` shows the newest\n");
+    let complaint = format!(
+        "minitill: there is no image {unknown}; to list the newest images, run `minitill image list --all`\n"
+    );
     assert_eq!(program.complaint(&["image", "show", &unknown]), complaint);
 }
 

@@ -20,6 +20,9 @@ pub use command::CommandError;
 pub use detail::{AppDetail, COUNTED_MAX, Package, PayKeyGeneration};
 pub use keys::Rotated;
 
+/// Number of valid pay keys of an app (contract 3.2.6).
+pub(crate) const LIVE_PAY_KEYS: usize = 2;
+
 impl Store {
     /// All apps, or only one.
     pub async fn list_apps(&self, only: Option<&AppId>) -> Result<Vec<AppSummary>, StoreError> {

@@ -11,15 +11,13 @@ use domain::secret::Secret;
 use domain::signature::PayKey;
 use sqlx::types::Json;
 
-use super::app::AppRow;
+use super::app::{AppRow, LIVE_PAY_KEYS};
 use super::look_up_cache::LookUpCache;
 use super::{Store, StoreError};
 use crate::secrets::{Keyring, WrongKey};
 
 /// A look-up may take this much longer than the wait for a connection.
 const STATEMENT_MARGIN: Duration = Duration::from_millis(500);
-/// Number of valid pay keys of an app (contract 3.2.6).
-pub(super) const LIVE_PAY_KEYS: usize = 2;
 /// Number of pay keys that are loaded, retired ones for the diagnosis included.
 const RETIRED_PAY_KEYS: i64 = 8;
 

@@ -7,8 +7,8 @@ use domain::moment;
 use serde::Serialize;
 use time::OffsetDateTime;
 
+use super::LIVE_PAY_KEYS;
 use super::keys::secret_fingerprint;
-use crate::directory::LIVE_PAY_KEYS;
 use crate::{Store, StoreError};
 
 /// Counts stop here, because a page needs no exact larger number.
