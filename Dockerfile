@@ -11,8 +11,10 @@ COPY .cargo .cargo
 COPY .sqlx .sqlx
 COPY assets assets
 COPY config config
+COPY crates crates
 COPY migrations migrations
 COPY src src
+COPY xtask xtask
 ENV SQLX_OFFLINE=true
 RUN cargo build --release --locked && strip target/release/minitill
 

@@ -10,7 +10,7 @@
 //! - [`operator`] is the operator's listener: health, metrics, console and admin API.
 //! - [`openapi`] describes both APIs, as documents and as pages.
 //! - [`state`] is what the handlers share, made of [`config`], [`metrics`] and [`rate_limit`].
-//! - [`body`] reads bodies within limits; [`request_id`] and [`endpoint`] name requests and endpoints.
+//! - [`body`] reads bodies within limits; [`request_id`] names requests.
 //! - [`error`] is the code table, and the type that every refusal has.
 //! - `outgoing` has what requests to other servers share; [`image_judge`] asks the operator's own
 //!   judge about a picture; [`small_copies`] makes small copies of pictures.
