@@ -8,7 +8,7 @@ use minitill::config::Config;
 use minitill::error::{ErrorStatus, Refusal};
 use minitill::openapi::{Content, Example, Success, viewer};
 use minitill::public::{Described, calls, document};
-use scenario::Scenario;
+use scenario::{IN_TURN, Scenario};
 use serde_json::Value;
 
 use crate::support::program::Program;
@@ -76,12 +76,33 @@ async fn try_every_example(id: &str) {
         try_success(&document, &call, success).await;
     }
     let mut codes = Vec::new();
-    for example in &call.operation.refusals {
-        try_refusal(&document, &call, example, ErrorStatus::Platform).await;
-        if !codes.contains(&example.refusal.code) {
-            codes.push(example.refusal.code);
-            try_refusal(&document, &call, example, ErrorStatus::Rest).await;
-        }
+    let is_first = |example: &&Example<Refusal>| {
+        let code = example.refusal.code;
+        let is_first = !codes.contains(&code);
+        codes.push(code);
+        is_first
+    };
+    let firsts: Vec<_> = call.operation.refusals.iter().filter(is_first).collect();
+    try_refusals(&document, &call, call.operation.refusals.iter().collect(), ErrorStatus::Platform).await;
+    try_refusals(&document, &call, firsts, ErrorStatus::Rest).await;
+}
+
+/// The refusals that one till can answer in turn, and then each of the others on a till of its own.
+async fn try_refusals(
+    document: &Value,
+    call: &Described,
+    examples: Vec<&Example<Refusal>>,
+    setting: ErrorStatus,
+) {
+    let is_in_turn = |example: &&Example<Refusal>| IN_TURN.contains(&example.name);
+    let (mut in_turn, alone): (Vec<_>, Vec<_>) = examples.into_iter().partition(is_in_turn);
+    in_turn.sort_by_key(|example| IN_TURN.iter().position(|name| *name == example.name));
+    let shared = Scenario::prepare(call, IN_TURN[0], setting, 0).await;
+    for example in in_turn {
+        try_refusal(document, call, example, &shared).await;
+    }
+    for example in alone {
+        try_refusal(document, call, example, &Scenario::prepare(call, example.name, setting, 0).await).await;
     }
 }
 
@@ -89,7 +110,8 @@ async fn try_every_example(id: &str) {
 async fn try_success(document: &Value, call: &Described, success: &Success) {
     for body in 0..call.operation.bodies.len().max(1) {
         let context = format!("{} {} with body {body}", call.route.id, success.name);
-        let answer = Scenario::prepare(call, success.name, ErrorStatus::Platform, body).await.send().await;
+        let prepared = Scenario::prepare(call, success.name, ErrorStatus::Platform, body).await;
+        let answer = prepared.about(success.name).await.send().await;
         assert_eq!(answer.status, success.status, "{context}: {}", answer.body);
         assert_described(document, call, &answer, &context);
         if let Content::Json { example, .. } = &success.content {
@@ -101,9 +123,9 @@ async fn try_success(document: &Value, call: &Described, success: &Success) {
     }
 }
 
-async fn try_refusal(document: &Value, call: &Described, example: &Example<Refusal>, setting: ErrorStatus) {
-    let context = format!("{} {} {setting:?}", call.route.id, example.name);
-    let answer = Scenario::prepare(call, example.name, setting, 0).await.send().await;
+async fn try_refusal(document: &Value, call: &Described, example: &Example<Refusal>, scenario: &Scenario) {
+    let context = format!("{} {}", call.route.id, example.name);
+    let answer = scenario.about(example.name).await.send().await;
     assert_described(document, call, &answer, &context);
     assert_eq!(answer.header("retry-after").is_some(), example.refusal.retry_after.is_some(), "{context}");
     if call.route.method != "HEAD" {
