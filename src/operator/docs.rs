@@ -3,8 +3,8 @@
 use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 
 use super::admin;
@@ -15,9 +15,10 @@ use crate::public;
 use crate::state::AppState;
 
 /// A page may be cached, and is asked for again when it is shown.
-const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
+const ASK_AGAIN: &str = "no-cache";
 /// The same answer for ever.
-const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+const FOR_EVER: &str = "public, max-age=31536000, immutable";
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// The routes of documents and pages.
 pub(super) fn routes() -> Router<AppState> {
@@ -25,21 +26,14 @@ pub(super) fn routes() -> Router<AppState> {
         async |State(state): State<AppState>| json_response(StatusCode::OK, &public::document(&state.config));
     let admin_document =
         async |State(state): State<AppState>| json_response(StatusCode::OK, &admin::document(&state.config));
-    let script = async || {
-        let mut response = file(viewer::SCRIPT, "text/javascript; charset=utf-8", FOR_EVER);
-        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        response
-    };
+    let script = async || ([(header::CONTENT_ENCODING, "gzip")], file(viewer::SCRIPT, JAVASCRIPT, FOR_EVER));
     Router::new()
         .route("/openapi.json", get(public_document))
         .route("/admin/openapi.json", get(admin_document))
         .route("/docs", get(public_page))
         .route("/docs/admin", get(admin_page))
         .route(&format!("/docs/viewer-{}.js", viewer::VERSION), get(script))
-        .route(
-            "/docs/start.js",
-            get(async || file(viewer::START, "text/javascript; charset=utf-8", ASK_AGAIN)),
-        )
+        .route("/docs/start.js", get(async || file(viewer::START, JAVASCRIPT, ASK_AGAIN)))
         .route("/docs/style.css", get(async || file(viewer::STYLE, "text/css; charset=utf-8", ASK_AGAIN)))
 }
 
@@ -77,18 +71,16 @@ async fn admin_page() -> Response {
 }
 
 fn html(page: &Page<'_>) -> Response {
-    let mut response = file(viewer::page(page), "text/html; charset=utf-8", ASK_AGAIN);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(viewer::POLICY));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    response
+    let headers =
+        [(header::CONTENT_SECURITY_POLICY, viewer::POLICY), (header::REFERRER_POLICY, "no-referrer")];
+    (headers, file(viewer::page(page), "text/html; charset=utf-8", ASK_AGAIN)).into_response()
 }
 
-fn file(content: impl Into<Body>, media_type: &'static str, caching: HeaderValue) -> Response {
-    let mut response = Response::new(content.into());
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(header::CACHE_CONTROL, caching);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+fn file(content: impl Into<Body>, media_type: &'static str, caching: &'static str) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, media_type),
+        (header::CACHE_CONTROL, caching),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, content.into()).into_response()
 }

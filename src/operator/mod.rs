@@ -10,10 +10,9 @@ mod docs;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use serde_json::json;
 
@@ -34,7 +33,7 @@ pub fn operator(state: AppState) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
-        .route(DEMO_PICTURE_PATH, get(demo_picture))
+        .route(DEMO_PICTURE_PATH, get(async || ([(header::CONTENT_TYPE, "image/png")], DEMO_PICTURE)))
         .route("/metrics", get(metrics))
         .merge(console::router(&state))
         .merge(docs::routes())
@@ -62,21 +61,13 @@ async fn readyz(State(state): State<AppState>) -> Response {
     json_response(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "not ready", "reason": reason }))
 }
 
-async fn demo_picture() -> Response {
-    let mut response = Response::new(Body::from(DEMO_PICTURE));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("image/png"));
-    response
-}
-
 /// Everything that is counted and measured, for Prometheus.
 async fn metrics(State(state): State<AppState>) -> Result<Response, Response> {
     let text = state.metrics.text(&read_off(&state).await).map_err(|fault| {
         let refusal = Refusal::internal(fault.to_string());
         refusal.render(crate::error::Envelope::Open, state.config.http.error_status)
     })?;
-    let mut response = Response::new(Body::from(text));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
-    Ok(response)
+    Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
 }
 
 /// How things stand now. Asks the database, for two seconds at most.
