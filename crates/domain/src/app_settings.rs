@@ -241,7 +241,7 @@ app_fields! {
     /// A change of an app's settings; `None` is unchanged.
     AppChange,
     name: AppName, "Name", "Name, for people.";
-    category: Category, "What it sells", "What the app sells. Reports of a local-life app name product, category and city.";
+    category: Category, "Category", "What the app sells. Reports of a local-life app name product, category and city.";
     scopes: Vec<Scope>, "Permission scopes", "Its permission scopes. An app reports orders with the scope epay alone.";
     sandbox: bool, "Sandbox", "Explain to the app why its signature does not match; for tests.";
     preorder_check: bool, "Pre-order check", "Refuse reports of payments that are not registered as pre-orders.";

@@ -3,8 +3,7 @@
 mod changes;
 
 use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::extract::Path;
 use axum::routing::{MethodRouter, get, post};
 use domain::app::{AppLimits, AppSettings, AppSummary, Scope};
 use domain::app_command::AppAction;
@@ -14,11 +13,9 @@ use domain::per_second::PerSecond;
 use store::{AppDetail, COUNTED_MAX};
 
 use super::error::ConsoleError;
-use super::form::{Input, no_such_app};
 use super::page::{Page, Section, Shown, render};
 use super::route::Route;
-use super::session::SignedIn;
-use crate::config;
+use super::visit::{Answer, Visit};
 use crate::state::AppState;
 
 /// Most apps that the list shows.
@@ -26,12 +23,12 @@ const APPS: usize = 500;
 
 /// A form whose fields are a command to the app of the path.
 fn command(action: AppAction) -> MethodRouter<AppState> {
-    post(move |state, path, form| changes::carry_out(action, state, path, form))
+    post(move |path, visit| changes::carry_out(action, path, visit))
 }
 
-/// The page between a wish and a command that hits players, or cannot be undone.
+/// The page before a command that affects players, or that cannot be undone.
 fn confirm(action: AppAction) -> MethodRouter<AppState> {
-    get(move |state, signed_in, path| changes::confirm(action, state, signed_in, path))
+    get(move |path, visit| changes::confirm(action, path, visit))
 }
 
 pub(super) const ROUTES: &[Route] = &[
@@ -59,28 +56,18 @@ pub(super) const ROUTES: &[Route] = &[
 #[template(path = "apps.html")]
 struct ListPage<'a> {
     page: Page<'a>,
-    search: &'a str,
     apps: &'a [AppSummary],
     left_out: usize,
 }
 
-async fn list(
-    State(state): State<AppState>,
-    signed_in: SignedIn,
-    input: Input,
-) -> Result<Response, ConsoleError> {
-    let search = input.text("search");
-    let mut apps = state.store.list_apps(None).await?;
-    let holds = |text: &str| text.to_lowercase().contains(&search.to_lowercase());
+async fn list(visit: Visit) -> Answer {
+    let search = visit.text("search").to_lowercase();
+    let mut apps = visit.state.store.list_apps(None).await?;
+    let holds = |text: &str| text.to_lowercase().contains(&search);
     apps.retain(|app| holds(app.app_id.as_str()) || holds(app.settings.name.as_str()));
     let left_out = apps.len().saturating_sub(APPS);
     apps.truncate(APPS);
-    Ok(render(&ListPage {
-        page: Page::new(&signed_in, Section::Apps, "Apps"),
-        search,
-        apps: &apps,
-        left_out,
-    }))
+    render(&ListPage { page: visit.page(Section::APPS, "Apps"), apps: &apps, left_out })
 }
 
 #[derive(Template)]
@@ -88,78 +75,36 @@ async fn list(
 struct AppPage<'a> {
     page: Page<'a>,
     detail: &'a AppDetail,
-    app: &'a AppSummary,
-    settings: [Setting; AppSettings::NAMES.len()],
-    limits: [LimitRow; AppLimits::NAMES.len()],
-    pois: String,
-    preorders: String,
-    valid_tokens: String,
+    settings: &'a AppSettings,
+    /// Each limit: its own value, and that of the server's settings.
+    limits: Vec<(AppField, Option<PerSecond>, PerSecond)>,
 }
 
-/// A setting of an app with its value.
-struct Setting {
-    field: AppField,
-    value: AppFieldValue,
+/// The settings with their values, for facts and forms.
+fn rows(settings: &AppSettings) -> impl Iterator<Item = (AppField, AppFieldValue)> {
+    AppSettings::FIELDS.into_iter().zip(settings.values())
 }
 
-/// The settings as rows, for facts and forms.
-fn setting_rows(settings: &AppSettings) -> [Setting; AppSettings::NAMES.len()] {
-    let mut fields = AppSettings::FIELDS.into_iter();
-    settings.values().map(|value| Setting { field: fields.next().expect("a field for each value"), value })
-}
-
-/// The boxes of a form, by name: whatever of these does not come was not ticked.
+/// The check boxes of a form, by name: a box of these that does not come was not ticked.
 fn boxes() -> String {
-    let mut names = Vec::new();
-    for field in AppSettings::FIELDS {
-        match field.kind {
-            AppFieldKind::Flag => names.push(field.name.to_owned()),
-            AppFieldKind::Set(words) => {
-                names.extend(words.iter().map(|word| format!("{}_{word}", field.name)));
-            }
-            AppFieldKind::Text(_) | AppFieldKind::Choice(_) | AppFieldKind::Limit => {}
-        }
-    }
-    names.join(" ")
+    let boxes = AppSettings::FIELDS.into_iter().flat_map(|field| match field.kind {
+        AppFieldKind::Flag => vec![field.name.to_owned()],
+        AppFieldKind::Set(words) => words.iter().map(|word| format!("{}_{word}", field.name)).collect(),
+        AppFieldKind::Text(_) | AppFieldKind::Choice(_) | AppFieldKind::Limit => Vec::new(),
+    });
+    boxes.collect::<Vec<_>>().join(" ")
 }
 
 #[derive(Template)]
 #[template(path = "new_app.html")]
 struct NewAppPage<'a> {
     page: Page<'a>,
-    settings: [Setting; AppSettings::NAMES.len()],
+    settings: &'a AppSettings,
 }
 
-async fn new_app(signed_in: SignedIn) -> Response {
-    let usual = AppSettings { scopes: Scope::ALL.into(), ..AppSettings::default() };
-    render(&NewAppPage {
-        page: Page::new(&signed_in, Section::Apps, "New app"),
-        settings: setting_rows(&usual),
-    })
-}
-
-/// A limit of an app: its own, or the setting's.
-struct LimitRow {
-    field: AppField,
-    own: Option<PerSecond>,
-    setting: PerSecond,
-}
-
-impl LimitRow {
-    /// The limit that holds.
-    fn limit(&self) -> PerSecond {
-        self.own.unwrap_or(self.setting)
-    }
-}
-
-/// The limits that hold for an app.
-fn limit_rows(own: &AppLimits, settings: &config::Limits) -> [LimitRow; AppLimits::NAMES.len()] {
-    let (mut own, mut settings) = (own.values().into_iter(), settings.as_app_limits().values().into_iter());
-    AppLimits::FIELDS.map(|field| LimitRow {
-        field,
-        own: own.next().and_then(|value| value.limit()),
-        setting: settings.next().and_then(|value| value.limit()).unwrap_or(PerSecond::UNLIMITED),
-    })
+async fn new_app(visit: Visit) -> Answer {
+    let settings = &AppSettings { scopes: Scope::ALL.into(), ..AppSettings::default() };
+    render(&NewAppPage { page: visit.page(Section::APPS, "New app"), settings })
 }
 
 /// A number that was counted up to a bound.
@@ -169,27 +114,24 @@ fn counted(count: i64) -> String {
 
 /// The app that an address names.
 async fn find(state: &AppState, name: &str) -> Result<AppDetail, ConsoleError> {
-    let app_id = AppId::parse(name).map_err(|_| no_such_app(name))?;
-    state.store.app_detail(&app_id).await?.ok_or_else(|| no_such_app(name))
+    let none = || ConsoleError::no_such_app(name);
+    let app_id = AppId::parse(name).map_err(|_| none())?;
+    state.store.app_detail(&app_id).await?.ok_or_else(none)
 }
 
-async fn app(
-    State(state): State<AppState>,
-    signed_in: SignedIn,
-    Path(name): Path<String>,
-    input: Input,
-) -> Result<Response, ConsoleError> {
-    let detail = find(&state, &name).await?;
-    let done = AppAction::parse(input.text("done")).ok();
-    let notice = done.and_then(changes::notice).map(str::to_owned);
-    Ok(render(&AppPage {
-        page: Page::new(&signed_in, Section::Apps, format!("App {name}")).with_notice(notice),
-        app: &detail.summary,
-        settings: setting_rows(&detail.summary.settings),
-        limits: limit_rows(&detail.summary.limits, &state.config.limits),
-        pois: counted(detail.pois),
-        preorders: counted(detail.preorders),
-        valid_tokens: counted(detail.valid_tokens),
+async fn app(Path(name): Path<String>, visit: Visit) -> Answer {
+    let detail = find(&visit.state, &name).await?;
+    let (own, server) = (detail.summary.limits.values(), visit.state.config.limits.as_app_limits().values());
+    let limits = AppLimits::FIELDS.into_iter().zip(own.iter().zip(&server));
+    let page = visit.page(Section::APPS, format!("App {name}"));
+    render(&AppPage {
+        page: Page { notice: changes::notice(visit.text("done")), ..page },
+        limits: limits
+            .map(|(field, (own, server))| {
+                (field, own.limit(), server.limit().unwrap_or(PerSecond::UNLIMITED))
+            })
+            .collect(),
+        settings: &detail.summary.settings,
         detail: &detail,
-    }))
+    })
 }

@@ -2,9 +2,8 @@
 
 use std::sync::LazyLock;
 
-use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 
@@ -14,19 +13,17 @@ const STYLE: &str = include_str!("style.css");
 const ICON: &str = include_str!("icon.svg");
 
 pub(super) const ROUTES: &[Route] = &[
-    Route {
-        method: "GET",
-        path: "/console/style.css",
-        access: Access::Anyone,
-        handler: || get(async |headers: HeaderMap| asset(&headers, STYLE, "text/css; charset=utf-8")),
-    },
-    Route {
-        method: "GET",
-        path: "/console/icon.svg",
-        access: Access::Anyone,
-        handler: || get(async |headers: HeaderMap| asset(&headers, ICON, "image/svg+xml")),
-    },
+    Route { method: "GET", path: "/console/style.css", access: Access::Anyone, handler: || get(style) },
+    Route { method: "GET", path: "/console/icon.svg", access: Access::Anyone, handler: || get(icon) },
 ];
+
+async fn style(headers: HeaderMap) -> Response {
+    asset(&headers, STYLE, "text/css; charset=utf-8")
+}
+
+async fn icon(headers: HeaderMap) -> Response {
+    asset(&headers, ICON, "image/svg+xml")
+}
 
 /// The query of the addresses, a hash of the content: new content gets a new address.
 pub(super) fn version() -> &'static str {
@@ -38,15 +35,9 @@ pub(super) fn version() -> &'static str {
 fn asset(headers: &HeaderMap, text: &'static str, media_type: &'static str) -> Response {
     let tag = format!("\"{}\"", version());
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    let mut response = Response::new(if is_known { Body::empty() } else { Body::from(text) });
-    if is_known {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-    }
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        headers.insert(header::ETAG, tag);
-    }
-    response
+    let (status, body) = if is_known { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, text) };
+    let caching = "public, max-age=31536000, immutable";
+    let headers =
+        [(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, caching), (header::ETAG, tag.as_str())];
+    (status, headers, body).into_response()
 }

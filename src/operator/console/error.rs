@@ -1,38 +1,126 @@
-//! Errors of the console. A handler returns one, and the guard renders it as a page.
+//! Errors of the console. A handler returns one, and the guard shows its page: what went wrong, and what
+//! the user can do.
 
-use axum::body::Body;
+use std::borrow::Cow;
+
+use askama::Template;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use domain::fields::UnreadableFields;
-use store::StoreError;
+use axum::response::{Html, IntoResponse, Response};
+use domain::app_command::AppRefusal;
+use domain::fields::{FieldError, FieldProblem, UnreadableFields};
+use store::{CommandError, StoreError};
 
+use super::page::Page;
+use super::session::SignedIn;
 use crate::error::Refusal;
 
-/// Why a page or a change failed.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum ConsoleError {
-    /// The thing that the address names does not exist. The text is a sentence that names it.
-    NotFound(String),
-    /// A field is invalid. The text is a sentence that names the field.
-    BadRequest(String),
-    /// Nobody is signed in. After the sign-in the browser goes to this page, if there is one.
-    SignInFirst(Option<String>),
+/// Why a page or a change failed, in the words of its page.
+#[derive(Debug, Clone)]
+pub(super) struct ConsoleError {
+    status: StatusCode,
+    title: &'static str,
+    /// What went wrong, in whole sentences.
+    what: Cow<'static, str>,
+    /// What the user can do.
+    what_next: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorPage<'a> {
+    page: Page<'a>,
+    error: &'a ConsoleError,
+}
+
+impl ConsoleError {
+    /// Nobody is signed in.
+    pub(super) const SIGN_IN_FIRST: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "Sign in first",
+        "You are not signed in, or your session has ended.",
+        "Nothing was changed. Sign in and send the form again.",
+    );
     /// A viewer requested what only admins may do.
-    AdminsOnly,
+    pub(super) const ADMINS_ONLY: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "Admins only",
+        "A viewer cannot change anything.",
+        "Nothing was changed. Ask an admin to make the change. \
+         To change your role, run minitill console-user set-role on the server.",
+    );
     /// No page of this console sent the form.
-    Foreign,
-    /// The request body was too slow, too large or malformed. It has the status of the transport.
-    Unreadable(StatusCode, String),
+    pub(super) const FOREIGN: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "Not from this console",
+        "No page of this console sent this form, or the form is from an earlier session.",
+        "Nothing was changed. Open the page again and send its form from there. \
+         A proxy in front must forward the Host header.",
+    );
+    /// The address does not accept the method.
+    pub(super) const WRONG_METHOD: Self = Self::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "Method not allowed",
+        "This address does not accept this kind of request.",
+        "Go back to the console and use its links and forms.",
+    );
     /// Too many sign-ins run at the same time.
-    Busy,
-    Store(StoreError),
+    pub(super) const BUSY: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Too busy",
+        "Too many people are signing in at the moment.",
+        "Wait a few seconds and try again.",
+    );
+    const UNAVAILABLE: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Not available",
+        "The database or the picture store does not answer.",
+        "Try again in a moment. The server log and /readyz have details. \
+         It is safe to send a change again.",
+    );
+    const FAULT: Self = Self::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "Server error",
+        "The server has a fault.",
+        "The server log has the cause, at this time.",
+    );
+
+    const fn new(
+        status: StatusCode,
+        title: &'static str,
+        what: &'static str,
+        what_next: &'static str,
+    ) -> Self {
+        Self { status, title, what: Cow::Borrowed(what), what_next }
+    }
+
+    /// The thing that the address names does not exist. `what` is a sentence that names it.
+    pub(super) fn not_found(what: impl Into<Cow<'static, str>>) -> Self {
+        let what_next = "Check the spelling, or search in that part of the console.";
+        Self { status: StatusCode::NOT_FOUND, title: "Not found", what: what.into(), what_next }
+    }
+
+    /// The page of an app that does not exist.
+    pub(super) fn no_such_app(name: &str) -> Self {
+        Self::not_found(format!("There is no app {name}."))
+    }
+
+    /// A field is invalid. `what` is a sentence that names it.
+    pub(super) fn bad_request(what: impl Into<Cow<'static, str>>) -> Self {
+        let what_next = "Nothing was changed. Go back and correct the input.";
+        Self { status: StatusCode::BAD_REQUEST, title: "Invalid input", what: what.into(), what_next }
+    }
+
+    /// The page of the error. It names the user, if somebody is signed in.
+    pub(super) fn page(&self, user: Option<&SignedIn>) -> Response {
+        let page = ErrorPage { page: Page { user, ..Page::of_nobody(self.title) }, error: self };
+        (self.status, Html(page.render().unwrap_or_default())).into_response()
+    }
 }
 
 impl IntoResponse for ConsoleError {
     /// An empty response that carries the error: only the guard knows the user, whom the page names.
     fn into_response(self) -> Response {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
         response.extensions_mut().insert(self);
         response
     }
@@ -40,18 +128,96 @@ impl IntoResponse for ConsoleError {
 
 impl From<StoreError> for ConsoleError {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        match error {
+            StoreError::Unavailable(_)
+            | StoreError::PicturesUnavailable(_)
+            | StoreError::Overloaded
+            | StoreError::Again => {
+                tracing::warn!(%error, "console: a page is not available");
+                Self::UNAVAILABLE
+            }
+            StoreError::Repeated | StoreError::Internal(_) => {
+                tracing::error!(%error, "console: a page failed");
+                Self::FAULT
+            }
+        }
+    }
+}
+
+impl From<askama::Error> for ConsoleError {
+    fn from(error: askama::Error) -> Self {
+        tracing::error!(%error, "console: a page cannot be rendered");
+        Self::FAULT
     }
 }
 
 impl From<UnreadableFields> for ConsoleError {
     fn from(error: UnreadableFields) -> Self {
-        Self::BadRequest(format!("{error}."))
+        Self::bad_request(format!("{error}."))
     }
 }
 
 impl From<Refusal> for ConsoleError {
+    /// The body of the request was too slow, too large or malformed.
     fn from(refusal: Refusal) -> Self {
-        Self::Unreadable(refusal.transport.unwrap_or(StatusCode::BAD_REQUEST), refusal.message)
+        let status = refusal.transport.unwrap_or(StatusCode::BAD_REQUEST);
+        let what = format!("{}.", refusal.message).into();
+        Self { status, title: "Unreadable request", what, what_next: "Nothing was changed. Try again." }
+    }
+}
+
+/// A sentence that names the field as its label does.
+impl From<FieldError> for ConsoleError {
+    fn from(error: FieldError) -> Self {
+        let name = error.field.replace('_', " ");
+        Self::bad_request(match error.problem {
+            FieldProblem::Missing => format!("{name} is missing."),
+            FieldProblem::Unknown { expected } => format!("{name}: {expected}."),
+            FieldProblem::WrongType { expected, got }
+            | FieldProblem::Malformed { expected, got: Some(got) }
+                if got != "\"\"" =>
+            {
+                format!("{name}: expected {expected}, got {got}.")
+            }
+            FieldProblem::WrongType { expected, .. } | FieldProblem::Malformed { expected, .. } => {
+                format!("{name}: expected {expected}.")
+            }
+        })
+    }
+}
+
+impl From<CommandError> for ConsoleError {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Store(error) => error.into(),
+            CommandError::Refused(AppRefusal::UnknownApp(app_id)) => Self::no_such_app(app_id.as_str()),
+            CommandError::Refused(AppRefusal::IdTaken(app_id)) => Self::bad_request(format!(
+                "There is already an app {app_id}. Its keys are not shown again. If they are lost, create new ones \
+                 on its page."
+            )),
+            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => Self::bad_request(format!(
+                "The keys of the app {app_id} have changed since this form was shown. Either this form was sent \
+                 before, or somebody else changed them."
+            )),
+            CommandError::Refused(AppRefusal::UnknownToken(app_id)) => {
+                Self::bad_request(format!("The app {app_id} has no such token."))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::fields::Fields;
+    use domain::ids::AppId;
+
+    use super::*;
+
+    #[test]
+    fn a_field_that_does_not_parse_is_named() {
+        let typed = Fields::from_form(b"app_id=a%20b").unwrap();
+        let error = ConsoleError::from(typed.required("app_id", AppId::parse).unwrap_err());
+        assert_eq!(error.status, StatusCode::BAD_REQUEST);
+        assert!(error.what.starts_with("app id: expected "), "{}", error.what);
     }
 }

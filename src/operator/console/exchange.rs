@@ -1,27 +1,23 @@
 //! Exchanges by `biz_no`, and credits by `ref`: the search, and the page of one exchange.
 
 use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::extract::Path;
+use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
-use domain::exchange::Receipt;
-use domain::exchange::UsedNumber;
-use domain::fields::Expected;
+use domain::app::AppSummary;
+use domain::exchange::{Receipt, UsedNumber};
+use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, BizNo};
 use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
 use store::{ExchangeRecord, NumberMatch};
-use time::OffsetDateTime;
 
-use super::app_field::AppField;
 use super::error::ConsoleError;
-use super::form::Input;
 use super::page::{Page, Section, Shown, render};
-use super::player::{counted, link};
+use super::player::counted;
 use super::route::Route;
-use super::session::SignedIn;
-use crate::state::AppState;
+use super::visit::{Answer, Visit, address};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/exchanges", || get(search)),
@@ -37,32 +33,24 @@ const NUMBER_BYTES_MAX: usize = 128;
 #[template(path = "exchanges.html")]
 struct ExchangesTemplate<'a> {
     page: Page<'a>,
-    app_field: AppField<'a>,
-    app_id: &'a str,
-    number: &'a str,
+    apps: Vec<AppSummary>,
     /// `None` for an empty form.
     found: Option<Vec<NumberMatch>>,
 }
 
 /// A single match redirects to its page.
-async fn search(
-    State(state): State<AppState>,
-    signed_in: SignedIn,
-    input: Input,
-) -> Result<Response, ConsoleError> {
-    let app_id = input.optional("app_id", AppId::parse)?;
-    let number = input.optional("number", parse_number)?;
+async fn search(visit: Visit) -> Answer {
+    let app_id = visit.fields.optional("app_id", AppId::parse)?;
+    let number = visit.fields.optional("number", parse_number)?;
     let found = match &number {
-        Some(number) => Some(state.store.find_number(app_id.as_ref(), number, MATCHES_MAX).await?),
+        Some(number) => Some(visit.state.store.find_number(app_id.as_ref(), number, MATCHES_MAX).await?),
         None => None,
     };
     if let Some([only]) = found.as_deref() {
         return Ok(Redirect::to(&path_of(only)).into_response());
     }
-    let page = Page::new(&signed_in, Section::Exchanges, "Exchanges");
-    let (app_id, number) = (input.text("app_id"), input.text("number"));
-    let app_field = AppField::new(&state, app_id).await?;
-    Ok(render(&ExchangesTemplate { page, app_field, app_id, number, found }))
+    let apps = visit.state.store.list_apps(None).await?;
+    render(&ExchangesTemplate { page: visit.page(Section::EXCHANGES, "Exchanges"), apps, found })
 }
 
 fn parse_number(text: &str) -> Result<String, Expected> {
@@ -77,7 +65,7 @@ fn path_of(found: &NumberMatch) -> String {
         return format!("/console/apps/{app_id}/exchanges/{}", found.number);
     }
     let player = format!("/console/apps/{app_id}/players/{}", found.open_id);
-    link(&player, &[("number", &found.number)])
+    address(&player, &Fields::default(), &[("number", &found.number)])
 }
 
 #[derive(Template)]
@@ -86,42 +74,33 @@ struct ExchangeTemplate<'a> {
     page: Page<'a>,
     record: &'a ExchangeRecord,
     player: String,
-    free_before: i64,
-    charge_before: i64,
-    /// `ts` of the request, by the clock of the game server.
-    made_at: Option<OffsetDateTime>,
     /// `data` of the answer.
     data: String,
 }
 
-async fn exchange(
-    State(state): State<AppState>,
-    Path((app_id, biz_no)): Path<(String, String)>,
-    signed_in: SignedIn,
-) -> Result<Response, ConsoleError> {
+async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, visit: Visit) -> Answer {
     let none = || {
-        ConsoleError::NotFound(format!(
+        ConsoleError::not_found(format!(
             "The app {app_id} has no exchange with the biz_no {biz_no}. A refused exchange stores nothing, and its \
              biz_no stays free. The server log has a line for each refusal."
         ))
     };
     let (Ok(app), Ok(number)) = (AppId::parse(&app_id), BizNo::parse(&biz_no)) else { return Err(none()) };
     // The IP address of the player is personal data, which only admins see.
-    let record = state.store.exchange(&app, &number, signed_in.is_admin()).await?.ok_or_else(none)?;
-    let receipt = Receipt {
-        biz_no: record.biz_no.clone(),
-        free_balance: record.free_balance,
-        charge_balance: record.charge_balance,
-    };
-    Ok(render(&ExchangeTemplate {
-        page: Page::new(&signed_in, Section::Exchanges, format!("Exchange {number}")),
+    let record = visit.state.store.exchange(&app, &number, visit.user.is_admin()).await?.ok_or_else(none)?;
+    let ExchangeRecord { free_balance, charge_balance, .. } = record;
+    let receipt = Receipt { biz_no: record.biz_no.clone(), free_balance, charge_balance };
+    render(&ExchangeTemplate {
+        page: visit.page(Section::EXCHANGES, format!("Exchange {number}")),
         player: format!("/console/apps/{}/players/{}", record.app_id, record.open_id),
-        free_before: record.free_balance.saturating_sub(record.free_change),
-        charge_before: record.charge_balance.saturating_sub(record.charge_change),
-        made_at: moment::of_millis(record.ts),
         data: serde_json::to_string(&receipt).unwrap_or_default(),
         record: &record,
-    }))
+    })
+}
+
+/// A balance before it changed.
+fn before(after: i64, change: i64) -> String {
+    after.saturating_sub(change).shown()
 }
 
 /// The period in which an item is valid, or an empty text.

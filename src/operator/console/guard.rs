@@ -3,15 +3,17 @@
 
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
+use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
-use domain::fields::is_secret;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use domain::fields::{Fields, is_secret};
 
 use super::error::ConsoleError;
-use super::error_page::error_page;
+use super::page::Section;
 use super::route::Access;
 use super::session::{SignedIn, signed_in};
+use super::visit::address;
 use crate::state::AppState;
 
 /// A page runs no script and loads only the style sheet and pictures of this origin. Its forms go to this
@@ -29,51 +31,52 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let (signed_in, admitted) = admit(&state, access, &parts).await;
-    let mut response = match admitted {
-        Ok(()) => {
-            if let Some(signed_in) = &signed_in {
-                parts.extensions.insert(signed_in.clone());
+    let (user, refused) = match admit(&state, access, &parts).await {
+        Ok(user) => (user, None),
+        Err(refused) => (None, Some(refused)),
+    };
+    let is_allowed = access != Access::Admin || user.as_ref().is_some_and(SignedIn::is_admin);
+    let mut response = match refused {
+        Some(refused) => refused,
+        None if !is_allowed => ConsoleError::ADMINS_ONLY.into_response(),
+        None => {
+            if let Some(user) = &user {
+                parts.extensions.insert(user.clone());
             }
             next.run(Request::from_parts(parts, body)).await
         }
-        Err(refused) => refused.into_response(),
     };
     if let Some(error) = response.extensions_mut().remove::<ConsoleError>() {
-        response = error_page(&error, signed_in.as_ref());
+        response = error.page(user.as_ref());
     }
     with_security_headers(response)
 }
 
-/// The user, if the request got as far as the session, and whether the request is allowed.
-async fn admit(
-    state: &AppState,
-    access: Access,
-    request: &Parts,
-) -> (Option<SignedIn>, Result<(), ConsoleError>) {
+/// The user, if the page is not for everybody. Otherwise the answer that refuses the request.
+async fn admit(state: &AppState, access: Access, request: &Parts) -> Result<Option<SignedIn>, Response> {
     let is_read = request.method.is_safe();
     if !is_read && !is_from_here(&request.headers) {
-        return (None, Err(ConsoleError::Foreign));
+        return Err(ConsoleError::FOREIGN.into_response());
     }
     if access == Access::Anyone {
-        return (None, Ok(()));
+        return Ok(None);
     }
-    let found = match signed_in(state, &request.headers).await {
-        Ok(Some(found)) => found,
-        Ok(None) => {
-            return (None, Err(ConsoleError::SignInFirst(is_read.then(|| wanted_page(&request.uri)))));
-        }
-        Err(error) => return (None, Err(error.into())),
-    };
-    let may = access != Access::Admin || found.is_admin();
-    (Some(found), if may { Ok(()) } else { Err(ConsoleError::AdminsOnly) })
+    match signed_in(state, &request.headers).await {
+        Ok(Some(user)) => Ok(Some(user)),
+        Ok(None) if is_read => Err(Redirect::to(&sign_in_path(&request.uri)).into_response()),
+        Ok(None) => Err(ConsoleError::SIGN_IN_FIRST.into_response()),
+        Err(error) => Err(ConsoleError::from(error).into_response()),
+    }
 }
 
-/// The page to open after the sign-in. A query with a secret is dropped, so that no link repeats it.
-fn wanted_page(uri: &Uri) -> String {
-    let query = uri.query().unwrap_or_default();
+/// The address of the sign-in, with the page to open afterwards. A query with a secret is dropped, so that
+/// no link repeats it.
+fn sign_in_path(wanted: &Uri) -> String {
+    let query = wanted.query().unwrap_or_default();
     let has_secret = form_urlencoded::parse(query.as_bytes()).any(|(name, _)| is_secret(&name));
-    if has_secret || query.is_empty() { uri.path().to_owned() } else { format!("{}?{query}", uri.path()) }
+    let page = wanted.path_and_query().filter(|_| !has_secret).map_or(wanted.path(), PathAndQuery::as_str);
+    let next = if page == Section::OVERVIEW.path { "" } else { page };
+    address("/console/sign-in", &Fields::default(), &[("next", next)])
 }
 
 /// Whether the request comes from a page of this origin, by the headers of the browser. No page can forge
@@ -111,6 +114,14 @@ mod tests {
             .iter()
             .map(|(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_static(value)));
         pairs.collect()
+    }
+
+    #[test]
+    fn the_path_of_the_sign_in_has_the_page_to_open_afterwards() {
+        let path = |wanted: &'static str| sign_in_path(&Uri::from_static(wanted));
+        assert_eq!(path("/console"), "/console/sign-in");
+        assert_eq!(path("/console/log?a=b&c"), "/console/sign-in?next=%2Fconsole%2Flog%3Fa%3Db%26c");
+        assert_eq!(path("/console/log?sign=b"), "/console/sign-in?next=%2Fconsole%2Flog");
     }
 
     #[test]

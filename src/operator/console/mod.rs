@@ -1,18 +1,15 @@
 //! The operator's console: server-rendered HTML pages, without scripts and without a build step.
 //!
 //! A table lists each page with the role that may request it. The guard checks every request against the
-//! table before the handler runs, so no page can forget the check. `page` has what all pages share, and
-//! `form` reads forms. Each other file is one part of the console: its `ROUTES` (a row of `PARTS`), its
-//! handlers, and its templates, which extend `base.html`.
+//! table before the handler runs, so no page can forget the check. A handler takes a `Visit`: the user, and
+//! what the user typed. `page` has what all pages share. Each other file is one part of the console: its
+//! `ROUTES` (a row of `PARTS`), its handlers, and its templates, which extend `base.html`.
 
-mod app_field;
 mod apps;
 mod asset;
 mod credit;
 mod error;
-mod error_page;
 mod exchange;
-mod form;
 mod guard;
 mod images;
 mod operator_log;
@@ -26,6 +23,7 @@ mod session;
 mod sign_in;
 mod signature_check;
 mod users;
+mod visit;
 
 use axum::Router;
 use axum::middleware;
@@ -66,10 +64,12 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
         router = router.route(route.path, (route.handler)().route_layer(check));
     }
     let check = middleware::from_fn_with_state((state.clone(), Access::Viewer), guard::guard);
-    let not_found = async || ConsoleError::NotFound("There is no page at this address.".to_owned());
+    let not_found = async || ConsoleError::not_found("There is no page at this address.");
     router
         .route("/console/{*rest}", get(not_found).route_layer(check))
         .route("/", get(async || Redirect::to("/console")))
         .route("/console/", get(async || Redirect::to("/console")))
-        .method_not_allowed_fallback(async || guard::with_security_headers(error_page::wrong_method()))
+        .method_not_allowed_fallback(async || {
+            guard::with_security_headers(ConsoleError::WRONG_METHOD.page(None))
+        })
 }

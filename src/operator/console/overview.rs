@@ -5,20 +5,17 @@ mod chart;
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
 use axum::routing::get;
+use domain::moment;
 use store::{AuditScope, LastAudit};
-use time::OffsetDateTime;
 
-use self::chart::{Chart, Line, chart};
+use self::chart::{Chart, chart, minutes};
 use super::page::{Page, Section, Shown as _, render};
 use super::route::Route;
-use super::session::SignedIn;
+use super::visit::{Answer, Visit};
 use crate::error::Code;
 use crate::metrics::{Answers, Sample};
 use crate::operator::read_off;
-use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[Route::page("/console", || get(page))];
 
@@ -32,78 +29,54 @@ const RECENT_SAMPLES: usize = 30;
 #[template(path = "overview.html")]
 struct OverviewPage<'a> {
     page: Page<'a>,
-    now: Sample,
-    at: String,
-    per_second: String,
-    median: String,
-    p99: String,
-    succeeded: u64,
-    refusals: Vec<Refusals>,
+    now: &'a Sample,
+    /// Exchanges per second in the last minute.
+    per_second: f64,
+    /// The answers of the last five minutes.
+    recent: Answers,
+    /// The answers of the last hour.
+    in_hour: Answers,
     since: String,
-    charts: Vec<Chart>,
+    charts: [Chart; 5],
     uptime: String,
-    last_audit: Option<LastAudit>,
+    last_audit: Option<&'a LastAudit>,
 }
 
-/// The number of answers with one code.
-struct Refusals {
-    number: u32,
-    meaning: String,
-    count: u64,
-}
-
-async fn page(State(state): State<AppState>, signed_in: SignedIn) -> Response {
-    let reading = read_off(&state).await;
-    let now = state.metrics.sample(state.clock.unix_millis(), reading);
+async fn page(visit: Visit) -> Answer {
+    let state = &visit.state;
+    let now = state.metrics.sample(state.clock.unix_millis(), read_off(state).await);
     let mut samples = state.metrics.last_hour();
     samples.push(now.clone());
-    let in_hour = answered(&samples, samples.len());
-    let recent = answered(&samples, RECENT_SAMPLES);
-    let refusals = in_hour.by_number().map(|(number, count)| {
-        let meanings = Code::ALL.into_iter().filter(|code| code.number() == number).map(Code::meaning);
-        Refusals { number, meaning: meanings.collect::<Vec<_>>().join(", or "), count }
-    });
+    let per_second = between(&samples, NOW_SAMPLES)
+        .and_then(|(first, last)| rate(first, last, |answers| answers.succeeded + answers.refused()));
     render(&OverviewPage {
-        page: Page::new(&signed_in, Section::Overview, "Overview"),
-        at: moment(now.at_millis),
-        per_second: per_second(&samples),
-        median: time_taken(recent.quantile(0.5)),
-        p99: time_taken(recent.quantile(0.99)),
-        succeeded: in_hour.succeeded,
-        refusals: refusals.collect(),
-        since: samples.first().map(|first| moment(first.at_millis)).unwrap_or_default(),
+        page: visit.page(Section::OVERVIEW, "Overview"),
+        per_second: per_second.unwrap_or_default(),
+        recent: answered(&samples, RECENT_SAMPLES),
+        in_hour: answered(&samples, samples.len()),
+        since: samples.first().map(|first| shown(first.at_millis)).unwrap_or_default(),
         charts: charts(&samples),
         uptime: uptime(state.metrics.uptime()),
-        last_audit: now.reading.audits.iter().find(|audit| audit.scope == AuditScope::Full).copied(),
-        now,
+        last_audit: now.reading.audits.iter().find(|audit| audit.scope == AuditScope::Full),
+        now: &now,
     })
 }
 
-impl OverviewPage<'_> {
-    fn pool_used(&self) -> u32 {
-        self.now.reading.pool.size.saturating_sub(self.now.reading.pool.idle)
-    }
+/// What the codes of this number mean.
+fn meaning(number: u32) -> String {
+    let codes = Code::ALL.into_iter().filter(|code| code.number() == number);
+    codes.map(Code::meaning).collect::<Vec<_>>().join(", or ")
+}
 
-    fn probe(&self) -> String {
-        time_taken(Some(self.now.reading.database_probe.as_secs_f64()))
-    }
+/// The newest sample, and the one that is `count` samples older or else the oldest.
+fn between(samples: &[Sample], count: usize) -> Option<(&Sample, &Sample)> {
+    Some((&samples[samples.len().saturating_sub(count + 1)], samples.last()?))
 }
 
 /// The answers during the last `count` samples.
 fn answered(samples: &[Sample], count: usize) -> Answers {
-    let earlier = &samples[samples.len().saturating_sub(count + 1)..];
-    match (earlier.first(), samples.last()) {
-        (Some(first), Some(last)) => last.exchanges.since(&first.exchanges),
-        (None, _) | (_, None) => Answers::default(),
-    }
-}
-
-/// Exchanges per second in the last minute.
-fn per_second(samples: &[Sample]) -> String {
-    let last = &samples[samples.len().saturating_sub(NOW_SAMPLES + 1)..];
-    let (Some(first), Some(now)) = (last.first(), last.last()) else { return "0".to_owned() };
-    rate(first, now, |answers| answers.succeeded + answers.refused())
-        .map_or_else(|| "0".to_owned(), |rate| format!("{rate:.1}"))
+    let ends = between(samples, count);
+    ends.map(|(first, last)| last.exchanges.since(&first.exchanges)).unwrap_or_default()
 }
 
 /// The rate per second between two samples.
@@ -114,54 +87,29 @@ fn rate(first: &Sample, last: &Sample, count: impl Fn(&Answers) -> u64) -> Optio
     Some(f64::from(count) * 1000.0 / f64::from(millis))
 }
 
-fn charts(samples: &[Sample]) -> Vec<Chart> {
-    let between = |value: &dyn Fn(&Sample, &Sample) -> Option<f64>| chart::minutes(samples, value);
+/// Connections to the database that are in use.
+fn connections(sample: &Sample) -> u32 {
+    sample.reading.pool.size.saturating_sub(sample.reading.pool.idle)
+}
+
+fn charts(samples: &[Sample]) -> [Chart; 5] {
     let millis = |share: f64| {
-        between(&|first, last| Some(last.exchanges.since(&first.exchanges).quantile(share)? * 1000.0))
+        minutes(samples, |first, last| Some(last.exchanges.since(&first.exchanges).quantile(share)? * 1000.0))
     };
-    let small = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-    vec![
-        chart(
-            "Exchanges per second",
-            "",
-            vec![
-                Line::new("successes", "", between(&|first, last| rate(first, last, |one| one.succeeded))),
-                Line::new("refusals", "bad", between(&|first, last| rate(first, last, Answers::refused))),
-            ],
-        ),
-        chart(
-            "Exchange latency",
-            " ms",
-            vec![Line::new("p50", "", millis(0.5)), Line::new("p99", "second", millis(0.99))],
-        ),
-        chart(
-            "Exchange queue",
-            "",
-            vec![Line::new("waiting", "", between(&|_, last| Some(small(last.reading.queue.0))))],
-        ),
-        chart(
-            "Database round trip",
-            " ms",
-            vec![Line::new(
-                "health check",
-                "",
-                between(&|_, last| {
-                    let answered = last.reading.database_probe.as_secs_f64() * 1000.0;
-                    last.reading.database_up.then_some(answered)
-                }),
-            )],
-        ),
-        chart(
-            "Database connections",
-            "",
-            vec![Line::new(
-                "in use",
-                "",
-                between(&|_, last| {
-                    Some(f64::from(last.reading.pool.size.saturating_sub(last.reading.pool.idle)))
-                }),
-            )],
-        ),
+    let successes = minutes(samples, |first, last| rate(first, last, |answers| answers.succeeded));
+    let refusals = minutes(samples, |first, last| rate(first, last, Answers::refused));
+    let waiting = minutes(samples, |_, last| u32::try_from(last.reading.queue.0).ok().map(f64::from));
+    let round_trip = minutes(samples, |_, last| {
+        let millis = last.reading.database_probe.as_secs_f64() * 1000.0;
+        last.reading.database_up.then_some(millis)
+    });
+    let in_use = minutes(samples, |_, last| Some(connections(last).into()));
+    [
+        chart("Exchanges per second", "", vec![("successes", "", successes), ("refusals", "bad", refusals)]),
+        chart("Exchange latency", " ms", vec![("p50", "", millis(0.5)), ("p99", "second", millis(0.99))]),
+        chart("Exchange queue", "", vec![("waiting", "", waiting)]),
+        chart("Database round trip", " ms", vec![("health check", "", round_trip)]),
+        chart("Database connections", "", vec![("in use", "", in_use)]),
     ]
 }
 
@@ -175,9 +123,8 @@ fn time_taken(seconds: Option<f64>) -> String {
     }
 }
 
-fn moment(at_millis: i64) -> String {
-    let nanos = i128::from(at_millis) * 1_000_000;
-    OffsetDateTime::from_unix_timestamp_nanos(nanos).map(|moment| moment.shown()).unwrap_or_default()
+fn shown(unix_millis: i64) -> String {
+    moment::of_millis(unix_millis).map(|moment| moment.shown()).unwrap_or_default()
 }
 
 /// A duration in its two largest units.

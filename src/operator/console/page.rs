@@ -1,69 +1,45 @@
 //! What all pages share: the sections of the console, the layout, and the format of values.
 
 use askama::Template;
-use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{Html, IntoResponse as _};
+use domain::fields::Fields;
 use time::OffsetDateTime;
 
 use super::session::SignedIn;
+use super::visit::{Answer, text};
 
 /// A section of the console in the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Section {
-    Overview,
-    Apps,
-    Players,
-    Exchanges,
-    Orders,
-    Images,
-    SignatureCheck,
-    Log,
-    Users,
+pub(super) struct Section {
+    /// The path of its first page.
+    pub(super) path: &'static str,
+    /// Its name in the navigation.
+    pub(super) name: &'static str,
 }
 
 impl Section {
-    const ALL: [Self; 9] = [
-        Self::Overview,
-        Self::Apps,
-        Self::Players,
-        Self::Exchanges,
-        Self::Orders,
-        Self::Images,
-        Self::SignatureCheck,
-        Self::Log,
-        Self::Users,
+    pub(super) const OVERVIEW: Self = Self { path: "/console", name: "Overview" };
+    pub(super) const APPS: Self = Self { path: "/console/apps", name: "Apps" };
+    pub(super) const PLAYERS: Self = Self { path: "/console/players", name: "Players" };
+    pub(super) const EXCHANGES: Self = Self { path: "/console/exchanges", name: "Exchanges" };
+    pub(super) const ORDERS: Self = Self { path: "/console/orders", name: "Orders" };
+    pub(super) const IMAGES: Self = Self { path: "/console/images", name: "Images" };
+    pub(super) const SIGNATURE_CHECK: Self =
+        Self { path: "/console/signature-check", name: "Signature check" };
+    pub(super) const LOG: Self = Self { path: "/console/log", name: "Operator log" };
+    pub(super) const USERS: Self = Self { path: "/console/users", name: "Users" };
+
+    pub(super) const ALL: [Self; 9] = [
+        Self::OVERVIEW,
+        Self::APPS,
+        Self::PLAYERS,
+        Self::EXCHANGES,
+        Self::ORDERS,
+        Self::IMAGES,
+        Self::SIGNATURE_CHECK,
+        Self::LOG,
+        Self::USERS,
     ];
-
-    /// The path of its first page.
-    pub(super) fn path(self) -> &'static str {
-        match self {
-            Self::Overview => "/console",
-            Self::Apps => "/console/apps",
-            Self::Players => "/console/players",
-            Self::Exchanges => "/console/exchanges",
-            Self::Orders => "/console/orders",
-            Self::Images => "/console/images",
-            Self::SignatureCheck => "/console/signature-check",
-            Self::Log => "/console/log",
-            Self::Users => "/console/users",
-        }
-    }
-
-    /// Its name in the navigation.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Overview => "Overview",
-            Self::Apps => "Apps",
-            Self::Players => "Players",
-            Self::Exchanges => "Exchanges",
-            Self::Orders => "Orders",
-            Self::Images => "Images",
-            Self::SignatureCheck => "Signature check",
-            Self::Log => "Operator log",
-            Self::Users => "Users",
-        }
-    }
 }
 
 /// The input of the layout: each template that extends `base.html` has one in its field `page`.
@@ -73,63 +49,38 @@ pub(super) struct Page<'a> {
     /// The section that the navigation marks.
     pub(super) section: Option<Section>,
     /// The user, except on the page of the sign-in.
-    pub(super) signed_in: Option<&'a SignedIn>,
+    pub(super) user: Option<&'a SignedIn>,
+    /// What the user typed into the form of this page.
+    pub(super) typed: Option<&'a Fields>,
     /// A message above the page, about the change that led here.
     pub(super) notice: Option<String>,
 }
 
-impl<'a> Page<'a> {
-    /// A page for a signed-in user.
-    pub(super) fn new(signed_in: &'a SignedIn, section: Section, title: impl Into<String>) -> Self {
-        Self { title: title.into(), section: Some(section), signed_in: Some(signed_in), notice: None }
-    }
-
+impl Page<'_> {
     /// A page without a user and without navigation.
-    pub(super) fn of_nobody(title: impl Into<String>) -> Self {
-        Self { title: title.into(), section: None, signed_in: None, notice: None }
-    }
-
-    /// Adds a message about the change that led here.
-    pub(super) fn with_notice(mut self, notice: Option<String>) -> Self {
-        self.notice = notice;
-        self
+    pub(super) fn of_nobody(title: &str) -> Self {
+        Self { title: title.to_owned(), section: None, user: None, typed: None, notice: None }
     }
 
     /// Whether the page shows forms and links for changes.
     pub(super) fn is_admin(&self) -> bool {
-        self.signed_in.is_some_and(SignedIn::is_admin)
+        self.user.is_some_and(SignedIn::is_admin)
     }
 
     /// The value of the hidden field `csrf` of every form.
     pub(super) fn csrf_token(&self) -> &str {
-        self.signed_in.map(SignedIn::csrf_token).unwrap_or_default()
+        self.user.map_or("", |user| &user.csrf_token)
     }
 
-    /// All sections, and whether the page is in each of them.
-    pub(super) fn sections(&self) -> impl Iterator<Item = (Section, bool)> {
-        Section::ALL.into_iter().map(|section| (section, self.section == Some(section)))
+    /// What the user typed into a field, or an empty text.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.typed.map_or("", |typed| text(typed, name))
     }
 }
 
 /// A page as a response with status 200.
-pub(super) fn render(template: &impl Template) -> Response {
-    render_as(StatusCode::OK, template)
-}
-
-/// A page as a response with another status.
-pub(super) fn render_as(status: StatusCode, template: &impl Template) -> Response {
-    let (status, text) = match template.render() {
-        Ok(text) => (status, text),
-        Err(error) => {
-            tracing::error!(%error, "console: a page cannot be rendered");
-            (StatusCode::INTERNAL_SERVER_ERROR, String::new())
-        }
-    };
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    let html = HeaderValue::from_static("text/html; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, html);
-    response
+pub(super) fn render(template: &impl Template) -> Answer {
+    Ok(Html(template.render()?).into_response())
 }
 
 /// The format of a value on a page: `{{ wallet.free_balance.shown() }}`.

@@ -3,10 +3,11 @@
 
 use askama::Template;
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
-use axum::http::{HeaderValue, header};
-use axum::response::Response;
+use axum::extract::Path;
+use axum::http::header;
+use axum::response::IntoResponse as _;
 use axum::routing::get;
+use domain::app::AppSummary;
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::moment;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
@@ -15,12 +16,10 @@ use store::{
     Wallet, WalletTotals,
 };
 
-use super::app_field::AppField;
 use super::error::ConsoleError;
-use super::form::Input;
 use super::page::{Page, Section, Shown, render};
 use super::route::Route;
-use super::session::SignedIn;
+use super::visit::{Answer, Visit, address};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -38,37 +37,30 @@ const LINES_AT_ONCE: usize = 500;
 #[template(path = "players.html")]
 struct PlayersTemplate<'a> {
     page: Page<'a>,
-    app_field: AppField<'a>,
-    app_id: &'a str,
-    open_id: &'a str,
+    apps: Vec<AppSummary>,
     /// `None` for an empty form.
-    found: Option<PlayersPage>,
+    found: Option<&'a PlayersPage>,
     more: Option<String>,
     is_first: bool,
 }
 
-async fn search(
-    State(state): State<AppState>,
-    signed_in: SignedIn,
-    input: Input,
-) -> Result<Response, ConsoleError> {
+async fn search(visit: Visit) -> Answer {
     let filter = PlayerFilter {
-        app_id: input.optional("app_id", AppId::parse)?,
-        open_id: input.optional("open_id", OpenId::parse)?,
+        app_id: visit.fields.optional("app_id", AppId::parse)?,
+        open_id: visit.fields.optional("open_id", OpenId::parse)?,
     };
-    let after: Option<PlayerCursor> = input.text("after").parse().ok();
-    let is_asked = filter.app_id.is_some() || filter.open_id.is_some();
-    let found =
-        if is_asked { Some(state.store.find_players(&filter, after.as_ref(), ROWS).await?) } else { None };
-    let (app_id, open_id) = (input.text("app_id"), input.text("open_id"));
-    let next = found.as_ref().and_then(|found| found.next.as_ref());
-    let more = next.map(|next| {
-        let fields = [("app_id", app_id), ("open_id", open_id), ("after", &next.to_string())];
-        link(Section::Players.path(), &fields)
-    });
-    let page = Page::new(&signed_in, Section::Players, "Players");
-    let app_field = AppField::new(&state, app_id).await?;
-    Ok(render(&PlayersTemplate { page, app_field, app_id, open_id, found, more, is_first: after.is_none() }))
+    let after: Option<PlayerCursor> = visit.text("after").parse().ok();
+    let mut found = None;
+    if filter.app_id.is_some() || filter.open_id.is_some() {
+        found = Some(visit.state.store.find_players(&filter, after.as_ref(), ROWS).await?);
+    }
+    render(&PlayersTemplate {
+        page: visit.page(Section::PLAYERS, "Players"),
+        apps: visit.state.store.list_apps(None).await?,
+        found: found.as_ref(),
+        more: visit.next(found.as_ref().and_then(|found| found.next.as_ref())),
+        is_first: after.is_none(),
+    })
 }
 
 #[derive(Template)]
@@ -78,94 +70,76 @@ struct PlayerTemplate<'a> {
     path: String,
     wallet: &'a Wallet,
     totals: Option<WalletTotals>,
-    input: &'a Input,
     is_filtered: bool,
     is_first: bool,
     ledger: LedgerPage,
     older: Option<String>,
 }
 
-async fn player(
-    State(state): State<AppState>,
-    Path(names): Path<(String, String)>,
-    signed_in: SignedIn,
-    input: Input,
-) -> Result<Response, ConsoleError> {
-    let (app_id, open_id, wallet) = find_player(&state, &names).await?;
+async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let (app_id, open_id, wallet) = find_player(&visit.state, &names).await?;
     let filter = LedgerFilter {
-        kind: input.optional("kind", EntryKind::parse)?,
-        since: input.optional("from", moment::parse)?,
-        until: input.optional("to", moment::parse)?,
-        reference: Some(input.text("number").to_owned()).filter(|number| !number.is_empty()),
+        kind: visit.fields.optional("kind", EntryKind::parse)?,
+        since: visit.fields.optional("from", moment::parse)?,
+        until: visit.fields.optional("to", moment::parse)?,
+        reference: visit.filled("number"),
     };
-    let after: Option<i64> = input.text("after").parse().ok();
-    let ledger = state.store.ledger(&app_id, &open_id, &filter, after, ROWS).await?;
+    let after: Option<i64> = visit.text("after").parse().ok();
+    let ledger = visit.state.store.ledger(&app_id, &open_id, &filter, after, ROWS).await?;
     let path = path_of(&wallet);
-    let filter_fields = ["kind", "from", "to", "number"].map(|name| (name, input.text(name)));
-    let older = ledger.next.map(|next| {
-        let after = next.to_string();
-        let fields: Vec<_> = filter_fields.into_iter().chain([("after", after.as_str())]).collect();
-        link(&path, &fields)
-    });
-    let page = Page::new(&signed_in, Section::Players, format!("Player {open_id}"))
-        .with_notice(credit_notice(&state, &app_id, &open_id, &input).await?);
-    Ok(render(&PlayerTemplate {
-        page,
-        path,
-        totals: state.store.wallet_totals(&wallet).await?,
+    let older = |next: i64| {
+        // The message about a credit stands on the first page only.
+        address(&path, &visit.fields, &[("credited", ""), ("again", ""), ("after", &next.to_string())])
+    };
+    let page = visit.page(Section::PLAYERS, format!("Player {open_id}"));
+    render(&PlayerTemplate {
+        page: Page { notice: credit_notice(&app_id, &open_id, &visit).await?, ..page },
+        totals: visit.state.store.wallet_totals(&wallet).await?,
         wallet: &wallet,
-        is_filtered: filter_fields.iter().any(|(_, value)| !value.is_empty()),
+        is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !visit.text(name).is_empty()),
         is_first: after.is_none(),
-        input: &input,
+        older: ledger.next.map(older),
         ledger,
-        older,
-    }))
+        path,
+    })
 }
 
 /// The message after a credit. The credit is looked up in the store, because anybody can write an address.
 async fn credit_notice(
-    state: &AppState,
     app_id: &AppId,
     open_id: &OpenId,
-    input: &Input,
+    visit: &Visit,
 ) -> Result<Option<String>, ConsoleError> {
-    let Ok(reference) = CreditRef::parse(input.text("credited")) else { return Ok(None) };
-    let credit = state.store.credit_by_ref(app_id, &reference).await?;
-    let Some(credit) = credit.filter(|credit| credit.open_id == open_id.as_str()) else { return Ok(None) };
-    let line = &credit.line;
-    let (free, charge) = (line.free_change.shown(), line.charge_change.shown());
-    Ok(Some(if input.text("again").is_empty() {
-        format!(
-            "Credited {free} gifted and {charge} charged coins with the reference {reference} (entry {}).",
-            line.seq
-        )
-    } else {
-        format!(
-            "Nothing was credited now. The reference {reference} already credited {free} gifted and {charge} \
-             charged coins at {} UTC (entry {}).",
-            line.at.shown(),
-            line.seq
-        )
+    let Ok(reference) = CreditRef::parse(visit.text("credited")) else { return Ok(None) };
+    let credit = visit.state.store.credit_by_ref(app_id, &reference).await?;
+    Ok(credit.filter(|credit| credit.open_id == open_id.as_str()).map(|credit| {
+        let line = &credit.line;
+        let (free, charge) = (line.free_change.shown(), line.charge_change.shown());
+        if visit.text("again").is_empty() {
+            format!(
+                "Credited {free} gifted and {charge} charged coins with the reference {reference} (entry {}).",
+                line.seq
+            )
+        } else {
+            format!(
+                "Nothing was credited now. The reference {reference} already credited {free} gifted and {charge} \
+                 charged coins at {} UTC (entry {}).",
+                line.at.shown(),
+                line.seq
+            )
+        }
     }))
 }
 
 /// The whole ledger as CSV, with the columns of `minitill wallet statement`.
-async fn ledger_csv(
-    State(state): State<AppState>,
-    Path(names): Path<(String, String)>,
-) -> Result<Response, ConsoleError> {
-    let (app_id, open_id, _) = find_player(&state, &names).await?;
+async fn ledger_csv(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let (app_id, open_id, _) = find_player(&visit.state, &names).await?;
     let heading = stream::once(future::ready(Ok(Bytes::from_static(LedgerLine::CSV_HEADING.as_bytes()))));
-    let mut response =
-        Response::new(Body::from_stream(heading.chain(csv_pieces(state.store.statement(&app_id, &open_id)))));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
+    let csv = heading.chain(csv_pieces(visit.state.store.statement(&app_id, &open_id)));
     let name = format!("attachment; filename=\"ledger-{app_id}-{open_id}.csv\"");
-    // Every character of an id is valid in a header.
-    if let Ok(name) = HeaderValue::from_str(&name) {
-        headers.insert(header::CONTENT_DISPOSITION, name);
-    }
-    Ok(response)
+    let headers =
+        [(header::CONTENT_TYPE, "text/csv; charset=utf-8"), (header::CONTENT_DISPOSITION, name.as_str())];
+    Ok((headers, Body::from_stream(csv)).into_response())
 }
 
 fn csv_pieces(
@@ -198,7 +172,7 @@ pub(super) async fn find_player(
     state: &AppState,
     (app_id, open_id): &(String, String),
 ) -> Result<(AppId, OpenId, Wallet), ConsoleError> {
-    let unknown = || ConsoleError::NotFound(format!("The app {app_id} has no player {open_id}."));
+    let unknown = || ConsoleError::not_found(format!("The app {app_id} has no player {open_id}."));
     let (Ok(app), Ok(player)) = (AppId::parse(app_id), OpenId::parse(open_id)) else { return Err(unknown()) };
     let wallet = state.store.wallet(&app, &player).await?.ok_or_else(unknown)?;
     Ok((app, player, wallet))
@@ -207,13 +181,6 @@ pub(super) async fn find_player(
 /// The path of a player's page.
 pub(super) fn path_of(wallet: &Wallet) -> String {
     format!("/console/apps/{}/players/{}", wallet.app_id, wallet.open_id)
-}
-
-/// A path with a query that has all fields that are not empty.
-pub(super) fn link(path: &str, fields: &[(&str, &str)]) -> String {
-    let mut query = form_urlencoded::Serializer::for_suffix(format!("{path}?"), path.len() + 1);
-    query.extend_pairs(fields.iter().filter(|(_, value)| !value.is_empty()));
-    query.finish()
 }
 
 /// A change of a balance, with its sign.
@@ -262,10 +229,5 @@ mod tests {
             without_formula(line("a,\"b\"")).csv().unwrap(),
             "1,credit,,\"a,\"\"b\"\"\",-1,0,1,0,1970-01-01T00:00:00Z\n"
         );
-    }
-
-    #[test]
-    fn a_link_leaves_out_what_is_empty_and_encodes_what_is_not() {
-        assert_eq!(link("/p", &[("a", ""), ("b", "x&y=<z>"), ("c", "1")]), "/p?b=x%26y%3D%3Cz%3E&c=1");
     }
 }

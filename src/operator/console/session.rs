@@ -1,66 +1,31 @@
 //! Sessions of the console: the cookie, the signed-in user, and the token that protects forms.
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use domain::console_user::Role;
-use domain::operator::{Operator, OperatorKind};
+use domain::console_user::{ConsoleUserName, Role};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use store::StoreError;
 use store::secrets::token_hash;
-use subtle::ConstantTimeEq as _;
 
-use super::error::ConsoleError;
 use crate::state::AppState;
 
 const COOKIE: &str = "minitill_console";
-/// The signed-in user of a request. Every handler behind the guard may take one.
+
+/// The signed-in user of a request.
 #[derive(Clone)]
 pub(super) struct SignedIn {
-    pub(super) name: String,
+    pub(super) name: ConsoleUserName,
     pub(super) role: Role,
-    operator: Operator,
-    csrf_token: String,
-    token_hash: [u8; 32],
+    /// The value of the field `csrf` in every form of this session.
+    pub(super) csrf_token: String,
+    /// The hash of the session's secret, by which the database knows the session.
+    pub(super) token_hash: [u8; 32],
 }
 
 impl SignedIn {
-    /// The user, as the operator's log names them.
-    pub(super) fn operator(&self) -> Operator {
-        self.operator.clone()
-    }
-
     /// Whether the user may change something.
     pub(super) fn is_admin(&self) -> bool {
-        match self.role {
-            Role::Admin => true,
-            Role::Viewer => false,
-        }
-    }
-
-    /// The token in the field `csrf` of every form of this session.
-    pub(super) fn csrf_token(&self) -> &str {
-        &self.csrf_token
-    }
-
-    /// Whether a form has the token of this session.
-    pub(super) fn has_csrf_token(&self, sent: &str) -> bool {
-        self.csrf_token.as_bytes().ct_eq(sent.as_bytes()).into()
-    }
-
-    /// The hash of the session's secret, by which the database knows the session.
-    pub(super) fn token_hash(&self) -> [u8; 32] {
-        self.token_hash
-    }
-}
-
-impl FromRequestParts<AppState> for SignedIn {
-    type Rejection = ConsoleError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ConsoleError> {
-        // The guard puts it there. A route for everybody has none.
-        parts.extensions.get::<Self>().cloned().ok_or(ConsoleError::SignInFirst(None))
+        self.role == Role::Admin
     }
 }
 
@@ -68,11 +33,8 @@ impl FromRequestParts<AppState> for SignedIn {
 pub(super) async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<SignedIn>, StoreError> {
     let Some(token) = cookie(headers) else { return Ok(None) };
     let token_hash = token_hash(token);
-    let Some((name, role)) = state.store.console_session(token_hash).await? else { return Ok(None) };
-    let operator = Operator::new(OperatorKind::Console, name.as_str())
-        .map_err(|expected| StoreError::Internal(format!("console_users.name: expected {}", expected.0)))?;
-    let csrf_token = csrf_token(token);
-    Ok(Some(SignedIn { name: name.to_string(), role, operator, csrf_token, token_hash }))
+    let session = state.store.console_session(token_hash).await?;
+    Ok(session.map(|(name, role)| SignedIn { name, role, csrf_token: csrf_token(token), token_hash }))
 }
 
 /// The session's secret in the request's cookies.
@@ -112,16 +74,12 @@ mod tests {
 
     use super::*;
 
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        let pairs = pairs
-            .iter()
-            .map(|(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_static(value)));
-        pairs.collect()
-    }
-
     #[test]
     fn the_sessions_cookie_is_found_among_others() {
-        let found = |text: &'static str| cookie(&headers(&[("cookie", text)])).map(str::to_owned);
+        let found = |text: &'static str| {
+            let headers = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_static(text))]);
+            cookie(&headers).map(str::to_owned)
+        };
         assert_eq!(found("a=b; minitill_console=t1; c=d").as_deref(), Some("t1"));
         assert_eq!(found("xminitill_console=t1"), None);
         assert_eq!(cookie(&HeaderMap::new()), None);

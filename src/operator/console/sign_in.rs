@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::{ConsoleUserName, PASSWORD_BYTES_MAX};
 use store::StoreError;
@@ -17,10 +17,10 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::error::ConsoleError;
-use super::form::{Input, ViewerForm};
-use super::page::{Page, Section, render, render_as};
+use super::page::{Page, Section, render};
 use super::route::{Access, Route};
 use super::session::{came_by_https, clear_cookie, set_cookie};
+use super::visit::{Answer, Visit, read_fields, text};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -53,37 +53,41 @@ struct SignInPage<'a> {
     from_elsewhere: bool,
 }
 
-async fn page(headers: HeaderMap, input: Input) -> Response {
-    let page = Page::of_nobody("Sign in");
+async fn page(State(state): State<AppState>, headers: HeaderMap, request: Request) -> Answer {
     let from_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
-    let next = where_to(input.text("next"));
-    render(&SignInPage { page, next, name: "", has_failed: false, from_elsewhere })
+    let fields = read_fields(&state, request, FORM_BYTES_MAX).await?;
+    let next = where_to(text(&fields, "next"));
+    render(&SignInPage {
+        page: Page::of_nobody("Sign in"),
+        next,
+        name: "",
+        has_failed: false,
+        from_elsewhere,
+    })
 }
 
-async fn sign_in(
-    State(state): State<AppState>,
-    headers: HeaderMap,
-    request: Request,
-) -> Result<Response, ConsoleError> {
-    let form = Input::read(&state, request, FORM_BYTES_MAX).await?;
+async fn sign_in(State(state): State<AppState>, headers: HeaderMap, request: Request) -> Answer {
+    let fields = read_fields(&state, request, FORM_BYTES_MAX).await?;
     // Phones write the first letter as a capital.
-    let (next, typed) = (where_to(form.text("next")), &form.text("name").to_ascii_lowercase());
-    let password = form.as_typed("password").to_owned();
-    let token = match ConsoleUserName::parse(typed) {
+    let (next, name) = (where_to(text(&fields, "next")), &text(&fields, "name").to_ascii_lowercase());
+    // A password counts exactly as it was typed.
+    let password = fields.text("password").unwrap_or_default().to_owned();
+    let token = match ConsoleUserName::parse(name) {
         Ok(name) if password.len() <= PASSWORD_BYTES_MAX => begin_session(&state, &name, password).await?,
         Ok(_) | Err(_) => None,
     };
     let Some(token) = token else {
         let page = Page::of_nobody("Sign in");
-        let page = SignInPage { page, next, name: typed, has_failed: true, from_elsewhere: false };
-        return Ok(render_as(StatusCode::FORBIDDEN, &page));
+        let page = render(&SignInPage { page, next, name, has_failed: true, from_elsewhere: false })?;
+        return Ok((StatusCode::FORBIDDEN, page).into_response());
     };
-    Ok(with_cookie(Redirect::to(next).into_response(), &set_cookie(&token, came_by_https(&state, &headers))))
+    let cookie = set_cookie(&token, came_by_https(&state, &headers));
+    Ok(([(header::SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }
 
-async fn sign_out(State(state): State<AppState>, form: ViewerForm) -> Result<Response, ConsoleError> {
-    state.store.end_console_session(form.signed_in.token_hash()).await?;
-    Ok(with_cookie(Redirect::to("/console/sign-in").into_response(), &clear_cookie()))
+async fn sign_out(visit: Visit) -> Answer {
+    visit.state.store.end_console_session(visit.user.token_hash).await?;
+    Ok(([(header::SET_COOKIE, clear_cookie())], Redirect::to("/console/sign-in")).into_response())
 }
 
 /// The secret of a new session, if the password matches. Answer and time are the same for an unknown name,
@@ -95,7 +99,7 @@ async fn begin_session(
 ) -> Result<Option<String>, ConsoleError> {
     // This comes before the attempt is counted: without a permit there is no attempt.
     let permit = timeout(PERMIT_PATIENCE, PERMITS.acquire()).await;
-    let permit = permit.ok().and_then(Result::ok).ok_or(ConsoleError::Busy)?;
+    let permit = permit.ok().and_then(Result::ok).ok_or(ConsoleError::BUSY)?;
     let started = Instant::now();
     let attempt = state.store.attempt_sign_in(name).await?;
     let kept = attempt.as_ref().map_or_else(PasswordHash::of_nobody, |attempt| attempt.password.clone());
@@ -134,15 +138,7 @@ fn where_to(next: &str) -> &str {
     let rest = next.strip_prefix("/console");
     let is_page = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with('?'));
     let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
-    if is_page && is_plain { next } else { Section::Overview.path() }
-}
-
-fn with_cookie(mut response: Response, cookie: &str) -> Response {
-    // Every character of the cookie is valid in a header.
-    if let Ok(cookie) = HeaderValue::from_str(cookie) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
-    }
-    response
+    if is_page && is_plain { next } else { Section::OVERVIEW.path }
 }
 
 #[cfg(test)]

@@ -2,125 +2,107 @@
 //! an exchange, step by step. It reports whether the signature matches, and if not, which mistake explains
 //! it. The page shows data of the request only, never a key or a signature ([`SignatureFinding`]).
 
+use std::fmt::Display;
 use std::str::FromStr as _;
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::Method;
-use axum::response::Response;
 use axum::routing::{get, post};
-use domain::app::App;
-use domain::caller::TokenState;
-use domain::caller::{SignatureFinding, SignatureVerdict, examine_signature};
+use domain::app::{App, AppSummary};
+use domain::caller::{SignatureFinding, SignatureVerdict, TokenState, examine_signature};
+use domain::code::Code;
 use domain::exchange::{Exchange, ExchangeFieldError, UsedNumber};
 use domain::fields::{Fields, UnreadableFields};
 use domain::ids::AppId;
+use domain::order_center::Standing;
 use domain::signature::SIGNED_FIELDS;
 use store::secrets::token_hash;
 
-use super::app_field::AppField;
 use super::error::ConsoleError;
-use super::form::ViewerForm;
 use super::page::{Page, Section, Shown, render};
 use super::route::{Access, Route};
-use super::session::SignedIn;
+use super::visit::{Answer, Visit};
 use crate::state::AppState;
 
+/// It has a page and a form, which change nothing.
+const PATH: &str = Section::SIGNATURE_CHECK.path;
+
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/signature-check", || get(form)),
-    // It changes nothing. It is a POST because an address must not have the token of the request.
-    Route {
-        method: "POST",
-        path: "/console/signature-check",
-        access: Access::Viewer,
-        handler: || post(examine),
-    },
+    Route::page(PATH, || get(form)),
+    // It is a POST because an address must not have the token of the request.
+    Route { method: "POST", path: PATH, access: Access::Viewer, handler: || post(examine) },
 ];
 
 /// Fields whose values the page never shows.
 const HIDDEN_FIELDS: [&str; 3] = ["access_token", "app_secret", "sign"];
+const MISSING: &str = "The field is missing";
 
 #[derive(Template)]
 #[template(path = "signature_check.html")]
 struct CheckTemplate<'a> {
     page: Page<'a>,
-    app_field: AppField<'a>,
-    address: &'a str,
+    apps: Vec<AppSummary>,
     examined: Option<Examined>,
 }
 
 /// The result for a request.
+#[derive(Default)]
 struct Examined {
     steps: Vec<Step>,
-    fields: Vec<FieldRow>,
+    /// The decoded fields of the request.
+    fields: Fields,
     signature: Option<SignatureFinding>,
 }
 
 /// One check of the exchange.
 struct Step {
     what: &'static str,
-    tone: Tone,
+    standing: Standing,
     says: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tone {
-    Good,
-    Wait,
-    Bad,
-}
-
-impl Tone {
-    /// The class of the style sheet, and the text.
-    fn shown(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Good => ("good", "passed"),
-            Self::Wait => ("wait", "warning"),
-            Self::Bad => ("bad", "failed"),
-        }
-    }
 }
 
 impl Step {
     fn good(what: &'static str, says: impl Into<String>) -> Self {
-        Self { what, tone: Tone::Good, says: says.into() }
+        Self { what, standing: Standing::Good, says: says.into() }
     }
 
     fn wait(what: &'static str, says: impl Into<String>) -> Self {
-        Self { what, tone: Tone::Wait, says: says.into() }
+        Self { what, standing: Standing::Waits, says: says.into() }
     }
 
     fn bad(what: &'static str, says: impl Into<String>) -> Self {
-        Self { what, tone: Tone::Bad, says: says.into() }
+        Self { what, standing: Standing::Bad, says: says.into() }
+    }
+
+    /// A failed check that decides the answer. `says` is a sentence without its full stop.
+    fn refused(what: &'static str, says: impl Display, code: Code) -> Self {
+        Self::bad(what, format!("{says}. The exchange is refused with {}.", code.number()))
+    }
+
+    /// The result of the check.
+    fn result(&self) -> &'static str {
+        match self.standing {
+            Standing::Good => "passed",
+            Standing::Waits => "warning",
+            Standing::Bad => "failed",
+        }
     }
 }
 
-/// A decoded field.
-struct FieldRow {
-    name: String,
-    is_known: bool,
-    value: String,
-    bytes: usize,
-    usage: &'static str,
+async fn form(visit: Visit) -> Answer {
+    show(&visit, None).await
 }
 
-async fn form(State(state): State<AppState>, signed_in: SignedIn) -> Result<Response, ConsoleError> {
-    let page = Page::new(&signed_in, Section::SignatureCheck, Section::SignatureCheck.name());
-    let app_field = app_field(&state, "").await?;
-    Ok(render(&CheckTemplate { page, app_field, address: "", examined: None }))
+async fn examine(visit: Visit) -> Answer {
+    let (app_id, address) = (visit.text("app_id"), visit.text("address"));
+    let examined = examine_request(&visit.state, app_id, address, visit.text("request")).await?;
+    show(&visit, Some(examined)).await
 }
 
-async fn examine(State(state): State<AppState>, form: ViewerForm) -> Result<Response, ConsoleError> {
-    let (app_id, address) = (form.text("app_id"), form.text("address"));
-    let examined = examine_request(&state, app_id, address, form.text("request")).await?;
-    let page = Page::new(&form.signed_in, Section::SignatureCheck, Section::SignatureCheck.name());
-    let app_field = app_field(&state, app_id).await?;
-    Ok(render(&CheckTemplate { page, app_field, address, examined: Some(examined) }))
-}
-
-async fn app_field<'a>(state: &AppState, chosen: &'a str) -> Result<AppField<'a>, ConsoleError> {
-    let field = AppField::new(state, chosen).await?.with_label("App whose pay keys to use");
-    Ok(field.with_hint("If empty, the app that the request names."))
+async fn show(visit: &Visit, examined: Option<Examined>) -> Answer {
+    let apps = visit.state.store.list_apps(None).await?;
+    let page = visit.page(Section::SIGNATURE_CHECK, Section::SIGNATURE_CHECK.name);
+    render(&CheckTemplate { page, apps, examined })
 }
 
 /// The checks in the order of contract 3.6: body, token, signature, fields, `biz_no`, `ts`, wallet.
@@ -134,30 +116,29 @@ async fn examine_request(
     let fields = match read_request(request) {
         Ok(fields) => fields,
         Err(unreadable) => {
-            steps.push(Step::bad("Body", format!("{unreadable}. The exchange is refused with 10000200.")));
-            return Ok(Examined { steps, fields: Vec::new(), signature: None });
+            steps.push(Step::refused("Body", unreadable, Code::IllegalParameter));
+            return Ok(Examined { steps, ..Examined::default() });
         }
     };
     steps.push(Step::good("Body", format!("The body has {} fields.", fields.texts().count())));
     steps.extend(app_step(chosen, &fields));
-    let rows = field_rows(&fields);
     let named = if chosen.is_empty() { fields.text("app_id").unwrap_or_default() } else { chosen };
     let app = match AppId::parse(named) {
         Ok(app_id) => state.store.find_app(&app_id).await?,
         Err(_) => None,
     };
     let Some(app) = app else {
-        steps.push(Step::bad("app_id", "There is no such app. The exchange is refused with 100200102."));
-        return Ok(Examined { steps, fields: rows, signature: None });
+        steps.push(Step::refused("app_id", "There is no such app", Code::Unauthorised));
+        return Ok(Examined { steps, fields, signature: None });
     };
     if app.suspended {
-        steps.push(Step::bad("app_id", "The app is suspended. The exchange is refused with 100200102."));
+        steps.push(Step::refused("app_id", "The app is suspended", Code::Forbidden));
     }
     steps.push(token_step(state, &app, &fields).await?);
     let signature = examine_signature(&app, &fields);
     steps.push(signature_step(&signature));
     steps.extend(exchange_steps(state, &app, &fields).await?);
-    Ok(Examined { steps, fields: rows, signature: Some(signature) })
+    Ok(Examined { steps, fields, signature: Some(signature) })
 }
 
 /// One line is a form body, percent-encoded. Otherwise each line is one field, not encoded.
@@ -200,7 +181,7 @@ fn address_step(address: &str) -> Option<Step> {
 
 fn app_step(chosen: &str, fields: &Fields) -> Option<Step> {
     match fields.text("app_id") {
-        None => Some(Step::bad("app_id", "The field is missing. The exchange is refused with 100200102.")),
+        None => Some(Step::refused("app_id", MISSING, Code::Unauthorised)),
         Some(sent) if !chosen.is_empty() && sent != chosen => Some(Step::bad(
             "app_id",
             "The request names another app. This check uses the pay keys of the app that you chose.",
@@ -210,28 +191,19 @@ fn app_step(chosen: &str, fields: &Fields) -> Option<Step> {
 }
 
 async fn token_step(state: &AppState, app: &App, fields: &Fields) -> Result<Step, ConsoleError> {
-    let what = "access_token";
-    let Some(token) = fields.text(what) else {
-        return Ok(Step::bad(what, "The field is missing. The exchange is refused with 100200102."));
-    };
+    let refused = |says: &str| Step::refused("access_token", says, Code::Unauthorised);
+    let Some(token) = fields.text("access_token") else { return Ok(refused(MISSING)) };
     Ok(match state.store.token_state(&app.id, token_hash(token)).await? {
-        TokenState::Valid => Step::good(what, "The token is valid."),
-        TokenState::Expired => Step::bad(
-            what,
-            "The token has expired. The exchange is refused with 100200102. Request a new token.",
-        ),
-        TokenState::Unknown => {
-            Step::bad(what, "The app has no such token. The exchange is refused with 100200102.")
-        }
+        TokenState::Valid => Step::good("access_token", "The token is valid."),
+        TokenState::Expired => refused("The token has expired. Request a new token"),
+        TokenState::Unknown => refused("The app has no such token"),
     })
 }
 
 fn signature_step(finding: &SignatureFinding) -> Step {
     let what = "sign";
     match finding.verdict {
-        SignatureVerdict::Missing => {
-            Step::bad(what, "The field is missing. The exchange is refused with 100200114.")
-        }
+        SignatureVerdict::Missing => Step::refused(what, MISSING, Code::BadSignature),
         SignatureVerdict::Current => {
             Step::good(what, "The signature matches. It was made with the current pay key.")
         }
@@ -256,44 +228,47 @@ async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<
     let exchange = match Exchange::parse(fields, &state.reading()) {
         Ok(exchange) => exchange,
         Err(ExchangeFieldError::OpenId(error)) => {
-            return Ok(vec![Step::bad("Fields", format!("{error}. The exchange is refused with 10000423."))]);
+            return Ok(vec![Step::refused("Fields", error, Code::IllegalOpenId)]);
         }
         Err(ExchangeFieldError::Other(error)) => {
-            return Ok(vec![Step::bad("Fields", format!("{error}. The exchange is refused with 10000200."))]);
+            return Ok(vec![Step::refused("Fields", error, Code::IllegalParameter)]);
         }
     };
     let mut steps = vec![Step::good("Fields", "All fields are valid.")];
-    let used = state.store.exchange(&app.id, &exchange.biz_no, false).await?;
-    if let Some(used) = used {
-        let at = used.created_at.shown();
-        steps.push(Step::wait("biz_no", match used.same_content {
-            UsedNumber::Expired => {
-                format!("It was used at {at} UTC and has expired. The exchange is refused with 10000603.")
+    if let Some(used) = state.store.exchange(&app.id, &exchange.biz_no, false).await? {
+        let (at, conflict) = (used.created_at.shown(), Code::BizNoConflict.number());
+        steps.push(match used.same_content {
+            UsedNumber::Expired => Step {
+                standing: Standing::Waits,
+                ..Step::refused(
+                    "biz_no",
+                    format!("It was used at {at} UTC and has expired"),
+                    Code::BizNoExpired,
+                )
+            },
+            UsedNumber::Replayed | UsedNumber::Conflict => {
+                let same = format!("It was used at {at} UTC. The same content is a replay.");
+                Step::wait("biz_no", format!("{same} Other content is refused with {conflict}."))
             }
-            UsedNumber::Replayed | UsedNumber::Conflict => format!(
-                "It was used at {at} UTC. The same content is a replay. Other content is refused with 10000602."
-            ),
-        }));
+        });
         return Ok(steps);
     }
     steps.push(Step::good("biz_no", "It was not used before."));
     if !exchange.is_fresh {
-        steps.push(Step::wait(
-            "ts",
-            "It is outside the accepted time window. If sent now, the exchange is refused with 10000604.",
-        ));
+        let code = Code::TsOutsideWindow.number();
+        let says = format!(
+            "It is outside the accepted time window. If sent now, the exchange is refused with {code}."
+        );
+        steps.push(Step::wait("ts", says));
     }
     let content = &exchange.content;
     steps.push(match state.store.wallet(&app.id, &content.open_id).await? {
-        None => Step::bad("open_id", "The app has no such player. The exchange is refused with 10000423."),
+        None => Step::refused("open_id", "The app has no such player", Code::IllegalOpenId),
         Some(wallet) => {
             let (free, charge) = (wallet.free_balance, wallet.charge_balance);
             let held = format!("The balances are {} gifted and {} charged", free.shown(), charge.shown());
             if free.saturating_add(charge) < content.amount.get() {
-                Step::bad(
-                    "amount",
-                    format!("{held}. That is not enough. The exchange is refused with 10000601."),
-                )
+                Step::refused("amount", format!("{held}. That is not enough"), Code::InsufficientBalance)
             } else {
                 Step::good("amount", format!("{held}. That is enough."))
             }
@@ -302,25 +277,24 @@ async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<
     Ok(steps)
 }
 
-fn field_rows(fields: &Fields) -> Vec<FieldRow> {
-    let rows = fields.texts().map(|(name, value)| {
-        let is_signed = SIGNED_FIELDS.contains(&name);
-        let usage = match (is_signed, value.is_empty(), name) {
-            (true, false, _) => "signed",
-            (true, true, _) => "empty: not in the string",
-            (false, _, "access_token" | "sign") => "not signed",
-            (false, _, _) => "unknown: ignored",
-        };
-        let shown = if HIDDEN_FIELDS.contains(&name) { "hidden" } else { value };
-        FieldRow {
-            name: name.to_owned(),
-            is_known: is_signed || HIDDEN_FIELDS.contains(&name),
-            value: shown.to_owned(),
-            bytes: value.len(),
-            usage,
-        }
-    });
-    rows.collect()
+/// Whether an exchange has a field of this name.
+fn is_known(name: &str) -> bool {
+    SIGNED_FIELDS.contains(&name) || HIDDEN_FIELDS.contains(&name)
+}
+
+/// The value of a field as the page shows it.
+fn value_shown<'a>(name: &str, value: &'a str) -> &'a str {
+    if HIDDEN_FIELDS.contains(&name) { "hidden" } else { value }
+}
+
+/// What the signature check makes of a field.
+fn usage(name: &str, value: &str) -> &'static str {
+    match (SIGNED_FIELDS.contains(&name), value.is_empty(), name) {
+        (true, false, _) => "signed",
+        (true, true, _) => "empty: not in the string",
+        (false, _, "access_token" | "sign") => "not signed",
+        (false, _, _) => "unknown: ignored",
+    }
 }
 
 #[cfg(test)]
@@ -345,26 +319,24 @@ mod tests {
 
     #[test]
     fn an_address_is_that_of_the_exchange_or_not() {
-        let tone = |address: &str| address_step(address).map(|step| step.tone);
-        assert_eq!(tone(""), None);
+        let standing = |address: &str| address_step(address).map(|step| step.standing);
+        assert_eq!(standing(""), None);
         for good in [
             "/api/kpay/minigame/pay",
             "POST /api/kpay/minigame/pay",
             "POST https://pay.example//api//kpay/minigame/pay?x=1 HTTP/1.1",
         ] {
-            assert_eq!(tone(good), Some(Tone::Good), "{good}");
+            assert_eq!(standing(good), Some(Standing::Good), "{good}");
         }
         for bad in ["GET /api/kpay/minigame/pay", "POST /api/minigame/pay", "https://pay.example", "/"] {
-            assert_eq!(tone(bad), Some(Tone::Bad), "{bad}");
+            assert_eq!(standing(bad), Some(Standing::Bad), "{bad}");
         }
     }
 
     #[test]
     fn secrets_are_not_shown() {
         let fields = read_request("access_token=t0ken&sign=abc&app_secret=s&amount=5&os=&x=1").unwrap();
-        let rows = field_rows(&fields);
-        let shown: Vec<_> =
-            rows.iter().map(|row| (row.name.as_str(), row.value.as_str(), row.usage)).collect();
+        let rows = fields.texts().map(|(name, value)| (name, value_shown(name, value), usage(name, value)));
         let expected = [
             ("access_token", "hidden", "not signed"),
             ("sign", "hidden", "not signed"),
@@ -373,6 +345,6 @@ mod tests {
             ("os", "", "empty: not in the string"),
             ("x", "1", "unknown: ignored"),
         ];
-        assert_eq!(shown, expected);
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
     }
 }

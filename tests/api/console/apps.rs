@@ -48,9 +48,9 @@ async fn an_app_is_made_with_its_keys_shown_once_and_its_name_as_text() {
         assert!(!page.body.contains(pay_key) && !page.body.contains(app_secret), "{path}");
     }
     let again = admin.post("/console/new-app", &fields).await;
-    assert!(again.status == 400 && again.body.contains("There is an app a1 already"), "{}", again.body);
+    assert!(again.status == 400 && again.body.contains("There is already an app a1"), "{}", again.body);
     assert!(!again.body.contains(pay_key));
-    assert!(admin.get("/console/apps?search=nothing").await.body.contains("No app fits"));
+    assert!(admin.get("/console/apps?search=nothing").await.body.contains("No app matches"));
 }
 
 /// The page that shows a new key, sent again, neither shows it again nor makes another.
@@ -75,7 +75,7 @@ async fn a_rotation_shows_its_key_once_and_is_made_once() {
     let found = till.store.app_detail(&app.id).await.unwrap().unwrap();
     assert_eq!(found.pay_keys.iter().map(|key| key.generation).collect::<Vec<_>>(), [2, 1]);
     let page = admin.get("/console/apps/a1/rotate-pay-key").await.body;
-    assert!(page.contains("Number 1 is retired within five seconds"), "{page}");
+    assert!(page.contains("Pay key 1 is retired within five seconds"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

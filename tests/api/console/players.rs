@@ -291,7 +291,7 @@ async fn a_credit_that_cannot_be_made_is_refused_in_words() {
         (with("gifted", "9223372036854775808"), "gifted: expected a whole number of coins"),
         (with("gifted", "6"), "case-1 was used for another player or with other amounts"),
         (with("reference", ""), "reference: expected 1 to 128 bytes"),
-        (with("reason", ""), "reason: expected 1 to 500 characters"),
+        (with("reason", ""), "reason: expected a reason of 1 to 500 characters"),
     ] {
         for page in ["credit/check", "credit"] {
             let answer = admin.post(&format!("{PLAYER}/{page}"), &fields).await;

@@ -25,23 +25,16 @@ pub(super) struct Line {
     pub(super) name: &'static str,
     /// The class of the style sheet, which sets the colour.
     pub(super) class: &'static str,
-    values: Vec<(f64, Option<f64>)>,
     /// The drawn parts. Between them are gaps without a value.
     pub(super) parts: Vec<String>,
     pub(super) latest: String,
 }
 
-impl Line {
-    pub(super) fn new(name: &'static str, class: &'static str, values: Vec<(f64, Option<f64>)>) -> Self {
-        Self { name, class, values, parts: Vec::new(), latest: String::new() }
-    }
-}
+/// Values of a line, each with its position from left (0) to right (1).
+type Values = Vec<(f64, Option<f64>)>;
 
-/// A value for each minute of the last hour, with its position from left (0) to right (1).
-pub(super) fn minutes(
-    samples: &[Sample],
-    value: &dyn Fn(&Sample, &Sample) -> Option<f64>,
-) -> Vec<(f64, Option<f64>)> {
+/// A value for each minute of the last hour.
+pub(super) fn minutes(samples: &[Sample], value: impl Fn(&Sample, &Sample) -> Option<f64>) -> Values {
     let Some(now) = samples.last() else { return Vec::new() };
     // Counted from the right, so that the last minute is complete.
     let mut ends: Vec<&Sample> = samples.iter().rev().step_by(MINUTE_SAMPLES).collect();
@@ -53,15 +46,20 @@ pub(super) fn minutes(
     points.filter(|(place, _)| (0.0..=1.0).contains(place)).collect()
 }
 
-/// Draws lines with one scale. `unit` follows each number.
-pub(super) fn chart(title: &'static str, unit: &str, mut lines: Vec<Line>) -> Chart {
-    let values = lines.iter().flat_map(|line| line.values.iter().filter_map(|(_, value)| *value));
+/// Draws lines with one scale: the name, the class and the values of each. `unit` follows each number.
+pub(super) fn chart(
+    title: &'static str,
+    unit: &str,
+    lines: Vec<(&'static str, &'static str, Values)>,
+) -> Chart {
+    let values = lines.iter().flat_map(|(.., values)| values.iter().filter_map(|(_, value)| *value));
     let highest = values.fold(0.0_f64, f64::max);
-    for line in &mut lines {
-        line.parts = parts(&line.values, highest.max(f64::MIN_POSITIVE));
-        let latest = line.values.last().and_then(|(_, value)| *value);
-        line.latest = latest.map_or_else(|| "none".to_owned(), |value| number(value, unit));
-    }
+    let lines = lines.into_iter().map(|(name, class, values)| {
+        let latest = values.last().and_then(|(_, value)| *value);
+        let latest = latest.map_or_else(|| "none".to_owned(), |value| number(value, unit));
+        Line { name, class, parts: parts(&values, highest.max(f64::MIN_POSITIVE)), latest }
+    });
+    let lines: Vec<Line> = lines.collect();
     let latest: Vec<String> = lines.iter().map(|line| format!("{}: {}", line.name, line.latest)).collect();
     let highest = number(highest, unit);
     let words = format!("{title} in the last hour. Highest {highest}. Last minute: {}.", latest.join(", "));
@@ -94,7 +92,7 @@ mod tests {
     #[test]
     fn a_line_is_drawn_in_parts_with_gaps_where_nothing_was() {
         let values = vec![(0.0, Some(0.0)), (0.25, Some(10.0)), (0.5, None), (1.0, Some(5.0))];
-        let chart = chart("Queue", "", vec![Line::new("waiting", "", values)]);
+        let chart = chart("Queue", "", vec![("waiting", "", values)]);
         assert_eq!(chart.lines[0].parts, ["0.0,60.0 150.0,0.0", "600.0,30.0 600.0,30.0"]);
         assert_eq!((chart.highest.as_str(), chart.lines[0].latest.as_str()), ("10.0", "5.0"));
         assert_eq!(chart.words, "Queue in the last hour. Highest 10.0. Last minute: waiting: 5.0.");
@@ -102,7 +100,7 @@ mod tests {
 
     #[test]
     fn nothing_is_drawn_of_nothing() {
-        let chart = chart("Queue", " ms", vec![Line::new("waiting", "", Vec::new())]);
+        let chart = chart("Queue", " ms", vec![("waiting", "", Vec::new())]);
         assert!(chart.lines[0].parts.is_empty());
         assert_eq!((chart.highest.as_str(), chart.lines[0].latest.as_str()), ("0 ms", "none"));
     }

@@ -1,0 +1,127 @@
+//! A request of a signed-in user: who sent it, and what the user typed.
+
+use std::fmt::Display;
+
+use axum::extract::{FromRequest, Request};
+use axum::response::Response;
+use domain::fields::Fields;
+use domain::operator::{Operator, OperatorKind};
+use store::StoreError;
+use subtle::ConstantTimeEq as _;
+
+use super::error::ConsoleError;
+use super::page::{Page, Section};
+use super::session::SignedIn;
+use crate::body::read_body_of;
+use crate::state::AppState;
+
+/// Largest form, in bytes.
+const FORM_BYTES_MAX: usize = 64 * 1024;
+
+/// What a handler gives: a page, or an error whose page the guard shows.
+pub(super) type Answer = Result<Response, ConsoleError>;
+
+/// A request of a signed-in user. If it can change something, it is a form of this user's session.
+pub(super) struct Visit {
+    pub(super) state: AppState,
+    pub(super) user: SignedIn,
+    /// The fields of the form, or of the address when the request is for a page.
+    pub(super) fields: Fields,
+    path: String,
+}
+
+impl Visit {
+    /// A field without the blanks around it; empty when it did not come.
+    pub(super) fn text(&self, name: &str) -> &str {
+        text(&self.fields, name)
+    }
+
+    /// The text of a field without the blanks around it; `None` for an empty one.
+    pub(super) fn filled(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    /// A page for this user.
+    pub(super) fn page(&self, section: Section, title: impl Into<String>) -> Page<'_> {
+        let (title, user, typed) = (title.into(), Some(&self.user), Some(&self.fields));
+        Page { title, section: Some(section), user, typed, notice: None }
+    }
+
+    /// The user as the operator's log names them.
+    ///
+    /// # Errors
+    /// A viewer, who changes nothing.
+    pub(super) fn operator(&self) -> Result<Operator, ConsoleError> {
+        if !self.user.is_admin() {
+            return Err(ConsoleError::ADMINS_ONLY);
+        }
+        let operator = Operator::new(OperatorKind::Console, self.user.name.as_str());
+        operator.map_err(|_| StoreError::Internal("console_users.name: no operator's name".to_owned()).into())
+    }
+
+    /// The address of the next page of the same search, if there is one.
+    pub(super) fn next(&self, after: Option<impl Display>) -> Option<String> {
+        after.map(|after| address(&self.path, &self.fields, &[("after", &after.to_string())]))
+    }
+}
+
+impl FromRequest<AppState> for Visit {
+    type Rejection = ConsoleError;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ConsoleError> {
+        // The guard puts the user there. A route for everybody has none.
+        let user = request.extensions().get::<SignedIn>().cloned().ok_or(ConsoleError::SIGN_IN_FIRST)?;
+        let (path, is_read) = (request.uri().path().to_owned(), request.method().is_safe());
+        let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
+        let token = text(&fields, "csrf").as_bytes();
+        if is_read || user.csrf_token.as_bytes().ct_eq(token).into() {
+            Ok(Self { state: state.clone(), user, fields, path })
+        } else {
+            Err(ConsoleError::FOREIGN)
+        }
+    }
+}
+
+/// The fields of an address, or of a form of at most `bytes_max` bytes that comes within
+/// `http.body_timeout`.
+pub(super) async fn read_fields(
+    state: &AppState,
+    request: Request,
+    bytes_max: usize,
+) -> Result<Fields, ConsoleError> {
+    if request.method().is_safe() {
+        return Ok(Fields::from_form(request.uri().query().unwrap_or_default().as_bytes())?);
+    }
+    let body = read_body_of(&state.config.http, request.into_body(), bytes_max).await?;
+    Ok(Fields::from_form(&body)?)
+}
+
+/// A field without the blanks around it; empty when it did not come.
+pub(super) fn text<'a>(fields: &'a Fields, name: &str) -> &'a str {
+    fields.text(name).unwrap_or_default().trim()
+}
+
+/// The address of `path` with what was typed, but for fields that `changed` gives another value. An empty
+/// field is left out.
+pub(super) fn address(path: &str, typed: &Fields, changed: &[(&str, &str)]) -> String {
+    let kept = typed.texts().filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+    let pairs = kept.chain(changed.iter().copied()).filter(|(_, value)| !value.is_empty());
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_what_was_typed_and_changes_what_it_must() {
+        let typed = |query: &str| Fields::from_form(query.as_bytes()).unwrap();
+        assert_eq!(
+            address("/p", &typed("app_id=a1&note=%3Cb%3E+%26&after=7&empty="), &[("after", "8")]),
+            "/p?app_id=a1&note=%3Cb%3E+%26&after=8"
+        );
+        assert_eq!(address("/p", &typed("after=7"), &[("after", "")]), "/p");
+        assert_eq!(address("/p", &typed(""), &[("a", ""), ("b", "x&y=<z>")]), "/p?b=x%26y%3D%3Cz%3E");
+    }
+}
