@@ -13,7 +13,7 @@ use store::{Credit, CreditOutcome, CreditRecord, Wallet};
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
-use super::player::{find_player, path_of};
+use super::player::{find_player, player_path};
 use super::route::Route;
 use super::visit::{Answer, Visit, address};
 
@@ -27,7 +27,6 @@ pub(super) const ROUTES: &[Route] = &[
 #[template(path = "credit.html")]
 struct FormTemplate<'a> {
     page: Page<'a>,
-    path: String,
     wallet: &'a Wallet,
     reference: String,
 }
@@ -36,7 +35,7 @@ async fn form(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let (_, open_id, wallet) = find_player(&visit.state, &names).await?;
     let page = visit.page(Section::PLAYERS, format!("Credit {open_id}"));
     let reference = format!("console-{}", hex::encode(random_bytes::<8>()));
-    render(&FormTemplate { page, path: path_of(&wallet), wallet: &wallet, reference })
+    render(&FormTemplate { page, wallet: &wallet, reference })
 }
 
 /// The credit that the form requests.
@@ -71,7 +70,6 @@ impl Wanted {
 #[template(path = "credit_check.html")]
 struct CheckTemplate<'a> {
     page: Page<'a>,
-    path: String,
     wallet: &'a Wallet,
     wanted: &'a Wanted,
     after: Balances,
@@ -91,7 +89,7 @@ async fn check(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
         .and_then(|before| before.credit(wanted.free, wanted.charge));
     let after = credited.map_err(|_| too_much())?.after;
     let page = visit.page(Section::PLAYERS, format!("Credit {open_id}?"));
-    render(&CheckTemplate { page, path: path_of(&wallet), wallet: &wallet, wanted: &wanted, after, earlier })
+    render(&CheckTemplate { page, wallet: &wallet, wanted: &wanted, after, earlier })
 }
 
 async fn credit(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
@@ -103,7 +101,8 @@ async fn credit(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
         CreditOutcome::Done { replayed, .. } => {
             let again = if replayed { "1" } else { "" };
             let fields = [("credited", reference.as_str()), ("again", again)];
-            Ok(Redirect::to(&address(&path_of(&wallet), &Fields::default(), &fields)).into_response())
+            let path = player_path(&wallet.app_id, &wallet.open_id);
+            Ok(Redirect::to(&address(&path, &Fields::default(), &fields)).into_response())
         }
         CreditOutcome::RefConflict => Err(reference_taken(&reference)),
         CreditOutcome::OutOfRange => Err(too_much()),

@@ -4,7 +4,6 @@ use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
-use domain::app::AppSummary;
 use domain::exchange::{Receipt, UsedNumber};
 use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, BizNo};
@@ -15,7 +14,7 @@ use store::{ExchangeRecord, NumberMatch};
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
-use super::player::counted;
+use super::player::{counted, player_path};
 use super::route::Route;
 use super::visit::{Answer, Visit, address};
 
@@ -33,7 +32,6 @@ const NUMBER_BYTES_MAX: usize = 128;
 #[template(path = "exchanges.html")]
 struct ExchangesTemplate<'a> {
     page: Page<'a>,
-    apps: Vec<AppSummary>,
     /// `None` for an empty form.
     found: Option<Vec<NumberMatch>>,
 }
@@ -49,8 +47,7 @@ async fn search(visit: Visit) -> Answer {
     if let Some([only]) = found.as_deref() {
         return Ok(Redirect::to(&path_of(only)).into_response());
     }
-    let apps = visit.state.store.list_apps(None).await?;
-    render(&ExchangesTemplate { page: visit.page(Section::EXCHANGES, "Exchanges"), apps, found })
+    render(&ExchangesTemplate { page: visit.search_page(Section::EXCHANGES).await?, found })
 }
 
 fn parse_number(text: &str) -> Result<String, Expected> {
@@ -64,8 +61,7 @@ fn path_of(found: &NumberMatch) -> String {
     if found.kind == EXCHANGE {
         return format!("/console/apps/{app_id}/exchanges/{}", found.number);
     }
-    let player = format!("/console/apps/{app_id}/players/{}", found.open_id);
-    address(&player, &Fields::default(), &[("number", &found.number)])
+    address(&player_path(app_id, &found.open_id), &Fields::default(), &[("number", &found.number)])
 }
 
 #[derive(Template)]
@@ -73,7 +69,6 @@ fn path_of(found: &NumberMatch) -> String {
 struct ExchangeTemplate<'a> {
     page: Page<'a>,
     record: &'a ExchangeRecord,
-    player: String,
     /// `data` of the answer.
     data: String,
 }
@@ -92,7 +87,6 @@ async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, visit: Visit) 
     let receipt = Receipt { biz_no: record.biz_no.clone(), free_balance, charge_balance };
     render(&ExchangeTemplate {
         page: visit.page(Section::EXCHANGES, format!("Exchange {number}")),
-        player: format!("/console/apps/{}/players/{}", record.app_id, record.open_id),
         data: serde_json::to_string(&receipt).unwrap_or_default(),
         record: &record,
     })

@@ -5,7 +5,6 @@ use axum::extract::Path;
 use axum::http::header;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{MethodRouter, get, post};
-use domain::app::AppSummary;
 use domain::fields::Expected;
 use domain::ids::{AppId, ImgId, Reason};
 use domain::moment;
@@ -37,7 +36,6 @@ const PLACEHOLDER: &str = include_str!("blocked.svg");
 #[template(path = "images.html")]
 struct SearchPage<'a> {
     page: Page<'a>,
-    apps: Vec<AppSummary>,
     images: Vec<StoredImage>,
     next: Option<String>,
 }
@@ -61,9 +59,8 @@ async fn search(visit: Visit) -> Answer {
         after: visit.fields.optional("after", ImageCursor::parse)?,
     };
     let found = visit.state.store.images(&filter, IMAGES).await?;
-    let apps = visit.state.store.list_apps(None).await?;
-    let page = visit.page(Section::IMAGES, "Images");
-    render(&SearchPage { page, apps, images: found.images, next: visit.next(found.next) })
+    let page = visit.search_page(Section::IMAGES).await?;
+    render(&SearchPage { page, images: found.images, next: visit.next(found.next) })
 }
 
 #[derive(Template)]

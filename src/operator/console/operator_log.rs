@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::routing::get;
-use domain::app::AppSummary;
 use domain::changes::changes;
 use domain::ids::AppId;
 use domain::moment;
@@ -21,7 +20,6 @@ const LINES: u32 = 50;
 #[template(path = "operator_log.html")]
 struct LogPage<'a> {
     page: Page<'a>,
-    apps: Vec<AppSummary>,
     lines: Vec<OperatorLogLine>,
     /// The address of the page with the newest lines, unless this is the one.
     newest: Option<String>,
@@ -44,8 +42,7 @@ async fn page(visit: Visit) -> Answer {
     let has_more = lines.len() > LINES as usize;
     lines.truncate(LINES as usize);
     render(&LogPage {
-        page: visit.page(Section::LOG, "Operator log"),
-        apps: visit.state.store.list_apps(None).await?,
+        page: visit.search_page(Section::LOG).await?,
         newest: visit.next(after.map(|_| "")),
         older: visit.next(lines.last().filter(|_| has_more).map(OperatorLogLine::cursor)),
         lines,

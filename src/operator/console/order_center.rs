@@ -2,7 +2,6 @@
 
 use askama::Template;
 use axum::routing::get;
-use domain::app::AppSummary;
 use domain::ids::{AppId, OpenId};
 use domain::order_center::Tab;
 use store::{OrderCursor, OrderFilter, StoredOrder};
@@ -11,19 +10,17 @@ use super::error::ConsoleError;
 use super::orders::{millis_shown, status_class, status_words, web_link};
 use super::page::{Page, Section, render};
 use super::route::Route;
-use super::visit::{Answer, Visit, address};
+use super::visit::{Answer, Visit};
 
-const PATH: &str = "/console/orders/center";
 /// Orders on a page. The number is small because each order has a picture.
 const ORDERS: u32 = 20;
 
-pub(super) const ROUTES: &[Route] = &[Route::page(PATH, || get(center))];
+pub(super) const ROUTES: &[Route] = &[Route::page("/console/orders/center", || get(center))];
 
 #[derive(Template)]
 #[template(path = "order_center.html")]
 struct CenterPage<'a> {
     page: Page<'a>,
-    apps: Vec<AppSummary>,
     /// `None` until the user chooses a player.
     tab: Option<Tab>,
     orders: Vec<StoredOrder>,
@@ -31,18 +28,11 @@ struct CenterPage<'a> {
     visit: &'a Visit,
 }
 
-impl CenterPage<'_> {
-    fn address(&self, tab: Tab) -> String {
-        address(PATH, &self.visit.fields, &[("tab", tab.as_str()), ("after", "")])
-    }
-}
-
 async fn center(visit: Visit) -> Answer {
-    let page = visit.page(Section::ORDERS, "Order center");
-    let apps = visit.state.store.list_apps(None).await?;
+    let page = Page { title: "Order center".to_owned(), ..visit.search_page(Section::ORDERS).await? };
     let (app, player) = (visit.text("app_id"), visit.text("open_id"));
     if app.is_empty() && player.is_empty() {
-        return render(&CenterPage { page, apps, tab: None, orders: Vec::new(), next: None, visit: &visit });
+        return render(&CenterPage { page, tab: None, orders: Vec::new(), next: None, visit: &visit });
     }
     let tab = visit.fields.optional("tab", Tab::parse)?.unwrap_or_default();
     let app_id = visit.fields.required("app_id", AppId::parse)?;
@@ -59,5 +49,5 @@ async fn center(visit: Visit) -> Answer {
     };
     let found = visit.state.store.orders(&filter, ORDERS).await?;
     let next = visit.next(found.next);
-    render(&CenterPage { page, apps, tab: Some(tab), orders: found.orders, next, visit: &visit })
+    render(&CenterPage { page, tab: Some(tab), orders: found.orders, next, visit: &visit })
 }

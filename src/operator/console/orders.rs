@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::get;
-use domain::app::AppSummary;
 use domain::fields::{Expected, parse_integer};
 use domain::ids::{AppId, OpenId, OrderNo};
 use domain::moment;
@@ -61,7 +60,6 @@ fn parse_status(text: &str) -> Result<i16, Expected> {
 #[template(path = "orders.html")]
 struct SearchPage<'a> {
     page: Page<'a>,
-    apps: Vec<AppSummary>,
     orders: Vec<StoredOrder>,
     next: Option<String>,
 }
@@ -83,9 +81,8 @@ async fn search(visit: Visit) -> Answer {
         after: visit.fields.optional("after", OrderCursor::parse)?,
     };
     let found = visit.state.store.orders(&filter, ROWS).await?;
-    let apps = visit.state.store.list_apps(None).await?;
-    let page = visit.page(Section::ORDERS, "Orders");
-    render(&SearchPage { page, apps, orders: found.orders, next: visit.next(found.next) })
+    let page = visit.search_page(Section::ORDERS).await?;
+    render(&SearchPage { page, orders: found.orders, next: visit.next(found.next) })
 }
 
 #[derive(Template)]

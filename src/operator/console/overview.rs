@@ -70,7 +70,7 @@ fn meaning(number: u32) -> String {
 
 /// The newest sample, and the one that is `count` samples older or else the oldest.
 fn between(samples: &[Sample], count: usize) -> Option<(&Sample, &Sample)> {
-    Some((&samples[samples.len().saturating_sub(count + 1)], samples.last()?))
+    Some((samples.get(samples.len().saturating_sub(count + 1))?, samples.last()?))
 }
 
 /// The answers during the last `count` samples.

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::response::{Html, IntoResponse as _};
+use domain::app::AppSummary;
 use domain::fields::Fields;
 use time::OffsetDateTime;
 
@@ -52,6 +53,8 @@ pub(super) struct Page<'a> {
     pub(super) user: Option<&'a SignedIn>,
     /// What the user typed into the form of this page.
     pub(super) typed: Option<&'a Fields>,
+    /// The apps that the field for an app offers.
+    pub(super) apps: Vec<AppSummary>,
     /// A message above the page, about the change that led here.
     pub(super) notice: Option<String>,
 }
@@ -59,7 +62,8 @@ pub(super) struct Page<'a> {
 impl Page<'_> {
     /// A page without a user and without navigation.
     pub(super) fn of_nobody(title: &str) -> Self {
-        Self { title: title.to_owned(), section: None, user: None, typed: None, notice: None }
+        let title = title.to_owned();
+        Self { title, section: None, user: None, typed: None, apps: Vec::new(), notice: None }
     }
 
     /// Whether the page shows forms and links for changes.

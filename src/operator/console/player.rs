@@ -7,7 +7,6 @@ use axum::extract::Path;
 use axum::http::header;
 use axum::response::IntoResponse as _;
 use axum::routing::get;
-use domain::app::AppSummary;
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::moment;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
@@ -19,7 +18,7 @@ use store::{
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
 use super::route::Route;
-use super::visit::{Answer, Visit, address};
+use super::visit::{Answer, Visit};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -37,11 +36,9 @@ const LINES_AT_ONCE: usize = 500;
 #[template(path = "players.html")]
 struct PlayersTemplate<'a> {
     page: Page<'a>,
-    apps: Vec<AppSummary>,
     /// `None` for an empty form.
     found: Option<&'a PlayersPage>,
     more: Option<String>,
-    is_first: bool,
 }
 
 async fn search(visit: Visit) -> Answer {
@@ -55,11 +52,9 @@ async fn search(visit: Visit) -> Answer {
         found = Some(visit.state.store.find_players(&filter, after.as_ref(), ROWS).await?);
     }
     render(&PlayersTemplate {
-        page: visit.page(Section::PLAYERS, "Players"),
-        apps: visit.state.store.list_apps(None).await?,
+        page: visit.search_page(Section::PLAYERS).await?,
         found: found.as_ref(),
         more: visit.next(found.as_ref().and_then(|found| found.next.as_ref())),
-        is_first: after.is_none(),
     })
 }
 
@@ -67,11 +62,9 @@ async fn search(visit: Visit) -> Answer {
 #[template(path = "player.html")]
 struct PlayerTemplate<'a> {
     page: Page<'a>,
-    path: String,
     wallet: &'a Wallet,
     totals: Option<WalletTotals>,
     is_filtered: bool,
-    is_first: bool,
     ledger: LedgerPage,
     older: Option<String>,
 }
@@ -86,21 +79,16 @@ async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     };
     let after: Option<i64> = visit.text("after").parse().ok();
     let ledger = visit.state.store.ledger(&app_id, &open_id, &filter, after, ROWS).await?;
-    let path = path_of(&wallet);
-    let older = |next: i64| {
-        // The message about a credit stands on the first page only.
-        address(&path, &visit.fields, &[("credited", ""), ("again", ""), ("after", &next.to_string())])
-    };
+    // The message about a credit stands on the first page only.
+    let older = |next: i64| visit.address(&[("credited", ""), ("again", ""), ("after", &next.to_string())]);
     let page = visit.page(Section::PLAYERS, format!("Player {open_id}"));
     render(&PlayerTemplate {
         page: Page { notice: credit_notice(&app_id, &open_id, &visit).await?, ..page },
         totals: visit.state.store.wallet_totals(&wallet).await?,
         wallet: &wallet,
         is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !visit.text(name).is_empty()),
-        is_first: after.is_none(),
         older: ledger.next.map(older),
         ledger,
-        path,
     })
 }
 
@@ -179,8 +167,8 @@ pub(super) async fn find_player(
 }
 
 /// The path of a player's page.
-pub(super) fn path_of(wallet: &Wallet) -> String {
-    format!("/console/apps/{}/players/{}", wallet.app_id, wallet.open_id)
+pub(super) fn player_path(app_id: &str, open_id: &str) -> String {
+    format!("/console/apps/{app_id}/players/{open_id}")
 }
 
 /// A change of a balance, with its sign.

@@ -8,7 +8,7 @@ use std::str::FromStr as _;
 use askama::Template;
 use axum::http::Method;
 use axum::routing::{get, post};
-use domain::app::{App, AppSummary};
+use domain::app::App;
 use domain::caller::{SignatureFinding, SignatureVerdict, TokenState, examine_signature};
 use domain::code::Code;
 use domain::exchange::{Exchange, ExchangeFieldError, UsedNumber};
@@ -41,7 +41,6 @@ const MISSING: &str = "The field is missing";
 #[template(path = "signature_check.html")]
 struct CheckTemplate<'a> {
     page: Page<'a>,
-    apps: Vec<AppSummary>,
     examined: Option<Examined>,
 }
 
@@ -100,9 +99,7 @@ async fn examine(visit: Visit) -> Answer {
 }
 
 async fn show(visit: &Visit, examined: Option<Examined>) -> Answer {
-    let apps = visit.state.store.list_apps(None).await?;
-    let page = visit.page(Section::SIGNATURE_CHECK, Section::SIGNATURE_CHECK.name);
-    render(&CheckTemplate { page, apps, examined })
+    render(&CheckTemplate { page: visit.search_page(Section::SIGNATURE_CHECK).await?, examined })
 }
 
 /// The checks in the order of contract 3.6: body, token, signature, fields, `biz_no`, `ts`, wallet.

@@ -44,7 +44,13 @@ impl Visit {
     /// A page for this user.
     pub(super) fn page(&self, section: Section, title: impl Into<String>) -> Page<'_> {
         let (title, user, typed) = (title.into(), Some(&self.user), Some(&self.fields));
-        Page { title, section: Some(section), user, typed, notice: None }
+        Page { title, section: Some(section), user, typed, apps: Vec::new(), notice: None }
+    }
+
+    /// A page whose form asks for an app: it offers all of them.
+    pub(super) async fn search_page(&self, section: Section) -> Result<Page<'_>, ConsoleError> {
+        let apps = self.state.store.list_apps(None).await?;
+        Ok(Page { apps, ..self.page(section, section.name) })
     }
 
     /// The user as the operator's log names them.
@@ -59,9 +65,14 @@ impl Visit {
         operator.map_err(|_| StoreError::Internal("console_users.name: no operator's name".to_owned()).into())
     }
 
+    /// The address of this page with what was typed, but for fields that `changed` gives another value.
+    pub(super) fn address(&self, changed: &[(&str, &str)]) -> String {
+        address(&self.path, &self.fields, changed)
+    }
+
     /// The address of the next page of the same search, if there is one.
     pub(super) fn next(&self, after: Option<impl Display>) -> Option<String> {
-        after.map(|after| address(&self.path, &self.fields, &[("after", &after.to_string())]))
+        after.map(|after| self.address(&[("after", &after.to_string())]))
     }
 }
 
