@@ -7,7 +7,7 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use domain::app_command::AppRefusal;
-use domain::fields::{FieldError, FieldProblem, UnreadableFields};
+use domain::fields::{FieldError, UnreadableFields};
 use store::{CommandError, StoreError};
 
 use super::page::Page;
@@ -169,20 +169,9 @@ impl From<Refusal> for ConsoleError {
 /// A sentence that names the field as its label does.
 impl From<FieldError> for ConsoleError {
     fn from(error: FieldError) -> Self {
-        let name = error.field.replace('_', " ");
-        Self::bad_request(match error.problem {
-            FieldProblem::Missing => format!("{name} is missing."),
-            FieldProblem::Unknown { expected } => format!("{name}: {expected}."),
-            FieldProblem::WrongType { expected, got }
-            | FieldProblem::Malformed { expected, got: Some(got) }
-                if got != "\"\"" =>
-            {
-                format!("{name}: expected {expected}, got {got}.")
-            }
-            FieldProblem::WrongType { expected, .. } | FieldProblem::Malformed { expected, .. } => {
-                format!("{name}: expected {expected}.")
-            }
-        })
+        let text = FieldError { field: error.field.replace('_', " "), ..error }.to_string();
+        // An empty field needs no repetition.
+        Self::bad_request(format!("{}.", text.strip_suffix(", got \"\"").unwrap_or(&text)))
     }
 }
 
@@ -209,7 +198,7 @@ impl From<CommandError> for ConsoleError {
 #[cfg(test)]
 mod tests {
     use domain::fields::Fields;
-    use domain::ids::AppId;
+    use domain::ids::{AppId, OpenId};
 
     use super::*;
 
@@ -218,6 +207,12 @@ mod tests {
         let typed = Fields::from_form(b"app_id=a%20b").unwrap();
         let error = ConsoleError::from(typed.required("app_id", AppId::parse).unwrap_err());
         assert_eq!(error.status, StatusCode::BAD_REQUEST);
-        assert!(error.what.starts_with("app id: expected "), "{}", error.what);
+        assert!(
+            error.what.starts_with("app id: expected ") && error.what.contains(", got "),
+            "{}",
+            error.what
+        );
+        let empty = ConsoleError::from(typed.required("open_id", OpenId::parse).unwrap_err());
+        assert_eq!(empty.what, format!("open id: expected {}.", OpenId::EXPECTED));
     }
 }

@@ -73,9 +73,9 @@ impl Step {
         Self { what, standing: Standing::Bad, says: says.into() }
     }
 
-    /// A failed check that decides the answer. `says` is a sentence without its full stop.
+    /// A failed check for which the exchange is refused.
     fn refused(what: &'static str, says: impl Display, code: Code) -> Self {
-        Self::bad(what, format!("{says}. The exchange is refused with {}.", code.number()))
+        Self::bad(what, refusal(says, code))
     }
 
     /// The result of the check.
@@ -86,6 +86,11 @@ impl Step {
             Standing::Bad => "failed",
         }
     }
+}
+
+/// Adds the code of the refusal to a sentence, which comes without its full stop.
+fn refusal(says: impl Display, code: Code) -> String {
+    format!("{says}. The exchange is refused with {}.", code.number())
 }
 
 async fn form(visit: Visit) -> Answer {
@@ -235,14 +240,10 @@ async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<
     if let Some(used) = state.store.exchange(&app.id, &exchange.biz_no, false).await? {
         let (at, conflict) = (used.created_at.shown(), Code::BizNoConflict.number());
         steps.push(match used.same_content {
-            UsedNumber::Expired => Step {
-                standing: Standing::Waits,
-                ..Step::refused(
-                    "biz_no",
-                    format!("It was used at {at} UTC and has expired"),
-                    Code::BizNoExpired,
-                )
-            },
+            UsedNumber::Expired => {
+                let expired = format!("It was used at {at} UTC and has expired");
+                Step::wait("biz_no", refusal(expired, Code::BizNoExpired))
+            }
             UsedNumber::Replayed | UsedNumber::Conflict => {
                 let same = format!("It was used at {at} UTC. The same content is a replay.");
                 Step::wait("biz_no", format!("{same} Other content is refused with {conflict}."))
