@@ -4,14 +4,15 @@
 mod picture_stores;
 mod sections;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 
 pub use picture_stores::S3;
 pub use sections::{
-    Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Log, LogFormat, Operators, Order, Public,
-    SecretHeaders, Secrets, Tracing, WhenUnavailable,
+    Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Order, Secrets,
+    Tracing, WhenUnavailable,
 };
 
 /// The documented defaults, which are the defaults.
@@ -32,8 +33,8 @@ pub const DEMO_PICTURE_PATH: &str = "/demo/cover.png";
     reason = "each setting is documented where its default stands, in config/default.toml"
 )]
 pub struct Config {
-    pub public: Public,
-    pub ops: Operators,
+    pub public: Listener,
+    pub ops: Listener,
     pub http: Http,
     pub database: Database,
     pub secrets: Secrets,
@@ -48,51 +49,31 @@ pub struct Config {
     pub log: Log,
 }
 
-/// A setting that cannot be used, in words that name it.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The operator's file cannot be read.
-    #[error("cannot read the settings file {}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A setting is unknown or has a value that does not fit.
-    #[error("{0}")]
-    Setting(String),
-}
-
 impl Config {
     /// Reads the settings: defaults, `file`, then `variables` (those of the process, in `main`).
     ///
     /// # Errors
     /// A file that cannot be read; an unknown setting; a value that does not fit. The text names it.
-    pub fn load(
-        file: Option<&Path>,
-        variables: impl Iterator<Item = (String, String)>,
-    ) -> Result<Self, ConfigError> {
-        let mut settings: toml::Table = toml::from_str(DEFAULTS)
-            .map_err(|error| ConfigError::Setting(format!("the default settings: {error}")))?;
+    pub fn load(file: Option<&Path>, variables: impl Iterator<Item = (String, String)>) -> Result<Self> {
+        let mut settings: toml::Table =
+            toml::from_str(DEFAULTS).map_err(|error| anyhow!("the default settings: {error}"))?;
         if let Some(path) = file {
+            let shown = path.display();
             let text = std::fs::read_to_string(path)
-                .map_err(|source| ConfigError::File { path: path.to_owned(), source })?;
-            let own: toml::Table = toml::from_str(&text)
-                .map_err(|error| ConfigError::Setting(file_fault(path, &text, &error)))?;
+                .map_err(|error| anyhow!("cannot read the settings file {shown}: {error}"))?;
+            let own: toml::Table = toml::from_str(&text).map_err(|error| file_fault(path, &text, &error))?;
             for (section, values) in own {
                 merge_section(&mut settings, &section, values)
-                    .map_err(|problem| ConfigError::Setting(format!("{}: {problem}", path.display())))?;
+                    .map_err(|problem| anyhow!("{shown}: {problem}"))?;
             }
         }
         let mut variables: Vec<_> = variables.collect();
         // DATABASE_URL first, so that the setting's own variable wins over it.
         variables.sort_by_key(|(name, _)| name.starts_with(VARIABLE_PREFIX));
         for (name, value) in variables {
-            apply_variable(&mut settings, &name, value).map_err(ConfigError::Setting)?;
+            apply_variable(&mut settings, &name, value)?;
         }
-        let config: Self =
-            settings.try_into().map_err(|error| ConfigError::Setting(setting_fault(&error)))?;
+        let config: Self = settings.try_into().map_err(|error| setting_fault(&error))?;
         config.check()?;
         Ok(config)
     }
@@ -103,75 +84,60 @@ impl Config {
         format!("{}{DEMO_PICTURE_PATH}", self.ops.base_url())
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
-        let at_least = |name: &str, value: usize, least: usize| {
-            if value >= least {
-                Ok(())
-            } else {
-                Err(ConfigError::Setting(format!("{name}: expected {least} or more, got {value}")))
-            }
-        };
-        let pair = |section: &str, certificate: &Path, key: &Path| {
-            if certificate.as_os_str().is_empty() == key.as_os_str().is_empty() {
-                Ok(())
-            } else {
-                let names = format!("{section}.tls_certificate and {section}.tls_key");
-                Err(ConfigError::Setting(format!("{names}: expected both or none")))
-            }
-        };
-        pair("public", &self.public.tls_certificate, &self.public.tls_key)?;
-        pair("ops", &self.ops.tls_certificate, &self.ops.tls_key)?;
-        at_least("http.header_bytes_max", self.http.header_bytes_max, 8192)?;
-        at_least("http.body_bytes_max", self.http.body_bytes_max, 1024)?;
-        at_least("http.connections_max", self.http.connections_max, 1)?;
-        at_least("database.connections", self.database.connections as usize, 1)?;
-        at_least("exchange.writers", self.exchange.writers, 1)?;
-        at_least("exchange.queue_max", self.exchange.queue_max, 1)?;
-        let picture = pictures::BYTES_MAX;
-        at_least("image.memory_bytes_max", self.image.memory_bytes_max as usize, picture)?;
-        at_least("image.memory_per_app_bytes_max", self.image.memory_per_app_bytes_max as usize, picture)?;
-        at_least("fetch.concurrent_max", self.fetch.concurrent_max as usize, 1)?;
-        at_least("fetch.concurrent_per_app_max", self.fetch.concurrent_per_app_max as usize, 1)?;
-        let judge = &self.image_judge;
-        at_least("image_judge.concurrent_max", judge.concurrent_max as usize, 1)?;
-        at_least("image_judge.concurrent_per_app_max", judge.concurrent_per_app_max as usize, 1)?;
-        let secret_bytes = judge.secret.get().map_or(0, str::len);
-        if judge.url.is_some() && secret_bytes < JUDGE_SECRET_BYTES_MIN {
-            return Err(ConfigError::Setting(format!(
-                "image_judge.secret: expected {JUDGE_SECRET_BYTES_MIN} bytes or more beside image_judge.url"
-            )));
+    fn check(&self) -> Result<()> {
+        for (section, Listener { tls_certificate, tls_key, .. }) in
+            [("public", &self.public), ("ops", &self.ops)]
+        {
+            ensure!(
+                tls_certificate.as_os_str().is_empty() == tls_key.as_os_str().is_empty(),
+                "{section}.tls_certificate and {section}.tls_key: expected both or none"
+            );
         }
-        self.check_pictures().map_err(ConfigError::Setting)
+        let Self { http, exchange, image, fetch, image_judge: judge, .. } = self;
+        for (name, value, least) in [
+            ("http.header_bytes_max", http.header_bytes_max, 8192),
+            ("http.body_bytes_max", http.body_bytes_max, 1024),
+            ("http.connections_max", http.connections_max, 1),
+            ("database.connections", self.database.connections as usize, 1),
+            ("exchange.writers", exchange.writers, 1),
+            ("exchange.queue_max", exchange.queue_max, 1),
+            ("image.memory_bytes_max", image.memory_bytes_max as usize, pictures::BYTES_MAX),
+            ("image.memory_per_app_bytes_max", image.memory_per_app_bytes_max as usize, pictures::BYTES_MAX),
+            ("fetch.concurrent_max", fetch.concurrent_max as usize, 1),
+            ("fetch.concurrent_per_app_max", fetch.concurrent_per_app_max as usize, 1),
+            ("image_judge.concurrent_max", judge.concurrent_max as usize, 1),
+            ("image_judge.concurrent_per_app_max", judge.concurrent_per_app_max as usize, 1),
+        ] {
+            ensure!(value >= least, "{name}: expected {least} or more, got {value}");
+        }
+        ensure!(
+            judge.url.is_none() || judge.secret.expose().len() >= JUDGE_SECRET_BYTES_MIN,
+            "image_judge.secret: expected {JUDGE_SECRET_BYTES_MIN} bytes or more beside image_judge.url"
+        );
+        self.check_pictures()
     }
 }
 
-fn merge_section(settings: &mut toml::Table, section: &str, values: toml::Value) -> Result<(), String> {
-    let Some(known) = settings.get_mut(section).and_then(toml::Value::as_table_mut) else {
-        return Err(format!("unknown section [{section}]"));
-    };
-    let toml::Value::Table(values) = values else {
-        return Err(format!("{section} is a section: write [{section}]"));
-    };
+fn merge_section(settings: &mut toml::Table, section: &str, values: toml::Value) -> Result<()> {
+    let known = settings.get_mut(section).and_then(toml::Value::as_table_mut);
+    let known = known.with_context(|| format!("unknown section [{section}]"))?;
+    let toml::Value::Table(values) = values else { bail!("{section} is a section: write [{section}]") };
     for (key, value) in values {
-        if known.insert(key.clone(), value).is_none() {
-            return Err(format!("unknown setting {section}.{key}"));
-        }
+        ensure!(known.insert(key.clone(), value).is_some(), "unknown setting {section}.{key}");
     }
     Ok(())
 }
 
 /// A variable takes the type of the default that it overrides. Variables without two
 /// underscores are left alone: container platforms make some that begin with our name.
-fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Result<(), String> {
+fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Result<()> {
     let path =
         if name == "DATABASE_URL" { Some("DATABASE__URL") } else { name.strip_prefix(VARIABLE_PREFIX) };
     let Some((section, key)) = path.and_then(|path| path.split_once("__")) else { return Ok(()) };
     let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
     let known = settings.get_mut(&section).and_then(|section| section.get_mut(&key));
-    let Some(setting) = known else {
-        return Err(format!("unknown setting {section}.{key} (variable {name})"));
-    };
-    let misfit = |expected: &str| format!("{section}.{key} (variable {name}): expected {expected}");
+    let setting = known.with_context(|| format!("unknown setting {section}.{key} (variable {name})"))?;
+    let misfit = |expected: &str| anyhow!("{section}.{key} (variable {name}): expected {expected}");
     *setting = match setting {
         toml::Value::Integer(_) => {
             value.parse().map(toml::Value::Integer).map_err(|_| misfit("an integer"))?
@@ -194,15 +160,16 @@ fn list_item(text: &str) -> toml::Value {
 }
 
 /// Where a file is at fault and why. Not the line itself, as the parser would show it: it may hold a secret.
-fn file_fault(path: &Path, text: &str, error: &toml::de::Error) -> String {
+fn file_fault(path: &Path, text: &str, error: &toml::de::Error) -> Error {
     let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
-    format!("{}, line {line}: {}", path.display(), error.message())
+    anyhow!("{}, line {line}: {}", path.display(), error.message())
 }
 
-fn setting_fault(error: &toml::de::Error) -> String {
+fn setting_fault(error: &toml::de::Error) -> Error {
     let text = error.to_string();
-    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Error::msg(lines.collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]

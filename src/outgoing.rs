@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use domain::secret::Secret;
 use guarded_fetch::ServiceClient;
 use hyper::{Request, Response};
 use opentelemetry_http::{HttpClient, HttpError};
@@ -22,10 +23,11 @@ pub(crate) fn start_tracer(
     client: ServiceClient,
     metrics: TraceMetrics,
 ) -> Option<Tracer> {
+    let header = |(name, value): (&String, &Secret)| (name.clone(), value.expose().to_owned());
     let collector = Collector {
         client: CollectorClient(client),
         endpoint: settings.otlp_endpoint.as_ref()?.uri().to_string(),
-        headers: settings.otlp_headers.get().clone(),
+        headers: settings.otlp_headers.iter().map(header).collect(),
     };
     let started = Tracer::start(collector, metrics);
     started.inspect_err(|error| tracing::error!(%error, "traces cannot be sent")).ok()

@@ -83,7 +83,7 @@ impl AppState {
             concurrent_per_holder_max: config.fetch.concurrent_per_app_max,
             allow_networks: config.fetch.allow_networks.clone(),
         });
-        let metrics = Metrics::new(store.exchange_metrics(), clock.unix_millis());
+        let metrics = Metrics::new(store.exchange_metrics().clone(), clock.unix_millis());
         let services = ServiceClient::default();
         Self(Arc::new(Shared {
             rate_limits: RateLimits::new(config.limits.clone()),

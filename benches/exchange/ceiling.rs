@@ -56,7 +56,9 @@ async fn serve(config: Config) -> Fallible<()> {
     http_server::raise_open_files_limit()?;
     let till = AppState::new(config, clock, store.answering_at_once());
     let (stop, stopped) = watch::channel(false);
-    let serving = tokio::spawn(http_server::serve(listener, None, router::public(till), limits, stopped));
+    let open = till.connections.clone();
+    let serving =
+        tokio::spawn(http_server::serve(listener, None, router::public(till), limits, open, stopped));
     eprintln!("{READY}{address}");
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {

@@ -1,13 +1,13 @@
 //! `minitill api-key ...` keeps the keys of the admin API.
 
+use anyhow::{Context as _, Result, bail};
 use clap::Subcommand;
 use domain::console_user::Role;
 use domain::ids::ApiKeyName;
 use serde_json::json;
-use store::{ApiKeySummary, RevokeOutcome, Store};
+use store::{RevokeOutcome, Store};
 
-use super::output::{lines, rfc3339, table};
-use super::{Context, Failure};
+use super::Context;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ApiKeyCommand {
@@ -28,60 +28,34 @@ pub(super) enum ApiKeyCommand {
     },
 }
 
-pub(super) async fn run(context: &Context, store: &Store, command: ApiKeyCommand) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, store: &Store, command: ApiKeyCommand) -> Result<()> {
+    let (operator, output) = (&context.operator, &context.output);
     match command {
-        ApiKeyCommand::Create { name, role } => create(context, store, &name, role).await,
+        ApiKeyCommand::Create { name, role } => {
+            let made = store.create_api_key(operator, &name, role).await?;
+            let api_key = made.with_context(|| {
+                format!(
+                    "the name {name} belongs to another API key, which may be revoked; choose a new name, \
+                     so that the operator's log is clear"
+                )
+            })?;
+            output.show_once(&json!({ "name": name, "role": role, "api_key": api_key }))
+        }
         ApiKeyCommand::List => {
-            let keys = store.api_keys().await?;
-            context.output.print(&json!({ "api_keys": keys }), || key_table(&keys))
+            let columns = ["name", "role", "created_at", "last_used_on", "revoked_at"];
+            let none =
+                "There are no API keys. To create one, run `minitill api-key create <name> --role admin`.";
+            output.list("api_keys", &store.api_keys().await?, &columns, none)
         }
-        ApiKeyCommand::Revoke { name } => revoke(context, store, &name).await,
+        ApiKeyCommand::Revoke { name } => match store.revoke_api_key(operator, &name).await? {
+            RevokeOutcome::Revoked => output.print(
+                &json!({ "name": name, "revoked": true }),
+                format!("The API key {name} is revoked. Every server refuses it from now on."),
+            ),
+            RevokeOutcome::WasRevoked => bail!("the API key {name} is already revoked"),
+            RevokeOutcome::Unknown => {
+                bail!("there is no API key {name}; to list all keys, run `minitill api-key list`")
+            }
+        },
     }
-}
-
-async fn create(context: &Context, store: &Store, name: &ApiKeyName, role: Role) -> Result<(), Failure> {
-    let made = store.create_api_key(&context.operator, name, role).await?;
-    let api_key = made.ok_or_else(|| {
-        Failure(format!("the name {name} belongs to another API key, which may be revoked; choose a new name, so that the operator's log is clear"))
-    })?;
-    let value = json!({ "name": name.as_str(), "role": role.as_str(), "api_key": api_key });
-    context.output.print(&value, || {
-        let pairs =
-            [("name", name.to_string()), ("role", role.as_str().to_owned()), ("api_key", api_key.clone())];
-        format!("{}\nSave the key now. It is not shown again.", lines(&pairs))
-    })
-}
-
-async fn revoke(context: &Context, store: &Store, name: &ApiKeyName) -> Result<(), Failure> {
-    match store.revoke_api_key(&context.operator, name).await? {
-        RevokeOutcome::Revoked => {}
-        RevokeOutcome::WasRevoked => return Err(Failure(format!("the API key {name} is already revoked"))),
-        RevokeOutcome::Unknown => {
-            return Err(Failure(format!(
-                "there is no API key {name}; to list all keys, run `minitill api-key list`"
-            )));
-        }
-    }
-    context.output.print(&json!({ "name": name.as_str(), "revoked": true }), || {
-        format!("The API key {name} is revoked. Every server refuses it from now on.")
-    })
-}
-
-fn key_table(keys: &[ApiKeySummary]) -> String {
-    if keys.is_empty() {
-        return "There are no API keys. To create one, run `minitill api-key create <name> --role admin`."
-            .to_owned();
-    }
-    table(
-        &["name", "role", "created", "last used", "revoked"],
-        keys.iter().map(|key| {
-            vec![
-                key.name.clone(),
-                key.role.clone(),
-                rfc3339(key.created_at),
-                key.last_used_on.map(|day| day.date().to_string()).unwrap_or_default(),
-                key.revoked_at.map(rfc3339).unwrap_or_default(),
-            ]
-        }),
-    )
 }

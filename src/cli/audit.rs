@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use domain::moment::rfc3339;
 use store::{AppTotals, AuditOptions, AuditReport, Store};
 
-use super::output::{complain, rfc3339, table};
-use super::{Context, Failure};
+use super::Context;
+use super::output::{complain, object_table, progress_bar, table};
 
 #[derive(Debug, Args)]
 pub(super) struct AuditArguments {
@@ -20,17 +21,9 @@ pub(super) struct AuditArguments {
     checkpoint: Option<PathBuf>,
 }
 
-pub(super) async fn run(
-    context: &Context,
-    store: &Store,
-    arguments: AuditArguments,
-) -> Result<ExitCode, Failure> {
+pub(super) async fn run(context: &Context, store: &Store, arguments: AuditArguments) -> Result<ExitCode> {
     let AuditArguments { since, checkpoint } = arguments;
-    // The bar appears only on a terminal.
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} rows, {eta} left") {
-        bar.set_style(style);
-    }
+    let bar = progress_bar(0, "rows");
     let shown = bar.clone();
     let progress = Box::new(move |read, expected| {
         shown.set_length(expected);
@@ -38,8 +31,8 @@ pub(super) async fn run(
     });
     let audited = store.audit(AuditOptions { since, checkpoint }, progress).await;
     bar.finish_and_clear();
-    let report = audited.map_err(|error| Failure::new(error.to_string()))?;
-    context.output.print(&report, || describe(&report))?;
+    let report = audited?;
+    context.output.print(&report, describe(&report)?)?;
     if let Some(reason) = &report.not_noted {
         complain(&format!(
             "the result of this audit was not stored, so the metrics do not have it: {reason}"
@@ -48,7 +41,7 @@ pub(super) async fn run(
     Ok(if report.clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn describe(report: &AuditReport) -> String {
+fn describe(report: &AuditReport) -> Result<String> {
     let since = report.since.map_or_else(String::new, |since| format!(" since {}", rfc3339(since)));
     let counts = format!(
         "{} wallets, {} ledger entries, {} exchanges, {} credits{since}",
@@ -56,22 +49,13 @@ fn describe(report: &AuditReport) -> String {
     );
     let totals = totals(report);
     if report.clean {
-        return format!("{totals}\nClean: {counts} checked, no differences.");
+        return Ok(format!("{totals}\nClean: {counts} checked, no differences."));
     }
-    let rows = report.findings.iter().map(|finding| {
-        let check = serde_json::to_value(finding.check).unwrap_or_default();
-        vec![
-            check.as_str().unwrap_or_default().to_owned(),
-            finding.app_id.clone(),
-            finding.subject.clone(),
-            finding.detail.clone(),
-        ]
-    });
-    format!(
-        "{totals}\n{}\n{} differences in {counts}. The table has the first differences of each check.",
-        table(&["check", "app_id", "open_id, biz_no or ref", "difference"], rows),
+    let findings = object_table(&["check", "app_id", "subject", "detail"], &report.findings)?;
+    Ok(format!(
+        "{totals}\n{findings}\n{} differences in {counts}. The table has the first differences of each check.",
         report.differences
-    )
+    ))
 }
 
 /// Sums of credits, deductions and balances, for each app and in total.

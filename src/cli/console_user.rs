@@ -1,16 +1,16 @@
 //! `minitill console-user ...` keeps the users of the console.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
+use anyhow::{Result, anyhow, ensure};
 use clap::Subcommand;
 use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, Role};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-use serde_json::json;
+use serde_json::{Value, json};
+use store::Store;
 use store::secrets::PasswordHash;
-use store::{ConsoleUser, Store};
 
-use super::output::{prompt, rfc3339, table};
-use super::{Context, Failure};
+use super::Context;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConsoleUserCommand {
@@ -49,120 +49,87 @@ pub(super) enum ConsoleUserCommand {
     },
 }
 
-pub(super) async fn run(
-    context: &Context,
-    store: &Store,
-    command: ConsoleUserCommand,
-) -> Result<(), Failure> {
-    let operator = &context.operator;
+pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCommand) -> Result<()> {
+    let (operator, output) = (&context.operator, &context.output);
+    let changed = |is_known: bool, name: &ConsoleUserName, value: Value, done: &str| {
+        ensure!(is_known, "there is no user {name}; to list all users, run `minitill console-user list`");
+        output.print(&value, format!("{name} {done}"))
+    };
     match command {
         ConsoleUserCommand::Add { name, role } => add(context, store, &name, role).await,
-        ConsoleUserCommand::List => list(context, store).await,
+        ConsoleUserCommand::List => {
+            let columns = ["name", "role", "sessions", "failed_attempts", "locked_until", "created_at"];
+            let none = "There are no users. To add one, run `minitill console-user add NAME --role admin`.";
+            output.list("users", &store.console_users().await?, &columns, none)
+        }
         ConsoleUserCommand::SetPassword { name } => {
-            let password = hash(&new_password()?)?;
-            known(store.set_console_password(operator, &name, password).await?, &name)?;
-            say(context, &name, "has a new password. All sessions have ended.")
+            let is_known = store.set_console_password(operator, &name, new_password()?).await?;
+            let done = "has a new password. All sessions have ended.";
+            changed(is_known, &name, json!({ "name": name }), done)
         }
         ConsoleUserCommand::SetRole { name, role } => {
-            known(store.set_console_role(operator, &name, role).await?, &name)?;
-            let text = format!("has the role {} now. Sessions with another role have ended.", role.as_str());
-            context.output.print(&json!({ "name": name, "role": role }), || format!("{name} {text}"))
+            let is_known = store.set_console_role(operator, &name, role).await?;
+            let done = format!("has the role {role} now. Sessions with another role have ended.");
+            changed(is_known, &name, json!({ "name": name, "role": role }), &done)
         }
         ConsoleUserCommand::Unlock { name } => {
-            known(store.unlock_console_user(operator, &name).await?, &name)?;
-            say(context, &name, "can sign in.")
+            let is_known = store.unlock_console_user(operator, &name).await?;
+            changed(is_known, &name, json!({ "name": name }), "can sign in.")
         }
         ConsoleUserCommand::Remove { name } => {
-            known(store.remove_console_user(operator, &name).await?, &name)?;
-            say(context, &name, "is removed. All sessions have ended.")
+            let is_known = store.remove_console_user(operator, &name).await?;
+            changed(is_known, &name, json!({ "name": name }), "is removed. All sessions have ended.")
         }
     }
 }
 
-async fn add(context: &Context, store: &Store, name: &ConsoleUserName, role: Role) -> Result<(), Failure> {
-    let taken = || {
-        Failure(format!("there is already a user {name}; to change the user, run set-password or set-role"))
-    };
+async fn add(context: &Context, store: &Store, name: &ConsoleUserName, role: Role) -> Result<()> {
+    let taken =
+        || anyhow!("there is already a user {name}; to change the user, run set-password or set-role");
     if store.console_users().await?.iter().any(|user| user.name == name.as_str()) {
         return Err(taken());
     }
-    let password = hash(&new_password()?)?;
-    if !store.add_console_user(&context.operator, name, role, password).await? {
+    if !store.add_console_user(&context.operator, name, role, new_password()?).await? {
         return Err(taken());
     }
     let url = format!("{}/console", context.config.ops.base_url());
-    context.output.print(&json!({ "name": name, "role": role, "console": url }), || {
-        format!("{name} can sign in at {url} with the role {}.", role.as_str())
-    })
+    let value = json!({ "name": name, "role": role, "console": url });
+    context.output.print(&value, format!("{name} can sign in at {url} with the role {role}."))
 }
 
-async fn list(context: &Context, store: &Store) -> Result<(), Failure> {
-    let users = store.console_users().await?;
-    context.output.print(&json!({ "users": users }), || {
-        if users.is_empty() {
-            return "There are no users. To add one, run `minitill console-user add NAME --role admin`."
-                .to_owned();
-        }
-        let heading = ["name", "role", "sessions", "failed attempts", "locked until", "created at"];
-        table(&heading, users.iter().map(row))
-    })
-}
-
-fn row(user: &ConsoleUser) -> Vec<String> {
-    vec![
-        user.name.clone(),
-        user.role.clone(),
-        user.sessions.to_string(),
-        user.failed_attempts.to_string(),
-        user.locked_until.map(rfc3339).unwrap_or_default(),
-        rfc3339(user.created_at),
-    ]
-}
-
-fn known(is_known: bool, name: &ConsoleUserName) -> Result<(), Failure> {
-    let unknown =
-        || Failure(format!("there is no user {name}; to list all users, run `minitill console-user list`"));
-    is_known.then_some(()).ok_or_else(unknown)
-}
-
-fn say(context: &Context, name: &ConsoleUserName, text: &str) -> Result<(), Failure> {
-    context.output.print(&json!({ "name": name }), || format!("{name} {text}"))
-}
-
-fn hash(password: &NewPassword) -> Result<PasswordHash, Failure> {
-    PasswordHash::of(password).map_err(|fault| Failure(fault.to_string()))
-}
-
-/// A new password: on a terminal the user types it twice, otherwise it is one line of standard input.
-fn new_password() -> Result<NewPassword, Failure> {
+/// The hash of a new password: on a terminal the user types it twice, otherwise it is one line of standard
+/// input.
+fn new_password() -> Result<PasswordHash> {
     let typed = if io::stdin().is_terminal() {
         let typed = ask("Password (12 characters or more): ")?;
-        if ask("Repeat the password: ")? != typed {
-            return Err(Failure::new("the two passwords are different; nothing was changed"));
-        }
+        let repeated = ask("Repeat the password: ")?;
+        ensure!(repeated == typed, "the two passwords are different; nothing was changed");
         typed
     } else {
         read_line()?
     };
-    NewPassword::parse(&typed).map_err(|expected| Failure(format!("password: expected {}", expected.0)))
+    let password =
+        NewPassword::parse(&typed).map_err(|expected| anyhow!("password: expected {}", expected.0))?;
+    Ok(PasswordHash::of(&password)?)
 }
 
 /// Asks on the terminal, without showing the answer.
-fn ask(question: &str) -> Result<String, Failure> {
-    prompt(question)?;
+fn ask(question: &str) -> io::Result<String> {
+    // Standard output is for the result.
+    io::stderr().write_all(question.as_bytes())?;
     let terminal = io::stdin();
-    let shown = tcgetattr(&terminal).map_err(io::Error::from)?;
+    let shown = tcgetattr(&terminal)?;
     let mut hidden = shown.clone();
     hidden.local_modes.remove(LocalModes::ECHO);
     hidden.local_modes.insert(LocalModes::ECHONL);
-    tcsetattr(&terminal, OptionalActions::Flush, &hidden).map_err(io::Error::from)?;
+    tcsetattr(&terminal, OptionalActions::Flush, &hidden)?;
     let typed = read_line();
-    tcsetattr(&terminal, OptionalActions::Now, &shown).map_err(io::Error::from)?;
+    tcsetattr(&terminal, OptionalActions::Now, &shown)?;
     typed
 }
 
 /// Reads one line without its line end. A line that is too long is cut, and still refused.
-fn read_line() -> Result<String, Failure> {
+fn read_line() -> io::Result<String> {
     let mut line = String::new();
     let longest = u64::try_from(PASSWORD_BYTES_MAX + 2).unwrap_or(u64::MAX);
     io::stdin().lock().take(longest).read_line(&mut line)?;

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Error, Result, anyhow, bail, ensure};
 use private_postgres::{ClusterError, ClusterOptions, PrivateCluster, ProcessRole};
 use store::secrets::Keyring;
 use store::{DatabaseAddress, MasterKeyRefused, Store, StoreError, StoreSettings};
 
-use super::{Context, Failure};
+use super::Context;
+use super::master_key::origin;
 use crate::config::Config;
 
 /// How long a command or a starting server tries to reach its database.
@@ -18,8 +20,6 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 const COMMAND_CONNECTIONS: u32 = 4;
 /// How long a command waits for a connection. A request waits less.
 const COMMAND_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The superuser of the private PostgreSQL.
-const CLUSTER_NAME: &str = "minitill";
 /// The data folder under root, if PostgreSQL's user may not enter `database.data_dir` (contract 9.1.6).
 const FALLBACK_DIR: &str = "/var/lib/minitill";
 /// How long the store may take to close its connections.
@@ -44,85 +44,75 @@ impl Opened {
 }
 
 /// Opens the store for a command. A database with a URL must have the schema already, except for `migrate`.
-pub(super) async fn open_for_command(context: &Context, migrates: bool) -> Result<Opened, Failure> {
+pub(super) async fn open_for_command(context: &Context, migrates: bool) -> Result<Opened> {
     let settings = StoreSettings {
         connections: COMMAND_CONNECTIONS,
         acquire_timeout: COMMAND_ACQUIRE_TIMEOUT,
         must_write: false,
         ..context.config.store_settings()
     };
-    let opened = open(context, ProcessRole::Command, settings).await?;
-    let prepared = prepare_for_command(&opened, &context.config, migrates).await;
-    finish(opened, prepared).await
-}
-
-async fn prepare_for_command(opened: &Opened, config: &Config, migrates: bool) -> Result<(), Failure> {
-    if opened.cluster.is_some() || migrates {
-        opened.store.migrate().await?;
-    } else if opened.store.pending_migrations().await?.is_some() {
-        return Err(Failure::new(
-            "the database does not have the schema of this program; run `minitill migrate`",
-        ));
-    }
-    unlock(&opened.store, config, &opened.folder).await
+    open(context, ProcessRole::Command, settings, migrates).await
 }
 
 /// Opens the store for the server, applies the migrations and loads the master key.
-pub(super) async fn open_for_server(context: &Context) -> Result<Opened, Failure> {
-    let opened = open(context, ProcessRole::Server, context.config.store_settings()).await?;
-    let prepared = async {
-        opened.store.migrate().await?;
-        unlock(&opened.store, &context.config, &opened.folder).await
-    }
-    .await;
-    finish(opened, prepared).await
+pub(super) async fn open_for_server(context: &Context) -> Result<Opened> {
+    open(context, ProcessRole::Server, context.config.store_settings(), true).await
 }
 
-async fn finish(opened: Opened, prepared: Result<(), Failure>) -> Result<Opened, Failure> {
-    match prepared {
-        Ok(()) => Ok(opened),
-        Err(failure) => {
-            opened.close(private_postgres::STOP_WITHIN).await;
-            Err(failure)
-        }
-    }
-}
-
-async fn open(context: &Context, role: ProcessRole, settings: StoreSettings) -> Result<Opened, Failure> {
+async fn open(
+    context: &Context,
+    role: ProcessRole,
+    settings: StoreSettings,
+    migrates: bool,
+) -> Result<Opened> {
     let database = &context.config.database;
     let (address, folder, cluster) = if let Some(url) = database.url.get() {
-        let address = DatabaseAddress::from_url(url).map_err(Failure)?;
-        (address, absolute(&database.data_dir)?, None)
+        let address = DatabaseAddress::from_url(url).map_err(Error::msg)?;
+        (address, std::path::absolute(&database.data_dir)?, None)
     } else {
         let cluster = open_cluster(database.data_dir.clone(), role).await?;
         let address = DatabaseAddress::from_socket_dir(cluster.socket_dir());
         (address, cluster.folder().to_owned(), Some(cluster))
     };
-    match connect(context, &address, settings).await {
-        Ok(store) => Ok(Opened { store, folder, cluster }),
+    let store = match connect(context, &address, settings).await {
+        Ok(store) => store,
         Err(error) => {
-            if let Some(cluster) = cluster {
-                let _ = tokio::task::spawn_blocking(move || drop(cluster)).await;
-            }
-            Err(error.into())
+            let _ = tokio::task::spawn_blocking(move || drop(cluster)).await;
+            return Err(error.into());
+        }
+    };
+    let opened = Opened { store, folder, cluster };
+    match prepare(&opened, &context.config, migrates).await {
+        Ok(()) => Ok(opened),
+        Err(error) => {
+            opened.close(private_postgres::STOP_WITHIN).await;
+            Err(error)
         }
     }
 }
 
-async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateCluster, Failure> {
+/// Brings the schema up to date, or checks it, and loads the master key.
+async fn prepare(opened: &Opened, config: &Config, migrates: bool) -> Result<()> {
+    if opened.cluster.is_some() || migrates {
+        opened.store.migrate().await?;
+    } else {
+        let is_complete = opened.store.pending_migrations().await?.is_none();
+        ensure!(is_complete, "the database does not have the schema of this program; run `minitill migrate`");
+    }
+    unlock(&opened.store, config, &opened.folder).await
+}
+
+async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateCluster> {
     let opening = tokio::task::spawn_blocking(move || {
-        PrivateCluster::open(ClusterOptions {
-            name: CLUSTER_NAME,
+        PrivateCluster::open(&ClusterOptions {
+            name: DatabaseAddress::PRIVATE_USER,
             data_dir,
             fallback_dir: Some(FALLBACK_DIR.into()),
             role,
-            settings: Vec::new(),
         })
     });
-    let cluster = opening
-        .await
-        .map_err(|fault| Failure(format!("starting the private PostgreSQL: {fault}")))?
-        .map_err(|error| Failure(sentence(&error)))?;
+    let opened = opening.await.map_err(|fault| anyhow!("starting the private PostgreSQL: {fault}"))?;
+    let cluster = opened.map_err(|error| Error::msg(sentence(&error)))?;
     if let Some(notice) = cluster.notice() {
         match role {
             ProcessRole::Server => tracing::warn!("{notice}"),
@@ -167,39 +157,30 @@ async fn connect(
 }
 
 /// Loads the master key, or creates one if there is no key and no app yet.
-async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<(), Failure> {
+async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<()> {
     let file = if config.secrets.master_key_file.as_os_str().is_empty() {
         folder.join("master.key")
     } else {
         config.secrets.master_key_file.clone()
     };
-    let fault = |error: store::secrets::MasterKeyError| Failure(error.to_string());
     let keyring = match config.secrets.master_key.get() {
-        Some(text) => Keyring::parse(text, "secrets.master_key").map_err(fault)?,
-        None => match Keyring::read(&file).map_err(fault)? {
+        Some(text) => Keyring::parse(text, "secrets.master_key")?,
+        None => match Keyring::read(&file)? {
             Some(keyring) => keyring,
-            None if store.has_apps().await? => {
-                return Err(Failure(format!(
-                    "there is no master key at {}, but the database has apps that are encrypted with one; \
-                     restore the file or set MINITILL_SECRETS__MASTER_KEY",
-                    file.display()
-                )));
-            }
-            None => Keyring::create(&file).map_err(fault)?,
+            None if store.has_apps().await? => bail!(
+                "there is no master key at {}, but the database has apps that are encrypted with one; \
+                 restore the file or set MINITILL_SECRETS__MASTER_KEY",
+                file.display()
+            ),
+            None => Keyring::create(&file)?,
         },
     };
-    let origin =
-        keyring.file().map_or_else(|| "secrets.master_key".to_owned(), |file| file.display().to_string());
     store.unlock(&keyring).await.map_err(|refused| match refused {
         MasterKeyRefused::DoesNotFit | MasterKeyRefused::FormerKeyMissing => {
-            Failure(format!("{refused} (key from {origin})"))
+            anyhow!("{refused} (key from {})", origin(&keyring))
         }
         MasterKeyRefused::Store(error) => error.into(),
     })
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(Failure::from)
 }
 
 #[cfg(test)]

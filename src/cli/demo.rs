@@ -3,20 +3,25 @@
 use std::fs;
 use std::path::PathBuf;
 
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use domain::app::{App, AppSettings, Scope, TOKEN_LIFETIME};
+use domain::app_command::{AppCommand, AppReport, IssuedToken};
 use domain::exchange::Balances;
 use domain::fields::Fields;
 use domain::ids::{AppId, AppName, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
-use serde_json::json;
-use store::{Credit, CreditOutcome, KeepOutcome, Store};
+use serde_json::{Map, json};
+use store::{CommandError, Credit, CreditOutcome, KeepOutcome, Store};
 
+use super::database::Opened;
 use super::sign::sign;
-use super::{Context, Failure, database::Opened};
+use super::{Context, app, unknown_app};
 use crate::operator;
 
 const APP_ID: &str = "demo";
 const OPEN_ID: &str = "player-1";
 const PAGE: &str = "pages/order/detail";
+/// Why the values of the demo parse.
+const VALID: &str = "the constants of this file are valid";
 
 /// The values in the commands.
 struct Scene {
@@ -30,7 +35,7 @@ struct Scene {
     now_millis: i64,
 }
 
-pub(super) async fn run(context: &Context, opened: &Opened) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, opened: &Opened) -> Result<()> {
     let scene = prepare(context, opened).await?;
     let commands = [
         (
@@ -42,49 +47,52 @@ pub(super) async fn run(context: &Context, opened: &Opened) -> Result<(), Failur
         ("upload_with_file", "3. Upload a cover image from a file.", upload_with_file(&scene)),
         ("upload_with_url", "4. Upload a cover image from a URL.", upload_with_url(&scene)),
     ];
-    let names: serde_json::Map<String, serde_json::Value> =
-        commands.iter().map(|(name, _, command)| ((*name).to_owned(), command.clone().into())).collect();
+    let (free, charge) = (scene.balances.free(), scene.balances.charge());
+    let names: Map<_, _> =
+        commands.iter().map(|(name, _, command)| ((*name).to_owned(), json!(command))).collect();
     let value = json!({
         "app_id": APP_ID,
         "open_id": OPEN_ID,
         "access_token": scene.access_token,
-        "img_id": scene.img_id.as_str(),
-        "free_balance": scene.balances.free(),
-        "charge_balance": scene.balances.charge(),
+        "img_id": scene.img_id,
+        "free_balance": free,
+        "charge_balance": charge,
         "commands": names,
     });
-    context.output.print(&value, || {
-        let heading = format!(
-            "The sandbox app \"{APP_ID}\" is ready. Its player {OPEN_ID} has {} gifted and {} charged coins.\n\
-             While the server runs, paste these commands:",
-            scene.balances.free(),
-            scene.balances.charge()
-        );
-        let mut paragraphs = vec![heading];
-        paragraphs.extend(commands.iter().map(|(_, title, command)| format!("# {title}\n{command}")));
-        paragraphs.push(format!("To see the result:  minitill wallet statement {APP_ID} {OPEN_ID}"));
-        paragraphs.join("\n\n")
-    })
+    let titled = commands.each_ref().map(|(_, title, command)| format!("# {title}\n{command}\n\n")).concat();
+    let text = format!(
+        "The sandbox app \"{APP_ID}\" is ready. Its player {OPEN_ID} has {free} gifted and {charge} charged coins.\n\
+         While the server runs, paste these commands:\n\n\
+         {titled}To see the result:  minitill wallet statement {APP_ID} {OPEN_ID}"
+    );
+    context.output.print(&value, text)
 }
 
-async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
+async fn prepare(context: &Context, opened: &Opened) -> Result<Scene> {
     let store = &opened.store;
     let now_millis = context.clock.unix_millis();
-    let app_id = constant(AppId::parse(APP_ID))?;
+    let app_id = AppId::parse(APP_ID).expect(VALID);
     make_app(context, store, &app_id).await?;
-    let balances = credit(context, store, &app_id, now_millis).await?;
-    let page = constant(PagePath::parse(PAGE))?;
-    store.publish(&context.operator, &app_id, &constant(PackageVersion::parse("1.0.0"))?, &[page]).await?;
-    let kept = pictures::keep(operator::DEMO_PICTURE)
-        .map_err(|reason| Failure(format!("the picture of the demo: {reason}")))?;
-    let KeepOutcome::Kept(img_id) = store.keep_image(&app_id, kept).await? else {
-        return Err(Failure::new(
-            "the picture of the demo is blocked; to see the reason, run `minitill image list`",
-        ));
+    let credit = Credit {
+        open_id: OpenId::parse(OPEN_ID).expect(VALID),
+        free: 40,
+        charge: 100,
+        reference: CreditRef::parse(&format!("demo-{now_millis}")).expect(VALID),
+        note: "minitill demo".to_owned(),
     };
-    let issued = store.hand_out_token(&context.operator, &app_id, TOKEN_LIFETIME).await?;
-    let (access_token, _) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
-    let app = store.find_app(&app_id).await?.ok_or_else(|| Failure::unknown_app(&app_id))?;
+    let CreditOutcome::Done { balances, .. } = store.credit(&context.operator, &app_id, credit).await? else {
+        bail!("the player of the demo could not be credited");
+    };
+    let (version, page) = (PackageVersion::parse("1.0.0").expect(VALID), PagePath::parse(PAGE).expect(VALID));
+    app::command(context, store, &app_id, AppCommand::Publish(version, vec![page])).await?;
+    let kept = pictures::keep(operator::DEMO_PICTURE)
+        .map_err(|reason| anyhow!("the picture of the demo: {reason}"))?;
+    let KeepOutcome::Kept(img_id) = store.keep_image(&app_id, kept).await? else {
+        bail!("the picture of the demo is blocked; to see the reason, run `minitill image list`");
+    };
+    let issued = app::command(context, store, &app_id, AppCommand::IssueToken(TOKEN_LIFETIME)).await?;
+    let AppReport::Token(IssuedToken { access_token, .. }) = issued else { bail!("no token was issued") };
+    let app = store.find_app(&app_id).await?.ok_or_else(|| unknown_app(&app_id))?;
     Ok(Scene {
         base: context.config.public.base_url(),
         app,
@@ -98,58 +106,31 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
 }
 
 /// Creates the app, unless an earlier demo did. An app with other settings is not changed.
-async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<(), Failure> {
+async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<()> {
     let settings = AppSettings {
-        name: constant(AppName::parse("Demonstration"))?,
+        name: AppName::parse("Demonstration").expect(VALID),
         scopes: vec![Scope::Epay],
         sandbox: true,
         ..AppSettings::default()
     };
-    store.create_app(&context.operator, app_id, settings).await?;
-    let summary = store.list_apps(Some(app_id)).await?.pop();
-    match summary {
-        Some(summary) if summary.settings.sandbox && !summary.suspended => Ok(()),
-        Some(_) | None => {
-            Err(Failure(format!("the app {app_id} exists, but it is suspended or not a sandbox app")))
-        }
+    let made = store.carry_out(&context.operator, app_id, AppCommand::Create(settings)).await;
+    if let Err(CommandError::Store(error)) = made {
+        return Err(error.into());
     }
+    let app = store.list_apps(Some(app_id)).await?.pop();
+    let is_usable = app.is_some_and(|app| app.settings.sandbox && !app.suspended);
+    ensure!(is_usable, "the app {app_id} exists, but it is suspended or not a sandbox app");
+    Ok(())
 }
 
-async fn credit(
-    context: &Context,
-    store: &Store,
-    app_id: &AppId,
-    now_millis: i64,
-) -> Result<Balances, Failure> {
-    let credit = Credit {
-        open_id: constant(OpenId::parse(OPEN_ID))?,
-        free: 40,
-        charge: 100,
-        reference: constant(CreditRef::parse(&format!("demo-{now_millis}")))?,
-        note: "minitill demo".to_owned(),
-    };
-    match store.credit(&context.operator, app_id, credit).await? {
-        CreditOutcome::Done { balances, .. } => Ok(balances),
-        CreditOutcome::RefConflict | CreditOutcome::OutOfRange | CreditOutcome::UnknownApp => {
-            Err(Failure::new("the player of the demo could not be credited"))
-        }
-    }
-}
-
-/// Unwraps a constant of this file, which is always valid.
-fn constant<T>(parsed: Result<T, domain::fields::Expected>) -> Result<T, Failure> {
-    parsed.map_err(|expected| Failure(format!("the demo has an invalid constant: expected {}", expected.0)))
-}
-
-fn write_picture(opened: &Opened) -> Result<PathBuf, Failure> {
+fn write_picture(opened: &Opened) -> Result<PathBuf> {
     let path = opened.folder.join("demo-cover.png");
     fs::create_dir_all(&opened.folder)?;
-    fs::write(&path, operator::DEMO_PICTURE)
-        .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+    fs::write(&path, operator::DEMO_PICTURE).map_err(|error| anyhow!("{}: {error}", path.display()))?;
     Ok(path)
 }
 
-fn exchange(scene: &Scene) -> Result<String, Failure> {
+fn exchange(scene: &Scene) -> Result<String> {
     let mut fields = Fields::default();
     for (name, value) in [
         ("access_token", scene.access_token.as_str()),
@@ -167,9 +148,9 @@ fn exchange(scene: &Scene) -> Result<String, Failure> {
         ("product_desc", "A demonstration"),
         ("extension", ""),
     ] {
-        fields.add_text(name.to_owned(), value.to_owned()).map_err(|error| Failure(error.to_string()))?;
+        fields.add_text(name.to_owned(), value.to_owned())?;
     }
-    let key = scene.app.live_pay_keys.first().ok_or_else(|| Failure::new("the demo app has no pay key"))?;
+    let key = scene.app.live_pay_keys.first().context("the demo app has no pay key")?;
     let body = sign(key, &fields).body;
     Ok(format!("curl -sS -i -w '\\n' '{}/api/kpay/minigame/pay' \\\n  --data '{body}'", scene.base))
 }
@@ -184,7 +165,7 @@ fn report(scene: &Scene) -> String {
         "order_status": 2,
         "order_path": format!("{PAGE}?id={number}"),
         "order_backup_url": "https://shop.example/orders",
-        "product_cover_img_id": scene.img_id.as_str(),
+        "product_cover_img_id": scene.img_id,
     });
     format!(
         "curl -sS -w '\\n' '{}' \\\n  -H 'content-type: application/json' \\\n  --data '{body}'",

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use anyhow::Result;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
-use super::Failure;
 use super::output::write_out;
 
 const HEAD: &str = "\
@@ -25,14 +25,14 @@ pub(super) struct CompletionsArguments {
 }
 
 /// Prints completions for a shell.
-pub(super) fn complete(mut command: Command, arguments: &CompletionsArguments) -> Result<(), Failure> {
+pub(super) fn complete(mut command: Command, arguments: &CompletionsArguments) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "minitill", &mut script);
     write_out(|out| out.write_all(&script))
 }
 
 /// Prints the page.
-pub(super) fn run(command: Command) -> Result<(), Failure> {
+pub(super) fn run(command: Command) -> Result<()> {
     write_out(|out| out.write_all(page(command).as_bytes()))
 }
 

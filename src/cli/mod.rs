@@ -21,17 +21,16 @@ mod token;
 mod user;
 mod wallet;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anyhow::{Error, Result, anyhow};
 use clap::{CommandFactory as _, Parser, Subcommand};
-use domain::app_command::AppRefusal;
 use domain::clock::{Clock, SystemClock};
+use domain::ids::AppId;
 use domain::operator::Operator;
 use output::Output;
-use store::CommandError;
 
 use crate::config::{Config, LogFormat};
 
@@ -57,6 +56,22 @@ struct Arguments {
 enum Command {
     /// Run the server; `minitill` without a command does the same
     Serve,
+    #[command(flatten)]
+    OnStore(StoreCommand),
+    /// Sign a request as a game server does
+    Sign(sign::SignArguments),
+    /// Print the OpenAPI document of the public API or of the admin API
+    Openapi(openapi::OpenapiArguments),
+    /// Print completions for a shell, to be read by its start-up file
+    Completions(help_page::CompletionsArguments),
+    /// Print docs/cli.md
+    #[command(hide = true)]
+    HelpPage,
+}
+
+/// The commands that work on the database.
+#[derive(Debug, Subcommand)]
+enum StoreCommand {
     /// Create and change apps, their keys, limits and pages
     #[command(subcommand)]
     App(app::AppArguments),
@@ -72,8 +87,6 @@ enum Command {
     /// Show images, block pictures, and check or move the stored bytes
     #[command(subcommand)]
     Image(image::ImageCommand),
-    /// Sign a request as a game server does
-    Sign(sign::SignArguments),
     /// Check every wallet against its ledger; exit code 1 if anything differs
     Audit(audit::AuditArguments),
     /// Replace the master key, which encrypts pay keys and app secrets
@@ -89,60 +102,12 @@ enum Command {
     OperatorLog(operator_log::OperatorLogArguments),
     /// Migrate the database to the schema of this program
     Migrate,
-    /// Print the OpenAPI document of the public API or of the admin API
-    Openapi(openapi::OpenapiArguments),
-    /// Print completions for a shell, to be read by its start-up file
-    Completions(help_page::CompletionsArguments),
-    /// Print docs/cli.md
-    #[command(hide = true)]
-    HelpPage,
     /// Create a sandbox app and print a curl command for each of the four endpoints
     Demo,
 }
 
-/// Why a command failed. The text goes to standard error.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Failure(String);
-
-impl Failure {
-    fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    fn unknown_app(app_id: &domain::ids::AppId) -> Self {
-        Self(format!("there is no app {app_id}; to list all apps, run `minitill app list`"))
-    }
-}
-
-impl From<store::StoreError> for Failure {
-    fn from(error: store::StoreError) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<CommandError> for Failure {
-    fn from(error: CommandError) -> Self {
-        match error {
-            CommandError::Store(error) => error.into(),
-            CommandError::Refused(AppRefusal::UnknownApp(app_id)) => Self::unknown_app(&app_id),
-            CommandError::Refused(AppRefusal::IdTaken(app_id)) => {
-                Self(format!("there is an app {app_id} already"))
-            }
-            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => {
-                Self(format!("the keys of the app {app_id} have changed"))
-            }
-            CommandError::Refused(AppRefusal::UnknownToken(app_id)) => {
-                Self(format!("the app {app_id} has no such token"))
-            }
-        }
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self(error.to_string())
-    }
+fn unknown_app(app_id: &AppId) -> Error {
+    anyhow!("there is no app {app_id}; to list all apps, run `minitill app list`")
 }
 
 /// The input of every command.
@@ -159,24 +124,19 @@ struct Context {
 /// Parses the arguments and runs the command. The exit code is 0, 1 for a failure, or 2 for wrong usage.
 #[must_use]
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(arguments) {
-        Ok(code) => code,
-        Err(Failure(text)) => {
-            output::complain(&text);
-            ExitCode::FAILURE
-        }
-    }
+    run(Arguments::parse()).unwrap_or_else(|error| {
+        output::complain(&error.to_string());
+        ExitCode::FAILURE
+    })
 }
 
-fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
-    let variables = std::env::vars_os().filter_map(readable);
-    let config =
-        Config::load(arguments.config.as_deref(), variables).map_err(|error| Failure(error.to_string()))?;
+fn run(arguments: Arguments) -> Result<ExitCode> {
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let context = Context {
-        config,
+        config: Config::load(arguments.config.as_deref(), variables)?,
         clock: Arc::new(SystemClock::new()),
-        output: Output::new(arguments.json),
+        output: Output { is_json: arguments.json },
         operator: operator::of_command(arguments.operator.as_ref())?,
         operator_given: arguments.operator,
     };
@@ -187,67 +147,50 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     outcome
 }
 
-async fn dispatch(context: &Context, command: Command) -> Result<ExitCode, Failure> {
+async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
     match command {
         Command::Serve => {
             start_log(&context.config.log.filter, context.config.log.format)?;
-            serve::run(context).await.map(|()| ExitCode::SUCCESS)
+            serve::run(context).await
         }
-        Command::Sign(arguments) => sign::run(context, &arguments).map(|()| ExitCode::SUCCESS),
-        Command::Openapi(arguments) => openapi::run(context, &arguments).map(|()| ExitCode::SUCCESS),
-        Command::Completions(arguments) => {
-            help_page::complete(Arguments::command(), &arguments).map(|()| ExitCode::SUCCESS)
-        }
-        Command::HelpPage => help_page::run(Arguments::command()).map(|()| ExitCode::SUCCESS),
-        other => {
+        Command::Sign(arguments) => sign::run(context, &arguments),
+        Command::Openapi(arguments) => openapi::run(context, &arguments),
+        Command::Completions(arguments) => help_page::complete(Arguments::command(), &arguments),
+        Command::HelpPage => help_page::run(Arguments::command()),
+        Command::OnStore(command) => {
             start_log("warn", LogFormat::Text)?;
-            let opened = database::open_for_command(context, matches!(other, Command::Migrate)).await?;
-            let outcome = with_store(context, &opened, other).await;
+            let migrates = matches!(command, StoreCommand::Migrate);
+            let opened = database::open_for_command(context, migrates).await?;
+            let outcome = on_store(context, &opened, command).await;
             opened.close(private_postgres::STOP_WITHIN).await;
-            outcome
+            return outcome;
         }
-    }
-}
-
-async fn with_store(
-    context: &Context,
-    opened: &database::Opened,
-    command: Command,
-) -> Result<ExitCode, Failure> {
-    let store = &opened.store;
-    match command {
-        // These need no database and were handled before.
-        Command::Serve
-        | Command::Sign(_)
-        | Command::Openapi(_)
-        | Command::Completions(_)
-        | Command::HelpPage => Ok(()),
-        Command::App(command) => app::run(context, store, command).await,
-        Command::Token(command) => token::run(context, store, command).await,
-        Command::User(command) => user::run(context, store, command).await,
-        Command::Wallet(command) => wallet::run(context, store, command).await,
-        Command::Image(command) => return image::run(context, store, command).await,
-        Command::Audit(arguments) => return audit::run(context, store, arguments).await,
-        Command::MasterKey(command) => master_key::run(context, store, command).await,
-        Command::ConsoleUser(command) => console_user::run(context, store, command).await,
-        Command::ApiKey(command) => api_key::run(context, store, command).await,
-        Command::OperatorLog(arguments) => {
-            let operator = context.operator_given.as_ref().map(Operator::name);
-            operator_log::run(context, store, arguments, operator).await
-        }
-        Command::Migrate => migrate::run(context, store).await,
-        Command::Demo => demo::run(context, opened).await,
     }
     .map(|()| ExitCode::SUCCESS)
 }
 
-fn readable((name, value): (OsString, OsString)) -> Option<(String, String)> {
-    Some((name.into_string().ok()?, value.into_string().ok()?))
+async fn on_store(context: &Context, opened: &database::Opened, command: StoreCommand) -> Result<ExitCode> {
+    let store = &opened.store;
+    match command {
+        StoreCommand::App(command) => app::run(context, store, command).await,
+        StoreCommand::Token(command) => token::run(context, store, command).await,
+        StoreCommand::User(command) => user::run(context, store, command).await,
+        StoreCommand::Wallet(command) => wallet::run(context, store, command).await,
+        StoreCommand::Image(command) => return image::run(context, store, command).await,
+        StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
+        StoreCommand::MasterKey(command) => master_key::run(context, store, command).await,
+        StoreCommand::ConsoleUser(command) => console_user::run(context, store, command).await,
+        StoreCommand::ApiKey(command) => api_key::run(context, store, command).await,
+        StoreCommand::OperatorLog(arguments) => operator_log::run(context, store, arguments).await,
+        StoreCommand::Migrate => migrate::run(context, store).await,
+        StoreCommand::Demo => demo::run(context, opened).await,
+    }
+    .map(|()| ExitCode::SUCCESS)
 }
 
-fn start_log(filter: &str, format: LogFormat) -> Result<(), Failure> {
-    let filter = tracing_subscriber::EnvFilter::try_new(filter)
-        .map_err(|error| Failure(format!("log.filter: {error}")))?;
+fn start_log(filter: &str, format: LogFormat) -> Result<()> {
+    let filter =
+        tracing_subscriber::EnvFilter::try_new(filter).map_err(|error| anyhow!("log.filter: {error}"))?;
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => {

@@ -1,8 +1,9 @@
 //! `minitill openapi` prints an OpenAPI document.
 
+use anyhow::Result;
 use clap::Args;
 
-use super::{Context, Failure};
+use super::Context;
 use crate::operator::admin;
 use crate::public;
 
@@ -14,8 +15,8 @@ pub(super) struct OpenapiArguments {
 }
 
 /// Prints the document for the settings in use. It is always JSON; with `--json` it is one line.
-pub(super) fn run(context: &Context, arguments: &OpenapiArguments) -> Result<(), Failure> {
+pub(super) fn run(context: &Context, arguments: &OpenapiArguments) -> Result<()> {
     let config = &context.config;
     let document = if arguments.admin { admin::document(config) } else { public::document(config) };
-    context.output.print(&document, || document.pretty())
+    context.output.print(&document, document.pretty())
 }

@@ -2,9 +2,8 @@
 
 use std::fs;
 
+use anyhow::{Result, anyhow};
 use domain::operator::{Operator, OperatorKind};
-
-use super::Failure;
 
 /// The variable with the operator's name. With one underscore it is not a setting.
 pub(super) const VARIABLE: &str = "MINITILL_OPERATOR";
@@ -16,13 +15,13 @@ pub(super) fn parse(text: &str) -> Result<Operator, String> {
 
 /// The operator of a command: `--operator`, or the variable, or the system user with the machine. After
 /// sudo the name has both users.
-pub(super) fn of_command(given: Option<&Operator>) -> Result<Operator, Failure> {
+pub(super) fn of_command(given: Option<&Operator>) -> Result<Operator> {
     if let Some(operator) = given {
         return Ok(operator.clone());
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(name) = variable(VARIABLE) {
-        return parse(&name).map_err(|problem| Failure(format!("{VARIABLE}: {problem}")));
+        return parse(&name).map_err(|problem| anyhow!("{VARIABLE}: {problem}"));
     }
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let uid = rustix::process::getuid().as_raw();
@@ -30,7 +29,7 @@ pub(super) fn of_command(given: Option<&Operator>) -> Result<Operator, Failure> 
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = system_name(variable("SUDO_USER").as_deref(), &user, &host);
     parse(&name).map_err(|problem| {
-        Failure(format!("the name of the system user is no operator name; use --operator NAME: {problem}"))
+        anyhow!("the name of the system user cannot be an operator's name; use --operator NAME: {problem}")
     })
 }
 

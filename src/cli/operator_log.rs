@@ -1,26 +1,26 @@
 //! `minitill operator-log` shows the changes that operators made.
 
-use std::time::Duration;
-
+use anyhow::Result;
 use clap::Args;
 use domain::changes::changes;
+use domain::clock::{Clock as _, SystemClock};
 use domain::ids::AppId;
 use domain::moment;
 use serde_json::{Value, json};
 use store::{OperatorLogFilter, OperatorLogLine, Store};
 use time::OffsetDateTime;
 
-use super::output::{rfc3339, table};
-use super::{Context, Failure};
+use super::Context;
+use super::output::table;
 
 #[derive(Debug, Args)]
 pub(super) struct OperatorLogArguments {
     /// Only lines from this moment on: `2026-11-21`, `2026-11-21T08:00:00Z`, or `36h` for 36 hours ago
     #[arg(long, value_name = "T", value_parser = parse_moment)]
-    since: Option<Moment>,
+    since: Option<OffsetDateTime>,
     /// Only lines before this moment, in the same formats
     #[arg(long, value_name = "T", value_parser = parse_moment)]
-    until: Option<Moment>,
+    until: Option<OffsetDateTime>,
     /// Only lines of this app
     #[arg(long, value_name = "APP_ID")]
     app: Option<AppId>,
@@ -35,70 +35,42 @@ pub(super) struct OperatorLogArguments {
     limit: u32,
 }
 
-/// A moment, or a duration before now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moment {
-    At(OffsetDateTime),
-    Ago(Duration),
+/// Parses a moment, or a duration before now.
+fn parse_moment(text: &str) -> Result<OffsetDateTime, String> {
+    moment_at(text, SystemClock::new().unix_millis())
+        .ok_or_else(|| "expected 2026-11-21, 2026-11-21T08:00:00Z or 36h".to_owned())
 }
 
-impl Moment {
-    fn resolve(self, now_millis: i64) -> Option<OffsetDateTime> {
-        match self {
-            Self::At(moment) => Some(moment),
-            Self::Ago(duration) => moment::of_millis(now_millis)?.checked_sub(duration.try_into().ok()?),
-        }
+fn moment_at(text: &str, now_millis: i64) -> Option<OffsetDateTime> {
+    match humantime::parse_duration(text) {
+        Ok(duration) => moment::of_millis(now_millis)?.checked_sub(duration.try_into().ok()?),
+        Err(_) => moment::parse(text).ok(),
     }
-}
-
-fn parse_moment(text: &str) -> Result<Moment, String> {
-    if let Ok(duration) = humantime::parse_duration(text) {
-        return Ok(Moment::Ago(duration));
-    }
-    moment::parse(text)
-        .map(Moment::At)
-        .map_err(|_| "expected 2026-11-21, 2026-11-21T08:00:00Z or 36h".to_owned())
 }
 
 /// Prints the log. For this command `--operator` is a filter.
-pub(super) async fn run(
-    context: &Context,
-    store: &Store,
-    arguments: OperatorLogArguments,
-    operator: Option<&str>,
-) -> Result<(), Failure> {
-    let now_millis = context.clock.unix_millis();
-    let resolve = |given: Option<Moment>| given.and_then(|moment| moment.resolve(now_millis));
+pub(super) async fn run(context: &Context, store: &Store, arguments: OperatorLogArguments) -> Result<()> {
     let filter = OperatorLogFilter {
-        since: resolve(arguments.since),
-        until: resolve(arguments.until),
+        since: arguments.since,
+        until: arguments.until,
         app_id: arguments.app,
         subject: arguments.subject,
-        operator: operator.map(str::to_owned),
+        operator: context.operator_given.as_ref().map(|operator| operator.name().to_owned()),
         with_imported_credits: arguments.all,
     };
     let lines = store.operator_log(&filter, arguments.limit).await?;
-    context.output.print(&json!({ "lines": lines }), || log_table(&lines))
+    let is_table = !context.output.is_json && !lines.is_empty();
+    let text = if is_table { log_table(&lines) } else { "No line matches.".to_owned() };
+    context.output.print(&json!({ "lines": lines }), text)
 }
 
 fn log_table(lines: &[OperatorLogLine]) -> String {
-    if lines.is_empty() {
-        return "no line matches".to_owned();
-    }
-    table(
-        &["at", "operator", "action", "app", "subject", "change", "note"],
-        lines.iter().map(|line| {
-            vec![
-                rfc3339(line.at),
-                line.operator.clone(),
-                line.action.clone(),
-                line.app_id.clone(),
-                line.subject.clone(),
-                describe_change(line.before.as_ref(), line.after.as_ref()),
-                line.note.clone(),
-            ]
-        }),
-    )
+    let rows = lines.iter().map(|line| {
+        let change = describe_change(line.before.as_ref(), line.after.as_ref());
+        let texts = [&line.operator, &line.action, &line.app_id, &line.subject, &change, &line.note];
+        [moment::rfc3339(line.at)].into_iter().chain(texts.map(Clone::clone)).collect()
+    });
+    table(&["at", "operator", "action", "app_id", "subject", "change", "note"], rows)
 }
 
 /// `name: before → after`, one line for each name that changed.
@@ -118,7 +90,7 @@ mod tests {
     #[test]
     fn a_moment_is_a_date_a_time_or_a_while_ago() {
         let now_millis = 1_800_000_000_000;
-        let at = |text: &str| parse_moment(text).unwrap().resolve(now_millis).unwrap().unix_timestamp();
+        let at = |text: &str| moment_at(text, now_millis).unwrap().unix_timestamp();
         assert_eq!(at("2027-01-15"), 1_799_971_200);
         assert_eq!(at("2027-01-15T08:00:00Z"), 1_800_000_000);
         assert_eq!(at("2027-01-15T08:00:00"), 1_800_000_000);

@@ -1,12 +1,15 @@
-//! The output of commands: tables and lines for people, or one JSON object for scripts.
+//! The output of commands: text for people, or one JSON object for scripts.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
+use anyhow::Result;
 use comfy_table::{Table, presets};
+use domain::changes::words;
+use indexmap::IndexMap;
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-
-use super::Failure;
-pub(super) use domain::moment::rfc3339;
+use serde_json::{Value, json};
 
 /// Prints an error to standard error.
 #[expect(clippy::print_stderr, reason = "a command line complains there")]
@@ -14,69 +17,137 @@ pub(super) fn complain(text: &str) {
     eprintln!("minitill: {text}");
 }
 
-/// Prints a question to standard error, because standard output is for the result.
-pub(super) fn prompt(question: &str) -> Result<(), Failure> {
-    let mut out = io::stderr().lock();
-    out.write_all(question.as_bytes()).and_then(|()| out.flush()).map_err(Failure::from)
-}
-
 /// Prints the result of a command.
 pub(super) struct Output {
-    json: bool,
+    /// Whether the result is one JSON object.
+    pub(super) is_json: bool,
 }
 
 impl Output {
-    pub(super) fn new(json: bool) -> Self {
-        Self { json }
-    }
-
-    /// Whether the result is one JSON object.
-    pub(super) fn is_json(&self) -> bool {
-        self.json
-    }
-
     /// Prints `value` as JSON, or the text for people.
-    pub(super) fn print(&self, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<(), Failure> {
-        let printed = if self.json {
-            serde_json::to_string(value).map_err(|error| Failure(error.to_string()))?
-        } else {
-            text()
-        };
+    pub(super) fn print(&self, value: &impl Serialize, text: impl Display) -> Result<()> {
+        let printed = if self.is_json { serde_json::to_string(value)? } else { text.to_string() };
         write_out(|out| writeln!(out, "{}", printed.trim_end()))
+    }
+
+    /// Prints the members of `value`, for people with a name and a value on each line.
+    pub(super) fn show(&self, value: &impl Serialize) -> Result<()> {
+        self.print(value, lines(&members(value)?))
+    }
+
+    /// The same for secrets that are not shown again.
+    pub(super) fn show_once(&self, value: &impl Serialize) -> Result<()> {
+        let lines = lines(&members(value)?);
+        self.print(value, format!("{lines}\nSave this now. It is not shown again."))
+    }
+
+    /// Prints an object with the list `rows` under `name`. People get a table of these columns, or the
+    /// text `none` if the list is empty.
+    pub(super) fn list<Row: Serialize>(
+        &self,
+        name: &str,
+        rows: &[Row],
+        columns: &[&str],
+        none: &str,
+    ) -> Result<()> {
+        let is_table = !self.is_json && !rows.is_empty();
+        let text = if is_table { object_table(columns, rows)? } else { none.to_owned() };
+        self.print(&json!({ name: rows }), text)
     }
 }
 
+/// A progress bar on standard error. It appears only on a terminal.
+pub(super) fn progress_bar(length: u64, unit: &str) -> ProgressBar {
+    let template = format!("{{bar:40}} {{human_pos}}/{{human_len}} {unit}, {{eta}} left");
+    let style = ProgressStyle::with_template(&template).expect("the template is one of this program");
+    ProgressBar::new(length).with_style(style)
+}
+
 /// Writes to standard output. A closed pipe (`| head`) is not an error.
-pub(super) fn write_out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+pub(super) fn write_out(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let mut out = io::stdout().lock();
     ignore_gone_reader(write(&mut out).and_then(|()| out.flush()))
 }
 
 /// Turns the error of a closed pipe into success: the reader needs no more lines.
-pub(super) fn ignore_gone_reader(outcome: io::Result<()>) -> Result<(), Failure> {
+pub(super) fn ignore_gone_reader(outcome: io::Result<()>) -> Result<()> {
     match outcome {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
     }
 }
 
+/// A table of these members of objects.
+pub(super) fn object_table<Row: Serialize>(columns: &[&str], rows: &[Row]) -> serde_json::Result<String> {
+    let rows = rows.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
+    let cells = rows.iter().map(|row| columns.iter().map(|column| words(&row[*column])).collect());
+    Ok(table(columns, cells))
+}
+
 /// A table with a heading.
 pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(heading.to_vec());
-    for row in rows {
-        table.add_row(row);
-    }
+    table.add_rows(rows);
     table.to_string()
 }
 
-/// Names and values, one pair per line.
-pub(super) fn lines(pairs: &[(&str, String)]) -> String {
-    let width = pairs.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
-    pairs.iter().map(|(name, value)| format!("{name:<width$}  {value}")).collect::<Vec<_>>().join("\n")
+/// The members of an object, in its own order. A [`Value`] would sort them.
+pub(super) fn members(value: &impl Serialize) -> serde_json::Result<IndexMap<String, Value>> {
+    serde_json::from_str(&serde_json::to_string(value)?)
 }
 
-/// `yes` or `no`.
-pub(super) fn yes_no(value: bool) -> String {
-    if value { "yes" } else { "no" }.to_owned()
+/// Names and values, one pair on each line.
+pub(super) fn lines(members: &IndexMap<String, Value>) -> String {
+    let width = members.keys().map(String::len).max().unwrap_or_default();
+    let lines = members.iter().map(|(name, value)| format!("{name:<width$}  {}", text_of(value)));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// A value in words. Each object of a list has a line of its own.
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", words(value)))
+            .collect::<Vec<_>>()
+            .join(", "),
+        Value::Array(items) if items.is_empty() => "none".to_owned(),
+        Value::Array(items) if items[0].is_object() => {
+            items.iter().map(|item| format!("\n  {}", text_of(item))).collect::<Vec<_>>().concat()
+        }
+        other => words(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_names_and_values_in_the_order_of_the_fields() {
+        #[derive(Serialize)]
+        struct Shown {
+            seq: u32,
+            blocked: bool,
+            at: Option<u32>,
+            block: Value,
+            damaged: [Value; 2],
+            pages: [&'static str; 0],
+        }
+        let shown = Shown {
+            seq: 7,
+            blocked: true,
+            at: None,
+            block: json!({"images": 1, "reason": "r"}),
+            damaged: [json!({"a": 1}), json!({"a": 2})],
+            pages: [],
+        };
+        let text = lines(&members(&shown).unwrap());
+        assert_eq!(
+            text,
+            "seq      7\nblocked  yes\nat       none\nblock    images: 1, reason: r\n\
+             damaged  \n  a: 1\n  a: 2\npages    none"
+        );
+    }
 }

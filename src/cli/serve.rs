@@ -1,18 +1,20 @@
 //! `minitill serve` runs both listeners until a signal stops the server.
 
-use std::net::SocketAddr;
-use std::path::Path;
+use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
+use anyhow::{Error, Result, anyhow};
 use domain::picture_store::Outside;
-use http_server::TlsIdentity;
+use http_server::{OpenConnections, TlsIdentity};
 use store::{Store, StoreError};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use super::{Context, Failure, database};
+use super::{Context, database};
+use crate::config::Listener;
 use crate::operator;
 use crate::public::router;
 use crate::state::AppState;
@@ -24,50 +26,41 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
 /// How often the counts of replays are stored.
 const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context) -> Result<()> {
     let config = &context.config;
-    let mut stop = StopSignal::new()?;
+    let mut stop = pin!(stop_signal()?);
     if let Err(error) = http_server::raise_open_files_limit() {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }
     // This comes before the database starts, so an address in use is reported at once.
-    let public = listen("public", config.public.listen).await?;
-    let operator = listen("ops", config.ops.listen).await?;
-    let public_tls = tls("public", &config.public.tls_certificate, &config.public.tls_key)?;
-    let operator_tls = tls("ops", &config.ops.tls_certificate, &config.ops.tls_key)?;
+    let (public, public_tls, public_url) = listen("public", &config.public).await?;
+    let (operator, operator_tls, operator_url) = listen("ops", &config.ops).await?;
     let opened = tokio::select! {
         opened = database::open_for_server(context) => opened?,
-        () = stop.asked() => return Ok(()),
+        () = &mut stop => return Ok(()),
     };
     open_picture_stores(context, &opened.store).await?;
     let state = AppState::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
     let limits = config.server_limits();
-    let url = |listener: &TcpListener, tls: Option<&TlsIdentity>| {
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        listener.local_addr().map(|address| format!("{scheme}://{address}"))
-    };
-    let public_url = url(&public, public_tls.as_ref())?;
-    let operator_url = url(&operator, operator_tls.as_ref())?;
     let (routes, connections) = (router::public(state.clone()), state.connections.clone());
-    let mut serving = tokio::spawn(http_server::serve_counted(
-        public,
-        public_tls,
-        routes,
-        limits,
-        connections,
-        public_stopped,
-    ));
-    let operator_routes = operator::operator(state.clone());
-    let sampling = tokio::spawn(operator::keep_sampling(state.clone()));
-    let watching =
-        tokio::spawn(http_server::serve(operator, operator_tls, operator_routes, limits, operator_stopped));
-    let housekeeping = tokio::spawn(keep_house(opened.store.clone()));
+    let mut serving =
+        tokio::spawn(http_server::serve(public, public_tls, routes, limits, connections, public_stopped));
+    let routes = operator::operator(state.clone());
+    let connections = OpenConnections::default();
+    let beside = [
+        tokio::spawn(operator::keep_sampling(state.clone())),
+        tokio::spawn(keep_house(opened.store.clone())),
+        tokio::spawn(async move {
+            let stopped = operator_stopped;
+            let _ = http_server::serve(operator, operator_tls, routes, limits, connections, stopped).await;
+        }),
+    ];
     tracing::info!("ready: public {public_url}, operator {operator_url}; try `minitill demo`");
     let ended_early = tokio::select! {
         ended = &mut serving => Some(ended),
-        () = stop.asked() => None,
+        () = stop => None,
     };
     tracing::info!("stopping: new connections are refused, requests in progress are finished");
     let exit_by = tokio::time::Instant::now() + EXIT_WITHIN;
@@ -80,29 +73,22 @@ pub(super) async fn run(context: &Context) -> Result<(), Failure> {
         tracer.flush().await;
     }
     let _ = stop_operator.send(true);
-    watching.abort();
-    housekeeping.abort();
-    sampling.abort();
+    beside.iter().for_each(tokio::task::JoinHandle::abort);
     // The counts of the last second.
     let _ = tokio::time::timeout(REPLAYS_INTERVAL, opened.store.write_replays()).await;
     opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
-    match drained {
-        Ok(Ok(drained)) => {
-            tracing::info!(connections_cut = drained.connections_cut, "stopped");
-            Ok(())
-        }
-        Ok(Err(error)) => Err(error.into()),
-        Err(fault) => Err(Failure(format!("the server's task ended: {fault}"))),
-    }
+    let drained = drained.map_err(|fault| anyhow!("the server's task ended: {fault}"))??;
+    tracing::info!(connections_cut = drained.connections_cut, "stopped");
+    Ok(())
 }
 
 /// Checks the picture stores. The server refuses to start with a store of another installation. It starts
 /// without a store that does not answer: only pictures need it, and it can come back.
-async fn open_picture_stores(context: &Context, store: &Store) -> Result<(), Failure> {
+async fn open_picture_stores(context: &Context, store: &Store) -> Result<()> {
     for outside in Outside::ALL.into_iter().filter(|outside| store.has_picture_store(*outside)) {
         match store.open_picture_store(outside).await {
             Ok(Ok(())) => {}
-            Ok(Err(misfit)) => return Err(Failure(misfit)),
+            Ok(Err(misfit)) => return Err(Error::msg(misfit)),
             Err(StoreError::PicturesUnavailable(cause)) => {
                 let takes_new = context.config.image.store.outside() == Some(outside);
                 tracing::error!(
@@ -117,22 +103,21 @@ async fn open_picture_stores(context: &Context, store: &Store) -> Result<(), Fai
     Ok(())
 }
 
-async fn listen(name: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address)
+/// Listens as the settings of this section say. Returns the listener's URL as well. A task reloads a renewed
+/// certificate.
+async fn listen(section: &str, settings: &Listener) -> Result<(TcpListener, Option<TlsIdentity>, String)> {
+    let Listener { listen, tls_certificate, tls_key, .. } = settings;
+    let listener = TcpListener::bind(listen)
         .await
-        .map_err(|error| Failure(format!("{name}.listen: cannot listen on {address}: {error}")))
-}
-
-/// The TLS of a listener, if the settings name a certificate. A task reloads renewed certificates.
-fn tls(name: &str, certificate: &Path, key: &Path) -> Result<Option<TlsIdentity>, Failure> {
-    if certificate.as_os_str().is_empty() {
-        return Ok(None);
+        .map_err(|error| anyhow!("{section}.listen: cannot listen on {listen}: {error}"))?;
+    let address = listener.local_addr()?;
+    if tls_certificate.as_os_str().is_empty() {
+        return Ok((listener, None, format!("http://{address}")));
     }
-    let loaded = TlsIdentity::load(certificate, key);
-    let tls =
-        loaded.map_err(|error| Failure(format!("{name}.tls_certificate and {name}.tls_key: {error}")))?;
+    let tls = TlsIdentity::load(tls_certificate, tls_key)
+        .map_err(|error| anyhow!("{section}.tls_certificate and {section}.tls_key: {error}"))?;
     tokio::spawn(tls.clone().keep_fresh());
-    Ok(Some(tls))
+    Ok((listener, Some(tls), format!("https://{address}")))
 }
 
 async fn keep_house(store: Store) {
@@ -152,35 +137,25 @@ async fn keep_house(store: Store) {
 }
 
 async fn clean(store: &Store) {
-    if let Err(error) = store.forget_old_requests().await {
-        tracing::warn!(%error, "old answers of the admin API could not be removed; next attempt in an hour");
-    }
-    if let Err(error) = store.forget_expired_tokens().await {
-        tracing::warn!(%error, "expired tokens could not be removed; next attempt in an hour");
-    }
-    if let Err(error) = store.forget_ended_console_sessions().await {
-        tracing::warn!(%error, "ended console sessions could not be removed; next attempt in an hour");
-    }
-    if let Err(error) = store.forget_old_replays().await {
-        tracing::warn!(%error, "old counts of replays could not be removed; next attempt in an hour");
-    }
-}
-
-/// SIGTERM, or Ctrl-C.
-struct StopSignal {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignal {
-    fn new() -> Result<Self, Failure> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn asked(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+    for (expired, outcome) in [
+        ("old answers of the admin API", store.forget_old_requests().await),
+        ("expired tokens", store.forget_expired_tokens().await),
+        ("ended console sessions", store.forget_ended_console_sessions().await),
+        ("old counts of replays", store.forget_old_replays().await),
+    ] {
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "{expired} could not be removed; next attempt in an hour");
         }
     }
+}
+
+/// Ends at SIGTERM, or at Ctrl-C.
+fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }

@@ -1,12 +1,12 @@
 //! `minitill sign` signs a request as a game server does, and shows the signed string.
 
+use anyhow::Result;
 use clap::Args;
-use domain::fields::{Fields, UnreadableFields};
+use domain::fields::Fields;
 use domain::signature::{PayKey, canonical_string};
-use serde_json::json;
+use serde::Serialize;
 
-use super::output::lines;
-use super::{Context, Failure};
+use super::Context;
 
 /// Fields that are never signed (contract 3.1).
 const NOT_SIGNED: [&str; 2] = ["access_token", "sign"];
@@ -29,35 +29,25 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<(), Failure> {
-    let fault = |error: UnreadableFields| Failure(error.to_string());
+pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<()> {
     let mut fields = match &arguments.form {
-        Some(form) => Fields::from_urlencoded(form.as_bytes()).map_err(fault)?,
+        Some(form) => Fields::from_urlencoded(form.as_bytes())?,
         None => Fields::default(),
     };
     // The command line has either a form or fields.
     for (name, value) in &arguments.fields {
-        fields.add_text(name.clone(), value.clone()).map_err(fault)?;
+        fields.add_text(name.clone(), value.clone())?;
     }
-    let signed = sign(&PayKey::new(arguments.key.clone()), &fields);
-    context.output.print(
-        &json!({ "string_to_sign": signed.string_to_sign, "sign": signed.sign, "body": signed.body }),
-        || {
-            lines(&[
-                ("string_to_sign", signed.string_to_sign.clone()),
-                ("sign", signed.sign.clone()),
-                ("body", signed.body.clone()),
-            ])
-        },
-    )
+    context.output.show(&sign(&PayKey::new(arguments.key.clone()), &fields))
 }
 
 /// A signed request.
+#[derive(Serialize)]
 pub(super) struct Signed {
-    pub(super) string_to_sign: String,
-    pub(super) sign: String,
     /// Form-encoded, with `sign`.
     pub(super) body: String,
+    sign: String,
+    string_to_sign: String,
 }
 
 /// Signs all fields except those that are never signed.
@@ -69,5 +59,5 @@ pub(super) fn sign(key: &PayKey, fields: &Fields) -> Signed {
         .extend_pairs(fields.texts().filter(|(name, _)| *name != "sign"))
         .append_pair("sign", &sign)
         .finish();
-    Signed { string_to_sign, sign, body }
+    Signed { body, sign, string_to_sign }
 }

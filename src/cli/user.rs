@@ -1,18 +1,19 @@
 //! `minitill user add`.
 
+use anyhow::Result;
 use clap::Subcommand;
 use domain::app_command::AppCommand;
 use domain::ids::{AppId, OpenId};
 use store::Store;
 
+use super::Context;
 use super::app::carry_out;
-use super::{Context, Failure};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum UserCommand {
-    /// Make players known, each with an empty wallet; known ones are fine
+    /// Register players, each with an empty wallet; it is safe to register one again
     Add {
-        /// The app
+        /// Id of the app
         app_id: AppId,
         /// Open ids of the players
         #[arg(required = true)]
@@ -20,7 +21,7 @@ pub(super) enum UserCommand {
     },
 }
 
-pub(super) async fn run(context: &Context, store: &Store, command: UserCommand) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, store: &Store, command: UserCommand) -> Result<()> {
     let UserCommand::Add { app_id, open_ids } = command;
     carry_out(context, store, &app_id, AppCommand::AddUsers(open_ids)).await
 }

@@ -6,9 +6,8 @@
 )]
 
 use std::collections::HashMap;
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::app::AppLimits;
@@ -23,59 +22,36 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::error::ErrorStatus;
 
-/// `[public]`.
+/// `[public]` and `[ops]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Public {
+pub struct Listener {
     pub listen: SocketAddr,
     pub tls_certificate: PathBuf,
     pub tls_key: PathBuf,
+    /// Only `[public]` has it: a listener of operators needs no address of the client.
+    #[serde(default)]
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// `[ops]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Operators {
-    pub listen: SocketAddr,
-    pub tls_certificate: PathBuf,
-    pub tls_key: PathBuf,
-}
-
-impl Public {
-    /// The listener as this machine reaches it.
-    #[must_use]
-    pub fn base_url(&self) -> String {
-        base_url(self.listen, &self.tls_certificate)
-    }
-}
-
-impl Operators {
+impl Listener {
     /// The listener's address as this machine reaches it.
     #[must_use]
     pub fn reachable(&self) -> SocketAddr {
-        reachable(self.listen)
+        let ip = match self.listen.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        SocketAddr::new(ip, self.listen.port())
     }
 
-    /// The listener as this machine reaches it.
+    /// The listener's URL as this machine reaches it.
     #[must_use]
     pub fn base_url(&self) -> String {
-        base_url(self.listen, &self.tls_certificate)
+        let scheme = if self.tls_certificate.as_os_str().is_empty() { "http" } else { "https" };
+        format!("{scheme}://{}", self.reachable())
     }
-}
-
-fn reachable(listen: SocketAddr) -> SocketAddr {
-    let ip = match listen.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, listen.port())
-}
-
-fn base_url(listen: SocketAddr, tls_certificate: &Path) -> String {
-    let scheme = if tls_certificate.as_os_str().is_empty() { "http" } else { "https" };
-    format!("{scheme}://{}", reachable(listen))
 }
 
 /// `[http]`.
@@ -102,7 +78,6 @@ pub struct Http {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Database {
-    #[serde(deserialize_with = "secret")]
     pub url: Secret,
     pub data_dir: PathBuf,
     pub connections: u32,
@@ -116,7 +91,6 @@ pub struct Database {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
-    #[serde(deserialize_with = "secret")]
     pub master_key: Secret,
     pub master_key_file: PathBuf,
 }
@@ -164,7 +138,6 @@ pub struct Image {
 pub struct ImageJudge {
     #[serde(deserialize_with = "service_url")]
     pub url: Option<ServiceUrl>,
-    #[serde(deserialize_with = "secret")]
     pub secret: Secret,
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
@@ -205,25 +178,7 @@ pub struct Tracing {
     #[serde(deserialize_with = "service_url")]
     pub otlp_endpoint: Option<ServiceUrl>,
     #[serde(deserialize_with = "secret_headers")]
-    pub otlp_headers: SecretHeaders,
-}
-
-/// HTTP headers that are never printed.
-#[derive(Clone)]
-pub struct SecretHeaders(HashMap<String, String>);
-
-impl SecretHeaders {
-    /// The headers by name, to be sent and not printed.
-    #[must_use]
-    pub fn get(&self) -> &HashMap<String, String> {
-        &self.0
-    }
-}
-
-impl fmt::Debug for SecretHeaders {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SecretHeaders(..)")
-    }
+    pub otlp_headers: HashMap<String, Secret>,
 }
 
 /// `[log]`.
@@ -267,16 +222,7 @@ domain::word_enum! {
     }
 }
 
-/// A setting that is never printed. The error about a value that is not a text does not show it, as
-/// the usual error would.
-pub(super) fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
-    match toml::Value::deserialize(deserializer)? {
-        toml::Value::String(text) => Ok(Secret::new(text)),
-        _ => Err(de::Error::custom("expected a text in quotes")),
-    }
-}
-
-pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text).map_err(|_| {
         de::Error::custom(format!("expected a duration such as \"5s\" or \"48h\", got {text:?}"))
@@ -286,26 +232,23 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
 /// Nothing of the text is repeated: it may hold a secret.
 fn service_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ServiceUrl>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    if text.is_empty() {
-        return Ok(None);
-    }
-    ServiceUrl::parse(&text).map(Some).map_err(|_| {
+    let url = (!text.is_empty()).then(|| ServiceUrl::parse(&text)).transpose();
+    url.map_err(|_| {
         de::Error::custom("expected an absolute http or https URL with a host and without a user")
     })
 }
 
 /// A list of `name=value`. The error does not repeat an item: it may hold a secret.
-fn secret_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SecretHeaders, D::Error> {
+fn secret_headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HashMap<String, Secret>, D::Error> {
     let items = Vec::<toml::Value>::deserialize(deserializer)?;
     let headers = items.iter().map(|item| {
         let (name, value) = item.as_str()?.split_once('=')?;
         let (name, value) = (name.trim(), value.trim());
         HeaderName::from_bytes(name.as_bytes()).ok()?;
         HeaderValue::from_str(value).ok()?;
-        Some((name.to_owned(), value.to_owned()))
+        Some((name.to_owned(), Secret::new(value.to_owned())))
     });
-    let headers: Option<_> = headers.collect();
-    headers.map(SecretHeaders).ok_or_else(|| {
+    headers.collect::<Option<_>>().ok_or_else(|| {
         de::Error::custom("expected a list of HTTP headers such as \"authorization=Bearer ...\"")
     })
 }

@@ -1,39 +1,12 @@
-//! What is not counted but read off when somebody asks: how things stand, and the process itself.
+//! Metrics that are not counted but read at each scrape: queue, pool, database and the process.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus::core::Collector;
+use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge, IntGauge, IntGaugeVec, Opts, Registry};
 use store::{LastAudit, PoolState};
-
-use super::{
-    CONNECTIONS, CONSTANT, CPU, DATABASE_PROBE, DATABASE_UP, FETCHES, LAST_AUDIT_DIFFERENCES,
-    LAST_CLEAN_AUDIT, Named, OPEN_FILES, OPEN_FILES_MAX, POOL, POOL_MAX, QUEUE, QUEUE_MAX, RESIDENT,
-    UPLOAD_MEMORY, UPLOAD_MEMORY_MAX, UPTIME, gauge,
-};
-
-/// What is read off when somebody asks.
-#[derive(Debug)]
-pub(super) struct ReadOff {
-    connections: IntGauge,
-    queue: IntGauge,
-    queue_max: IntGauge,
-    pool: IntGaugeVec,
-    pool_max: IntGauge,
-    database_up: IntGauge,
-    database_probe: Gauge,
-    fetches: IntGauge,
-    upload_memory: IntGauge,
-    upload_memory_max: IntGauge,
-    last_clean_audit: IntGaugeVec,
-    last_audit_differences: IntGaugeVec,
-    uptime: Gauge,
-    cpu: Counter,
-    resident: IntGauge,
-    open_files: IntGauge,
-    open_files_max: IntGauge,
-}
+use telemetry::metrics::register;
 
 /// What a scrape finds beside what was counted.
 #[derive(Debug, Clone)]
@@ -56,90 +29,81 @@ pub struct Reading {
     pub audits: Arc<[LastAudit]>,
 }
 
-impl ReadOff {
-    pub(super) fn new(registry: &Registry) -> Self {
-        let read_off = Self {
-            connections: gauge(CONNECTIONS),
-            queue: gauge(QUEUE),
-            queue_max: gauge(QUEUE_MAX),
-            pool: IntGaugeVec::new(Opts::new(POOL.0, POOL.1), &["state"]).expect(CONSTANT),
-            pool_max: gauge(POOL_MAX),
-            database_up: gauge(DATABASE_UP),
-            database_probe: Gauge::new(DATABASE_PROBE.0, DATABASE_PROBE.1).expect(CONSTANT),
-            fetches: gauge(FETCHES),
-            upload_memory: gauge(UPLOAD_MEMORY),
-            upload_memory_max: gauge(UPLOAD_MEMORY_MAX),
-            last_clean_audit: by_scope(LAST_CLEAN_AUDIT),
-            last_audit_differences: by_scope(LAST_AUDIT_DIFFERENCES),
-            uptime: Gauge::new(UPTIME.0, UPTIME.1).expect(CONSTANT),
-            cpu: Counter::new(CPU.0, CPU.1).expect(CONSTANT),
-            resident: gauge(RESIDENT),
-            open_files: gauge(OPEN_FILES),
-            open_files_max: gauge(OPEN_FILES_MAX),
+impl Reading {
+    /// The metrics of this reading and of the process.
+    pub(super) fn gather(&self, started_at_millis: i64, uptime: Duration) -> Vec<MetricFamily> {
+        let registry = Registry::new();
+        let Self { pool, upload_memory: (upload, upload_max), fetches, .. } = *self;
+        let (open, waiting, waiting_max) =
+            (self.connections as u64, self.queue.0 as u64, self.queue.1 as u64);
+        let (resident, files) = (resident_bytes().unwrap_or(0), open_files().unwrap_or(0));
+        let files_max =
+            rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+        let up = "1 when the database answered this scrape and holds the schema, else 0.";
+        for (name, help, value) in [
+            ("minitill_connections_open", "Open connections of the public listener.", open),
+            ("minitill_exchange_queue_length", "Exchanges that wait or are being written.", waiting),
+            (
+                "minitill_exchange_queue_length_max",
+                "Exchanges that may wait; one more is answered 503.",
+                waiting_max,
+            ),
+            (
+                "minitill_database_pool_connections_max",
+                "Connections that the pool may have.",
+                pool.size_max.into(),
+            ),
+            ("minitill_database_up", up, self.database_up.into()),
+            ("minitill_fetches_under_way", "Places for fetches that are taken.", fetches),
+            ("minitill_upload_memory_bytes", "Memory that uploads by file hold.", upload),
+            (
+                "minitill_upload_memory_bytes_max",
+                "Memory that uploads by file may hold; more wait.",
+                upload_max,
+            ),
+            ("process_resident_memory_bytes", "Memory of the process, without its PostgreSQL.", resident),
+            ("process_open_fds", "Open files of the process.", files),
+            ("process_max_fds", "Files that the process may open.", files_max),
+        ] {
+            set(&register(&registry, IntGauge::new(name, help)), value);
+        }
+        for (name, help, seconds) in [
+            (
+                "minitill_database_probe_duration_seconds",
+                "Time that this scrape waited for a connection and a first answer.",
+                self.database_probe.as_secs_f64(),
+            ),
+            ("minitill_uptime_seconds", "Time since the server started.", uptime.as_secs_f64()),
+            (
+                "process_start_time_seconds",
+                "When the server started, in Unix time.",
+                seconds(started_at_millis),
+            ),
+        ] {
+            register(&registry, Gauge::new(name, help)).set(seconds);
+        }
+        let labelled = |name: &str, help: &str, label: &str| {
+            register(&registry, IntGaugeVec::new(Opts::new(name, help), &[label]))
         };
-        let collectors: [Box<dyn Collector>; 17] = [
-            Box::new(read_off.connections.clone()),
-            Box::new(read_off.queue.clone()),
-            Box::new(read_off.queue_max.clone()),
-            Box::new(read_off.pool.clone()),
-            Box::new(read_off.pool_max.clone()),
-            Box::new(read_off.database_up.clone()),
-            Box::new(read_off.database_probe.clone()),
-            Box::new(read_off.fetches.clone()),
-            Box::new(read_off.upload_memory.clone()),
-            Box::new(read_off.upload_memory_max.clone()),
-            Box::new(read_off.last_clean_audit.clone()),
-            Box::new(read_off.last_audit_differences.clone()),
-            Box::new(read_off.uptime.clone()),
-            Box::new(read_off.cpu.clone()),
-            Box::new(read_off.resident.clone()),
-            Box::new(read_off.open_files.clone()),
-            Box::new(read_off.open_files_max.clone()),
-        ];
-        for collector in collectors {
-            registry.register(collector).expect(CONSTANT);
-        }
-        read_off
+        let by_state =
+            labelled("minitill_database_pool_connections", "Connections of the pool, by state.", "state");
+        set(&by_state.with_label_values(&["idle"]), pool.idle.into());
+        set(&by_state.with_label_values(&["used"]), pool.size.saturating_sub(pool.idle).into());
+        let build = labelled("minitill_build_info", "1, with the version of the program.", "version");
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let cpu = Counter::new("process_cpu_seconds_total", "Processor time that the process has used.");
+        register(&registry, cpu).inc_by(cpu_seconds());
+        registry.gather()
     }
-
-    pub(super) fn set(&self, reading: &Reading, uptime: Duration) {
-        set(&self.connections, reading.connections as u64);
-        set(&self.queue, reading.queue.0 as u64);
-        set(&self.queue_max, reading.queue.1 as u64);
-        set(&self.pool.with_label_values(&["idle"]), reading.pool.idle.into());
-        set(
-            &self.pool.with_label_values(&["used"]),
-            reading.pool.size.saturating_sub(reading.pool.idle).into(),
-        );
-        set(&self.pool_max, reading.pool.size_max.into());
-        set(&self.database_up, reading.database_up.into());
-        self.database_probe.set(reading.database_probe.as_secs_f64());
-        set(&self.fetches, reading.fetches);
-        set(&self.upload_memory, reading.upload_memory.0);
-        set(&self.upload_memory_max, reading.upload_memory.1);
-        for audit in &*reading.audits {
-            let scope = [audit.scope.as_str()];
-            self.last_audit_differences.with_label_values(&scope).set(audit.differences);
-            if let Some(at) = audit.last_clean_at {
-                self.last_clean_audit.with_label_values(&scope).set(at.unix_timestamp());
-            }
-        }
-        self.uptime.set(uptime.as_secs_f64());
-        // A counter can only be added to; two scrapes at once may read it in the other order.
-        self.cpu.inc_by((cpu_seconds() - self.cpu.get()).max(0.0));
-        set(&self.resident, resident_bytes().unwrap_or(0));
-        set(&self.open_files, open_files().unwrap_or(0));
-        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        set(&self.open_files_max, limit.unwrap_or(u64::MAX));
-    }
-}
-
-fn by_scope((name, help): Named) -> IntGaugeVec {
-    IntGaugeVec::new(Opts::new(name, help), &["scope"]).expect(CONSTANT)
 }
 
 fn set(gauge: &IntGauge, value: u64) {
     gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+}
+
+fn seconds(millis: i64) -> f64 {
+    // Exact for every moment of the next thousands of years: whole seconds fit, and so do the rest.
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0)).as_secs_f64()
 }
 
 /// Processor time of the process; no clock that tells what time it is.

@@ -1,8 +1,7 @@
-//! The last hour of this process, for people: what was counted and read off every ten seconds. Bounded;
-//! gone with the process. Whoever wants more keeps what `/metrics` serves.
+//! The last hour of this process, for the console: what was counted and read every ten seconds. The
+//! samples are bounded and end with the process. To keep more, store what `/metrics` serves.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use prometheus::Histogram;
@@ -24,7 +23,7 @@ pub struct Sample {
     pub at_millis: i64,
     /// How exchanges were answered since the start.
     pub exchanges: Answers,
-    /// How things stood.
+    /// What was read.
     pub reading: Reading,
 }
 
@@ -85,10 +84,6 @@ fn exact(count: u64) -> f64 {
     f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// A ring of samples.
-#[derive(Debug, Default)]
-pub(super) struct Samples(Mutex<VecDeque<Sample>>);
-
 impl Metrics {
     /// How exchanges were answered since the start.
     #[must_use]
@@ -112,7 +107,7 @@ impl Metrics {
 
     /// Keeps a sample, and forgets those of more than an hour ago.
     pub fn keep(&self, sample: Sample) {
-        let mut samples = self.samples.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         if samples.len() == SAMPLES_MAX {
             samples.pop_front();
         }
@@ -122,7 +117,7 @@ impl Metrics {
     /// The samples of the last hour, oldest first.
     #[must_use]
     pub fn last_hour(&self) -> Vec<Sample> {
-        let samples = self.samples.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         samples.iter().cloned().collect()
     }
 }

@@ -67,8 +67,9 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let limits = config.server_limits();
         let (stop, stopped) = watch::channel(false);
-        let router = router::public(AppState::new(config, clock, store));
-        tokio::spawn(http_server::serve(listener, None, router, limits, stopped));
+        let till = AppState::new(config, clock, store);
+        let open = till.connections.clone();
+        tokio::spawn(http_server::serve(listener, None, router::public(till), limits, open, stopped));
         Self { address, off_by, _stop: stop }
     }
 

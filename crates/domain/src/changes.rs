@@ -30,7 +30,9 @@ pub fn changes(before: Option<&Value>, after: Option<&Value>) -> Vec<Change> {
         .collect()
 }
 
-fn words(value: &Value) -> String {
+/// A value in words.
+#[must_use]
+pub fn words(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),
         Value::Bool(true) => "yes".to_owned(),

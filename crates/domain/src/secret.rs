@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, de};
+
 /// A secret text. `Debug` shows only whether it is set. An empty text means not set.
 #[derive(Clone, Default)]
 pub struct Secret(String);
@@ -23,6 +25,14 @@ impl Secret {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+/// The error about a value that is not a text does not show it, as the usual error would.
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer);
+        text.map(Self).map_err(|_| de::Error::custom("expected a text in quotes"))
     }
 }
 

@@ -5,11 +5,9 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -20,7 +18,8 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::time::timeout;
-use tower_service::Service;
+use tower::service_fn;
+use tower::util::BoxCloneSyncService;
 
 use super::connection::{self, HEADER_LINES_MAX, READ_BUFFER_BYTES_MAX, Stream};
 use super::error::FetchError;
@@ -75,14 +74,13 @@ impl fmt::Debug for ServiceUrl {
 
 /// Sends requests over a pool of connections for each host. It follows no redirects and uses no
 /// proxy. TLS trusts the machine's certificate store. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ServiceClient(Client<Connector, ServiceBody>);
 
-impl fmt::Debug for ServiceClient {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("ServiceClient(..)")
-    }
-}
+/// Opens the connections of the pool.
+type Connector = BoxCloneSyncService<Uri, PooledStream, FetchError>;
+
+type PooledStream = TokioIo<Box<dyn Stream>>;
 
 /// A client with an empty pool. It reads no file and opens no connection before the first request.
 impl Default for ServiceClient {
@@ -94,7 +92,11 @@ impl Default for ServiceClient {
 impl ServiceClient {
     pub(super) fn with(resolver: Resolver, tls: Tls) -> Self {
         let look_ups = Bulkhead::new(u32::MAX, LOOK_UPS_PER_HOST_MAX);
-        let connector = Connector(Arc::new(Network { resolver, look_ups, tls }));
+        let network = Arc::new(Network { resolver, look_ups, tls });
+        let connector = Connector::new(service_fn(move |uri: Uri| {
+            let network = Arc::clone(&network);
+            async move { network.connect(&uri).await }
+        }));
         let mut builder = Client::builder(TokioExecutor::new());
         builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT);
         builder.http1_max_headers(HEADER_LINES_MAX).http1_max_buf_size(READ_BUFFER_BYTES_MAX);
@@ -191,17 +193,11 @@ fn error_of(error: &legacy::Error) -> FetchError {
     own.copied().or_else(http).unwrap_or(FetchError::Broken)
 }
 
-type PooledStream = TokioIo<Box<dyn Stream>>;
-
 impl Connection for Box<dyn Stream> {
     fn connected(&self) -> Connected {
         Connected::new().extra(Used::default())
     }
 }
-
-/// Opens the connections of the pool.
-#[derive(Clone)]
-struct Connector(Arc<Network>);
 
 struct Network {
     resolver: Resolver,
@@ -217,20 +213,5 @@ impl Network {
         drop(look_up);
         let stream = connection::open(&target, &addresses, CONNECT_TIMEOUT, &self.tls).await?;
         Ok(TokioIo::new(stream))
-    }
-}
-
-impl Service<Uri> for Connector {
-    type Response = PooledStream;
-    type Error = FetchError;
-    type Future = BoxFuture<'static, Result<PooledStream, FetchError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), FetchError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let network = Arc::clone(&self.0);
-        Box::pin(async move { network.connect(&uri).await })
     }
 }

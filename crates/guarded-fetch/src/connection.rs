@@ -49,7 +49,8 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// Connects to one of these addresses, sends one GET and reads its answer. The caller has checked the
-/// addresses, and bounds the time after the connection is open.
+/// addresses, and bounds the time after the connection is open. The connection closes when this ends
+/// or is dropped.
 pub(super) async fn get(
     target: &Target,
     addresses: &[SocketAddr],
@@ -58,7 +59,33 @@ pub(super) async fn get(
 ) -> Result<Reply, FetchError> {
     let request = get_request(target, settings)?;
     let stream = open(target, addresses, settings.connect_timeout, tls).await?;
-    exchange(stream, request, settings.bytes_max).await
+    // Interim answers (100, 103) have no end of their own and count as neither header nor body. The
+    // connection seems closed at this limit. Twice the body, so that chunks may cost as much as
+    // they carry.
+    let received_bytes_max = u64::try_from(settings.bytes_max).unwrap_or(u64::MAX).saturating_mul(2);
+    let (reader, writer) = tokio::io::split(stream);
+    let reader = reader.take(received_bytes_max.saturating_add(BESIDE_BODY_BYTES_MAX));
+    let (mut sender, connection) = http1::Builder::new()
+        .max_headers(HEADER_LINES_MAX)
+        .max_header_size(HEADER_BYTES_MAX)
+        .max_buf_size(READ_BUFFER_BYTES_MAX)
+        .handshake(TokioIo::new(tokio::io::join(reader, writer)))
+        .await
+        .map_err(|error| failure(&error))?;
+    let answering = async {
+        let response = sender.send_request(request).await.map_err(|error| failure(&error))?;
+        read(response, settings.bytes_max).await
+    };
+    // Driven here and not in a task of its own, so that nothing outlives the fetch. The connection's
+    // error reaches `answering` too, after the data before it.
+    let driving = async {
+        let _ = connection.await;
+        pending::<Infallible>().await
+    };
+    tokio::select! {
+        answer = answering => answer,
+        never = driving => match never {},
+    }
 }
 
 /// Connects to one of these addresses, with TLS if the target is https, within `time` in all.
@@ -102,41 +129,6 @@ async fn connect(addresses: &[SocketAddr], time: Duration) -> Result<TcpStream, 
         }
     }
     Err(error)
-}
-
-/// Sends the request and reads the answer. The connection closes when this ends or is dropped.
-async fn exchange(
-    stream: Box<dyn Stream>,
-    request: Request<Empty<Bytes>>,
-    bytes_max: usize,
-) -> Result<Reply, FetchError> {
-    // Interim answers (100, 103) have no end of their own and count as neither header nor body. The
-    // connection seems closed at this limit. Twice the body, so that chunks may cost as much as
-    // they carry.
-    let received_bytes_max = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_mul(2);
-    let (reader, writer) = tokio::io::split(stream);
-    let reader = reader.take(received_bytes_max.saturating_add(BESIDE_BODY_BYTES_MAX));
-    let (mut sender, connection) = http1::Builder::new()
-        .max_headers(HEADER_LINES_MAX)
-        .max_header_size(HEADER_BYTES_MAX)
-        .max_buf_size(READ_BUFFER_BYTES_MAX)
-        .handshake(TokioIo::new(tokio::io::join(reader, writer)))
-        .await
-        .map_err(|error| failure(&error))?;
-    let answering = async {
-        let response = sender.send_request(request).await.map_err(|error| failure(&error))?;
-        read(response, bytes_max).await
-    };
-    // Driven here and not in a task of its own, so that nothing outlives the fetch. The connection's
-    // error reaches `answering` too, after the data before it.
-    let driving = async {
-        let _ = connection.await;
-        pending::<Infallible>().await
-    };
-    tokio::select! {
-        answer = answering => answer,
-        never = driving => match never {},
-    }
 }
 
 /// A GET without a body. It holds no cookies and no authorisation, only host and path of the URL.

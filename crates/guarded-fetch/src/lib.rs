@@ -151,9 +151,13 @@ impl Fetcher {
         let mut target = first;
         let mut redirects_left = self.settings.redirects_max;
         loop {
-            let addresses = match trusted.take() {
-                Some(address) => vec![address],
-                None => self.checked_addresses(&target, &holder).await?,
+            // The connection uses these addresses and no later answer for the same name.
+            let addresses = if let Some(address) = trusted.take() {
+                vec![address]
+            } else {
+                let found = self.resolver.resolve(target.host(), target.port(), &holder).await?;
+                guard::judge(&found, &self.settings.allow_networks)?;
+                found
             };
             // Only now: a look-up that hangs must not hold a permit of the shared limit.
             let waiting = timeout_at(deadline, self.bulkhead.permit(holder.clone())).await;
@@ -165,18 +169,6 @@ impl Fetcher {
             redirects_left = redirects_left.checked_sub(1).ok_or(FetchError::TooManyRedirects)?;
             target = target.follow(&location, &self.settings)?;
         }
-    }
-
-    /// The addresses of a target's host, all of them allowed. The connection uses these addresses
-    /// and no later answer for the same name.
-    async fn checked_addresses(
-        &self,
-        target: &Target,
-        holder: &HolderPermit,
-    ) -> Result<Vec<SocketAddr>, FetchError> {
-        let addresses = self.resolver.resolve(target.host(), target.port(), holder).await?;
-        guard::judge(&addresses, &self.settings.allow_networks)?;
-        Ok(addresses)
     }
 }
 

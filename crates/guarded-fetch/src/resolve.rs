@@ -1,7 +1,7 @@
 //! Resolves a host to its addresses, and bounds look-ups that hang.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -50,8 +50,8 @@ impl Resolver {
         permit: &HolderPermit,
     ) -> Result<Vec<SocketAddr>, FetchError> {
         let name = match host {
-            Host::Ipv4(address) => return Ok(vec![SocketAddr::new(IpAddr::V4(*address), port)]),
-            Host::Ipv6(address) => return Ok(vec![SocketAddr::new(IpAddr::V6(*address), port)]),
+            Host::Ipv4(address) => return Ok(vec![SocketAddr::from((*address, port))]),
+            Host::Ipv6(address) => return Ok(vec![SocketAddr::from((*address, port))]),
             Host::Domain(name) => name.clone(),
         };
         let own = Arc::clone(&self.look_ups).acquire_owned().await.map_err(|_| FetchError::Busy)?;

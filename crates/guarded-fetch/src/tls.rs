@@ -19,7 +19,7 @@ impl Tls {
     /// Trusts these roots and not the machine's.
     #[cfg(test)]
     pub(super) fn trusting(roots: RootCertStore) -> Self {
-        Self(OnceCell::new_with(Some(connector(roots))))
+        Self(OnceCell::new_with(Some(Some(connector(roots)))))
     }
 
     /// A machine without a certificate store.
@@ -55,21 +55,15 @@ fn from_machine() -> Option<TlsConnector> {
     if unreadable > 0 || !found.errors.is_empty() {
         tracing::warn!(trusted, unreadable, errors = ?found.errors, "part of the certificate store is unreadable");
     }
-    connector(roots)
+    Some(connector(roots))
 }
 
-fn connector(roots: RootCertStore) -> Option<TlsConnector> {
-    let provider = Arc::new(ring::default_provider());
-    let builder = match ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions() {
-        Ok(builder) => builder,
-        Err(error) => {
-            tracing::error!(%error, "TLS cannot be set up, so https requests fail");
-            return None;
-        }
-    };
+fn connector(roots: RootCertStore) -> TlsConnector {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().expect("ring speaks TLS 1.2 and 1.3");
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // One fetch must not change the next.
     config.resumption = Resumption::disabled();
-    Some(TlsConnector::from(Arc::new(config)))
+    TlsConnector::from(Arc::new(config))
 }

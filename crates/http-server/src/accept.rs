@@ -77,7 +77,7 @@ impl AcceptLoop {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                Some(ended) = self.connections.join_next() => log_panic(ended),
+                Some(ended) = self.connections.join_next() => self.ended(ended),
                 accepted = listener.accept(), if has_room => match accepted {
                     Ok((stream, peer)) => self.start(stream, peer),
                     Err(error) => failures.survive(&error).await,
@@ -93,7 +93,7 @@ impl AcceptLoop {
         for _ in 0..DRAIN_ACCEPTS_MAX {
             while self.connections.len() >= self.limits.connections_max {
                 match timeout_at(deadline, self.connections.join_next()).await {
-                    Ok(Some(ended)) => log_panic(ended),
+                    Ok(Some(ended)) => self.ended(ended),
                     Ok(None) => break,
                     Err(_) => return Ok(()),
                 }
@@ -115,17 +115,26 @@ impl AcceptLoop {
         // This fails only on a connection that is gone. The first read reports that.
         let _ = stream.set_nodelay(true);
         let (tls, router, shutdown) = (self.tls.clone(), self.router.clone(), self.shutdown.clone());
-        let (limits, counted) = (self.limits, CountedConnection::new(&self.open));
-        self.connections.spawn(async move {
-            connection::run(stream, peer, tls, router, limits, stopped(shutdown)).await;
-            drop(counted);
-        });
+        self.connections.spawn(connection::run(stream, peer, tls, router, self.limits, stopped(shutdown)));
+        self.count();
+    }
+
+    fn ended(&self, ended: Result<(), JoinError>) {
+        self.count();
+        // A panic ends only its own connection.
+        if ended.is_err_and(|error| error.is_panic()) {
+            tracing::error!("the task of a connection panicked; the connection is closed");
+        }
+    }
+
+    fn count(&self) {
+        self.open.0.store(self.connections.len(), Ordering::Relaxed);
     }
 
     async fn drain(mut self, deadline: Instant) -> Drained {
         let all_ended = async {
             while let Some(ended) = self.connections.join_next().await {
-                log_panic(ended);
+                self.ended(ended);
             }
         };
         if timeout_at(deadline, all_ended).await.is_ok() {
@@ -135,6 +144,7 @@ impl AcceptLoop {
         tracing::warn!(connections_cut, "the drain deadline has passed: connections are cut");
         // The handlers release what they hold before the caller closes it.
         let _ = timeout(CUT_GRACE, self.connections.shutdown()).await;
+        self.count();
         Drained { connections_cut }
     }
 }
@@ -143,29 +153,6 @@ impl AcceptLoop {
 /// could send that signal any more.
 async fn stopped(mut shutdown: watch::Receiver<bool>) {
     let _ = shutdown.wait_for(|stop| *stop).await;
-}
-
-/// Counts as an open connection until it is dropped, however the connection ends.
-struct CountedConnection(OpenConnections);
-
-impl CountedConnection {
-    fn new(open: &OpenConnections) -> Self {
-        open.0.fetch_add(1, Ordering::Relaxed);
-        Self(open.clone())
-    }
-}
-
-impl Drop for CountedConnection {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A panic ends only its own connection.
-fn log_panic(ended: Result<(), JoinError>) {
-    if ended.is_err_and(|error| error.is_panic()) {
-        tracing::error!("the task of a connection panicked; the connection is closed");
-    }
 }
 
 /// Whether an accept failed because its connection went away. Other errors concern the listener.

@@ -7,12 +7,13 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use axum::Router;
-use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::ConnectInfo;
+use axum::http::Request;
 use axum::http::header::{CONNECTION, HeaderValue};
-use axum::http::{Request, Response};
-use hyper::body::{Frame, Incoming, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -41,19 +42,38 @@ pub(super) async fn run(
     let progress = SharedProgress::new(Instant::now());
     let mut stop = pin!(stop);
     let tcp = TrackedTcp::new(stream, progress.clone(), tls.is_some());
-    let stream = match tls {
-        None => Stream::Plain(tcp),
+    let stream: Box<dyn Stream> = match tls {
+        None => Box::new(tcp),
         Some(tls) => {
             let handshake = draining_after(stop.as_mut(), &progress, tls.acceptor().accept(tcp));
             match in_time(handshake, &progress, &limits).await {
-                Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
+                Ok(Ok(stream)) => Box::new(stream),
                 Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
                 Err(_) => return tracing::debug!("a TLS handshake ran out of time"),
             }
         }
     };
     let socket = Socket::new(stream, progress.clone(), limits.request_bytes_max);
-    let service = ConnectionService { router, peer, progress: progress.clone() };
+    // Hands each request to the router, and notes when it begins and ends.
+    let service = service_fn(|mut request: Request<Incoming>| {
+        progress.lock().request_begins(request.body().size_hint().exact(), Instant::now());
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let response = router.clone().call(request);
+        let progress = progress.clone();
+        async move {
+            let mut response = response.await?;
+            if progress.lock().is_last_response() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            // hyper drops the body when it has read all of it.
+            let end = ResponseEnd(progress);
+            Ok::<_, Infallible>(response.map(|body| {
+                body.inspect_frame(move |_| {
+                    let _ = &end;
+                })
+            }))
+        }
+    });
     let mut connection = http1_builder(&limits).serve_connection(TokioIo::new(socket), service);
     match in_time(draining_after(stop, &progress, &mut connection), &progress, &limits).await {
         Ok(Ok(())) => {}
@@ -136,61 +156,11 @@ fn http1_builder(limits: &ServerLimits) -> http1::Builder {
     builder
 }
 
-/// Hands each request of a connection to the router, and notes when it begins and ends.
-struct ConnectionService {
-    router: Router,
-    peer: SocketAddr,
-    progress: SharedProgress,
-}
+/// Notes the end of a response when it is dropped.
+struct ResponseEnd(SharedProgress);
 
-impl hyper::service::Service<Request<Incoming>> for ConnectionService {
-    type Response = Response<TrackedBody>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        self.progress.lock().request_begins(request.body().size_hint().exact(), Instant::now());
-        request.extensions_mut().insert(ConnectInfo(self.peer));
-        let response = self.router.clone().call(request);
-        let progress = self.progress.clone();
-        Box::pin(async move {
-            let mut response = response.await?;
-            if progress.lock().is_last_response() {
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok(response.map(|body| TrackedBody { body, progress }))
-        })
-    }
-}
-
-/// The body of a response. hyper drops it when it has read all of it.
-struct TrackedBody {
-    body: Body,
-    progress: SharedProgress,
-}
-
-impl HttpBody for TrackedBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for TrackedBody {
+impl Drop for ResponseEnd {
     fn drop(&mut self) {
-        self.progress.lock().response_ends(Instant::now());
+        self.0.lock().response_ends(Instant::now());
     }
 }

@@ -54,26 +54,13 @@ use accept::AcceptLoop;
 /// connections are closed at once. The drain ends when all connections have ended, and at the
 /// latest after `limits.drain_timeout`.
 ///
+/// `open` holds the number of open connections at any time.
+///
 /// # Errors
 ///
 /// The connections of the backlog could not be accepted. The connections that were open are drained
 /// all the same. Before the drain, a failed accept is logged and tried again.
 pub async fn serve(
-    listener: TcpListener,
-    tls: Option<TlsIdentity>,
-    router: Router,
-    limits: ServerLimits,
-    shutdown: watch::Receiver<bool>,
-) -> io::Result<Drained> {
-    serve_counted(listener, tls, router, limits, OpenConnections::default(), shutdown).await
-}
-
-/// The same as [`serve`], and `open` holds the number of open connections at any time.
-///
-/// # Errors
-///
-/// As [`serve`].
-pub async fn serve_counted(
     listener: TcpListener,
     tls: Option<TlsIdentity>,
     router: Router,

@@ -22,63 +22,45 @@ const DISCARD_BYTES: usize = 8 * 1024;
 ///
 /// In a drain, an idle connection reads as closed by its peer. hyper then ends it as it ends any
 /// other.
-#[derive(Debug)]
 pub(super) struct Socket {
-    stream: Stream,
+    stream: Box<dyn Stream>,
     progress: SharedProgress,
     request_bytes_max: u64,
     is_write_closed: bool,
 }
 
 /// The stream of a connection. A TLS stream has finished its handshake.
-#[derive(Debug)]
-pub(super) enum Stream {
-    Plain(TrackedTcp),
-    Tls(Box<TlsStream<TrackedTcp>>),
-}
-
-trait ReadWrite: AsyncRead + AsyncWrite + Unpin {}
-
-impl<Stream: AsyncRead + AsyncWrite + Unpin> ReadWrite for Stream {}
-
-impl Stream {
-    fn as_dyn(&self) -> &dyn ReadWrite {
-        match self {
-            Self::Plain(tcp) => tcp,
-            Self::Tls(stream) => stream,
-        }
-    }
-
-    fn pin(&mut self) -> Pin<&mut dyn ReadWrite> {
-        match self {
-            Self::Plain(tcp) => Pin::new(tcp),
-            Self::Tls(stream) => Pin::new(stream),
-        }
-    }
-
-    fn tcp(&mut self) -> &mut TrackedTcp {
-        match self {
-            Self::Plain(tcp) => tcp,
-            Self::Tls(stream) => stream.get_mut().0,
-        }
-    }
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
+    fn tcp(&mut self) -> &mut TrackedTcp;
 
     /// Bytes that have arrived and that hyper has not read. Part of a TLS record counts as one.
+    fn unread_bytes(&mut self) -> u64;
+}
+
+impl Stream for TrackedTcp {
+    fn tcp(&mut self) -> &mut TrackedTcp {
+        self
+    }
+
     fn unread_bytes(&mut self) -> u64 {
-        match self {
-            Self::Plain(tcp) => tcp.bytes_in_kernel(),
-            Self::Tls(stream) => {
-                let (tcp, session) = stream.get_mut();
-                let decrypted =
-                    session.process_new_packets().map_or(0, |state| state.plaintext_bytes_to_read());
-                tcp.bytes_in_kernel() + decrypted as u64 + u64::from(tcp.is_within_record())
-            }
-        }
+        self.bytes_in_kernel()
+    }
+}
+
+impl Stream for TlsStream<TrackedTcp> {
+    fn tcp(&mut self) -> &mut TrackedTcp {
+        self.get_mut().0
+    }
+
+    fn unread_bytes(&mut self) -> u64 {
+        let (tcp, session) = self.get_mut();
+        let decrypted = session.process_new_packets().map_or(0, |state| state.plaintext_bytes_to_read());
+        tcp.bytes_in_kernel() + decrypted as u64 + u64::from(tcp.is_within_record())
     }
 }
 
 impl Socket {
-    pub(super) fn new(stream: Stream, progress: SharedProgress, request_bytes_max: u64) -> Self {
+    pub(super) fn new(stream: Box<dyn Stream>, progress: SharedProgress, request_bytes_max: u64) -> Self {
         Self { stream, progress, request_bytes_max, is_write_closed: false }
     }
 
@@ -123,7 +105,7 @@ impl AsyncRead for Socket {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let already = buffer.filled().len();
-        let read = match this.stream.pin().poll_read(context, buffer) {
+        let read = match Pin::new(&mut this.stream).poll_read(context, buffer) {
             // The peer closed without TLS's close_notify. HTTP itself shows whether a request was
             // cut, so this is a close like any other.
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
@@ -143,7 +125,7 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.get_mut().stream.pin().poll_write(context, bytes)
+        Pin::new(&mut self.get_mut().stream).poll_write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -151,17 +133,17 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.get_mut().stream.pin().poll_write_vectored(context, slices)
+        Pin::new(&mut self.get_mut().stream).poll_write_vectored(context, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.as_dyn().is_write_vectored()
+        self.stream.is_write_vectored()
     }
 
     /// hyper flushes when it has handed over all that it had to write.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let flushed = this.stream.pin().poll_flush(context);
+        let flushed = Pin::new(&mut this.stream).poll_flush(context);
         if flushed.is_ready() {
             this.progress.lock().flushed(Instant::now());
         }
@@ -175,7 +157,7 @@ impl AsyncWrite for Socket {
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if !this.is_write_closed {
-            ready!(this.stream.pin().poll_shutdown(context))?;
+            ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
             this.is_write_closed = true;
             let mut progress = this.progress.lock();
             if !progress.peer_may_be_sending() && this.stream.tcp().bytes_in_kernel() == 0 {

@@ -19,9 +19,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::progress::SharedProgress;
-use crate::socket::{Socket, Stream};
+use crate::socket::Socket;
 use crate::tracked_tcp::TrackedTcp;
-use crate::{Drained, ServerLimits, serve};
+use crate::{Drained, OpenConnections, ServerLimits, serve};
 
 /// No single step of a test takes longer.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -70,7 +70,14 @@ impl TestServer {
         let (stop, shutdown) = watch::channel(false);
         let (gate, opened) = watch::channel(false);
         let (enter, entered) = watch::channel(0);
-        let served = tokio::spawn(serve(listener, None, router(opened, enter), limits, shutdown));
+        let served = tokio::spawn(serve(
+            listener,
+            None,
+            router(opened, enter),
+            limits,
+            OpenConnections::default(),
+            shutdown,
+        ));
         Self { address, stop, gate, entered, served }
     }
 
@@ -186,7 +193,7 @@ async fn eleven_megabytes_of_a_request_are_read_and_no_more() {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let progress = SharedProgress::new(Instant::now());
-        let tcp = Stream::Plain(TrackedTcp::new(stream, progress.clone(), false));
+        let tcp = Box::new(TrackedTcp::new(stream, progress.clone(), false));
         let mut socket = Socket::new(tcp, progress.clone(), 11_000_000);
         let sending = tokio::spawn(async move { client.write_all(&vec![b'a'; 40_000_000]).await.is_ok() });
         within(socket.read_exact(&mut vec![0; read_before])).await.unwrap();

@@ -1,7 +1,6 @@
 //! TLS for a listener: certificate and key from PEM files, read again when they change.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -17,34 +16,11 @@ use tokio_rustls::TlsAcceptor;
 /// How often the files are checked for a change.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Why a certificate and its key cannot be used. The text names the file.
+/// Why a certificate and its key cannot be used: a file cannot be read or is not in PEM form, the key
+/// does not belong to the certificate, or rustls does not support one of them. The text names the file.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file cannot be read.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        source: io::Error,
-    },
-    /// A file holds no certificate or no key in PEM form.
-    #[error("{}: {problem}", path.display())]
-    Pem {
-        /// The file.
-        path: PathBuf,
-        /// What was expected there.
-        problem: String,
-    },
-    /// The key does not belong to the certificate, or rustls does not support one of them.
-    #[error("{} with its key: {source}", certificate.display())]
-    Pair {
-        /// The certificate's file.
-        certificate: PathBuf,
-        /// The error of rustls.
-        source: rustls::Error,
-    },
-}
+#[error("{0}")]
+pub struct TlsError(String);
 
 /// The certificate and the key of a listener, which can be read again. Clones share one state.
 #[derive(Debug, Clone)]
@@ -102,13 +78,10 @@ impl TlsIdentity {
         let mut hangup = signal(SignalKind::hangup()).ok();
         let mut last_problem = String::new();
         loop {
-            let asked = async {
-                match &mut hangup {
-                    Some(hangup) => hangup.recv().await,
-                    None => std::future::pending().await,
-                }
+            let by_signal = tokio::select! {
+                Some(()) = async { hangup.as_mut()?.recv().await } => true,
+                () = tokio::time::sleep(CHECK_INTERVAL) => false,
             };
-            let by_signal = tokio::time::timeout(CHECK_INTERVAL, asked).await.is_ok();
             let identity = self.clone();
             let reloaded = tokio::task::spawn_blocking(move || identity.reload()).await;
             let file = self.0.certificate.display();
@@ -142,26 +115,26 @@ impl TlsIdentity {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
+    fs::read(path).map_err(|error| TlsError(format!("{}: {error}", path.display())))
 }
 
 fn config(certificate: &Path, key: &Path, bytes: &(Vec<u8>, Vec<u8>)) -> Result<Arc<ServerConfig>, TlsError> {
-    let pem_fault = |path: &Path, problem: String| TlsError::Pem { path: path.to_owned(), problem };
+    let (certificate, key) = (certificate.display(), key.display());
     let chain = CertificateDer::pem_slice_iter(&bytes.0)
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| pem_fault(certificate, error.to_string()))?;
+        .map_err(|error| TlsError(format!("{certificate}: {error}")))?;
     if chain.is_empty() {
-        return Err(pem_fault(certificate, "expected a certificate in PEM form".to_owned()));
+        return Err(TlsError(format!("{certificate}: expected a certificate in PEM form")));
     }
     let private = PrivateKeyDer::from_pem_slice(&bytes.1)
-        .map_err(|error| pem_fault(key, format!("expected a private key in PEM form: {error}")))?;
-    let pair_fault = |source| TlsError::Pair { certificate: certificate.to_owned(), source };
+        .map_err(|error| TlsError(format!("{key}: expected a private key in PEM form: {error}")))?;
+    let misfit = |error: rustls::Error| TlsError(format!("{certificate} with its key: {error}"));
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&[&TLS13, &TLS12])
-        .map_err(pair_fault)?
+        .map_err(misfit)?
         .with_no_client_auth()
         .with_single_cert(chain, private)
-        .map_err(pair_fault)?;
+        .map_err(misfit)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -14,7 +14,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::error::{ClusterError, IoContext};
 use crate::folder::{PGDATA, require_enterable};
 use crate::log_file::LogFile;
-use crate::options::ClusterOptions;
 use crate::pid_file::PidFile;
 use crate::programs::Programs;
 use crate::settings::{SETTINGS, shared_buffers};
@@ -37,12 +36,11 @@ pub(super) struct Cluster {
     socket_dir: PathBuf,
     programs: Programs,
     user: Option<PostgresUser>,
-    settings: Vec<(String, String)>,
 }
 
 impl Cluster {
-    /// Finds the cluster of a data folder, or makes it.
-    pub(super) fn prepare(folder: PathBuf, options: ClusterOptions) -> Result<Self, ClusterError> {
+    /// Finds the cluster of a data folder, or makes it for the program of this name.
+    pub(super) fn prepare(folder: PathBuf, name: &str) -> Result<Self, ClusterError> {
         let pgdata = folder.join(PGDATA);
         let user = postgres_user(&pgdata)?;
         require_enterable(&folder, user.as_ref())?;
@@ -50,11 +48,11 @@ impl Cluster {
             Programs::find_for(&pgdata, major)?
         } else {
             let programs = Programs::find(None)?;
-            initdb::make(&folder, options.name, &programs, user.as_ref())?;
+            initdb::make(&folder, name, &programs, user.as_ref())?;
             programs
         };
-        let socket_dir = socket_dir::prepare(&folder, options.name, user.as_ref())?;
-        Ok(Self { folder, pgdata, socket_dir, programs, user, settings: options.settings })
+        let socket_dir = socket_dir::prepare(&folder, name, user.as_ref())?;
+        Ok(Self { folder, pgdata, socket_dir, programs, user })
     }
 
     pub(super) fn socket_dir(&self) -> &Path {
@@ -77,16 +75,22 @@ impl Cluster {
             socket_dir::clear(&self.socket_dir)?;
             let log = LogFile::open(&self.folder)?;
             let mut running = self.spawn(&log)?;
-            let status = match self.wait_until_ready(&mut running, &log, stop) {
-                Ok(StartOutcome::Ready) => return Ok(Some(running)),
-                Ok(StartOutcome::StopRequested) => {
+            let spawned = Instant::now();
+            let status = loop {
+                if PidFile::read(&self.pgdata).is_some_and(|file| file.ready && file.pid == running.pid()) {
+                    return Ok(Some(running));
+                }
+                if let Some(status) = running.ended() {
+                    break status;
+                }
+                if spawned.elapsed() >= READY_WITHIN {
+                    let (seconds, tail) = (READY_WITHIN.as_secs(), log.tail());
+                    running.stop(stop.limit());
+                    return Err(ClusterError::NotReady { seconds, log: log.path, tail });
+                }
+                if stop.wait(Duration::from_millis(5)) {
                     running.stop(stop.limit());
                     return Ok(None);
-                }
-                Ok(StartOutcome::Ended(status)) => status,
-                Err(error) => {
-                    running.stop(stop.limit());
-                    return Err(error);
                 }
             };
             let tail = log.tail();
@@ -105,9 +109,7 @@ impl Cluster {
         let mut command = shim::command(&program, self.user.as_ref());
         command.arg("-D").arg(&self.pgdata).arg("-k").arg(quoted(&self.socket_dir));
         let shared_buffers = shared_buffers();
-        let own = SETTINGS.into_iter().chain([("shared_buffers", &*shared_buffers)]);
-        let callers = self.settings.iter().map(|(name, value)| (&**name, &**value));
-        for (name, value) in own.chain(callers) {
+        for (name, value) in SETTINGS.into_iter().chain([("shared_buffers", &*shared_buffers)]) {
             command.arg("-c").arg(format!("{name}={value}"));
         }
         let clone = || log.file.try_clone().doing("use", &log.path);
@@ -115,37 +117,6 @@ impl Cluster {
         let child = command.spawn().doing("start", &program)?;
         Ok(RunningPostgres { child })
     }
-
-    fn wait_until_ready(
-        &self,
-        running: &mut RunningPostgres,
-        log: &LogFile,
-        stop: &mut StopRequest,
-    ) -> Result<StartOutcome, ClusterError> {
-        let started = Instant::now();
-        loop {
-            if PidFile::read(&self.pgdata).is_some_and(|file| file.ready && file.pid == running.pid()) {
-                return Ok(StartOutcome::Ready);
-            }
-            if let Some(status) = running.ended() {
-                return Ok(StartOutcome::Ended(status));
-            }
-            if started.elapsed() >= READY_WITHIN {
-                let (seconds, tail) = (READY_WITHIN.as_secs(), log.tail());
-                return Err(ClusterError::NotReady { seconds, log: log.path.clone(), tail });
-            }
-            if stop.wait(Duration::from_millis(5)) {
-                return Ok(StartOutcome::StopRequested);
-            }
-        }
-    }
-}
-
-enum StartOutcome {
-    Ready,
-    StopRequested,
-    /// With its exit status.
-    Ended(String),
 }
 
 /// A PostgreSQL that was started.

@@ -21,24 +21,14 @@ pub(super) const LOCK: &str = "lock";
 /// The data folder in use, which may be the fallback folder.
 #[derive(Clone, Debug)]
 pub struct DataFolder {
-    path: PathBuf,
-    notice: Option<String>,
+    /// The folder, as an absolute path without symbolic links. It may not exist yet.
+    pub path: PathBuf,
+    /// A sentence for the operator if this is the fallback folder.
+    pub notice: Option<String>,
     asked_for: PathBuf,
 }
 
 impl DataFolder {
-    /// The folder, as an absolute path without symbolic links. It may not exist yet.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// A sentence for the operator if this is the fallback folder.
-    #[must_use]
-    pub fn notice(&self) -> Option<&str> {
-        self.notice.as_deref()
-    }
-
     /// Makes the folder if it is missing.
     ///
     /// It is private (0700). Under root it has mode 0711, so that PostgreSQL's user can pass
@@ -48,15 +38,13 @@ impl DataFolder {
     /// [`ClusterError::Io`]: the operating system refuses it.
     pub fn create(&self) -> Result<(), ClusterError> {
         create(&self.path, is_root())?;
-        if self.notice.is_some() {
-            self.note_replaced()?;
-        }
-        Ok(())
+        self.note_replaced()
     }
 
-    /// Notes the folder that was asked for. If that becomes enterable one day, the data stays here.
+    /// Notes in the fallback folder which folder was asked for. If that becomes enterable one day, the
+    /// data stays here.
     fn note_replaced(&self) -> Result<(), ClusterError> {
-        if replaces(&self.path, &self.asked_for) {
+        if self.notice.is_none() || replaces(&self.path, &self.asked_for) {
             return Ok(());
         }
         let line = format!("{}\n", self.asked_for.display());

@@ -20,7 +20,7 @@ fn an_ordinary_user_keeps_the_folder_that_was_asked_for() {
     let parent = TestFolder::new("folder-ordinary");
     let asked_for = folder(&parent, "closed", 0o700).join("data");
     let chosen = choose(asked_for.clone(), None, Some(&parent.path().join("fallback"))).unwrap();
-    assert_eq!((chosen.path(), chosen.notice()), (&*asked_for, None));
+    assert_eq!((&*chosen.path, chosen.notice.as_deref()), (&*asked_for, None));
 }
 
 #[test]
@@ -31,8 +31,8 @@ fn under_a_closed_folder_the_fallback_is_used_with_a_notice() {
     let fallback = parent.path().join("fallback");
     for asked_for in [closed.join("clone/data"), closed.join("data")] {
         let chosen = choose(asked_for.clone(), Some(&stranger), Some(&fallback)).unwrap();
-        assert_eq!(chosen.path(), fallback);
-        let notice = chosen.notice().expect("there is a notice");
+        assert_eq!(chosen.path, fallback);
+        let notice = chosen.notice.expect("there is a notice");
         for part in [&fallback, &asked_for, &closed] {
             assert!(notice.contains(part.to_str().unwrap()), "{notice}");
         }
@@ -43,7 +43,7 @@ fn under_a_closed_folder_the_fallback_is_used_with_a_notice() {
     assert!(matches!(refused, ClusterError::NotEnterable { .. }), "without a fallback: {refused}");
     let open = folder(&parent, "open", 0o711).join("data");
     let chosen = choose(open.clone(), Some(&stranger), Some(&fallback)).unwrap();
-    assert_eq!((chosen.path(), chosen.notice()), (&*open, None));
+    assert_eq!((&*chosen.path, chosen.notice.as_deref()), (&*open, None));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn existing_data_is_never_replaced_by_an_empty_cluster_elsewhere() {
 
     let data = home.join("data");
     fs::create_dir_all(data.join(PGDATA)).unwrap();
-    assert_eq!(choose(data.clone(), Some(&stranger), Some(&fallback)).unwrap().path(), data);
+    assert_eq!(choose(data.clone(), Some(&stranger), Some(&fallback)).unwrap().path, data);
     let refused = blocked(&data, &stranger).unwrap();
     assert_eq!(refused, Some((home.clone(), 0o700)), "the owner of the cluster is refused in words later");
 
@@ -67,13 +67,13 @@ fn existing_data_is_never_replaced_by_an_empty_cluster_elsewhere() {
     chosen.note_replaced().unwrap();
     fs::set_permissions(&home, Permissions::from_mode(0o755)).unwrap();
     let chosen = choose(other.clone(), Some(&stranger), Some(&fallback)).unwrap();
-    assert_eq!(chosen.path(), fallback);
-    assert!(chosen.notice().is_some());
+    assert_eq!(chosen.path, fallback);
+    assert!(chosen.notice.is_some());
     let lines = fs::read_to_string(fallback.join(REPLACED)).unwrap();
     assert_eq!(lines, format!("{}\n", other.display()), "it is noted once");
     // Folders that were always enterable are not affected.
     let third = home.join("third");
-    assert_eq!(choose(third.clone(), Some(&stranger), Some(&fallback)).unwrap().path(), third);
+    assert_eq!(choose(third.clone(), Some(&stranger), Some(&fallback)).unwrap().path, third);
 }
 
 #[test]

@@ -48,6 +48,7 @@ mod socket_dir;
 mod stop_request;
 mod supervisor;
 #[cfg(test)]
+#[path = "tests/test_folder.rs"]
 mod test_folder;
 mod user;
 
@@ -87,14 +88,14 @@ impl PrivateCluster {
     /// # Errors
     /// Each [`ClusterError`] is a sentence for the operator. A second server gets
     /// [`ClusterError::ServerRuns`].
-    pub fn open(options: ClusterOptions) -> Result<Self, ClusterError> {
+    pub fn open(options: &ClusterOptions) -> Result<Self, ClusterError> {
         let folder = data_folder(&options.data_dir, options.fallback_dir.as_deref())?;
         folder.create()?;
         let patience = Patience::of(options.role);
-        let (supervisor, socket_dir) = match owner::take_turn(folder.path(), options.role, patience)? {
+        let (supervisor, socket_dir) = match owner::take_turn(&folder.path, options.role, patience)? {
             Turn::Owned(ownership) => {
                 let (supervisor, socket_dir) =
-                    Supervisor::start(ownership, folder.path().to_owned(), options)?;
+                    Supervisor::start(ownership, folder.path.clone(), options.name)?;
                 (Some(supervisor), socket_dir)
             }
             Turn::Attached(socket_dir) => (None, socket_dir),
@@ -111,13 +112,13 @@ impl PrivateCluster {
     /// The data folder in use: [`ClusterOptions::data_dir`] or [`ClusterOptions::fallback_dir`].
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        &self.folder.path
     }
 
     /// A sentence for the operator if the fallback folder is in use.
     #[must_use]
     pub fn notice(&self) -> Option<&str> {
-        self.folder.notice()
+        self.folder.notice.as_deref()
     }
 
     /// Stops PostgreSQL within `limit` and waits for that, if this program is the owner.

@@ -33,7 +33,4 @@ pub struct ClusterOptions {
     pub fallback_dir: Option<PathBuf>,
     /// How this program uses the cluster.
     pub role: ProcessRole,
-    /// Settings of PostgreSQL, name and value. They override those of this crate, and have an
-    /// effect if this program becomes the owner.
-    pub settings: Vec<(String, String)>,
 }

@@ -60,12 +60,6 @@ impl Programs {
     pub fn path(&self, program: &str) -> PathBuf {
         self.folder.join(program)
     }
-
-    /// The major version, such as 17.
-    #[must_use]
-    pub fn major(&self) -> u32 {
-        self.major
-    }
 }
 
 /// The first candidate that is new enough and, with `wanted`, has that major version. The error

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Settings of every private PostgreSQL. The caller's settings come after these and override them.
+/// Settings of every private PostgreSQL.
 pub(super) const SETTINGS: [(&str, &str); 18] = [
     ("listen_addresses", ""),
     ("port", "5432"),

@@ -42,13 +42,10 @@ pub(super) fn prepare(
         }
     }
     let short = make_short(folder, name, user)?;
-    match write_file(folder, SHORT_DIR, short.as_os_str().as_bytes()) {
-        Ok(()) => Ok(short),
-        Err(error) => {
-            let _ = fs::remove_dir(&short);
-            Err(error)
-        }
-    }
+    write_file(folder, SHORT_DIR, short.as_os_str().as_bytes()).inspect_err(|_| {
+        let _ = fs::remove_dir(&short);
+    })?;
+    Ok(short)
 }
 
 /// Removes the socket of a killed run. Its lock file may name a process id that another process has

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use crate::cluster::{Cluster, RunningPostgres};
 use crate::error::{ClusterError, IoContext};
-use crate::options::ClusterOptions;
 use crate::owner::Ownership;
 use crate::stop_request::{STOP_WITHIN, StopRequest};
 
@@ -37,13 +36,13 @@ impl Supervisor {
     pub(super) fn start(
         ownership: Ownership,
         folder: PathBuf,
-        options: ClusterOptions,
+        name: &'static str,
     ) -> Result<(Self, PathBuf), ClusterError> {
         let (stop, stop_receiver) = mpsc::channel();
         let (report, reported) = mpsc::sync_channel(1);
         let run = move || {
             let mut stop = StopRequest::new(stop_receiver);
-            match start_first(folder, options, &ownership, &mut stop) {
+            match start_first(folder, name, &ownership, &mut stop) {
                 Ok((cluster, running)) => {
                     if report.send(Ok(cluster.socket_dir().to_owned())).is_ok() {
                         watch(&cluster, running, &ownership, &mut stop);
@@ -80,17 +79,18 @@ impl Drop for Supervisor {
 
 fn start_first(
     folder: PathBuf,
-    options: ClusterOptions,
+    name: &str,
     ownership: &Ownership,
     stop: &mut StopRequest,
 ) -> Result<(Cluster, RunningPostgres), ClusterError> {
-    let cluster = Cluster::prepare(folder, options)?;
+    let cluster = Cluster::prepare(folder, name)?;
     let running = cluster.start(stop)?.ok_or(ClusterError::SupervisorEnded)?;
     ownership.publish(Some(running.pid()))?;
     Ok((cluster, running))
 }
 
-/// Keeps PostgreSQL running until the program requests a stop.
+/// Keeps PostgreSQL running until the program requests a stop. Starts it again and again, with growing
+/// pauses.
 fn watch(cluster: &Cluster, mut running: RunningPostgres, ownership: &Ownership, stop: &mut StopRequest) {
     let mut since = Instant::now();
     let mut pause = Duration::ZERO;
@@ -101,39 +101,25 @@ fn watch(cluster: &Cluster, mut running: RunningPostgres, ownership: &Ownership,
             pause = Duration::ZERO;
         }
         let died = Instant::now();
-        let Some(again) = restart(cluster, ownership, stop, &mut pause) else { return };
-        running = again;
+        running = loop {
+            if stop.wait(pause) {
+                return;
+            }
+            pause = next_pause(pause);
+            match cluster.start(stop) {
+                Ok(Some(running)) => break running,
+                Ok(None) => return,
+                Err(error) => tracing::error!(%error, "PostgreSQL does not start"),
+            }
+        };
+        // After an error commands cannot attach until the next restart. The server goes on.
+        if let Err(error) = ownership.publish(Some(running.pid())) {
+            tracing::error!(%error, "commands cannot see that PostgreSQL is back");
+        }
         since = Instant::now();
         tracing::info!(process = running.pid(), after = ?died.elapsed(), "PostgreSQL is back");
     }
     running.stop(stop.limit());
-}
-
-/// Starts PostgreSQL again and again, with growing pauses, until it runs. `None` if the program
-/// requested a stop.
-fn restart(
-    cluster: &Cluster,
-    ownership: &Ownership,
-    stop: &mut StopRequest,
-    pause: &mut Duration,
-) -> Option<RunningPostgres> {
-    loop {
-        if stop.wait(*pause) {
-            return None;
-        }
-        *pause = next_pause(*pause);
-        match cluster.start(stop) {
-            Ok(Some(running)) => {
-                // After an error commands cannot attach until the next restart. The server goes on.
-                if let Err(error) = ownership.publish(Some(running.pid())) {
-                    tracing::error!(%error, "commands cannot see that PostgreSQL is back");
-                }
-                return Some(running);
-            }
-            Ok(None) => return None,
-            Err(error) => tracing::error!(%error, "PostgreSQL does not start"),
-        }
-    }
 }
 
 fn next_pause(pause: Duration) -> Duration {

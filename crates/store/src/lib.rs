@@ -109,13 +109,16 @@ impl DatabaseAddress {
             .ok_or_else(|| "database.url: expected postgres://user:password@host:port/database".to_owned())
     }
 
+    /// The superuser of the private PostgreSQL.
+    pub const PRIVATE_USER: &str = "minitill";
+
     /// The private PostgreSQL with its Unix socket in this folder.
     #[must_use]
     pub fn from_socket_dir(folder: &std::path::Path) -> Self {
         Self(
             PgConnectOptions::new_without_pgpass()
                 .socket(folder)
-                .username("minitill")
+                .username(Self::PRIVATE_USER)
                 .database("postgres")
                 .ssl_mode(sqlx::postgres::PgSslMode::Disable),
         )

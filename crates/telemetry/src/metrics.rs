@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use domain::exchange::ExchangeOutcome;
 use prometheus::core::Collector;
-use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts};
+use prometheus::proto::MetricFamily;
+use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Registry};
 
 /// A metric's name and its help text.
 pub type Named = (&'static str, &'static str);
@@ -39,41 +40,30 @@ pub enum Repeat {
     SessionLost,
 }
 
-impl Repeat {
-    const ALL: [Self; 3] = [Self::Conflict, Self::WalletHeld, Self::SessionLost];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Conflict => "conflict",
-            Self::WalletHeld => "wallet_held",
-            Self::SessionLost => "session_lost",
-        }
-    }
-}
+/// In the order of [`Repeat`].
+const REPEAT_NAMES: [&str; 3] = ["conflict", "wallet_held", "session_lost"];
 
 /// What the writers of exchanges count. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ExchangeMetrics {
-    outcomes: IntCounterVec,
-    outcome_counters: Vec<IntCounter>,
+    registry: Registry,
+    outcomes: Vec<IntCounter>,
     batch_size: Histogram,
     batch_duration: Histogram,
-    repeats: IntCounterVec,
-    repeat_counters: Vec<IntCounter>,
+    repeats: Vec<IntCounter>,
 }
 
 impl Default for ExchangeMetrics {
     fn default() -> Self {
-        let outcomes = counters(OUTCOMES, &["outcome"]);
-        let repeats = counters(BATCH_REPEATS, &["reason"]);
-        let names = OUTCOME_NAMES.iter();
+        let registry = Registry::new();
+        let outcomes = counters(&registry, OUTCOMES, &["outcome"]);
+        let repeats = counters(&registry, BATCH_REPEATS, &["reason"]);
         Self {
-            outcome_counters: names.map(|name| outcomes.with_label_values(&[*name])).collect(),
-            outcomes,
-            batch_size: histogram(BATCH_SIZE, &SIZES),
-            batch_duration: histogram(BATCH_DURATION, &SECONDS),
-            repeat_counters: Repeat::ALL.map(|reason| repeats.with_label_values(&[reason.name()])).to_vec(),
-            repeats,
+            outcomes: OUTCOME_NAMES.map(|name| outcomes.with_label_values(&[name])).to_vec(),
+            batch_size: histogram(&registry, BATCH_SIZE, &SIZES),
+            batch_duration: histogram(&registry, BATCH_DURATION, &SECONDS),
+            repeats: REPEAT_NAMES.map(|reason| repeats.with_label_values(&[reason])).to_vec(),
+            registry,
         }
     }
 }
@@ -101,20 +91,15 @@ fn outcome_index(outcome: &ExchangeOutcome) -> usize {
 }
 
 impl ExchangeMetrics {
-    /// Its series, for a registry.
+    /// Its series.
     #[must_use]
-    pub fn collectors(&self) -> [Box<dyn Collector>; 4] {
-        [
-            Box::new(self.outcomes.clone()),
-            Box::new(self.batch_size.clone()),
-            Box::new(self.batch_duration.clone()),
-            Box::new(self.repeats.clone()),
-        ]
+    pub fn gather(&self) -> Vec<MetricFamily> {
+        self.registry.gather()
     }
 
     /// An exchange was decided.
     pub fn decided(&self, outcome: &ExchangeOutcome) {
-        self.outcome_counters[outcome_index(outcome)].inc();
+        self.outcomes[outcome_index(outcome)].inc();
     }
 
     /// A batch of so many exchanges was carried out.
@@ -125,31 +110,24 @@ impl ExchangeMetrics {
 
     /// A batch begins again.
     pub fn repeats(&self, reason: Repeat) {
-        self.repeat_counters[reason as usize].inc();
+        self.repeats[reason as usize].inc();
     }
 }
 
 /// What the exporter of traces counts. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct TraceMetrics {
-    outcomes: IntCounterVec,
     sent: IntCounter,
     dropped: IntCounter,
 }
 
-impl Default for TraceMetrics {
-    fn default() -> Self {
-        let outcomes = counters(TRACES, &["outcome"]);
-        let counter = |outcome| outcomes.with_label_values(&[outcome]);
-        Self { sent: counter("sent"), dropped: counter("dropped"), outcomes }
-    }
-}
-
 impl TraceMetrics {
-    /// Its series, for a registry.
+    /// The counters, in this registry.
     #[must_use]
-    pub fn collector(&self) -> Box<dyn Collector> {
-        Box::new(self.outcomes.clone())
+    pub fn new(registry: &Registry) -> Self {
+        let outcomes = counters(registry, TRACES, &["outcome"]);
+        let counter = |outcome| outcomes.with_label_values(&[outcome]);
+        Self { sent: counter("sent"), dropped: counter("dropped") }
     }
 
     /// The collector took the spans of so many requests.
@@ -164,22 +142,26 @@ impl TraceMetrics {
 }
 
 /// Why making and registering a metric cannot fail.
-pub const CONSTANT: &str = "names and labels are constants, each once";
+const CONSTANT: &str = "names and labels are constants, each once";
 
-/// A counter for each value of these labels.
+/// Registers a metric that was made of constants.
 ///
 /// # Panics
-/// A name that Prometheus does not accept. The names are constants.
+/// A name that Prometheus does not accept, or that the registry has already.
+pub fn register<M: Collector + Clone + 'static>(registry: &Registry, made: prometheus::Result<M>) -> M {
+    let metric = made.expect(CONSTANT);
+    registry.register(Box::new(metric.clone())).expect(CONSTANT);
+    metric
+}
+
+/// A counter for each value of these labels.
 #[must_use]
-pub fn counters((name, help): Named, labels: &[&str]) -> IntCounterVec {
-    IntCounterVec::new(Opts::new(name, help), labels).expect(CONSTANT)
+pub fn counters(registry: &Registry, (name, help): Named, labels: &[&str]) -> IntCounterVec {
+    register(registry, IntCounterVec::new(Opts::new(name, help), labels))
 }
 
 /// A histogram with these upper ends.
-///
-/// # Panics
-/// A name that Prometheus does not accept. The names are constants.
 #[must_use]
-pub fn histogram((name, help): Named, ends: &[f64]) -> Histogram {
-    Histogram::with_opts(HistogramOpts::new(name, help).buckets(ends.to_vec())).expect(CONSTANT)
+pub fn histogram(registry: &Registry, (name, help): Named, ends: &[f64]) -> Histogram {
+    register(registry, Histogram::with_opts(HistogramOpts::new(name, help).buckets(ends.to_vec())))
 }

@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 use tokio::time::sleep;
 
 /// The superuser of this PostgreSQL, and of the one that Minitill runs by itself.
-pub const USER: &str = "minitill";
+pub const USER: &str = store::DatabaseAddress::PRIVATE_USER;
 
 const TEMPLATE: &str = "template_minitill";
 

@@ -32,6 +32,7 @@ use domain::app::{AppSettings, Category, Scope};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use domain::operator::{Operator, OperatorKind};
+use http_server::OpenConnections;
 use minitill::config::Config;
 use minitill::operator;
 use minitill::public::router;
@@ -186,7 +187,7 @@ impl TestTill {
         let till = AppState::new(config, clock.clone(), store.clone());
         let (stop, stopped) = watch::channel(false);
         let routes = with_panicking_route();
-        tokio::spawn(http_server::serve_counted(
+        tokio::spawn(http_server::serve(
             listener,
             None,
             router::with_routes(till.clone(), &routes),
@@ -196,7 +197,8 @@ impl TestTill {
         ));
         let operator = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let operator_address = operator.local_addr().unwrap();
-        tokio::spawn(http_server::serve(operator, None, operator::operator(till.clone()), limits, stopped));
+        let (routes, open) = (operator::operator(till.clone()), OpenConnections::default());
+        tokio::spawn(http_server::serve(operator, None, routes, limits, open, stopped));
         Self { till, address, operator_address, store, clock, sql, database_url, _stop: stop }
     }
 

@@ -1,47 +1,71 @@
 //! The arguments of `minitill app ...`.
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
 
 use super::settings::{ChangedSettings, Limits, NewSettings};
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum AppArguments {
-    /// Create an app; its secrets are shown once
-    Create(CreateArguments),
-    /// Change the settings of an app, within five seconds; a setting that is left out stays
-    Change(ChangeArguments),
+    /// Create an app and print its secrets, which are not shown again
+    Create {
+        /// Id of the new app: 1 to 64 of 0-9A-Za-z_-
+        app_id: AppId,
+        #[command(flatten)]
+        settings: NewSettings,
+    },
+    /// Change settings of an app on every server within five seconds; settings that you leave out stay as they are
+    Change {
+        /// Id of the app
+        app_id: AppId,
+        #[command(flatten)]
+        change: ChangedSettings,
+    },
     /// List all apps
     List,
     /// Show one app
     Show {
-        /// The app
+        /// Id of the app
         app_id: AppId,
     },
-    /// Refuse every request of an app, within five seconds
+    /// Suspend an app: within five seconds every server refuses all its requests
     Suspend {
-        /// The app
+        /// Id of the app
         app_id: AppId,
     },
     /// Resume a suspended app
     Resume {
-        /// The app
+        /// Id of the app
         app_id: AppId,
     },
-    /// Make a new pay key, shown once; the one before it stays valid, the one before that is retired
+    /// Create a new pay key and print it once; the previous key stays valid, older keys are retired
     RotatePayKey {
-        /// The app
+        /// Id of the app
         app_id: AppId,
     },
-    /// Make a new app secret, shown once; the old one ends at once
+    /// Create a new app secret and print it once; the old secret is no longer valid
     RotateSecret {
-        /// The app
+        /// Id of the app
         app_id: AppId,
     },
-    /// Publish a package: its pages are the legal order paths from now on
-    Publish(PublishArguments),
-    /// Set all rate limits of an app; one that is left out takes the setting of the server
-    Limit(LimitArguments),
+    /// Publish a package; from now on order reports may name its pages and no others
+    Publish {
+        /// Id of the app
+        app_id: AppId,
+        /// Version of the package
+        #[arg(long)]
+        version: PackageVersion,
+        /// Path of a page; repeat this option for each page
+        #[arg(long = "path", value_name = "PATH", required = true, value_parser = parse_page)]
+        pages: Vec<PagePath>,
+    },
+    /// Set all rate limits of an app; for a limit that you leave out, the server's setting applies
+    Limit {
+        /// Id of the app
+        app_id: AppId,
+        #[command(flatten)]
+        limits: Limits,
+    },
     /// Register points of interest
     #[command(subcommand)]
     Poi(PoiCommand),
@@ -50,49 +74,13 @@ pub(in crate::cli) enum AppArguments {
     Preorder(PreorderCommand),
 }
 
-#[derive(Debug, Args)]
-pub(in crate::cli) struct CreateArguments {
-    /// Id of the new app: 1 to 64 of 0-9A-Za-z_-
-    pub(super) app_id: AppId,
-    #[command(flatten)]
-    pub(super) settings: NewSettings,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct ChangeArguments {
-    /// The app
-    pub(super) app_id: AppId,
-    #[command(flatten)]
-    pub(super) change: ChangedSettings,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct PublishArguments {
-    /// The app
-    pub(super) app_id: AppId,
-    /// Version of the package
-    #[arg(long)]
-    pub(super) version: PackageVersion,
-    /// Path of a page; repeat it for each page
-    #[arg(long = "path", value_name = "PATH", required = true, value_parser = parse_page)]
-    pub(super) pages: Vec<PagePath>,
-}
-
-#[derive(Debug, Args)]
-pub(in crate::cli) struct LimitArguments {
-    /// The app
-    pub(super) app_id: AppId,
-    #[command(flatten)]
-    pub(super) limits: Limits,
-}
-
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum PoiCommand {
-    /// Register points of interest; known ones are fine
+    /// Register points of interest; it is safe to register one again
     Add {
-        /// The app
+        /// Id of the app
         app_id: AppId,
-        /// Their ids
+        /// Ids of the points of interest
         #[arg(required = true)]
         poi_ids: Vec<PoiId>,
     },
@@ -100,11 +88,11 @@ pub(in crate::cli) enum PoiCommand {
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum PreorderCommand {
-    /// Register payment pre-orders; known ones are fine
+    /// Register payment pre-orders; it is safe to register one again
     Add {
-        /// The app
+        /// Id of the app
         app_id: AppId,
-        /// Their numbers
+        /// Numbers of the pre-orders
         #[arg(required = true)]
         out_order_nos: Vec<OrderNo>,
     },

@@ -1,8 +1,8 @@
 //! The settings and the rate limits of an app as arguments, made from the table of settings.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{BoolValueParser, PossibleValuesParser, StringValueParser, TypedValueParser as _};
 use clap::error::ErrorKind;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings};
 use domain::app_settings::{AppField, AppFieldKind};
 use domain::fields::{FieldError, FieldValue, Fields};
@@ -56,43 +56,39 @@ arguments!(Limits, AppLimits::FIELDS, false, |fields| {
     Ok(Self(AppLimits::default().changed(&AppLimitsChange::read(fields)?).into()))
 });
 
-/// The arguments of one field.
+/// The arguments of one field. Their parsers make the value that the field has in a request.
 fn arguments(field: &AppField, is_new: bool) -> Vec<Arg> {
     let help = field.help.trim_end_matches('.');
-    let argument = |flag: String| Arg::new(field.name).long(flag).help(help);
-    let value = field.name.to_ascii_uppercase();
+    let argument =
+        Arg::new(field.name).long(field.flag()).value_name(field.name.to_ascii_uppercase()).help(help);
+    let one_of = |words| PossibleValuesParser::new(words).map(FieldValue::Text);
     match field.kind {
-        AppFieldKind::Text(_) => vec![argument(field.flag()).value_name(value)],
-        AppFieldKind::Choice(words) => {
-            vec![argument(field.flag()).value_name(value).value_parser(PossibleValuesParser::new(words))]
-        }
+        AppFieldKind::Text(_) => vec![argument.value_parser(StringValueParser::new().map(FieldValue::Text))],
+        AppFieldKind::Choice(words) => vec![argument.value_parser(one_of(words))],
         AppFieldKind::Set(words) => {
-            let (one, none) = (singular(&field.flag()), no_flag(field));
-            let one = argument(one.clone())
-                .value_name(one.to_ascii_uppercase())
-                .value_parser(PossibleValuesParser::new(words))
-                .action(ArgAction::Append)
-                .help(format!("{help}; may be repeated"));
-            let none = Arg::new(none.clone())
-                .long(none)
+            // The flag that is given once for each word of a set: `scope` of `scopes`.
+            let one = field.flag().trim_end_matches('s').to_owned();
+            let none = Arg::new(no_flag(field))
+                .long(no_flag(field))
                 .action(ArgAction::SetTrue)
                 .conflicts_with(field.name)
                 .help(format!("No {}", field.title.to_lowercase()));
+            let one = argument
+                .value_name(one.to_ascii_uppercase())
+                .long(one)
+                .value_parser(one_of(words))
+                .action(ArgAction::Append)
+                .help(format!("{help}; may be repeated"));
             if is_new { vec![one] } else { vec![one, none] }
         }
-        AppFieldKind::Flag if is_new => vec![argument(field.flag()).action(ArgAction::SetTrue)],
         AppFieldKind::Flag => {
-            vec![argument(field.flag()).value_name("true|false").value_parser(value_parser!(bool))]
+            let argument = argument.value_parser(BoolValueParser::new().map(FieldValue::Flag));
+            vec![if is_new { argument.action(ArgAction::SetTrue) } else { argument.value_name("true|false") }]
         }
-        AppFieldKind::Limit => {
-            vec![argument(field.flag()).value_name("N").value_parser(value_parser!(PerSecond))]
-        }
+        AppFieldKind::Limit => vec![argument.value_name("N").value_parser(|text: &str| {
+            text.parse().map(|limit: PerSecond| FieldValue::Number(limit.get().to_string()))
+        })],
     }
-}
-
-/// The flag that is given once for each word of a set: `scope` of `scopes`.
-fn singular(flag: &str) -> String {
-    flag.trim_end_matches('s').to_owned()
 }
 
 /// The flag that empties a set.
@@ -104,21 +100,12 @@ fn no_flag(field: &AppField) -> String {
 fn typed(matches: &ArgMatches, fields: &[AppField], is_new: bool) -> Fields {
     let mut given = Fields::typed([]);
     for field in fields {
-        let text = || matches.get_one::<String>(field.name).cloned();
-        let value = match field.kind {
-            AppFieldKind::Text(_) | AppFieldKind::Choice(_) => text().map(FieldValue::Text),
-            AppFieldKind::Set(_) => {
-                let words = matches.get_many::<String>(field.name);
-                let words = words.map(|words| words.cloned().map(FieldValue::Text).collect());
-                let none = || (!is_new && matches.get_flag(&no_flag(field))).then(Vec::new);
-                words.or_else(none).map(FieldValue::List)
-            }
-            AppFieldKind::Flag if is_new => matches.get_flag(field.name).then_some(FieldValue::Flag(true)),
-            AppFieldKind::Flag => matches.get_one::<bool>(field.name).copied().map(FieldValue::Flag),
-            AppFieldKind::Limit => {
-                let limit = matches.get_one::<PerSecond>(field.name);
-                limit.map(|limit| FieldValue::Number(limit.get().to_string()))
-            }
+        let mut values = matches.get_many::<FieldValue>(field.name).map(Iterator::cloned);
+        let value = if let AppFieldKind::Set(_) = field.kind {
+            let none = || (!is_new && matches.get_flag(&no_flag(field))).then(Vec::new);
+            values.map(Iterator::collect).or_else(none).map(FieldValue::List)
+        } else {
+            values.as_mut().and_then(Iterator::next)
         };
         if let Some(value) = value {
             given.push(field.name.to_owned(), value).expect("each field has another name");

@@ -6,32 +6,24 @@ use std::future::ready;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use anyhow::{Result, anyhow, ensure};
 use csv::Position;
 use domain::ids::{AppId, CreditRef, OpenId};
 use futures_util::StreamExt as _;
-use indicatif::{ProgressBar, ProgressStyle};
-use serde::Deserialize;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use store::{Credit, ImportSummary, Store};
 
-use super::super::{Context, Failure};
+use super::super::Context;
+use super::super::output::progress_bar;
 use super::done;
 
+/// The first line of the file.
+const HEADING: [&str; 4] = ["open_id", "free", "charge", "ref"];
 /// Credits in work at the same time.
 const CONCURRENCY: usize = 4;
 /// Size of the reads for the digest of the file.
 const DIGEST_CHUNK_BYTES: usize = 64 * 1024;
-
-/// A line of the file.
-#[derive(Debug, Deserialize)]
-struct ImportRow {
-    open_id: String,
-    free: i64,
-    charge: i64,
-    #[serde(rename = "ref")]
-    reference: String,
-}
 
 /// The credits so far.
 #[derive(Default)]
@@ -45,18 +37,9 @@ struct Tally {
 /// Reads the whole file before the first credit, so that an invalid line prevents all credits. In the
 /// operator's log each credit has a line. The import has one line more, with the sums, also if it fails
 /// half-way.
-pub(super) async fn run(
-    context: &Context,
-    store: &Store,
-    app_id: &AppId,
-    file: &Path,
-) -> Result<(), Failure> {
+pub(super) async fn run(context: &Context, store: &Store, app_id: &AppId, file: &Path) -> Result<()> {
     let sha256 = digest(file)?;
-    let mut rows = 0_u64;
-    for row in read_rows(file)? {
-        row?;
-        rows += 1;
-    }
+    let rows = read_rows(file)?.try_fold(0, |rows, row| row.map(|_| rows + 1))?;
     let mut tally = Tally::default();
     let outcome = credit_all(context, store, app_id, file, rows, &mut tally).await;
     let Tally { credited, replayed, free, charge } = tally;
@@ -68,8 +51,8 @@ pub(super) async fn run(
     }
     outcome?;
     context.output.print(
-        &json!({ "app_id": app_id.as_str(), "rows": rows, "credited": credited, "replayed": replayed }),
-        || format!("{app_id}: {rows} lines, {credited} credited now, {replayed} already credited before"),
+        &json!({ "app_id": app_id, "rows": rows, "credited": credited, "replayed": replayed }),
+        format!("{app_id}: {rows} lines, {credited} credited now, {replayed} already credited before"),
     )
 }
 
@@ -80,22 +63,19 @@ async fn credit_all(
     file: &Path,
     rows: u64,
     tally: &mut Tally,
-) -> Result<(), Failure> {
-    let bar = ProgressBar::new(rows);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} credits, {eta} left") {
-        bar.set_style(style);
-    }
+) -> Result<()> {
+    let bar = progress_bar(rows, "credits");
     // After a failure no new credit starts. Credits in work finish, and count.
     let has_failed = Cell::new(false);
     let mut credits = futures_util::stream::iter(read_rows(file)?)
         .take_while(|_| ready(!has_failed.get()))
         .map(|row| async move {
             let (position, credit) = row?;
-            let (reference, free, charge) = (credit.reference.to_string(), credit.free, credit.charge);
+            let (reference, free, charge) = (credit.reference.clone(), credit.free, credit.charge);
             let outcome = store.import_credit(&context.operator, app_id, credit).await?;
             done(&outcome, app_id, &reference)
                 .map(|(_, replayed)| (replayed, free, charge))
-                .map_err(|failure| Failure(format!("line {}: {failure}", line_of(file, &position))))
+                .map_err(|error| anyhow!("line {}: {error}", line_of(file, &position)))
         })
         .buffer_unordered(CONCURRENCY);
     let mut outcome = Ok(());
@@ -107,9 +87,9 @@ async fn credit_all(
                 tally.free += i128::from(free);
                 tally.charge += i128::from(charge);
             }
-            Err(failure) => {
+            Err(error) => {
                 has_failed.set(true);
-                outcome = outcome.and(Err(failure));
+                outcome = outcome.and(Err(error));
             }
         }
         bar.inc(1);
@@ -119,43 +99,48 @@ async fn credit_all(
 }
 
 /// The SHA-256 of the file in hexadecimal.
-fn digest(file: &Path) -> Result<String, Failure> {
-    let fault = |error: io::Error| Failure(format!("{}: {error}", file.display()));
-    let mut opened = File::open(file).map_err(fault)?;
-    let (mut digest, mut chunk) = (Sha256::new(), vec![0; DIGEST_CHUNK_BYTES]);
+fn digest(file: &Path) -> Result<String> {
+    let (mut opened, mut digest, mut chunk) = (open(file)?, Sha256::new(), vec![0; DIGEST_CHUNK_BYTES]);
     loop {
-        match opened.read(&mut chunk).map_err(fault)? {
+        match opened.read(&mut chunk).map_err(|error| anyhow!("{}: {error}", file.display()))? {
             0 => return Ok(hex::encode(digest.finalize())),
             length => digest.update(&chunk[..length]),
         }
     }
 }
 
-type PlacedCredit = Result<(Position, Credit), Failure>;
+fn open(file: &Path) -> Result<File> {
+    File::open(file).map_err(|error| anyhow!("{}: {error}", file.display()))
+}
 
-fn read_rows(file: &Path) -> Result<impl Iterator<Item = PlacedCredit>, Failure> {
-    let opened = File::open(file).map_err(|error| Failure(format!("{}: {error}", file.display())))?;
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(opened);
-    let heading = reader.headers().map_err(|error| Failure(error.to_string()))?;
-    if heading.iter().collect::<Vec<_>>() != ["open_id", "free", "charge", "ref"] {
-        return Err(Failure(format!("{}: expected the heading open_id,free,charge,ref", file.display())));
-    }
-    let heading = heading.clone();
+/// The credits of the file, each with its position.
+fn read_rows(file: &Path) -> Result<impl Iterator<Item = Result<(Position, Credit)>>> {
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(open(file)?);
+    let heading = reader.headers()?;
+    ensure!(*heading == HEADING[..], "{}: expected the heading {}", file.display(), HEADING.join(","));
     Ok(reader.into_records().map(move |record| {
-        let record = record.map_err(|error| Failure(error.to_string()))?;
+        let record = record?;
         let position = record.position().cloned().unwrap_or_else(Position::new);
-        let fault = |text: String| Failure(format!("line {}: {text}", line_of(file, &position)));
-        let row: ImportRow = record.deserialize(Some(&heading)).map_err(|error| fault(fault_of(&error)))?;
-        let open_id = OpenId::parse(&row.open_id)
-            .map_err(|expected| fault(format!("open_id: expected {}", expected.0)))?;
-        let reference = CreditRef::parse(&row.reference)
-            .map_err(|expected| fault(format!("ref: expected {}", expected.0)))?;
-        if row.free < 0 || row.charge < 0 {
-            return Err(fault("free and charge: expected 0 or more".to_owned()));
-        }
-        let credit = Credit { open_id, free: row.free, charge: row.charge, reference, note: String::new() };
+        let credit =
+            credit_of(&record).map_err(|problem| anyhow!("line {}: {problem}", line_of(file, &position)))?;
         Ok((position, credit))
     }))
+}
+
+fn credit_of(record: &csv::StringRecord) -> Result<Credit, String> {
+    type Row = (String, i64, i64, String);
+    let row: Row = record.deserialize(None).map_err(|error| match error.kind() {
+        // Without the position, which the caller adds.
+        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
+        _ => error.to_string(),
+    })?;
+    let (open_id, free, charge, reference) = row;
+    let open_id = open_id.parse::<OpenId>().map_err(|problem| format!("open_id: {problem}"))?;
+    let reference = reference.parse::<CreditRef>().map_err(|problem| format!("ref: {problem}"))?;
+    if free < 0 || charge < 0 {
+        return Err("free and charge: expected 0 or more".to_owned());
+    }
+    Ok(Credit { open_id, free, charge, reference, note: String::new() })
 }
 
 /// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
@@ -174,12 +159,4 @@ fn line_of(file: &Path, position: &Position) -> u64 {
         Ok(empty)
     };
     position.line() + File::open(file).and_then(before).unwrap_or_default()
-}
-
-/// The error of a row without its position, which the caller adds.
-fn fault_of(error: &csv::Error) -> String {
-    match error.kind() {
-        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
-        _ => error.to_string(),
-    }
 }

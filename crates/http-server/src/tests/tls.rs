@@ -77,7 +77,14 @@ impl TlsServer {
             .route("/", get(|| async { "hello" }))
             .route("/large", get(|| async { vec![b'a'; LARGE_BYTES] }))
             .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "refused") }));
-        let served = tokio::spawn(serve(listener, Some(tls.clone()), router, limits, shutdown));
+        let served = tokio::spawn(serve(
+            listener,
+            Some(tls.clone()),
+            router,
+            limits,
+            OpenConnections::default(),
+            shutdown,
+        ));
         Self { address, tls, stop, served }
     }
 

@@ -1,13 +1,13 @@
-//! `traceparent`, as W3C Trace Context has it.
+//! Parses the header `traceparent` of W3C Trace Context.
 
-/// What a caller's `traceparent` says.
+/// The trace of a caller, from its header `traceparent`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceParent {
-    /// Of the whole trace.
+    /// Id of the whole trace.
     pub trace_id: [u8; 16],
-    /// Of the caller's span.
+    /// Id of the caller's span.
     pub span_id: [u8; 8],
-    /// Whether the caller keeps the trace.
+    /// Whether the caller records the trace.
     pub sampled: bool,
 }
 

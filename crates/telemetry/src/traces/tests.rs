@@ -36,8 +36,9 @@ async fn end_one(statuses: &'static [u16]) -> (usize, f64, f64) {
         endpoint: "http://collector.example/v1/traces?k=v".to_owned(),
         headers: HashMap::from([("authorization".to_owned(), "Bearer key".to_owned())]),
     };
-    let metrics = TraceMetrics::default();
-    let tracer = Tracer::start(collector, metrics.clone()).unwrap();
+    let registry = prometheus::Registry::new();
+    let metrics = TraceMetrics::new(&registry);
+    let tracer = Tracer::start(collector, metrics).unwrap();
     let trace = tracer.begin(None, Instant::now(), 0).unwrap();
     let answered =
         Answered { method: "GET", route: None, endpoint: "unknown", status: 200, code: 1, request_id: "r" };
@@ -46,7 +47,7 @@ async fn end_one(statuses: &'static [u16]) -> (usize, f64, f64) {
     let (done, flushed) = oneshot::channel();
     tracer.queue.send(Message::Flush(done)).await.unwrap();
     flushed.await.unwrap();
-    let families = metrics.collector().collect();
+    let families = registry.gather();
     let counted = |outcome: &str| {
         let mut series = families[0].get_metric().iter();
         let found = series.find(|series| series.get_label()[0].value() == outcome).unwrap();

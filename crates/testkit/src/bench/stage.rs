@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use super::Fallible;
 
 /// The superuser of the PostgreSQL.
-pub(crate) const USER: &str = "minitill";
+pub(crate) const USER: &str = store::DatabaseAddress::PRIVATE_USER;
 
 /// A durable PostgreSQL, one session on it, and a folder. Dropped in this order.
 pub struct Stage {
@@ -27,12 +27,11 @@ impl Stage {
     pub fn open(under: Option<&PathBuf>) -> Fallible<Self> {
         let folder = Folder::create(under)?;
         let data_dir = folder.path().join("postgresql");
-        let cluster = PrivateCluster::open(ClusterOptions {
+        let cluster = PrivateCluster::open(&ClusterOptions {
             name: USER,
             data_dir,
             fallback_dir: None,
             role: ProcessRole::Server,
-            settings: Vec::new(),
         })?;
         let session = Session::open(&url(cluster.socket_dir()))?;
         let mut stage = Self { session, cluster, folder };
