@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// The schema of a type, and those that it refers to by their names.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Schema {
     /// The schema, which may be a reference.
@@ -28,8 +28,7 @@ fn generator(inline: bool) -> SchemaGenerator {
 }
 
 /// The schema of a type that is answered.
-#[must_use]
-pub fn schema<T: JsonSchema>() -> Schema {
+pub(crate) fn schema<T: JsonSchema>() -> Schema {
     let mut generator = generator(false);
     let mut root = generator.subschema_for::<T>().to_value();
     tidy(&mut root);
@@ -39,7 +38,6 @@ pub fn schema<T: JsonSchema>() -> Schema {
 }
 
 /// The schema of a type, with whatever it refers to inside it.
-#[must_use]
 pub(super) fn inline_schema<T: JsonSchema>() -> Value {
     let mut schema = generator(true).subschema_for::<T>().to_value();
     tidy(&mut schema);

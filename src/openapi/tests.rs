@@ -17,6 +17,7 @@ fn document(calls: Vec<Call>) -> Value {
         description: String::new(),
         server: (String::new(), "It"),
         api_key: None,
+        strict: false,
         tags: &[("It", "It")],
         refusal_type: JSON,
         refusals_in_words: |refusals, status| format!("{} at {status}.", refusals.len()),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::describe::general;
 use super::router::{ROUTES, Route};
 use crate::config::Config;
 use crate::error::{Code, Envelope, ErrorStatus, ExchangeRefusal, OpenRefusal, Refusal};
@@ -20,7 +21,8 @@ pub struct Described {
 /// Every call of the public listener, in the order of the route table, as these settings make it.
 #[must_use]
 pub fn calls(config: &Config) -> Vec<Described> {
-    ROUTES.iter().map(|route| Described { route, operation: (route.describe)(config) }).collect()
+    let describe = |route: &'static Route| (route.describe)(config).refuses(general(route, config));
+    ROUTES.iter().map(|route| Described { route, operation: describe(route) }).collect()
 }
 
 /// The OpenAPI document of the public API, as these settings make it.
@@ -32,6 +34,7 @@ pub fn document(config: &Config) -> Document {
         description: introduction(),
         server: (config.public.base_url(), "The public listener (the setting public.listen)"),
         api_key: None,
+        strict: false,
         tags: &TAGS,
         refusal_type: "application/json",
         refusals_in_words,
@@ -71,8 +74,8 @@ fn introduction() -> String {
 }
 
 fn rendered(Described { route, operation }: Described) -> Call {
-    let Operation { summary, description, parameters, bodies, successes, refusals } = operation;
-    let codes: BTreeSet<u32> = refusals.iter().map(|example| example.refusal.code.number()).collect();
+    let codes: BTreeSet<u32> =
+        operation.refusals.iter().map(|example| example.refusal.code.number()).collect();
     let (mut refusal, code) = match route.envelope {
         Envelope::Exchange => (schema::<ExchangeRefusal<'static>>(), "code"),
         Envelope::Open => (schema::<OpenRefusal<'static>>(), "result"),
@@ -84,18 +87,12 @@ fn rendered(Described { route, operation }: Described) -> Call {
     own["properties"][code]["enum"] = codes.into_iter().collect();
     refusal.root["$ref"] = format!("#/components/schemas/{name}").into();
     refusal.named.insert(name, own);
-    let refusals = refusals.into_iter().map(|Example { name, summary, refusal }| {
-        let refused = Refused {
-            statuses: [ErrorStatus::Platform, ErrorStatus::Rest]
-                .map(|setting| refusal.status(setting).as_u16()),
-            code: refusal.code.number().to_string(),
-            body: refusal.body(route.envelope),
-            waits: refusal.retry_after.is_some(),
-        };
-        Example { name, summary, refusal: refused }
+    let operation = operation.rendered(|refusal| Refused {
+        statuses: [ErrorStatus::Platform, ErrorStatus::Rest].map(|setting| refusal.status(setting).as_u16()),
+        code: refusal.code.number().to_string(),
+        body: refusal.body(route.envelope),
+        waits: refusal.retry_after.is_some(),
     });
-    let refusals = refusals.collect();
-    let operation = Operation { summary, description, parameters, bodies, successes, refusals };
     Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
 }
 

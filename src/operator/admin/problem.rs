@@ -20,12 +20,13 @@ const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove
 /// How long to wait before a repeat, where waiting helps.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// Declares the kinds. The comment of a row is the kind in words.
 macro_rules! kinds {
-    ($($kind:ident = $name:literal, $status:ident, $title:literal, $remedy:literal;)+) => {
+    ($(#[doc = $title:literal] $kind:ident = $name:literal, $status:ident, $remedy:literal;)+) => {
         /// The kinds of problems. Their names never change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Kind {
-            $(#[doc = concat!($title, ".")] $kind,)+
+            $(#[doc = $title] $kind,)+
         }
 
         impl Kind {
@@ -33,8 +34,7 @@ macro_rules! kinds {
             pub const ALL: [Self; [$(Self::$kind),+].len()] = [$(Self::$kind),+];
 
             /// Its name, in `type` and as an anchor of the page about problems.
-            #[must_use]
-            pub fn name(self) -> &'static str {
+            pub(crate) fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ }
             }
 
@@ -45,60 +45,51 @@ macro_rules! kinds {
             }
 
             /// The kind in words, the same for every problem of it.
-            #[must_use]
-            pub fn title(self) -> &'static str {
-                match self { $(Self::$kind => $title,)+ }
+            pub(crate) fn title(self) -> &'static str {
+                match self { $(Self::$kind => $title.trim_ascii(),)+ }
             }
 
             /// What the caller should do.
-            #[must_use]
-            pub fn remedy(self) -> &'static str {
+            pub(crate) fn remedy(self) -> &'static str {
                 match self { $(Self::$kind => $remedy,)+ }
             }
         }
     };
 }
 
-// Variant, name, HTTP status, title, and what the caller should do.
+// Words, variant, name, HTTP status, and what the caller should do.
 kinds! {
-    BadRequest = "bad-request", BAD_REQUEST,
-        "The request cannot be read",
-        "Correct the request as `detail` says.";
+    /// The request cannot be read
+    BadRequest = "bad-request", BAD_REQUEST, "Correct the request as `detail` says.";
+    /// No valid API key
     Unauthorized = "unauthorized", UNAUTHORIZED,
-        "No valid API key",
         "Send `Authorization: Bearer mtk_...` with a key of `minitill api-key create`.";
-    Forbidden = "forbidden", FORBIDDEN,
-        "The API key may not do this",
-        "Use a key of the role admin: one of the role viewer may only GET.";
-    NotFound = "not-found", NOT_FOUND,
-        "There is no such thing",
-        "Look at the path: `detail` names what there is none of.";
-    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED,
-        "The path has other methods",
-        "Use a method of `Allow`.";
-    RequestTimeout = "request-timeout", REQUEST_TIMEOUT,
-        "The body did not come in time",
-        "Send the body faster.";
-    Conflict = "conflict", CONFLICT,
-        "It contradicts what is there",
-        "Look at what is there; repeating changes nothing.";
-    ContentTooLarge = "content-too-large", PAYLOAD_TOO_LARGE,
-        "The body is too large",
-        "Send less at once.";
+    /// The API key may not do this
+    Forbidden = "forbidden", FORBIDDEN, "Use a key of the role admin: one of the role viewer may only GET.";
+    /// There is no such thing
+    NotFound = "not-found", NOT_FOUND, "Look at the path: `detail` names what there is none of.";
+    /// The path has other methods
+    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED, "Use a method of `Allow`.";
+    /// The body did not come in time
+    RequestTimeout = "request-timeout", REQUEST_TIMEOUT, "Send the body faster.";
+    /// It contradicts what is there
+    Conflict = "conflict", CONFLICT, "Look at what is there; repeating changes nothing.";
+    /// The body is too large
+    ContentTooLarge = "content-too-large", PAYLOAD_TOO_LARGE, "Send less at once.";
+    /// The body must be JSON
     UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE,
-        "The body must be JSON",
         "Send `Content-Type: application/json`.";
+    /// A field is wrong
     InvalidField = "invalid-field", UNPROCESSABLE_ENTITY,
-        "A field is wrong",
         "Correct the fields that `errors` names. Nothing was done.";
+    /// The idempotency key stands for another request
     IdempotencyKeyReused = "idempotency-key-reused", UNPROCESSABLE_ENTITY,
-        "The idempotency key stands for another request",
         "Give each request a key of its own, and only repeats the same.";
+    /// A fault of the service
     SystemError = "system-error", INTERNAL_SERVER_ERROR,
-        "A fault of the service",
         "Repeat a write with the same idempotency key; tell the operator the `instance`.";
+    /// The service is not available now
     Unavailable = "unavailable", SERVICE_UNAVAILABLE,
-        "The service is not available now",
         "Repeat after `Retry-After`, a write with the same idempotency key.";
 }
 
@@ -127,33 +118,28 @@ pub struct Problem {
 
 impl Problem {
     /// A problem without more.
-    #[must_use]
-    pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), errors: Vec::new(), header: None, cause: None }
     }
 
     /// Fields that are wrong.
-    #[must_use]
-    pub fn invalid(errors: Vec<(String, String)>) -> Self {
+    pub(super) fn invalid(errors: Vec<(String, String)>) -> Self {
         let named: Vec<&str> = errors.iter().map(|(field, _)| field.as_str()).collect();
         Self { detail: format!("wrong: {}", named.join(", ")), errors, ..Self::new(Kind::InvalidField, "") }
     }
 
     /// One field that is wrong.
-    #[must_use]
-    pub fn field(name: &str, problem: impl Into<String>) -> Self {
+    pub(super) fn field(name: &str, problem: impl Into<String>) -> Self {
         Self::invalid(vec![(name.to_owned(), problem.into())])
     }
 
     /// There is no such thing, in words that follow "there is".
-    #[must_use]
-    pub fn none(what: impl std::fmt::Display) -> Self {
+    pub(super) fn none(what: impl std::fmt::Display) -> Self {
         Self::new(Kind::NotFound, format!("there is {what}"))
     }
 
     /// A fault of ours.
-    #[must_use]
-    pub fn internal(cause: impl Into<String>) -> Self {
+    pub(super) fn internal(cause: impl Into<String>) -> Self {
         let detail = "the cause stands in the service's log under this instance";
         Self { cause: Some(cause.into()), ..Self::new(Kind::SystemError, detail) }
     }
@@ -168,7 +154,6 @@ impl Problem {
     }
 
     /// The problem with a header that goes with it.
-    #[must_use]
     pub(super) fn with_header(self, name: HeaderName, value: HeaderValue) -> Self {
         Self { header: Some(Box::new((name, value))), ..self }
     }
