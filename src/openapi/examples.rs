@@ -19,7 +19,7 @@ macro_rules! refusals {
                 #[doc = $summary]
                 pub(crate) fn $name() -> $crate::openapi::Example<$refusal> {
                     let refusal = super::$name($($example),*);
-                    $crate::openapi::Example { name: stringify!($name), summary: $summary.trim_ascii(), refusal }
+                    $crate::openapi::Example::new(stringify!($name), $summary.trim_ascii(), refusal)
                 }
             )+
         }

@@ -112,6 +112,13 @@ pub struct Example<R> {
     pub refusal: R,
 }
 
+impl<R> Example<R> {
+    /// A refusal with the name that tests know it by, and when it comes.
+    pub(crate) fn new(name: &'static str, summary: &'static str, refusal: impl Into<R>) -> Self {
+        Self { name, summary, refusal: refusal.into() }
+    }
+}
+
 impl<R> Operation<R> {
     /// An operation without fields and answers.
     pub(crate) fn new(summary: &'static str, description: impl Into<String>) -> Self {
@@ -152,19 +159,17 @@ impl<R> Operation<R> {
     }
 
     /// The operation with more refusals.
-    pub(crate) fn refuses(mut self, examples: impl IntoIterator<Item = impl Into<Example<R>>>) -> Self {
-        self.refusals.extend(examples.into_iter().map(Into::into));
+    pub(crate) fn refuses(mut self, examples: impl IntoIterator<Item = Example<R>>) -> Self {
+        self.refusals.extend(examples);
         self
     }
 
     /// The operation with its refusals as they go over the wire.
     pub(crate) fn rendered(self, render: impl Fn(R) -> Refused) -> Operation<Refused> {
         let Self { summary, description, fields, media_types, successes, refusals } = self;
-        let refusals = refusals
-            .into_iter()
-            .map(|Example { name, summary, refusal }| Example { name, summary, refusal: render(refusal) })
-            .collect();
-        Operation { summary, description, fields, media_types, successes, refusals }
+        let refusals = refusals.into_iter();
+        let refusals = refusals.map(|shown| Example::new(shown.name, shown.summary, render(shown.refusal)));
+        Operation { summary, description, fields, media_types, successes, refusals: refusals.collect() }
     }
 }
 

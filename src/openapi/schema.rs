@@ -4,17 +4,14 @@ use std::collections::BTreeMap;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
-use serde::Serialize;
 use serde_json::Value;
 
 /// The schema of a type, and those that it refers to by their names.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
     /// The schema, which may be a reference.
     pub root: Value,
     /// What stands among the document's components.
-    #[serde(skip)]
     pub named: BTreeMap<String, Value>,
 }
 

@@ -28,25 +28,13 @@ pub(super) struct SomeText(
 /// `app_id` and `access_token` in the query.
 pub(super) fn credentials(required: bool) -> [Field; 2] {
     let either = if required { "" } else { " Here or in the body." };
-    [
-        Field {
-            required,
-            ..Field::required::<AppId>("app_id", APP_ID, format!("The app, {}.{either}", AppId::EXPECTED))
-        },
-        Field {
-            required,
-            ..Field::required::<SomeText>(
-                "access_token",
-                ACCESS_TOKEN,
-                format!("A token of the app from `/oauth2/access_token`.{either}"),
-            )
-        },
-    ]
-}
-
-/// A refusal with a name.
-pub(super) fn refused(name: &'static str, summary: &'static str, refusal: Refusal) -> Example<Refusal> {
-    Example { name, summary, refusal }
+    let app_id = format!("The app, {}.{either}", AppId::EXPECTED);
+    let token = format!("A token of the app from `/oauth2/access_token`.{either}");
+    let fields = [
+        Field::required::<AppId>("app_id", APP_ID, app_id),
+        Field::required::<SomeText>("access_token", ACCESS_TOKEN, token),
+    ];
+    fields.map(|field| Field { required, ..field })
 }
 
 /// What the parser of a field answers to a value.
@@ -66,17 +54,17 @@ pub(super) fn wrong_value<T: std::fmt::Debug>(
 /// What every call of such a route can answer.
 pub(super) fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
     let mut refusals = vec![
-        refused("system_error", "A fault of the service.", Refusal::internal("")),
-        refused(
+        Example::new("system_error", "A fault of the service.", Refusal::internal("")),
+        Example::new(
             "unavailable",
             "The database is not available, or it is overloaded. It is safe to repeat, as `Retry-After` says.",
-            StoreError::Unavailable(String::new()).into(),
+            StoreError::Unavailable(String::new()),
         ),
     ];
     if route.authentication != Authentication::Path {
         let often = Refusal::rate_limited(Duration::from_secs(1));
         let words = "The app calls too often; wait as `Retry-After` says.";
-        refusals.extend([example::app_suspended(), refused("rate_limited", words, often)]);
+        refusals.extend([example::app_suspended(), Example::new("rate_limited", words, often)]);
     }
     if ![Authentication::Path, Authentication::AppSecret].contains(&route.authentication) {
         refusals.extend([
@@ -92,8 +80,8 @@ pub(super) fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
         let bytes_max = if is_upload { UPLOAD_BODY_BYTES_MAX } else { config.http.body_bytes_max };
         let slow = too_slow(config.http.body_timeout);
         refusals.extend([
-            refused("body_too_slow", "The body did not come in time.", slow),
-            refused("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
+            Example::new("body_too_slow", "The body did not come in time.", slow),
+            Example::new("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
         ]);
     }
     refusals

@@ -20,7 +20,7 @@ use store::StoreError;
 use tokio::time::Instant;
 
 use super::auth;
-use super::describe::{ANY_KIND, SomeText, refused, wrong_value};
+use super::describe::{ANY_KIND, SomeText, wrong_value};
 use super::extract::query_fields;
 use crate::body::read_body;
 use crate::config::{self, Config};
@@ -84,6 +84,8 @@ refusals! { Refusal:
     /// The app has no wallet for this player.
     illegal_open_id() =>
         Refusal::new(Code::IllegalOpenId, "open_id: expected a player of this app");
+    /// A field is missing or not acceptable; the text says which, what was expected and what came.
+    illegal_parameter() => wrong_value(Code::IllegalParameter, "amount", "-5", Amount::parse);
     /// Too many exchanges wait. It is safe to repeat, as `Retry-After` says.
     overloaded() => Refusal::from(StoreError::Overloaded);
 }
@@ -142,43 +144,32 @@ pub(super) fn describe(config: &Config) -> Operation<Refusal> {
     let sign = PayKey::new(PAY_KEY.to_owned()).sign(&string_to_sign);
     let sign =
         Field::required::<SomeText>("sign", sign, "The signature, 64 hexadecimal digits of either case.");
+    let outside = ts_outside_window(&config.exchange, NOW_MILLIS);
     let receipt = Receipt { biz_no: BIZ_NO.to_owned(), free_balance: 0, charge_balance: 80 };
     let success =
         |name, summary| Success::json(name, summary, &Answer { code: 1, msg: "SUCCESS", data: &receipt });
-    let segment = Field::required::<String>(
-        "payment_segment",
-        "kpay",
-        "Any one segment; clients of the platform send `kpay`.",
-    );
+    let words = "Any one segment; clients of the platform send `kpay`.";
+    let segment = Field::required::<String>("payment_segment", "kpay", words);
+    let words = "It is there, and `true`, when the answer is that of an earlier try.";
     let replayed = success("replayed", "The same request again: the first answer, and nothing is deducted.");
     Operation::new("Exchange in-game currency for items", description())
         .with(Place::Path, [segment.demand("pattern", "^[^/]+$")])
         .body(&ANY_KIND[..1], fields.into_iter().chain([sign]))
         .answers(success("deducted", "60 coins of 40 gifted and 100 charged ones, gifted first."))
-        .answers(replayed.header(
-            "Idempotent-Replayed",
-            "It is there, and `true`, when the answer is that of an earlier try.",
-            "true",
-        ))
+        .answers(replayed.header("Idempotent-Replayed", words, "true"))
         .refuses(signature_refusals(string_to_sign))
         .refuses([
+            example::illegal_parameter(),
             example::illegal_open_id(),
             example::biz_no_conflict(),
             example::biz_no_expired(),
-            example::insufficient_balance(),
-            example::overloaded(),
-        ])
-        .refuses([
-            refused(
-                "illegal_parameter",
-                "A field is missing or not acceptable; the text says which, what was expected and what came.",
-                wrong_value(Code::IllegalParameter, "amount", "-5", Amount::parse),
-            ),
-            refused(
+            Example::new(
                 "ts_outside_window",
                 "`ts` is too old or too new, and the `biz_no` is new.",
-                ts_outside_window(&config.exchange, NOW_MILLIS),
+                outside,
             ),
+            example::insufficient_balance(),
+            example::overloaded(),
         ])
 }
 
@@ -208,6 +199,7 @@ fn fields(config: &Config) -> Vec<Field> {
         "When the request was made: 13 digits of milliseconds or 10 of seconds, at most {ahead} ahead of and {behind} behind now."
     );
     let ts = Field::required::<String>("ts", NOW_MILLIS.to_string(), ts);
+    let ip = format!("The player's address, {}.", UserIp::EXPECTED);
     let amount = Field::required::<i64>("amount", 60, "What is deducted.");
     let default = config.exchange.pay_priority_default.code();
     let priority = format!(
@@ -230,11 +222,7 @@ fn fields(config: &Config) -> Vec<Field> {
         Field::required::<ZoneId>("zone_id", "zone1_role1", format!("Zone and role: {}.", ZoneId::EXPECTED)),
         Field::required::<Os>("os", "android", "The player's platform, such as `android`, `ios`."),
         ts.demand("pattern", Timestamp::PATTERN),
-        Field::required::<UserIp>(
-            "user_ip",
-            "203.0.113.7",
-            format!("The player's address, {}.", UserIp::EXPECTED),
-        ),
+        Field::required::<UserIp>("user_ip", "203.0.113.7", ip),
         amount.demand("minimum", 1).demand("maximum", AMOUNT_MAX),
         priority.demand("enum", json!(["", "0", "1"])).example("1"),
         Field::required::<BizNo>("biz_no", BIZ_NO, format!("Your order number, {}.", BizNo::EXPECTED)),
@@ -280,6 +268,6 @@ fn signature_refusals(string_to_sign: String) -> [Example<Refusal>; 3] {
     [
         auth::example::sign_missing(),
         auth::example::bad_signature(),
-        refused("bad_signature_sandbox", words, Refusal { data, ..auth::bad_signature() }),
+        Example::new("bad_signature_sandbox", words, Refusal { data, ..auth::bad_signature() }),
     ]
 }

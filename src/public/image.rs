@@ -16,22 +16,24 @@ use pictures::{Format, Thumbnail};
 use serde_json::json;
 use store::{ContentCheck, ContentHash, StoreError, StoredImage};
 
-use super::describe::refused;
 use super::extract::query_fields;
 use crate::config::Config;
 use crate::error::{Code, Refusal};
-use crate::openapi::{Content, Field, IMG_ID, Operation, Place, Success, refusals};
+use crate::openapi::{Content, Example, Field, IMG_ID, Operation, Place, Success, refusals};
 use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;
 
-/// The same answer for ever.
-const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-/// A picture is shown and nothing else, wherever it is opened.
-const CONTENT_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
-const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
-/// Pages of other origins may show it.
-const CROSS_ORIGIN: HeaderValue = HeaderValue::from_static("cross-origin");
-static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+/// What every picture is sent with.
+const HEADERS: [(HeaderName, HeaderValue); 5] = [
+    // The same answer for ever.
+    (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+    // A picture is shown and nothing else, wherever it is opened.
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    // Pages of other origins may show it.
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("cross-origin")),
+    (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
+];
 
 /// `GET` and `HEAD /img/{imgId}`, with `w` for a small copy.
 ///
@@ -174,13 +176,8 @@ fn partial(asked: &Asked, format: Format, part: &Part, body: Body) -> Response {
 fn answer(status: StatusCode, asked: &Asked, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::ETAG, asked.etag.clone());
-    headers.insert(header::CACHE_CONTROL, CACHING);
-    headers.insert(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
-    headers.insert(RESOURCE_POLICY.clone(), CROSS_ORIGIN);
-    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    response.headers_mut().insert(header::ETAG, asked.etag.clone());
+    response.headers_mut().extend(HEADERS);
     response
 }
 
@@ -275,7 +272,7 @@ fn describe(summary: &'static str, content: Content) -> Operation<Refusal> {
         .answers(tagged(Success::new("whole", "The picture, or its small copy.", 200, content)))
         .answers(tagged(Success::new("not_modified", "The caller has these bytes.", 304, Content::Empty)))
         .refuses([
-            refused("wrong_width", "There is no small copy of this width.", wrong_width),
+            Example::new("wrong_width", "There is no small copy of this width.", wrong_width),
             example::no_such_image(),
         ])
 }

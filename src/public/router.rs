@@ -235,7 +235,18 @@ async fn observe(State(state): State<AppState>, request: Request, next: Next) ->
     let endpoint = route.map_or("unknown", |route| route.path);
     span.in_scope(|| log(&method, endpoint, &response, elapsed));
     if let (Some(tracer), Some(trace)) = (tracer, &trace) {
-        tracer.end(trace, answered(&method, route, &response, code, &request_id));
+        // Methods that strangers make up stay out of it.
+        let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+        let known = known.into_iter().find(|known| *known == method.as_str());
+        let answered = Answered {
+            method: known.unwrap_or("_OTHER"),
+            route: route.map(|route| route.path),
+            endpoint: route.map_or("unknown", |route| route.endpoint.as_str()),
+            status: response.status().as_u16(),
+            code: code.map_or(1, Code::number),
+            request_id: request_id.to_str().unwrap_or_default(),
+        };
+        tracer.end(trace, answered);
     }
     response.headers_mut().insert(REQUEST_ID.clone(), request_id);
     response
@@ -265,25 +276,4 @@ fn route_of(request: &Request) -> Option<&'static Route> {
 /// What a W3C `traceparent` says, where one came that is well-formed.
 fn trace_parent(request: &Request) -> Option<TraceParent> {
     TraceParent::parse(request.headers().get(&TRACEPARENT)?.to_str().ok()?)
-}
-
-/// What a trace is told of a request.
-fn answered<'a>(
-    method: &Method,
-    route: Option<&'static Route>,
-    response: &Response,
-    code: Option<Code>,
-    request_id: &'a HeaderValue,
-) -> Answered<'a> {
-    // Methods that strangers make up stay out of it.
-    let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
-    let method = known.into_iter().find(|known| *known == method.as_str());
-    Answered {
-        method: method.unwrap_or("_OTHER"),
-        route: route.map(|route| route.path),
-        endpoint: route.map_or("unknown", |route| route.endpoint.as_str()),
-        status: response.status().as_u16(),
-        code: code.map_or(1, Code::number),
-        request_id: request_id.to_str().unwrap_or_default(),
-    }
 }

@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::auth::{authenticate_secret, example, token_credentials};
-use super::describe::{ANY_KIND, SomeText, refused};
+use super::describe::{ANY_KIND, SomeText};
 use super::extract::{fields_of_any_kind, query_fields, succeeded, success};
 use crate::body::read_body;
 use crate::config::Config;
 use crate::error::{Code, Refusal};
-use crate::openapi::{ACCESS_TOKEN, APP_ID, Field, Input, Operation, Place, Success};
+use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field, Input, Operation, Place, Success};
 use crate::state::AppState;
 
 /// The only kind of grant.
@@ -111,5 +111,5 @@ fn describe(summary: &'static str) -> Operation<Refusal> {
     let missing = Refusal::new(Code::TokenParameter, "app_secret is missing");
     Operation::new(summary, description)
         .answers(Success::json("issued", "A token.", &succeeded(Issued::new(ACCESS_TOKEN.to_owned()))))
-        .refuses([refused("token_parameter", words, missing), example::token_credentials()])
+        .refuses([Example::new("token_parameter", words, missing), example::token_credentials()])
 }

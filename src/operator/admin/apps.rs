@@ -26,7 +26,7 @@ routes! { "Apps":
     ///
     /// All apps by their ids.
     GET "/apps", "listApps", Read: list =>
-        lists("A page of apps.", app_example(false))
+        lists("A page of apps.", &app_example(false))
             .query(place)
             .wrong("limit", "expected an integer from 1 to 200, got \"0\"");
     /// Create an app

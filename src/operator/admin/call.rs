@@ -147,10 +147,7 @@ fn only_one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = value.split(';').next().unwrap_or_default().trim();
-    if media_type.eq_ignore_ascii_case("application/json") {
-        return Ok(());
-    }
-    Err(messages::not_json())
+    if media_type.eq_ignore_ascii_case("application/json") { Ok(()) } else { Err(messages::not_json()) }
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {

@@ -32,7 +32,7 @@ pub(super) fn answers(name: &'static str, meaning: &'static str, example: Value)
 }
 
 /// The same of a call that answers a page of items like this one.
-pub(super) fn lists(meaning: &'static str, item: Value) -> Operation<Problem> {
+pub(super) fn lists(meaning: &'static str, item: &Value) -> Operation<Problem> {
     answers("listed", meaning, json!({ "items": [item], "next": null }))
 }
 
@@ -55,7 +55,7 @@ impl Operation<Problem> {
     /// With the problem of a wrong field.
     pub(super) fn wrong(self, name: &'static str, detail: &str) -> Self {
         let wrong = Problem::field(name, detail);
-        self.refuses([problem("invalid_field", "A field is wrong; `errors` names it.", wrong)])
+        self.refuses([Example::new("invalid_field", "A field is wrong; `errors` names it.", wrong)])
     }
 
     /// As an answer of 201 that leads to what was made.
@@ -138,9 +138,4 @@ pub(super) fn moment(
     description: &'static str,
 ) -> Result<Option<OffsetDateTime>, FieldError> {
     query.field(name, description).demand("format", "date-time").optional_as::<String, _>(moment::parse)
-}
-
-/// A problem with the name that tests know it by.
-pub(super) fn problem(name: &'static str, summary: &'static str, problem: Problem) -> Example<Problem> {
-    Example { name, summary, refusal: problem }
 }

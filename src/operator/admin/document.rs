@@ -8,7 +8,7 @@ use domain::ids::IdempotencyKey;
 use serde_json::json;
 use store::StoreError;
 
-use super::describe::{PAGE_ITEMS, PAGE_ITEMS_MAX, problem, segment};
+use super::describe::{PAGE_ITEMS, PAGE_ITEMS_MAX, segment};
 use super::messages::example;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::routes::{Access, ROUTES, Route};
@@ -115,10 +115,10 @@ fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Ve
         let (bytes_max, timeout) = (config.http.body_bytes_max, config.http.body_timeout);
         problems.extend([
             example::viewers_key(),
-            problem("unreadable", "The body is not a JSON object.", unreadable.into()),
-            problem("unknown_field", "A field is not known.", unknown.into()),
-            problem("body_too_slow", "The body did not come in time.", too_slow(timeout).into()),
-            problem("body_too_large", "The body is larger than accepted.", too_large(bytes_max).into()),
+            Example::new("unreadable", "The body is not a JSON object.", unreadable),
+            Example::new("unknown_field", "A field is not known.", unknown),
+            Example::new("body_too_slow", "The body did not come in time.", too_slow(timeout)),
+            Example::new("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
             example::not_json(),
         ]);
     }
@@ -126,11 +126,11 @@ fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Ve
         problems.extend([example::idempotency_key_missing(), example::idempotency_key_reused()]);
     }
     problems.extend([
-        problem("system_error", "A fault of the service.", Problem::internal("")),
-        problem(
+        Example::new("system_error", "A fault of the service.", Problem::internal("")),
+        Example::new(
             "unavailable",
             "The database is not available, or too busy. It is safe to repeat, as `Retry-After` says.",
-            StoreError::Unavailable(String::new()).into(),
+            StoreError::Unavailable(String::new()),
         ),
     ]);
     problems

@@ -21,7 +21,7 @@ routes! { "Images":
     ///
     /// Uploaded images of all apps, newest first.
     GET "/images", "listImages", Read: list =>
-        lists("A page of images.", image_example())
+        lists("A page of images.", &image_example())
             .query(filter)
             .wrong("blocked", "expected true or false, got \"yes\"");
     /// Show an image

@@ -19,7 +19,7 @@ routes! { "Operator log":
     /// Every change that an operator made, newest first: who, by which way, what, and how it was before and
     /// after. There is no secret in it.
     GET "/operator-log", "listOperatorLog", Read: list =>
-        lists("A page of lines.", json!({
+        lists("A page of lines.", &json!({
             "at": MOMENT, "operator_kind": "command_line", "operator": "tests", "action": "wallet.credit", "app_id": APP_ID,
             "subject": OPEN_ID, "before": { "free_balance": 0, "charge_balance": 0 },
             "after": { "free_balance": 40, "charge_balance": 100, "ref": "start-player-1" }, "note": "",

@@ -26,7 +26,7 @@ routes! { "Orders":
     ///
     /// Orders of all apps as developers have reported them, by the time they were made, newest first.
     GET "/orders", "listOrders", Read: list =>
-        lists("A page of orders.", order_example())
+        lists("A page of orders.", &order_example())
             .query(filter)
             .wrong("status", "expected a status code: 1 to 6 or 10 to 15, got \"7\"");
 }

@@ -1,7 +1,6 @@
 //! What the admin API says instead of success: problem details (RFC 9457).
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -18,7 +17,7 @@ use crate::error::{Refusal, json_response};
 /// What a URI leaves as it is.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// How long to wait before a repeat, where waiting helps.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// Declares the kinds. The comment of a row is the kind in words.
 macro_rules! kinds {
@@ -109,7 +108,7 @@ pub struct Problem {
     /// What is wrong here, for people; never a secret.
     pub detail: String,
     /// Fields at fault, each with what is wrong with it.
-    pub errors: Vec<(String, String)>,
+    pub errors: Vec<FieldProblem>,
     /// A header that goes with it.
     pub(super) header: Option<Box<(HeaderName, HeaderValue)>>,
     /// Cause for the log; never sent.
@@ -123,14 +122,14 @@ impl Problem {
     }
 
     /// Fields that are wrong.
-    pub(super) fn invalid(errors: Vec<(String, String)>) -> Self {
-        let named: Vec<&str> = errors.iter().map(|(field, _)| field.as_str()).collect();
+    pub(super) fn invalid(errors: Vec<FieldProblem>) -> Self {
+        let named: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
         Self { detail: format!("wrong: {}", named.join(", ")), errors, ..Self::new(Kind::InvalidField, "") }
     }
 
     /// One field that is wrong.
     pub(super) fn field(name: &str, problem: impl Into<String>) -> Self {
-        Self::invalid(vec![(name.to_owned(), problem.into())])
+        Self::invalid(vec![FieldProblem { detail: problem.into(), field: name.to_owned() }])
     }
 
     /// There is no such thing, in words that follow "there is".
@@ -145,12 +144,9 @@ impl Problem {
     }
 
     fn unavailable(cause: String) -> Self {
-        let wait = HeaderValue::from(RETRY_AFTER.as_secs());
-        Self {
-            header: Some(Box::new((header::RETRY_AFTER, wait))),
-            cause: Some(cause),
-            ..Self::new(Kind::Unavailable, "the database is away or too busy; nothing is known to be done")
-        }
+        let detail = "the database is away or too busy; nothing is known to be done";
+        let unavailable = Self { cause: Some(cause), ..Self::new(Kind::Unavailable, detail) };
+        unavailable.with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into())
     }
 
     /// The problem with a header that goes with it.
@@ -161,10 +157,9 @@ impl Problem {
     /// The body for a request of this id.
     #[must_use]
     pub fn body(&self, request_id: &str) -> ProblemBody<'_> {
-        let errors = self.errors.iter().map(|(field, detail)| FieldProblem { detail, field });
         ProblemBody {
             detail: &self.detail,
-            errors: errors.collect(),
+            errors: &self.errors,
             instance: utf8_percent_encode(request_id, UNRESERVED).to_string(),
             status: self.kind.status().as_u16(),
             title: self.kind.title(),
@@ -190,8 +185,8 @@ pub struct ProblemBody<'a> {
     /// What is wrong here.
     detail: &'a str,
     /// The fields at fault.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<FieldProblem<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [FieldProblem],
     /// The request's id.
     #[schemars(extend("format" = "uri-reference"))]
     instance: String,
@@ -207,12 +202,12 @@ pub struct ProblemBody<'a> {
 }
 
 /// A field at fault.
-#[derive(Debug, Serialize, JsonSchema)]
-struct FieldProblem<'a> {
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct FieldProblem {
     /// What is wrong with it.
-    detail: &'a str,
+    detail: String,
     /// Its name.
-    field: &'a str,
+    field: String,
 }
 
 fn statuses() -> BTreeSet<u16> {
@@ -234,11 +229,12 @@ impl From<StoreError> for Problem {
     }
 }
 
-/// What is wrong with a field, without its name.
-fn without_name(error: &FieldError) -> (String, String) {
-    let text = error.to_string();
-    let detail = text.strip_prefix(&error.field).unwrap_or(&text).trim_start_matches([':', ' ']);
-    (error.field.clone(), detail.to_owned())
+impl From<FieldError> for FieldProblem {
+    fn from(error: FieldError) -> Self {
+        let text = error.to_string();
+        let detail = text.strip_prefix(&error.field).unwrap_or(&text).trim_start_matches([':', ' ']);
+        Self { detail: detail.to_owned(), field: error.field }
+    }
 }
 
 impl From<FieldError> for Problem {
@@ -249,7 +245,7 @@ impl From<FieldError> for Problem {
 
 impl From<Vec<FieldError>> for Problem {
     fn from(errors: Vec<FieldError>) -> Self {
-        Self::invalid(errors.iter().map(without_name).collect())
+        Self::invalid(errors.into_iter().map(FieldProblem::from).collect())
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::apps::commands;
 use super::call::Call;
-use super::describe::{MOMENT, answers, problem};
+use super::describe::{MOMENT, answers};
 use super::messages::example;
 use super::problem::Problem;
 use super::routes::routes;
@@ -55,5 +55,5 @@ fn revocation() -> [Field; 2] {
 fn neither() -> Example<Problem> {
     let refused = AppCommand::read(AppAction::RevokeTokens, &Fields::typed([]));
     let refused = refused.expect_err("no field names what to revoke");
-    problem("which_token", "Neither a token nor all of them, or both.", refused.into())
+    Example::new("which_token", "Neither a token nor all of them, or both.", refused)
 }

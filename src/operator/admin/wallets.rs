@@ -29,7 +29,7 @@ routes! { "Players":
     ///
     /// The players of an app with both purses, by their open ids.
     GET "/apps/{app_id}/wallets", "listWallets", Read: list =>
-        lists("A page of wallets.", json!(wallet_example()))
+        lists("A page of wallets.", &json!(wallet_example()))
             .query(players_and_place)
             .wrong("open_id", "expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
     /// Show a wallet
@@ -44,7 +44,7 @@ routes! { "Players":
     /// what was bought, or the note of the credit. A page looks through 100,000 entries at most: it may be
     /// empty and have a `next`.
     GET "/apps/{app_id}/wallets/{open_id}/entries", "listEntries", Read: entries =>
-        lists("A page of entries.", json!({
+        lists("A page of entries.", &json!({
             "seq": 1, "kind": "credit", "biz_no": null, "ref": "start-player-1", "free_change": 40, "charge_change": 100,
             "free_balance": 40, "charge_balance": 100, "at": MOMENT, "text": "",
         }))

@@ -8,7 +8,7 @@ use super::{EXTENSIONS, example, illegal};
 use crate::config::Config;
 use crate::error::Refusal;
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field, IMG_ID, Operation, Place, Success};
-use crate::public::describe::{ANY_KIND, SomeText, credentials, refused};
+use crate::public::describe::{ANY_KIND, SomeText, credentials};
 use crate::public::extract::succeeded;
 
 /// What the API's document says of the upload by file.
@@ -55,7 +55,7 @@ fn describe(summary: &'static str, rules: &str, missing: Example<Refusal>) -> Op
     Operation::new(summary, description)
         .answers(Success::json("uploaded", "The picture is kept, for ever.", &succeeded(kept)))
         .refuses([
-            refused("picture_unacceptable", words, illegal(format!("file: {reason}"))),
+            Example::new("picture_unacceptable", words, illegal(format!("file: {reason}"))),
             acceptance::example::picture_blocked(),
             missing,
         ])
