@@ -1,13 +1,12 @@
 //! The fields of a request, each once: the function that reads them also describes them.
 
-use std::borrow::Cow;
 use std::fmt::Debug;
 
 use domain::fields::{Expected, FieldError, Fields};
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::operation::{Field, plain};
+use super::operation::{Field, Words, plain};
 
 type Parsed<T> = Result<T, Expected>;
 type Read<T> = Result<T, FieldError>;
@@ -39,11 +38,7 @@ impl<'a> Input<'a> {
     }
 
     /// The field of this name, and what it means. It is read by a method of [`Asked`].
-    pub(crate) fn field(
-        &mut self,
-        name: &'static str,
-        description: impl Into<Cow<'static, str>>,
-    ) -> Asked<'_, 'a> {
+    pub(crate) fn field(&mut self, name: &'static str, description: impl Into<Words>) -> Asked<'_, 'a> {
         Asked { input: self, name, description: description.into(), example: None, demands: Vec::new() }
     }
 }
@@ -53,7 +48,7 @@ impl<'a> Input<'a> {
 pub(crate) struct Asked<'i, 'a> {
     input: &'i mut Input<'a>,
     name: &'static str,
-    description: Cow<'static, str>,
+    description: Words,
     example: Option<Value>,
     demands: Vec<(&'static str, Value)>,
 }

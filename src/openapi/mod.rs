@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 pub(crate) use self::examples::refusals;
 pub(crate) use self::input::{Asked, Input};
-pub use self::operation::{Content, Example, Field, Operation, Place, Success, plain};
+pub use self::operation::{Content, Described, Example, Field, Operation, Place, Success, plain};
 pub use self::schema::Schema;
 pub(crate) use self::schema::schema;
 

@@ -27,6 +27,15 @@ pub struct Operation<R> {
     pub refusals: Vec<Example<R>>,
 }
 
+/// A row of a route table with its description.
+#[derive(Debug, Clone)]
+pub struct Described<T: 'static, R> {
+    /// The row.
+    pub route: &'static T,
+    /// What is said of it.
+    pub operation: Operation<R>,
+}
+
 /// Where a field stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -41,6 +50,9 @@ pub enum Place {
     Body,
 }
 
+/// What is said of a field.
+pub type Words = Cow<'static, str>;
+
 /// A named value: a parameter, or a member of a body.
 #[derive(Debug, Clone, Serialize)]
 pub struct Field {
@@ -52,7 +64,7 @@ pub struct Field {
     /// Whether it must be there.
     pub required: bool,
     /// What it means, and what the schema cannot say.
-    pub description: Cow<'static, str>,
+    pub description: Words,
     /// Its JSON Schema, without references.
     pub schema: Value,
     /// A value of the example; none where the example leaves it out.
@@ -209,17 +221,14 @@ impl Field {
     pub(crate) fn required<T: JsonSchema>(
         name: &'static str,
         example: impl Into<Value>,
-        description: impl Into<Cow<'static, str>>,
+        description: impl Into<Words>,
     ) -> Self {
         let example = Some(example.into());
         Self { required: true, example, ..Self::optional::<T>(name, description) }
     }
 
     /// A field of this type that may be absent.
-    pub(crate) fn optional<T: JsonSchema>(
-        name: &'static str,
-        description: impl Into<Cow<'static, str>>,
-    ) -> Self {
+    pub(crate) fn optional<T: JsonSchema>(name: &'static str, description: impl Into<Words>) -> Self {
         let (description, schema) = (description.into(), inline_schema::<T>());
         Self { name, place: Place::Body, required: false, description, schema, example: None }
     }

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use super::describe::general;
-use super::router::{ROUTES, Route};
+use domain::endpoint::Endpoint;
+use store::StoreError;
+
+use super::auth::example;
+use super::image_upload::UPLOAD_BODY_BYTES_MAX;
+use super::router::{Authentication, ROUTES, Route};
+use crate::body::{too_large, too_slow};
 use crate::config::Config;
 use crate::error::{Code, Envelope, ErrorStatus, ExchangeRefusal, OpenRefusal, Refusal};
-use crate::openapi::{Api, Call, Document, Example, Operation, Refused, schema};
+use crate::openapi::{self, Api, Call, Document, Example, Operation, Refused, schema};
 
 /// A row of the route table with its description.
-#[derive(Debug, Clone)]
-pub struct Described {
-    /// The row.
-    pub route: &'static Route,
-    /// What is said of it.
-    pub operation: Operation<Refusal>,
-}
+pub type Described = openapi::Described<Route, Refusal>;
 
 /// Every call of the public listener, in the order of the route table, as these settings make it.
 #[must_use]
@@ -71,6 +71,42 @@ fn introduction() -> String {
         let _ = writeln!(text, "| {} | {} | {status} |", code.number(), code.meaning());
     }
     text
+}
+
+/// What every call of such a route can answer.
+fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
+    let mut refusals = vec![
+        Example::new("system_error", "A fault of the service.", Refusal::internal("")),
+        Example::new(
+            "unavailable",
+            "The database is not available, or it is overloaded. It is safe to repeat, as `Retry-After` says.",
+            StoreError::Unavailable(String::new()),
+        ),
+    ];
+    if route.authentication != Authentication::Path {
+        let often = Refusal::rate_limited(Duration::from_secs(1));
+        let words = "The app calls too often; wait as `Retry-After` says.";
+        refusals.extend([example::app_suspended(), Example::new("rate_limited", words, often)]);
+    }
+    if ![Authentication::Path, Authentication::AppSecret].contains(&route.authentication) {
+        refusals.extend([
+            example::app_id_missing(),
+            example::access_token_missing(),
+            example::unknown_app(),
+            example::access_token_unknown(),
+            example::access_token_expired(),
+        ]);
+    }
+    if route.method == "POST" {
+        let is_upload = route.endpoint == Endpoint::UploadWithFile;
+        let bytes_max = if is_upload { UPLOAD_BODY_BYTES_MAX } else { config.http.body_bytes_max };
+        let slow = too_slow(config.http.body_timeout);
+        refusals.extend([
+            Example::new("body_too_slow", "The body did not come in time.", slow),
+            Example::new("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
+        ]);
+    }
+    refusals
 }
 
 fn rendered(Described { route, operation }: Described) -> Call {

@@ -25,14 +25,14 @@ routes! { "Apps":
     /// List apps
     ///
     /// All apps by their ids.
-    GET "/apps", "listApps", Read: list =>
+    GET "/apps", "listApps", Read: list -> Page<AppSummary> =>
         lists("A page of apps.", &app_example(false))
             .query(place)
             .wrong("limit", "expected an integer from 1 to 200, got \"0\"");
     /// Create an app
     ///
     /// Makes an app with a pay key, which signs its exchanges, and a secret, which gets it access tokens.
-    POST "/apps", "createApp", Once: create =>
+    POST "/apps", "createApp", Once: command[Create] -> NewAppSecrets =>
         answers("created", "The app, with its keys. They are shown once.", json!({
             "app_id": "mygame", "app_secret": APP_SECRET, "pay_key": PAY_KEY,
         }))
@@ -44,12 +44,12 @@ routes! { "Apps":
     /// Show an app
     ///
     /// One app, without its keys: they are shown when they are made, and never again.
-    GET "/apps/{app_id}", "getApp", Read: get =>
+    GET "/apps/{app_id}", "getApp", Read: get -> AppSummary =>
         answers("shown", "The app.", app_example(false));
     /// Change an app
     ///
     /// Changes the given fields and keeps the others, on every server within five seconds.
-    PATCH "/apps/{app_id}", "changeApp", Replace: change =>
+    PATCH "/apps/{app_id}", "changeApp", Replace: command[Change] -> AppSummary =>
         answers("changed", "The app as it is now.", app_example(true))
             .members(settings(&AppSettings::FIELDS, "sandbox", true))
             .wrong("sandbox", "expected true or false, got \"yes\"");
@@ -57,7 +57,7 @@ routes! { "Apps":
     ///
     /// Sets all four. A limit that is left out is the server's setting again. They hold on every server
     /// within five seconds.
-    PUT "/apps/{app_id}/limits", "setAppLimits", Replace: set_limits =>
+    PUT "/apps/{app_id}/limits", "setAppLimits", Replace: command[Limit] -> LimitsSet =>
         answers("set", "The limits that hold now.", json!({
             "app_id": APP_ID, "limits": AppLimits { uploads_per_second: PerSecond::new(5), ..AppLimits::default() },
         }))
@@ -66,28 +66,28 @@ routes! { "Apps":
     /// Suspend an app
     ///
     /// Every request of the app is refused, on every server within five seconds.
-    PUT "/apps/{app_id}/suspension", "suspendApp", Replace: suspend =>
+    PUT "/apps/{app_id}/suspension", "suspendApp", Replace: command[Suspend] -> Suspension =>
         answers("done", "How it is now.", json!({ "app_id": APP_ID, "suspended": true })).members([why()]);
     /// Resume an app
     ///
     /// A suspended app works again.
-    DELETE "/apps/{app_id}/suspension", "resumeApp", Replace: resume =>
+    DELETE "/apps/{app_id}/suspension", "resumeApp", Replace: command[Resume] -> Suspension =>
         answers("done", "How it is now.", json!({ "app_id": APP_ID, "suspended": false })).members([why()]);
     /// Make a new pay key
     ///
     /// Makes a new pay key. The one before it stays valid, the one before that is retired.
-    POST "/apps/{app_id}/pay-keys", "rotatePayKey", Once: rotate_pay_key =>
+    POST "/apps/{app_id}/pay-keys", "rotatePayKey", Once: command[RotatePayKey] -> NewPayKey =>
         answers("made", "The new one. It is shown once.", json!({ "app_id": APP_ID, "pay_key": PAY_KEY }));
     /// Make a new app secret
     ///
     /// Makes a new app secret; the old one ends at once. Its tokens live on until they end or are revoked.
-    POST "/apps/{app_id}/app-secrets", "rotateAppSecret", Once: rotate_secret =>
+    POST "/apps/{app_id}/app-secrets", "rotateAppSecret", Once: command[RotateSecret] -> NewAppSecret =>
         answers("made", "The new one. It is shown once.", json!({ "app_id": APP_ID, "app_secret": APP_SECRET }));
     /// Publish a package
     ///
     /// The pages of the latest package are those that orders may lead to. A version that is published again
     /// is the latest.
-    POST "/apps/{app_id}/packages", "publishPackage", Once: publish =>
+    POST "/apps/{app_id}/packages", "publishPackage", Once: command[Publish] -> PublishedPackage =>
         answers("published", "What is published now.", json!({ "app_id": APP_ID, "pages": PAGES, "version": "2" }))
             .members([Field::required::<PackageVersion>("version", "2", "Version of the package.")])
             .members([ids::<PagePath>("pages", &PAGES, "Its pages, as paths; what stands behind `?` or `#` does not count.")])
@@ -95,20 +95,20 @@ routes! { "Apps":
     /// Register points of interest
     ///
     /// Reports may name these points of interest.
-    POST "/apps/{app_id}/pois", "addPois", Once: add_pois =>
+    POST "/apps/{app_id}/pois", "addPois", Once: command[AddPois] -> RegisteredPois =>
         answers("registered", "What is registered.", json!({ "app_id": APP_ID, "poi_ids": ["poi-1"] }))
             .members([ids::<PoiId>("poi_ids", &["poi-1"], "1 to 1,000 of them; known ones are fine.")])
             .wrong("poi_ids[0]", "expected 1 to 64 bytes without control characters, got \"\"");
     /// Register payment pre-orders
     ///
     /// With `preorder_check`, only reports of these payments are accepted.
-    POST "/apps/{app_id}/preorders", "addPreorders", Once: add_preorders =>
+    POST "/apps/{app_id}/preorders", "addPreorders", Once: command[AddPreorders] -> RegisteredPreorders =>
         answers("registered", "What is registered.", json!({ "app_id": APP_ID, "out_order_nos": [PAYMENT_NO] }))
             .members([ids::<OrderNo>("out_order_nos", &[PAYMENT_NO], "1 to 1,000 of them; known ones are fine.")])
             .wrong("out_order_nos[0]", "expected 6 to 32 of 0-9A-Za-z_-*, got \"12345\"");
 }
 
-pub(super) async fn list(state: &AppState, call: &Call) -> Result<Page<AppSummary>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<Page<AppSummary>, Problem> {
     let (after, limit) = (call.read(place)?, call.limit()?);
     let apps = state.store.apps_after(after.as_ref(), limit + 1).await?;
     Ok(page(apps, limit, |app| app.app_id.to_string()))
@@ -118,59 +118,36 @@ fn place(query: &mut Input<'_>) -> Result<Option<AppId>, FieldError> {
     after(query, AppId::parse)
 }
 
-pub(super) async fn get(state: &AppState, call: &Call) -> Result<AppSummary, Problem> {
+async fn get(state: &AppState, call: &Call) -> Result<AppSummary, Problem> {
     call.fields.only(&[])?;
     let app_id = call.app_id()?;
     let app = state.store.list_apps(Some(&app_id)).await?.pop();
     app.ok_or_else(|| no_app(&app_id))
 }
 
-/// Creates an app. Its id is a field of the body, not a part of the path.
-pub(super) async fn create(state: &AppState, call: &Call) -> Result<NewAppSecrets, Problem> {
-    let fields = [&["app_id"], AppAction::Create.fields()].concat();
-    let app_id = call.fields.only(&fields)?.required("app_id", AppId::parse)?;
-    carry_out(state, call, AppAction::Create, &app_id).await
-}
-
-/// Carries out a command to an app, and gives its report of the type that the route answers.
-pub(super) async fn carry_out<A: TryFrom<AppReport>>(
+/// Carries out a command to the app of the path, and gives its report of the type that the route answers. The
+/// id of a new app is a field of the body.
+pub(super) async fn command<A: TryFrom<AppReport>>(
     state: &AppState,
     call: &Call,
     action: AppAction,
-    app_id: &AppId,
 ) -> Result<A, Problem> {
+    let app_id = if action == AppAction::Create {
+        let fields = [&["app_id"], action.fields()].concat();
+        call.fields.only(&fields)?.required("app_id", AppId::parse)?
+    } else {
+        let app_id = call.app_id()?;
+        call.fields.only(action.fields())?;
+        app_id
+    };
     let command = AppCommand::read(action, &call.fields)?;
     let operator = call.operator(&json!({}));
     let operator = match call.fields.optional("reason", Reason::parse)? {
         Some(reason) => operator.because(&reason),
         None => operator,
     };
-    let report = state.store.carry_out(&operator, app_id, command).await?;
+    let report = state.store.carry_out(&operator, &app_id, command).await?;
     A::try_from(report).map_err(|_| Problem::internal(format!("{action} made a report of another type")))
-}
-
-/// Handlers that each carry out a command to the app of the path.
-macro_rules! commands {
-    ($($handler:ident: $action:ident -> $report:ty),+ $(,)?) => {$(
-        pub(super) async fn $handler(state: &AppState, call: &Call) -> Result<$report, Problem> {
-            let app_id = call.app_id()?;
-            call.fields.only(domain::app_command::AppAction::$action.fields())?;
-            super::apps::carry_out(state, call, domain::app_command::AppAction::$action, &app_id).await
-        }
-    )+};
-}
-pub(super) use commands;
-
-commands! {
-    change: Change -> AppSummary,
-    set_limits: Limit -> LimitsSet,
-    suspend: Suspend -> Suspension,
-    resume: Resume -> Suspension,
-    rotate_pay_key: RotatePayKey -> NewPayKey,
-    rotate_secret: RotateSecret -> NewAppSecret,
-    publish: Publish -> PublishedPackage,
-    add_pois: AddPois -> RegisteredPois,
-    add_preorders: AddPreorders -> RegisteredPreorders,
 }
 
 /// The pages of the examples.

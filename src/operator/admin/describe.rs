@@ -8,15 +8,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use super::call::Call;
 use super::exchanges::BIZ_NO;
 use super::messages::example;
 use super::orders::ORDER_NO;
 use super::problem::Problem;
 use crate::openapi::{
-    APP_ID, Content, Example, Field, IMG_ID, Input, OPEN_ID, Operation, Place, Schema, Success, schema,
+    APP_ID, Asked, Content, Example, Field, IMG_ID, Input, OPEN_ID, Operation, Place, Schema, Success, schema,
 };
-use crate::state::AppState;
 
 /// The moment of all examples.
 pub(super) const MOMENT: &str = "2026-11-21T08:00:00Z";
@@ -67,12 +65,8 @@ impl Operation<Problem> {
         self
     }
 
-    /// The description of this handler, with the words of its route. The schema is that of its answers.
-    pub(super) fn of<A: JsonSchema>(
-        mut self,
-        words: &[&'static str],
-        _: impl AsyncFn(&AppState, &Call) -> Result<A, Problem>,
-    ) -> Self {
+    /// With the words of a route, and the schema of its answers.
+    pub(super) fn of<A: JsonSchema>(mut self, words: &[&'static str]) -> Self {
         for success in &mut self.successes {
             if let Content::Json { schema: of_answer, .. } = &mut success.content {
                 *of_answer = schema::<A>();
@@ -122,7 +116,7 @@ pub(super) fn limit(query: &mut Input<'_>) -> Result<u32, FieldError> {
     Ok(limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(PAGE_ITEMS))
 }
 
-/// Reads where a page begins. Describes `limit` too, which [`Call::limit`] reads.
+/// Reads where a page begins. Describes `limit` too, which [`limit`] reads.
 pub(super) fn after<T>(
     query: &mut Input<'_>,
     parse: impl FnOnce(&str) -> Result<T, Expected>,
@@ -132,10 +126,6 @@ pub(super) fn after<T>(
 }
 
 /// Reads a moment.
-pub(super) fn moment(
-    query: &mut Input<'_>,
-    name: &'static str,
-    description: &'static str,
-) -> Result<Option<OffsetDateTime>, FieldError> {
-    query.field(name, description).demand("format", "date-time").optional_as::<String, _>(moment::parse)
+pub(super) fn moment(field: Asked<'_, '_>) -> Result<Option<OffsetDateTime>, FieldError> {
+    field.demand("format", "date-time").optional_as::<String, _>(moment::parse)
 }

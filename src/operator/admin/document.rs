@@ -24,13 +24,7 @@ pub const EXAMPLE_REQUEST_ID: &str = "8d7b1d2e6a0f4c3b0000000000000001";
 pub(super) const EXAMPLE_IDEMPOTENCY_KEY: &str = "0b1f7c62-3f0e-4d0a-9a52-7a1f6a1c9e11";
 
 /// A row of the route table with its description.
-#[derive(Debug, Clone)]
-pub struct DescribedRoute {
-    /// The row.
-    pub route: &'static Route,
-    /// What is said of it.
-    pub operation: Operation<Problem>,
-}
+pub type DescribedRoute = openapi::Described<Route, Problem>;
 
 /// Every call of the admin API, in the order of the route table, as these settings make it.
 #[must_use]

@@ -24,14 +24,14 @@ routes! { "Exchanges":
     /// repeat gets the same answer. It also shows what a repeat with the same content gets now, and one
     /// with other content. `user_ip`, the player's address, is there for a key of the role admin alone. A
     /// refused exchange leaves nothing to show.
-    GET "/apps/{app_id}/exchanges/{biz_no}", "getExchange", Read: get =>
+    GET "/apps/{app_id}/exchanges/{biz_no}", "getExchange", Read: get -> ExchangeRecord =>
         answers("shown", "The exchange.", exchange_example());
     /// Check a signature
     ///
     /// Whether the `sign` of an exchange's body matches, the string that must be signed, and the well-known
     /// mistake that explains what came, if one does. The answer has no key and no right signature. The call
     /// changes nothing.
-    POST "/signature-checks", "checkSignature", Check: check_signature =>
+    POST "/signature-checks", "checkSignature", Check: check_signature -> SignatureCheck =>
         answers("checked", "What was found.", json!({
             "matches": false, "string_to_sign": SIGNED, "bytes": SIGNED.len(), "mistake": null,
         }))
@@ -41,7 +41,7 @@ routes! { "Exchanges":
 }
 
 /// An exchange that deducted. The player's address is personal: only an admin's key is told it.
-pub(super) async fn get(state: &AppState, call: &Call) -> Result<ExchangeRecord, Problem> {
+async fn get(state: &AppState, call: &Call) -> Result<ExchangeRecord, Problem> {
     call.fields.only(&[])?;
     let (app_id, biz_no) = (call.app_id()?, call.segment("biz_no", "exchange", BizNo::parse)?);
     let exchange = state.store.exchange(&app_id, &biz_no, call.is_admin()).await?;
@@ -50,7 +50,7 @@ pub(super) async fn get(state: &AppState, call: &Call) -> Result<ExchangeRecord,
 
 /// Looks at a form body of an exchange. Never tells a key or the right signature: whoever asks learns of
 /// the fields only what they sent.
-pub(super) async fn check_signature(state: &AppState, call: &Call) -> Result<SignatureCheck, Problem> {
+async fn check_signature(state: &AppState, call: &Call) -> Result<SignatureCheck, Problem> {
     let (app_id, fields) = call.read(signed)?;
     let app = state.store.find_app(&app_id).await?.ok_or_else(|| no_app(&app_id))?;
     let finding = examine_signature(&app, &fields);
@@ -76,7 +76,7 @@ fn form(text: &str) -> Result<Fields, Expected> {
 
 /// What was found of a signature.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct SignatureCheck {
+struct SignatureCheck {
     matches: bool,
     /// The string that must be signed.
     string_to_sign: String,

@@ -20,7 +20,7 @@ routes! { "Images":
     /// List images
     ///
     /// Uploaded images of all apps, newest first.
-    GET "/images", "listImages", Read: list =>
+    GET "/images", "listImages", Read: list -> Page<StoredImage> =>
         lists("A page of images.", &image_example())
             .query(filter)
             .wrong("blocked", "expected true or false, got \"yes\"");
@@ -28,13 +28,13 @@ routes! { "Images":
     ///
     /// An uploaded image. `picture` is the SHA-256 of its kept bytes. It is the same for every app that has
     /// uploaded the picture.
-    GET "/images/{img_id}", "getImage", Read: get =>
+    GET "/images/{img_id}", "getImage", Read: get -> ImageShown =>
         answers("shown", "The image.", shown_example());
     /// Block a picture
     ///
     /// For every app, the picture of this image and pictures that look nearly the same are not accepted and
     /// not served, and no order may use them.
-    PUT "/images/{img_id}/block", "blockImage", Replace: block =>
+    PUT "/images/{img_id}/block", "blockImage", Replace: block -> Blocked =>
         answers("blocked", "How many images fall under the block.", json!({
             "picture": PICTURE, "reason": "gore", "images": 1, "finds_near_copies": true,
         }))
@@ -43,7 +43,7 @@ routes! { "Images":
     /// End a block
     ///
     /// Ends the block that the image falls under. Images that another block matches stay blocked.
-    DELETE "/images/{img_id}/block", "unblockImage", Replace: unblock =>
+    DELETE "/images/{img_id}/block", "unblockImage", Replace: unblock -> Unblocked =>
         answers("unblocked", "Whose block has ended.", json!({ "picture": PICTURE })).refuses([example::no_block()]);
 }
 
@@ -53,28 +53,27 @@ async fn find(state: &AppState, call: &Call) -> Result<StoredImage, Problem> {
     image.ok_or_else(|| no_image(&img_id))
 }
 
-pub(super) async fn list(state: &AppState, call: &Call) -> Result<Page<StoredImage>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<Page<StoredImage>, Problem> {
     let found = state.store.images(&call.read(filter)?, call.limit()?).await?;
     Ok(Page { items: found.images, next: found.next.map(|next| next.to_string()) })
 }
 
 fn filter(query: &mut Input<'_>) -> Result<ImageFilter, FieldError> {
     let picture = "An image's id, or the SHA-256 of a picture as it was sent or is kept.";
-    let picture = |query: &mut Input<'_>| {
-        let field = query.field("picture", picture).demand("pattern", "^([0-9a-f]{48}|[0-9A-Fa-f]{64})$");
-        field.optional_as::<String, _>(ImageKey::parse)
-    };
     Ok(ImageFilter {
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
-        key: picture(query)?,
+        key: query
+            .field("picture", picture)
+            .demand("pattern", "^([0-9a-f]{48}|[0-9A-Fa-f]{64})$")
+            .optional_as::<String, _>(ImageKey::parse)?,
         blocked: query.field("blocked", "Blocked ones alone, or the others.").example(false).flag()?,
-        uploaded_since: moment(query, "uploaded_since", "Uploaded at or after this moment.")?,
-        uploaded_until: moment(query, "uploaded_until", "Uploaded before this moment.")?,
+        uploaded_since: moment(query.field("uploaded_since", "Uploaded at or after this moment."))?,
+        uploaded_until: moment(query.field("uploaded_until", "Uploaded before this moment."))?,
         after: after(query, ImageCursor::parse)?,
     })
 }
 
-pub(super) async fn get(state: &AppState, call: &Call) -> Result<ImageShown, Problem> {
+async fn get(state: &AppState, call: &Call) -> Result<ImageShown, Problem> {
     call.fields.only(&[])?;
     let image = find(state, call).await?;
     let blocked_by = state.store.block_of(&image.img_id).await?;
@@ -82,7 +81,7 @@ pub(super) async fn get(state: &AppState, call: &Call) -> Result<ImageShown, Pro
 }
 
 /// Blocks the picture of an image for every app, and whatever looks nearly the same.
-pub(super) async fn block(state: &AppState, call: &Call) -> Result<Blocked, Problem> {
+async fn block(state: &AppState, call: &Call) -> Result<Blocked, Problem> {
     let reason = call.read(reason)?;
     let image = find(state, call).await?;
     let (contents, near_copies) = block_hashes(state, &image).await?;
@@ -97,7 +96,7 @@ fn reason(body: &mut Input<'_>) -> Result<Reason, FieldError> {
 }
 
 /// Ends the block that an image falls under.
-pub(super) async fn unblock(state: &AppState, call: &Call) -> Result<Unblocked, Problem> {
+async fn unblock(state: &AppState, call: &Call) -> Result<Unblocked, Problem> {
     call.fields.only(&[])?;
     let image = find(state, call).await?;
     let block = state.store.block_of(&image.img_id).await?.ok_or_else(|| no_block(&image.img_id))?;
@@ -110,7 +109,7 @@ pub(super) async fn unblock(state: &AppState, call: &Call) -> Result<Unblocked, 
 /// An image with the block that it falls under.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ImageWithBlock")]
-pub(super) struct ImageShown {
+struct ImageShown {
     #[serde(flatten)]
     image: StoredImage,
     /// The block that it falls under.
@@ -120,7 +119,7 @@ pub(super) struct ImageShown {
 /// A block that was made.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NewPictureBlock")]
-pub(super) struct Blocked {
+struct Blocked {
     picture: ContentHash,
     reason: Reason,
     /// Images that fall under it.
@@ -132,7 +131,7 @@ pub(super) struct Blocked {
 /// The picture whose block has ended.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EndedPictureBlock")]
-pub(super) struct Unblocked {
+struct Unblocked {
     picture: ContentHash,
 }
 

@@ -49,7 +49,13 @@ refusals! { Problem:
     /// The body is of another type.
     not_json() => Problem::new(Kind::UnsupportedMediaType, "content-type: expected application/json");
     /// There is no idempotency key, or it is not valid.
-    idempotency_key_missing() => no_idempotency_key(IdempotencyKey::EXPECTED);
+    idempotency_key_missing() => Problem::new(
+        Kind::BadRequest,
+        format!(
+            "expected one header Idempotency-Key of {}: a fresh one for each write, the same for its repeats",
+            IdempotencyKey::EXPECTED
+        ),
+    );
     /// The idempotency key was used for another request within a day.
     idempotency_key_reused(key = EXAMPLE_IDEMPOTENCY_KEY) => Problem::new(
         Kind::IdempotencyKeyReused,
@@ -65,13 +71,4 @@ fn unauthorized(detail: &str, error: &str) -> Problem {
     let challenge = HeaderValue::from_str(&format!("Bearer realm=\"minitill admin\"{error}"));
     let challenge = challenge.unwrap_or(HeaderValue::from_static("Bearer"));
     Problem::new(Kind::Unauthorized, detail).with_header(header::WWW_AUTHENTICATE, challenge)
-}
-
-fn no_idempotency_key(expected: &str) -> Problem {
-    Problem::new(
-        Kind::BadRequest,
-        format!(
-            "expected one header Idempotency-Key of {expected}: a fresh one for each write, the same for its repeats"
-        ),
-    )
 }

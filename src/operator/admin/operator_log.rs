@@ -18,7 +18,7 @@ routes! { "Operator log":
     ///
     /// Every change that an operator made, newest first: who, by which way, what, and how it was before and
     /// after. There is no secret in it.
-    GET "/operator-log", "listOperatorLog", Read: list =>
+    GET "/operator-log", "listOperatorLog", Read: list -> Page<OperatorLogLine> =>
         lists("A page of lines.", &json!({
             "at": MOMENT, "operator_kind": "command_line", "operator": "tests", "action": "wallet.credit", "app_id": APP_ID,
             "subject": OPEN_ID, "before": { "free_balance": 0, "charge_balance": 0 },
@@ -31,7 +31,7 @@ routes! { "Operator log":
 /// Longest text that is looked for, in bytes.
 const LOOKED_FOR_BYTES_MAX: usize = 512;
 
-pub(super) async fn list(state: &AppState, call: &Call) -> Result<Page<OperatorLogLine>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<Page<OperatorLogLine>, Problem> {
     let ((filter, after), limit) = (call.read(lines_and_place)?, call.limit()?);
     let lines = state.store.operator_log_page(&filter, after, limit + 1).await?;
     Ok(page(lines, limit, |line| line.cursor().to_string()))
@@ -42,8 +42,8 @@ fn lines_and_place(
 ) -> Result<(OperatorLogFilter, Option<OperatorLogCursor>), FieldError> {
     let about = "What concerns this player, version, picture, ref or other value.";
     let filter = OperatorLogFilter {
-        since: moment(query, "since", "At or after this moment.")?,
-        until: moment(query, "until", "Before this moment.")?,
+        since: moment(query.field("since", "At or after this moment."))?,
+        until: moment(query.field("until", "Before this moment."))?,
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
         subject: looked_for(query.field("subject", about).example(OPEN_ID))?,
         operator: looked_for(query.field("operator", "Whose name holds this text."))?,

@@ -13,19 +13,19 @@ use super::describe::{MOMENT, Page, after, answers, lists};
 use super::messages::no_order;
 use super::problem::Problem;
 use super::routes::routes;
-use crate::openapi::{APP_ID, IMG_ID, Input, OPEN_ID};
+use crate::openapi::{APP_ID, Asked, IMG_ID, Input, OPEN_ID};
 use crate::state::AppState;
 
 routes! { "Orders":
     /// Show an order
     ///
     /// An order as it is, its payment attempts, and what its reports changed, newest first, 100 at most.
-    GET "/apps/{app_id}/orders/{out_biz_order_no}", "getOrder", Read: get =>
+    GET "/apps/{app_id}/orders/{out_biz_order_no}", "getOrder", Read: get -> OrderHistory =>
         answers("shown", "The order.", history_example());
     /// List orders
     ///
     /// Orders of all apps as developers have reported them, by the time they were made, newest first.
-    GET "/orders", "listOrders", Read: list =>
+    GET "/orders", "listOrders", Read: list -> Page<StoredOrder> =>
         lists("A page of orders.", &order_example())
             .query(filter)
             .wrong("status", "expected a status code: 1 to 6 or 10 to 15, got \"7\"");
@@ -34,12 +34,13 @@ routes! { "Orders":
 /// Reports of an order that are shown with it, the newest. The description of the route says it too.
 const ORDER_EVENTS_MAX: u32 = 100;
 
-pub(super) async fn list(state: &AppState, call: &Call) -> Result<Page<StoredOrder>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<Page<StoredOrder>, Problem> {
     let found = state.store.orders(&call.read(filter)?, call.limit()?).await?;
     Ok(Page { items: found.orders, next: found.next.map(|next| next.to_string()) })
 }
 
 fn filter(query: &mut Input<'_>) -> Result<OrderFilter, FieldError> {
+    let city = |text: &str| ProductCity::parse(text).map(|city| city.to_string());
     Ok(OrderFilter {
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
         number: query
@@ -50,27 +51,21 @@ fn filter(query: &mut Input<'_>) -> Result<OrderFilter, FieldError> {
             let status = query.field("status", "In this status.").example(2).optional(OrderStatus::parse)?;
             status.map(OrderStatus::code).into_iter().collect()
         },
-        city: {
-            let city = query.field("city", "Whose city holds this text.").optional(ProductCity::parse)?;
-            city.map(|city| city.to_string())
-        },
-        created_since: millis(query, "created_since", "Made at or after this moment, in milliseconds.")?,
-        created_until: millis(query, "created_until", "Made before this moment, in milliseconds.")?,
+        city: query.field("city", "Whose city holds this text.").optional_as::<ProductCity, _>(city)?,
+        created_since: millis(
+            query.field("created_since", "Made at or after this moment, in milliseconds."),
+        )?,
+        created_until: millis(query.field("created_until", "Made before this moment, in milliseconds."))?,
         after: after(query, OrderCursor::parse)?,
     })
 }
 
-fn millis(
-    query: &mut Input<'_>,
-    name: &'static str,
-    description: &'static str,
-) -> Result<Option<i64>, FieldError> {
-    let parse = |text: &str| parse_integer(text, 0, i64::MAX, "milliseconds since 1970");
-    query.field(name, description).demand("minimum", 0).optional(parse)
+fn millis(field: Asked<'_, '_>) -> Result<Option<i64>, FieldError> {
+    field.demand("minimum", 0).optional(|text| parse_integer(text, 0, i64::MAX, "milliseconds since 1970"))
 }
 
 /// An order with its payments and what its reports have changed.
-pub(super) async fn get(state: &AppState, call: &Call) -> Result<OrderHistory, Problem> {
+async fn get(state: &AppState, call: &Call) -> Result<OrderHistory, Problem> {
     call.fields.only(&[])?;
     let (app_id, number) = (call.app_id()?, call.segment("out_biz_order_no", "order", OrderNo::parse)?);
     let order = state.store.order(&app_id, &number).await?.ok_or_else(|| no_order(&app_id, &number))?;
@@ -81,7 +76,7 @@ pub(super) async fn get(state: &AppState, call: &Call) -> Result<OrderHistory, P
 
 /// An order with its payments and what its reports have changed.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct OrderHistory {
+struct OrderHistory {
     order: StoredOrder,
     payments: Vec<OrderPayment>,
     events: Vec<OrderEvent>,

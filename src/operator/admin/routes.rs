@@ -49,10 +49,11 @@ pub struct Route {
 }
 
 /// Declares the routes of a subject, which is a group of the API's document. The comment of a row is what the
-/// document says of it: one line, and then the rules of the call. Behind the arrow stands what it answers,
-/// takes and refuses.
+/// document says of it: one line, and then the rules of the call. Then come the handler, where it is that of
+/// a command to an app with its action, the type of its answers, and what it answers, takes and refuses.
 macro_rules! routes {
-    ($tag:literal: $($(#[doc = $words:literal])+ $method:ident $path:literal, $id:literal, $access:ident: $handler:path => $described:expr;)+) => {
+    ($tag:literal: $($(#[doc = $words:literal])+ $method:ident $path:literal, $id:literal, $access:ident:
+        $handler:ident $([$action:ident])? -> $answer:ty => $described:expr;)+) => {
         /// The routes of this subject, those of a path together.
         pub(super) const ROUTES: &[super::Route] = &[$(
             super::Route {
@@ -62,8 +63,12 @@ macro_rules! routes {
                 tag: $tag,
                 access: super::Access::$access,
                 filter: axum::routing::MethodFilter::$method,
-                handler: |state, call| Box::pin(async move { Ok(serde_json::json!($handler(state, call).await?)) }),
-                describe: || $described.of(&[$($words),+], $handler),
+                handler: |state, call| Box::pin(async move {
+                    let answer: $answer =
+                        $handler(state, call $(, domain::app_command::AppAction::$action)?).await?;
+                    Ok(serde_json::json!(answer))
+                }),
+                describe: || $described.of::<$answer>(&[$($words),+]),
             },
         )+];
     };

@@ -7,20 +7,18 @@ use domain::app_command::{
 use domain::fields::Fields;
 use serde_json::json;
 
-use super::apps::commands;
-use super::call::Call;
+use super::apps::command;
 use super::describe::{MOMENT, answers};
 use super::messages::example;
 use super::problem::Problem;
 use super::routes::routes;
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field};
-use crate::state::AppState;
 
 routes! { "Apps":
     /// Issue an access token
     ///
     /// Makes a token in the app's name, as the app gets one with its secret. No other token ends.
-    POST "/apps/{app_id}/tokens", "issueToken", Once: issue =>
+    POST "/apps/{app_id}/tokens", "issueToken", Once: command[IssueToken] -> IssuedToken =>
         answers("issued", "The token. It is shown once.", json!({
             "app_id": APP_ID, "access_token": ACCESS_TOKEN, "expires_at": MOMENT,
         }))
@@ -30,15 +28,10 @@ routes! { "Apps":
     ///
     /// Ends one token or all of them, on every server within five seconds. The body says which: either
     /// `access_token`, or `all`, which is `true`.
-    POST "/apps/{app_id}/token-revocations", "revokeTokens", Once: revoke =>
+    POST "/apps/{app_id}/token-revocations", "revokeTokens", Once: command[RevokeTokens] -> RevokedTokens =>
         answers("revoked", "How many there were.", json!({ "app_id": APP_ID, "revoked": 1 }))
             .members(revocation())
             .refuses([neither(), example::no_token()]);
-}
-
-commands! {
-    issue: IssueToken -> IssuedToken,
-    revoke: RevokeTokens -> RevokedTokens,
 }
 
 fn lifetime() -> Field {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use store::{Credit, CreditOutcome, EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wallet};
 
-use super::apps::commands;
+use super::apps::command;
 use super::call::Call;
 use super::describe::{MOMENT, Page, after, answers, ids, lists, moment};
 use super::messages::{balance_too_large, example, no_app, no_player, ref_used};
@@ -21,14 +21,14 @@ routes! { "Players":
     /// Make players known
     ///
     /// Each gets an empty wallet. Only known players can pay and have orders.
-    POST "/apps/{app_id}/users", "addUsers", Once: add_users =>
+    POST "/apps/{app_id}/users", "addUsers", Once: command[AddUsers] -> KnownPlayers =>
         answers("known", "Who is known now.", json!({ "app_id": APP_ID, "open_ids": ["player-2"] }))
             .members([ids::<OpenId>("open_ids", &["player-2"], "1 to 1,000 of them; known ones are fine.")])
             .wrong("open_ids[0]", "expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
     /// List players
     ///
     /// The players of an app with both purses, by their open ids.
-    GET "/apps/{app_id}/wallets", "listWallets", Read: list =>
+    GET "/apps/{app_id}/wallets", "listWallets", Read: list -> Page<Wallet> =>
         lists("A page of wallets.", &json!(wallet_example()))
             .query(players_and_place)
             .wrong("open_id", "expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
@@ -36,14 +36,14 @@ routes! { "Players":
     ///
     /// Both purses of a player as they are: gifted (`free_balance`) and charged currency, and the number of
     /// ledger entries.
-    GET "/apps/{app_id}/wallets/{open_id}", "getWallet", Read: get =>
+    GET "/apps/{app_id}/wallets/{open_id}", "getWallet", Read: get -> Wallet =>
         answers("shown", "The wallet.", json!(wallet_example()));
     /// List ledger entries
     ///
     /// What went into a wallet and out of it, newest first, each with both balances after it. `text` is
     /// what was bought, or the note of the credit. A page looks through 100,000 entries at most: it may be
     /// empty and have a `next`.
-    GET "/apps/{app_id}/wallets/{open_id}/entries", "listEntries", Read: entries =>
+    GET "/apps/{app_id}/wallets/{open_id}/entries", "listEntries", Read: entries -> Page<LedgerRow> =>
         lists("A page of entries.", &json!({
             "seq": 1, "kind": "credit", "biz_no": null, "ref": "start-player-1", "free_change": 40, "charge_change": 100,
             "free_balance": 40, "charge_balance": 100, "at": MOMENT, "text": "",
@@ -55,7 +55,7 @@ routes! { "Players":
     /// Adds to both purses and makes the wallet where there is none. The same `ref` again with the same
     /// amounts does nothing and answers `replayed: true`, under any idempotency key and after any time;
     /// with other amounts it is 409. A credit cannot be taken back.
-    POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once: credit =>
+    POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once: credit -> Credited =>
         answers("credited", "Both purses right after the credit.", json!({
             "ref": "order-4711", "free_balance": 90, "charge_balance": 600, "replayed": false,
         }))
@@ -67,10 +67,6 @@ routes! { "Players":
 /// Longest note of a credit, in bytes.
 pub const TEXT_BYTES_MAX: usize = 512;
 
-commands! {
-    add_users: AddUsers -> KnownPlayers,
-}
-
 /// A text for people, in one line.
 fn line(text: &str) -> Result<String, Expected> {
     if text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control) {
@@ -81,7 +77,7 @@ fn line(text: &str) -> Result<String, Expected> {
 }
 
 /// The players of an app, by the beginning of their open ids.
-pub(super) async fn list(state: &AppState, call: &Call) -> Result<Page<Wallet>, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<Page<Wallet>, Problem> {
     let app_id = call.app_id()?;
     let (open_id, after) = call.read(players_and_place)?;
     let filter = PlayerFilter { app_id: Some(app_id.clone()), open_id };
@@ -100,7 +96,7 @@ fn players_and_place(query: &mut Input<'_>) -> Result<(Option<OpenId>, Option<Pl
 }
 
 /// A wallet's ledger, newest first.
-pub(super) async fn entries(state: &AppState, call: &Call) -> Result<Page<LedgerRow>, Problem> {
+async fn entries(state: &AppState, call: &Call) -> Result<Page<LedgerRow>, Problem> {
     let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
     let (filter, after) = call.read(entries_and_place)?;
     let found = state.store.ledger(&app_id, &open_id, &filter, after, call.limit()?).await?;
@@ -111,28 +107,26 @@ pub(super) async fn entries(state: &AppState, call: &Call) -> Result<Page<Ledger
 }
 
 fn entries_and_place(query: &mut Input<'_>) -> Result<(LedgerFilter, Option<i64>), FieldError> {
-    let reference = "A `biz_no` or a `ref`: the entries of this number alone.";
+    let words = "A `biz_no` or a `ref`: the entries of this number alone.";
+    let reference = |text: &str| CreditRef::parse(text).map(|reference| reference.to_string());
     let filter = LedgerFilter {
         kind: query.field("kind", "Of this kind alone.").example("credit").optional(EntryKind::parse)?,
-        since: moment(query, "since", "At or after this moment.")?,
-        until: moment(query, "until", "Before this moment.")?,
-        reference: {
-            let reference = query.field("reference", reference).optional(CreditRef::parse)?;
-            reference.map(|reference| reference.to_string())
-        },
+        since: moment(query.field("since", "At or after this moment."))?,
+        until: moment(query.field("until", "Before this moment."))?,
+        reference: query.field("reference", words).optional_as::<CreditRef, _>(reference)?,
     };
     let place = |text: &str| parse_integer(text, 1, i64::MAX, "the place of an entry");
     Ok((filter, after(query, place)?))
 }
 
-pub(super) async fn get(state: &AppState, call: &Call) -> Result<Wallet, Problem> {
+async fn get(state: &AppState, call: &Call) -> Result<Wallet, Problem> {
     call.fields.only(&[])?;
     let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
     let wallet = state.store.wallet(&app_id, &open_id).await?;
     wallet.ok_or_else(|| no_player(&app_id, &open_id))
 }
 
-pub(super) async fn credit(state: &AppState, call: &Call) -> Result<Credited, Problem> {
+async fn credit(state: &AppState, call: &Call) -> Result<Credited, Problem> {
     let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
     let credit = call.read(|body| credit_to(&open_id, body))?;
     let reference = credit.reference.to_string();
@@ -165,7 +159,7 @@ fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldErro
 /// A credit that was made.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Credit")]
-pub(super) struct Credited {
+struct Credited {
     #[serde(rename = "ref")]
     reference: String,
     /// Gifted currency right after the credit.
