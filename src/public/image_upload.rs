@@ -123,6 +123,7 @@ refusals! { Refusal:
     file_missing() => illegal("file is missing");
     /// No `url` came.
     url_missing() => illegal("url is missing");
+    // It must not tell what is inside the network.
     /// The link is not a link, leads to no public address, or nothing could be fetched. One text for every cause.
     illegal_url() =>
         Refusal::new(Code::IllegalUrl, "url: expected a picture on a public http or https address");
@@ -245,11 +246,13 @@ pub async fn read_file_part(
 }
 
 fn unreadable(error: &multer::Error) -> Refusal {
+    if let multer::Error::StreamReadFailed(cause) = error
+        && let Some(TooSlow(limit)) = cause.downcast_ref()
+    {
+        return too_slow(*limit);
+    }
     match error {
         multer::Error::StreamSizeExceeded { .. } => too_large(UPLOAD_BODY_BYTES_MAX),
-        multer::Error::StreamReadFailed(cause) if let Some(TooSlow(limit)) = cause.downcast_ref() => {
-            too_slow(*limit)
-        }
         other => illegal(format!("body: expected a complete multipart body ({other})")),
     }
 }
