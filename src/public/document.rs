@@ -13,7 +13,7 @@ use super::router::{Authentication, ROUTES, Route};
 use crate::body::{too_large, too_slow};
 use crate::config::Config;
 use crate::error::{Code, Envelope, ErrorStatus, ExchangeRefusal, OpenRefusal, Refusal};
-use crate::openapi::{self, Api, Call, Document, Example, Operation, Refused, schema};
+use crate::openapi::{self, Api, Call, Document, Example, Refused, schema};
 
 /// A row of the route table with its description.
 pub type Described = openapi::Described<Route, Refusal>;
