@@ -1,6 +1,7 @@
 //! The refusal of a request, and its HTTP response. A handler returns a [`Refusal`]; the router
 //! renders it with the names of its endpoint.
 
+use std::any::Any;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -133,10 +134,8 @@ impl Refusal {
         };
         if let Some(wait) = self.retry_after {
             // Whole seconds, rounded up: a client that waits as told must not come too early.
-            let seconds = wait.as_millis().div_ceil(1000).max(1).to_string();
-            if let Ok(value) = HeaderValue::from_str(&seconds) {
-                response.headers_mut().insert(header::RETRY_AFTER, value);
-            }
+            let seconds = u64::try_from(wait.as_millis().div_ceil(1000).max(1)).unwrap_or(u64::MAX);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         response
     }
@@ -199,6 +198,12 @@ impl IntoResponse for Refusal {
         response.extensions_mut().insert(self);
         response
     }
+}
+
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()
 }
 
 /// One JSON object with the headers that every answer has (contract 2.1).

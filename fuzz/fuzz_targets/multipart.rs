@@ -7,9 +7,10 @@ use bytes::Bytes;
 use futures_util::stream;
 use libfuzzer_sys::fuzz_target;
 use pictures::BYTES_MAX;
-use minitill::public::image_upload::{FileFault, read_file_part};
+use minitill::error::Refusal;
+use minitill::public::image_upload::read_file_part;
 
-fn read(body: &[u8], chunk_bytes: usize) -> Result<Bytes, FileFault> {
+fn read(body: &[u8], chunk_bytes: usize) -> Result<Bytes, Refusal> {
     let chunks: Vec<_> = body.chunks(chunk_bytes).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime without drivers");
     runtime.block_on(read_file_part(stream::iter(chunks), "b".to_owned(), 64))

@@ -4,6 +4,8 @@
 //! [`Operation`] of fields and answers, whose schemas come from the types that are read and answered.
 //! Tests send every example to a server and compare the answers.
 
+mod examples;
+mod input;
 pub mod operation;
 mod schema;
 pub mod viewer;
@@ -13,9 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-use self::operation::{Body, Parameter};
-pub use self::operation::{Content, Example, Field, Operation, Place, Success, plain};
-pub use self::schema::{Schema, schema};
+pub(crate) use self::examples::refusals;
+pub(crate) use self::input::{Asked, Input};
+pub use self::operation::{Content, Described, Example, Field, Operation, Place, Success, plain};
+pub use self::schema::Schema;
+pub(crate) use self::schema::schema;
 
 /// App id of all examples.
 pub const APP_ID: &str = "demo";
@@ -43,6 +47,8 @@ pub struct Api {
     pub server: (String, &'static str),
     /// What is said of the bearer key, where calls need one.
     pub api_key: Option<&'static str>,
+    /// Whether a member of a body that is not described is refused.
+    pub strict: bool,
     /// Groups of calls, with what each is about.
     pub tags: &'static [(&'static str, &'static str)],
     /// Content type of its refusals.
@@ -84,7 +90,7 @@ pub struct Refused {
 }
 
 /// Values by their names, in the order in which they were put in.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Ordered<T>(Vec<(String, T)>);
 
 impl<T: Serialize> Serialize for Ordered<T> {
@@ -129,21 +135,10 @@ struct OperationObject {
     tags: [&'static str; 1],
     summary: &'static str,
     description: String,
-    parameters: Vec<ParameterObject>,
+    parameters: Vec<Field>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_body: Option<RequestBody>,
     responses: BTreeMap<u16, ResponseObject>,
-}
-
-#[derive(Debug, Serialize)]
-struct ParameterObject {
-    name: &'static str,
-    r#in: Place,
-    required: bool,
-    description: String,
-    schema: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    example: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -152,7 +147,7 @@ struct RequestBody {
     content: Ordered<BodyObject>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct BodyObject {
     schema: BodySchema,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,7 +156,7 @@ struct BodyObject {
     example: Option<Ordered<Value>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BodySchema {
     r#type: &'static str,
@@ -248,10 +243,37 @@ impl Api {
             tags: [call.tag],
             summary: operation.summary,
             description: operation.description.clone(),
-            parameters: operation.parameters.iter().map(parameter).collect(),
-            request_body: (!operation.bodies.is_empty()).then(|| request_body(&operation.bodies)),
+            parameters: operation.fields.iter().filter(|field| field.place != Place::Body).cloned().collect(),
+            request_body: self.request_body(operation),
             responses: responses.collect(),
         }
+    }
+
+    fn request_body(&self, operation: &Operation<Refused>) -> Option<RequestBody> {
+        let fields: Vec<&Field> = operation.fields_in(Place::Body).collect();
+        let required: Vec<_> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
+        let property = |field: &&Field| {
+            let mut schema = field.schema.clone();
+            schema["description"] = field.description.as_ref().into();
+            (field.name.to_owned(), schema)
+        };
+        // The bytes of a picture have no place in JSON.
+        let is_file = fields.iter().any(|field| field.name == "file");
+        let example = |field: &&Field| Some((field.name.to_owned(), field.example.clone()?));
+        let example = Ordered(fields.iter().filter_map(example).collect());
+        let body = BodyObject {
+            schema: BodySchema {
+                r#type: "object",
+                required: required.clone(),
+                additional_properties: self.strict.then_some(false),
+                properties: Ordered(fields.iter().map(property).collect()),
+            },
+            encoding: is_file.then(|| json!({ "file": { "contentType": "image/png, image/jpeg" } })),
+            example: (!is_file).then_some(example),
+        };
+        let content = operation.media_types.iter().map(|media_type| ((*media_type).to_owned(), body.clone()));
+        let content = Ordered(content.collect());
+        (!fields.is_empty()).then_some(RequestBody { required: !required.is_empty(), content })
     }
 
     fn response(&self, call: &Call, status: u16, examples: &Examples) -> ResponseObject {
@@ -269,14 +291,15 @@ impl Api {
             });
             headers.insert("Retry-After".to_owned(), seconds);
         }
-        let (mut shown, mut content) = (Shown::default(), Map::new());
+        let (mut shown, mut content) = (BTreeMap::<&str, Shown>::new(), Map::new());
         for success in successes {
             for (name, meaning, _) in &success.headers {
                 headers.insert((*name).to_owned(), header(meaning, false));
             }
             match &success.content {
                 Content::Json { schema, .. } => {
-                    shown.add(&schema.root, success.name, examples.reference(call.id, success.name));
+                    let example = examples.reference(call.id, success.name);
+                    shown.entry(JSON).or_default().add(&schema.root, success.name, example);
                 }
                 Content::Picture => {
                     let kinds = ["image/png", "image/jpeg"];
@@ -288,18 +311,11 @@ impl Api {
         if !refusals.is_empty() {
             words.push((self.refusals_in_words)(&refusals, status));
         }
-        let mut refused = Shown::default();
-        if call.method != "HEAD" {
-            for example in refusals {
-                refused.add(&call.refusal.root, example.name, examples.reference(call.id, example.name));
-            }
+        for example in refusals.into_iter().filter(|_| call.method != "HEAD") {
+            let reference = examples.reference(call.id, example.name);
+            shown.entry(self.refusal_type).or_default().add(&call.refusal.root, example.name, reference);
         }
-        if self.refusal_type == JSON {
-            shown.merge(refused);
-        } else {
-            content.extend(refused.media().map(|media| (self.refusal_type.to_owned(), media)));
-        }
-        content.extend(shown.media().map(|media| (JSON.to_owned(), media)));
+        content.extend(shown.into_iter().map(|(media_type, shown)| (media_type.to_owned(), shown.media())));
         ResponseObject { description: words.join(" "), headers, content }
     }
 }
@@ -322,18 +338,12 @@ impl Shown {
         self.examples.insert(name.to_owned(), example);
     }
 
-    fn merge(&mut self, other: Self) {
-        self.schemas.extend(other.schemas);
-        self.examples.extend(other.examples);
-    }
-
-    fn media(mut self) -> Option<Value> {
-        let schema = match self.schemas.len() {
-            0 => return None,
-            1 => self.schemas.remove(0),
-            _ => json!({ "anyOf": self.schemas }),
+    fn media(self) -> Value {
+        let schema = match self.schemas.as_slice() {
+            [schema] => schema.clone(),
+            schemas => json!({ "anyOf": schemas }),
         };
-        Some(json!({ "schema": schema, "examples": self.examples }))
+        json!({ "schema": schema, "examples": self.examples })
     }
 }
 
@@ -344,9 +354,8 @@ impl Examples {
     fn of(calls: &[Call]) -> Self {
         let mut by_name: BTreeMap<&str, Vec<(String, ExampleObject)>> = BTreeMap::new();
         for call in calls.iter().filter(|call| call.method != "HEAD") {
-            let successes = call.operation.successes.iter().filter_map(|success| match &success.content {
-                Content::Json { example, .. } => Some((success.name, success.summary, example)),
-                Content::Picture | Content::Empty => None,
+            let successes = call.operation.successes.iter().filter_map(|success| {
+                success.content.json().map(|(_, example)| (success.name, success.summary, example))
             });
             let refusals = call.operation.refusals.iter();
             let refusals = refusals.map(|example| (example.name, example.summary, &example.refusal.body));
@@ -377,10 +386,8 @@ impl Examples {
 fn schemas(calls: &[Call]) -> BTreeMap<String, Value> {
     let mut named: BTreeMap<String, Value> = BTreeMap::new();
     for call in calls {
-        let successes = call.operation.successes.iter().filter_map(|success| match &success.content {
-            Content::Json { schema, .. } => Some(schema),
-            Content::Picture | Content::Empty => None,
-        });
+        let successes = call.operation.successes.iter();
+        let successes = successes.filter_map(|success| success.content.json()).map(|(schema, _)| schema);
         let refusal = (call.method != "HEAD").then_some(&call.refusal);
         for (name, schema) in successes.chain(refusal).flat_map(|schema| &schema.named) {
             let known = named.entry(name.clone()).or_insert_with(|| schema.clone());
@@ -392,43 +399,6 @@ fn schemas(calls: &[Call]) -> BTreeMap<String, Value> {
 
 fn header(description: &str, required: bool) -> Value {
     json!({ "description": description, "required": required, "schema": { "type": "string" } })
-}
-
-fn parameter(Parameter { place, field }: &Parameter) -> ParameterObject {
-    ParameterObject {
-        name: field.name,
-        r#in: *place,
-        required: field.required,
-        description: field.description.clone(),
-        schema: field.schema.clone(),
-        example: field.example.clone(),
-    }
-}
-
-fn request_body(bodies: &[Body]) -> RequestBody {
-    let content = bodies.iter().map(|body| (body.media_type.to_owned(), body_object(body)));
-    RequestBody { required: bodies.iter().any(|body| body.required), content: Ordered(content.collect()) }
-}
-
-fn body_object(body: &Body) -> BodyObject {
-    let property = |field: &Field| {
-        let mut schema = field.schema.clone();
-        schema["description"] = field.description.as_str().into();
-        (field.name.to_owned(), schema)
-    };
-    let schema = BodySchema {
-        r#type: "object",
-        required: body.fields.iter().filter(|field| field.required).map(|field| field.name).collect(),
-        additional_properties: body.strict.then_some(false),
-        properties: Ordered(body.fields.iter().map(property).collect()),
-    };
-    // The bytes of a picture have no place in JSON.
-    if body.fields.iter().any(|field| field.name == "file") {
-        let encoding = json!({ "file": { "contentType": "image/png, image/jpeg" } });
-        return BodyObject { schema, encoding: Some(encoding), example: None };
-    }
-    let values = body.fields.iter().filter_map(|field| Some((field.name.to_owned(), field.example.clone()?)));
-    BodyObject { schema, encoding: None, example: Some(Ordered(values.collect())) }
 }
 
 #[cfg(test)]

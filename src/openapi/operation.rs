@@ -1,10 +1,13 @@
 //! What a face says of a call: its fields, its answers with examples, and its refusals.
 //! `R` is what the face answers instead of success.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::Refused;
 use super::schema::{Schema, inline_schema, schema};
 
 /// A call: one method of one route.
@@ -14,18 +17,27 @@ pub struct Operation<R> {
     pub summary: &'static str,
     /// The rules of the call, in Markdown.
     pub description: String,
-    /// What stands in path, query and header.
-    pub parameters: Vec<Parameter>,
-    /// The kinds of bodies it takes, the usual one first.
-    pub bodies: Vec<Body>,
+    /// What stands in path, query, header and body.
+    pub fields: Vec<Field>,
+    /// The content types that its body can have, the usual one first.
+    pub media_types: &'static [&'static str],
     /// What it answers when it succeeds.
     pub successes: Vec<Success>,
     /// Every refusal that it can answer, each once.
     pub refusals: Vec<Example<R>>,
 }
 
-/// Where a parameter stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+/// A row of a route table with its description.
+#[derive(Debug, Clone)]
+pub struct Described<T: 'static, R> {
+    /// The row.
+    pub route: &'static T,
+    /// What is said of it.
+    pub operation: Operation<R>,
+}
+
+/// Where a field stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     /// A segment of the path.
@@ -34,43 +46,30 @@ pub enum Place {
     Query,
     /// A header.
     Header,
+    /// The body.
+    Body,
 }
 
-/// A field with its place.
-#[derive(Debug, Clone)]
-pub struct Parameter {
-    /// Where it stands.
-    pub place: Place,
-    /// What it is.
-    pub field: Field,
-}
+/// What is said of a field.
+pub type Words = Cow<'static, str>;
 
 /// A named value: a parameter, or a member of a body.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Field {
     /// Its name on the wire.
     pub name: &'static str,
+    /// Where it stands.
+    #[serde(rename = "in")]
+    pub place: Place,
     /// Whether it must be there.
     pub required: bool,
+    /// What it means, and what the schema cannot say.
+    pub description: Words,
     /// Its JSON Schema, without references.
     pub schema: Value,
-    /// What it means, and what the schema cannot say.
-    pub description: String,
     /// A value of the example; none where the example leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub example: Option<Value>,
-}
-
-/// A kind of body.
-#[derive(Debug, Clone)]
-pub struct Body {
-    /// Its content type.
-    pub media_type: &'static str,
-    /// Its fields.
-    pub fields: Vec<Field>,
-    /// Whether the request must have one.
-    pub required: bool,
-    /// Whether a field that is not among these is refused.
-    pub strict: bool,
 }
 
 /// What a success looks like.
@@ -104,6 +103,16 @@ pub enum Content {
     Empty,
 }
 
+impl Content {
+    /// The schema and the example, where it is JSON.
+    pub(super) fn json(&self) -> Option<(&Schema, &Value)> {
+        match self {
+            Self::Json { schema, example } => Some((schema, example)),
+            Self::Picture | Self::Empty => None,
+        }
+    }
+}
+
 /// A refusal with the name of its example.
 #[derive(Debug, Clone)]
 pub struct Example<R> {
@@ -115,46 +124,64 @@ pub struct Example<R> {
     pub refusal: R,
 }
 
+impl<R> Example<R> {
+    /// A refusal with the name that tests know it by, and when it comes.
+    pub(crate) fn new(name: &'static str, summary: &'static str, refusal: impl Into<R>) -> Self {
+        Self { name, summary, refusal: refusal.into() }
+    }
+}
+
 impl<R> Operation<R> {
     /// An operation without fields and answers.
-    pub fn new(summary: &'static str, description: impl Into<String>) -> Self {
+    pub(crate) fn new(summary: &'static str, description: impl Into<String>) -> Self {
         Self {
             summary,
             description: description.into(),
-            parameters: Vec::new(),
-            bodies: Vec::new(),
+            fields: Vec::new(),
+            media_types: &[],
             successes: Vec::new(),
             refusals: Vec::new(),
         }
     }
 
-    /// The operation with more parameters.
-    #[must_use]
-    pub fn with(mut self, place: Place, fields: impl IntoIterator<Item = Field>) -> Self {
-        self.parameters.extend(fields.into_iter().map(|field| Parameter { place, field }));
+    /// The operation with more fields.
+    pub(crate) fn with(mut self, place: Place, fields: impl IntoIterator<Item = Field>) -> Self {
+        self.fields.extend(fields.into_iter().map(|field| Field { place, ..field }));
         self
     }
 
-    /// The operation with one more kind of body.
-    #[must_use]
-    pub fn body(mut self, media_type: &'static str, fields: Vec<Field>) -> Self {
-        let required = fields.iter().any(|field| field.required);
-        self.bodies.push(Body { media_type, fields, required, strict: false });
-        self
+    /// The operation with a body of these fields, in any of these content types.
+    pub(crate) fn body(
+        self,
+        media_types: &'static [&'static str],
+        fields: impl IntoIterator<Item = Field>,
+    ) -> Self {
+        Self { media_types, ..self.with(Place::Body, fields) }
+    }
+
+    /// Its fields in this place.
+    pub fn fields_in(&self, place: Place) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(move |field| field.place == place)
     }
 
     /// The operation with one more success.
-    #[must_use]
-    pub fn answers(mut self, success: Success) -> Self {
+    pub(crate) fn answers(mut self, success: Success) -> Self {
         self.successes.push(success);
         self
     }
 
     /// The operation with more refusals.
-    #[must_use]
-    pub fn refuses(mut self, examples: impl IntoIterator<Item = Example<R>>) -> Self {
+    pub(crate) fn refuses(mut self, examples: impl IntoIterator<Item = Example<R>>) -> Self {
         self.refusals.extend(examples);
         self
+    }
+
+    /// The operation with its refusals as they go over the wire.
+    pub(crate) fn rendered(self, render: impl Fn(R) -> Refused) -> Operation<Refused> {
+        let Self { summary, description, fields, media_types, successes, refusals } = self;
+        let refusals = refusals.into_iter();
+        let refusals = refusals.map(|shown| Example::new(shown.name, shown.summary, render(shown.refusal)));
+        Operation { summary, description, fields, media_types, successes, refusals: refusals.collect() }
     }
 }
 
@@ -163,20 +190,27 @@ impl Success {
     ///
     /// # Panics
     /// On a type that is no JSON.
-    pub fn json<T: JsonSchema + Serialize>(name: &'static str, summary: &'static str, example: &T) -> Self {
+    pub(crate) fn json<T: JsonSchema + Serialize>(
+        name: &'static str,
+        summary: &'static str,
+        example: &T,
+    ) -> Self {
         let example = serde_json::to_value(example).expect("an answer is JSON");
         Self::new(name, summary, 200, Content::Json { schema: schema::<T>(), example })
     }
 
     /// An answer without headers of its own.
-    #[must_use]
-    pub fn new(name: &'static str, summary: &'static str, status: u16, content: Content) -> Self {
+    pub(crate) fn new(name: &'static str, summary: &'static str, status: u16, content: Content) -> Self {
         Self { name, summary, status, content, headers: Vec::new() }
     }
 
     /// The answer with a header that only it has.
-    #[must_use]
-    pub fn header(mut self, name: &'static str, meaning: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(
+        mut self,
+        name: &'static str,
+        meaning: &'static str,
+        value: impl Into<String>,
+    ) -> Self {
         self.headers.push((name, meaning, value.into()));
         self
     }
@@ -184,48 +218,33 @@ impl Success {
 
 impl Field {
     /// A field that must be there, of this type.
-    pub fn required<T: JsonSchema>(
+    pub(crate) fn required<T: JsonSchema>(
         name: &'static str,
         example: impl Into<Value>,
-        description: impl Into<String>,
+        description: impl Into<Words>,
     ) -> Self {
         let example = Some(example.into());
         Self { required: true, example, ..Self::optional::<T>(name, description) }
     }
 
     /// A field of this type that may be absent.
-    pub fn optional<T: JsonSchema>(name: &'static str, description: impl Into<String>) -> Self {
-        let description = description.into();
-        Self { name, required: false, schema: inline_schema::<T>(), description, example: None }
+    pub(crate) fn optional<T: JsonSchema>(name: &'static str, description: impl Into<Words>) -> Self {
+        let (description, schema) = (description.into(), inline_schema::<T>());
+        Self { name, place: Place::Body, required: false, description, schema, example: None }
     }
 
     /// The field with a value in the example.
-    #[must_use]
-    pub fn example(self, value: impl Into<Value>) -> Self {
+    pub(crate) fn example(self, value: impl Into<Value>) -> Self {
         Self { example: Some(value.into()), ..self }
     }
 
-    /// The field with one more demand, or another in its place.
-    #[must_use]
-    pub fn demand(mut self, keyword: &str, value: impl Into<Value>) -> Self {
+    /// The field with one more demand, or another in its place; null takes one away.
+    pub(crate) fn demand(mut self, keyword: &str, value: impl Into<Value>) -> Self {
         self.schema[keyword] = value.into();
+        if let Some(schema) = self.schema.as_object_mut() {
+            schema.retain(|_, demand| !demand.is_null());
+        }
         self
-    }
-
-    /// The field, where empty text is as absent.
-    #[must_use]
-    pub fn or_empty(mut self) -> Self {
-        self.schema.as_object_mut().and_then(|schema| schema.remove("minLength"));
-        self
-    }
-}
-
-impl Body {
-    /// The example: its fields that have a value.
-    #[must_use]
-    pub fn example(&self) -> Map<String, Value> {
-        let fields = self.fields.iter();
-        fields.filter_map(|field| Some((field.name.to_owned(), field.example.clone()?))).collect()
     }
 }
 

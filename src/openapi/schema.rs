@@ -4,17 +4,14 @@ use std::collections::BTreeMap;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
-use serde::Serialize;
 use serde_json::Value;
 
 /// The schema of a type, and those that it refers to by their names.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(transparent)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schema {
     /// The schema, which may be a reference.
     pub root: Value,
     /// What stands among the document's components.
-    #[serde(skip)]
     pub named: BTreeMap<String, Value>,
 }
 
@@ -28,8 +25,7 @@ fn generator(inline: bool) -> SchemaGenerator {
 }
 
 /// The schema of a type that is answered.
-#[must_use]
-pub fn schema<T: JsonSchema>() -> Schema {
+pub(crate) fn schema<T: JsonSchema>() -> Schema {
     let mut generator = generator(false);
     let mut root = generator.subschema_for::<T>().to_value();
     tidy(&mut root);
@@ -39,7 +35,6 @@ pub fn schema<T: JsonSchema>() -> Schema {
 }
 
 /// The schema of a type, with whatever it refers to inside it.
-#[must_use]
 pub(super) fn inline_schema<T: JsonSchema>() -> Value {
     let mut schema = generator(true).subschema_for::<T>().to_value();
     tidy(&mut schema);

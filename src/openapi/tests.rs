@@ -17,6 +17,7 @@ fn document(calls: Vec<Call>) -> Value {
         description: String::new(),
         server: (String::new(), "It"),
         api_key: None,
+        strict: false,
         tags: &[("It", "It")],
         refusal_type: JSON,
         refusals_in_words: |refusals, status| format!("{} at {status}.", refusals.len()),
@@ -57,4 +58,32 @@ fn two_types_of_one_name_are_refused() {
         |schema: Value| Schema { root: json!({}), named: BTreeMap::from([("Same".to_owned(), schema)]) };
     let with = |schema: Value| Call { refusal: named(schema), ..call("one", &json!([]), &json!(7)) };
     document(vec![with(json!({ "type": "string" })), with(json!({ "type": "integer" }))]);
+}
+
+/// Rule: one function reads a request and describes it, with the same names in the same order.
+#[test]
+fn a_reader_describes_the_fields_that_it_reads() {
+    let read = |input: &mut Input<'_>| {
+        let number = input.field("number", "How many.").example(3).integer(1, 5)?;
+        let name = input.field("name", "Who.").demand("pattern", "^[a-z]+$");
+        let name = name.required("ada", |text| Ok::<_, domain::fields::Expected>(text.to_owned()))?;
+        Ok::<_, domain::fields::FieldError>((number, name))
+    };
+    let described = serde_json::to_value(Input::describe(read)).unwrap();
+    let integer = json!({ "type": "integer", "format": "int64", "minimum": 1, "maximum": 5 });
+    let text = json!({ "type": "string", "pattern": "^[a-z]+$" });
+    assert_eq!(
+        described,
+        json!([
+            { "name": "number", "in": "body", "required": false, "description": "How many.", "schema": integer, "example": 3 },
+            { "name": "name", "in": "body", "required": true, "description": "Who.", "schema": text, "example": "ada" },
+        ])
+    );
+    let came = domain::fields::Fields::from_urlencoded(b"name=bob&number=4").unwrap();
+    let mut input = Input::of(&came);
+    assert_eq!(read(&mut input).unwrap(), (Some(4), "bob".to_owned()));
+    assert_eq!(input.names, ["number", "name"]);
+    let wrong = domain::fields::Fields::from_urlencoded(b"name=bob&number=6").unwrap();
+    let error = read(&mut Input::of(&wrong)).unwrap_err();
+    assert_eq!(error.to_string(), "number: expected an integer from 1 to 5, got \"6\"");
 }

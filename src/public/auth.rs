@@ -13,11 +13,32 @@ use store::secrets::token_hash;
 use subtle::ConstantTimeEq as _;
 
 use crate::error::{Code, Refusal, SignatureAdvice};
+use crate::openapi::refusals;
 use crate::rate_limit::Limited;
 use crate::state::AppState;
 
-fn refuse(text: &str) -> Refusal {
-    Refusal::new(Code::Unauthorised, text)
+refusals! { Refusal:
+    /// No `app_id` came.
+    app_id_missing() => Refusal::new(Code::Unauthorised, "app_id is missing");
+    /// No token came.
+    access_token_missing() => Refusal::new(Code::Unauthorised, "access_token is missing");
+    /// There is no such app.
+    unknown_app() => Refusal::new(Code::Unauthorised, "app_id: unknown app");
+    /// The token is not one of this app.
+    access_token_unknown() => Refusal::new(Code::Unauthorised, "access_token: expected a token of this app");
+    /// The token has expired.
+    access_token_expired() => Refusal::new(Code::Unauthorised, "access_token: expired, request a new one");
+    /// The operator has suspended the app.
+    app_suspended() => Refusal::new(Code::Forbidden, "app_id: the app is suspended");
+    /// The app lacks the scope.
+    scope_missing(scope = Scope::Epay) =>
+        Refusal::new(Code::Forbidden, format!("app_id: the app lacks the scope {scope}"));
+    /// No signature came.
+    sign_missing() => Refusal::new(Code::BadSignature, "sign is missing");
+    /// The signature does not match.
+    bad_signature() => Refusal::new(Code::BadSignature, "sign: the signature does not match");
+    /// There is no such app, or the secret does not belong to it.
+    token_credentials() => Refusal::new(Code::TokenCredentials, "app_id or app_secret is wrong");
 }
 
 /// Checks `app_id` and `access_token`, the app's state and its rate limit.
@@ -29,17 +50,16 @@ pub async fn authenticate(
     credentials: &Fields,
     limited: Limited,
 ) -> Result<Caller, Refusal> {
-    let app_id = credentials.text("app_id").ok_or_else(|| refuse("app_id is missing"))?;
-    let token = credentials.text("access_token").ok_or_else(|| refuse("access_token is missing"))?;
+    let app_id = credentials.text("app_id").ok_or_else(app_id_missing)?;
+    let token = credentials.text("access_token").ok_or_else(access_token_missing)?;
     let hash = token_hash(token);
     // A text that cannot be an app id is an unknown app: the answer is the same.
-    let Ok(app_id) = AppId::parse(app_id) else { return Err(refuse("app_id: unknown app")) };
+    let app_id = AppId::parse(app_id).map_err(|_| unknown_app())?;
     let (app, token) =
         tokio::try_join!(state.store.find_app(&app_id), state.store.token_state(&app_id, hash))?;
-    let Some(app) = app else { return Err(refuse("app_id: unknown app")) };
-    let caller = Caller::new(app, token).map_err(|refused| match refused {
-        TokenRefused::Unknown => refuse("access_token: expected a token of this app"),
-        TokenRefused::Expired => refuse("access_token: expired, request a new one"),
+    let caller = Caller::new(app.ok_or_else(unknown_app)?, token).map_err(|refused| match refused {
+        TokenRefused::Unknown => access_token_unknown(),
+        TokenRefused::Expired => access_token_expired(),
     })?;
     tracing::Span::current().record("app_id", caller.app().id.as_str());
     admit(state, caller.app(), limited)?;
@@ -49,7 +69,7 @@ pub async fn authenticate(
 /// Refuses a suspended app, then one over its rate limit.
 fn admit(state: &AppState, app: &App, limited: Limited) -> Result<(), Refusal> {
     if app.suspended {
-        return Err(Refusal::new(Code::Forbidden, "app_id: the app is suspended"));
+        return Err(app_suspended());
     }
     state.rate_limits.admit(app, limited, state.clock.monotonic()).map_err(Refusal::rate_limited)
 }
@@ -59,11 +79,7 @@ fn admit(state: &AppState, app: &App, limited: Limited) -> Result<(), Refusal> {
 /// # Errors
 /// 100200102 naming the scope.
 pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
-    if caller.app().holds(scope) {
-        Ok(())
-    } else {
-        Err(Refusal::new(Code::Forbidden, format!("app_id: the app lacks the scope {scope}")))
-    }
+    if caller.app().holds(scope) { Ok(()) } else { Err(scope_missing(scope)) }
 }
 
 /// Checks the access token and then the signature of an exchange (contract 3).
@@ -72,7 +88,7 @@ pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
 /// As [`authenticate`]; 100200114 for a signature that is absent or does not match.
 pub async fn authenticate_exchange(state: &AppState, fields: Fields) -> Result<Signed<Fields>, Refusal> {
     match authenticate(state, &fields, Limited::Exchanges).await {
-        Ok(caller) => caller.verify(fields).map_err(bad_signature),
+        Ok(caller) => caller.verify(fields).map_err(not_signed),
         Err(refusal) => {
             verify_for_nobody(&fields);
             Err(refusal)
@@ -81,18 +97,14 @@ pub async fn authenticate_exchange(state: &AppState, fields: Fields) -> Result<S
 }
 
 /// The refusal of a signature. A sandbox app gets the string that the server signed, and the mistake.
-fn bad_signature(not_signed: NotSigned) -> Refusal {
-    let diagnosis = match not_signed {
-        NotSigned::Missing => return Refusal::new(Code::BadSignature, "sign is missing"),
-        NotSigned::Mismatch(diagnosis) => diagnosis,
-    };
-    let mut refusal = Refusal::new(Code::BadSignature, "sign: the signature does not match");
-    refusal.data = diagnosis.map(|SignatureDiagnosis { string_to_sign, mistake }| SignatureAdvice {
+fn not_signed(not_signed: NotSigned) -> Refusal {
+    let NotSigned::Mismatch(diagnosis) = not_signed else { return sign_missing() };
+    let data = diagnosis.map(|SignatureDiagnosis { string_to_sign, mistake }| SignatureAdvice {
         bytes: string_to_sign.len(),
         mistake: mistake.map(Mistake::text),
         string_to_sign,
     });
-    refusal
+    Refusal { data, ..bad_signature() }
 }
 
 /// Checks `app_id` and `app_secret` of a token request (contract 6).
@@ -104,12 +116,11 @@ pub async fn authenticate_secret(
     app_id: &str,
     app_secret: &str,
 ) -> Result<Arc<App>, Refusal> {
-    let wrong = || Refusal::new(Code::TokenCredentials, "app_id or app_secret is wrong");
-    let Ok(app_id) = AppId::parse(app_id) else { return Err(wrong()) };
+    let app_id = AppId::parse(app_id).map_err(|_| token_credentials())?;
     let app = state.store.find_app(&app_id).await?;
     let expected = app.as_ref().map_or("", |app| app.app_secret.expose());
     let same = bool::from(token_hash(expected).ct_eq(&token_hash(app_secret)));
-    let app = app.filter(|_| same).ok_or_else(wrong)?;
+    let app = app.filter(|_| same).ok_or_else(token_credentials)?;
     tracing::Span::current().record("app_id", app.id.as_str());
     admit(state, &app, Limited::Tokens)?;
     Ok(app)

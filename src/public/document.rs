@@ -2,25 +2,27 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::time::Duration;
 
-use super::router::{ROUTES, Route};
+use domain::endpoint::Endpoint;
+use store::StoreError;
+
+use super::auth::example;
+use super::image_upload::UPLOAD_BODY_BYTES_MAX;
+use super::router::{Authentication, ROUTES, Route};
+use crate::body::{too_large, too_slow};
 use crate::config::Config;
 use crate::error::{Code, Envelope, ErrorStatus, ExchangeRefusal, OpenRefusal, Refusal};
-use crate::openapi::{Api, Call, Document, Example, Operation, Refused, schema};
+use crate::openapi::{self, Api, Call, Document, Example, Refused, schema};
 
 /// A row of the route table with its description.
-#[derive(Debug, Clone)]
-pub struct Described {
-    /// The row.
-    pub route: &'static Route,
-    /// What is said of it.
-    pub operation: Operation<Refusal>,
-}
+pub type Described = openapi::Described<Route, Refusal>;
 
 /// Every call of the public listener, in the order of the route table, as these settings make it.
 #[must_use]
 pub fn calls(config: &Config) -> Vec<Described> {
-    ROUTES.iter().map(|route| Described { route, operation: (route.describe)(config) }).collect()
+    let describe = |route: &'static Route| (route.describe)(config).refuses(general(route, config));
+    ROUTES.iter().map(|route| Described { route, operation: describe(route) }).collect()
 }
 
 /// The OpenAPI document of the public API, as these settings make it.
@@ -32,6 +34,7 @@ pub fn document(config: &Config) -> Document {
         description: introduction(),
         server: (config.public.base_url(), "The public listener (the setting public.listen)"),
         api_key: None,
+        strict: false,
         tags: &TAGS,
         refusal_type: "application/json",
         refusals_in_words,
@@ -70,9 +73,45 @@ fn introduction() -> String {
     text
 }
 
+/// What every call of such a route can answer.
+fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
+    let mut refusals = vec![
+        Example::new("system_error", "A fault of the service.", Refusal::internal("")),
+        Example::new(
+            "unavailable",
+            "The database is not available, or it is overloaded. It is safe to repeat, as `Retry-After` says.",
+            StoreError::Unavailable(String::new()),
+        ),
+    ];
+    if route.authentication != Authentication::Path {
+        let often = Refusal::rate_limited(Duration::from_secs(1));
+        let words = "The app calls too often; wait as `Retry-After` says.";
+        refusals.extend([example::app_suspended(), Example::new("rate_limited", words, often)]);
+    }
+    if ![Authentication::Path, Authentication::AppSecret].contains(&route.authentication) {
+        refusals.extend([
+            example::app_id_missing(),
+            example::access_token_missing(),
+            example::unknown_app(),
+            example::access_token_unknown(),
+            example::access_token_expired(),
+        ]);
+    }
+    if route.method == "POST" {
+        let is_upload = route.endpoint == Endpoint::UploadWithFile;
+        let bytes_max = if is_upload { UPLOAD_BODY_BYTES_MAX } else { config.http.body_bytes_max };
+        let slow = too_slow(config.http.body_timeout);
+        refusals.extend([
+            Example::new("body_too_slow", "The body did not come in time.", slow),
+            Example::new("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
+        ]);
+    }
+    refusals
+}
+
 fn rendered(Described { route, operation }: Described) -> Call {
-    let Operation { summary, description, parameters, bodies, successes, refusals } = operation;
-    let codes: BTreeSet<u32> = refusals.iter().map(|example| example.refusal.code.number()).collect();
+    let codes: BTreeSet<u32> =
+        operation.refusals.iter().map(|example| example.refusal.code.number()).collect();
     let (mut refusal, code) = match route.envelope {
         Envelope::Exchange => (schema::<ExchangeRefusal<'static>>(), "code"),
         Envelope::Open => (schema::<OpenRefusal<'static>>(), "result"),
@@ -84,18 +123,12 @@ fn rendered(Described { route, operation }: Described) -> Call {
     own["properties"][code]["enum"] = codes.into_iter().collect();
     refusal.root["$ref"] = format!("#/components/schemas/{name}").into();
     refusal.named.insert(name, own);
-    let refusals = refusals.into_iter().map(|Example { name, summary, refusal }| {
-        let refused = Refused {
-            statuses: [ErrorStatus::Platform, ErrorStatus::Rest]
-                .map(|setting| refusal.status(setting).as_u16()),
-            code: refusal.code.number().to_string(),
-            body: refusal.body(route.envelope),
-            waits: refusal.retry_after.is_some(),
-        };
-        Example { name, summary, refusal: refused }
+    let operation = operation.rendered(|refusal| Refused {
+        statuses: [ErrorStatus::Platform, ErrorStatus::Rest].map(|setting| refusal.status(setting).as_u16()),
+        code: refusal.code.number().to_string(),
+        body: refusal.body(route.envelope),
+        waits: refusal.retry_after.is_some(),
     });
-    let refusals = refusals.collect();
-    let operation = Operation { summary, description, parameters, bodies, successes, refusals };
     Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
 }
 

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use domain::exchange::{
     AMOUNT_MAX, Amount, EXTENSION_BYTES_MAX, ExchangeFieldError, ExchangeOutcome, Receipt, Timestamp,
 };
+use domain::fields::Fields;
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use domain::product_info::{self, Item};
 use domain::signature::{Mistake, PayKey, SIGNED_FIELDS, canonical_string};
@@ -18,16 +19,16 @@ use serde_json::{Value, json};
 use store::StoreError;
 use tokio::time::Instant;
 
-use super::describe::{
-    SomeText, body_refusals, faults, rate_limited, refused, token_refusals, told, unknown_player, wrong_value,
-};
-use super::extract::FormFields;
+use super::auth;
+use super::describe::{ANY_KIND, SomeText, wrong_value};
+use super::extract::query_fields;
+use crate::body::read_body;
 use crate::config::{self, Config};
 use crate::error::{Code, Refusal, SignatureAdvice, json_response};
 use crate::openapi::{
     ACCESS_TOKEN, APP_ID, Example, Field, NOW_MILLIS, OPEN_ID, Operation, PAY_KEY, Place, Success, plain,
+    refusals,
 };
-use crate::public::auth::authenticate_exchange;
 use crate::state::AppState;
 
 /// Tells that the answer is that of an earlier try.
@@ -38,13 +39,14 @@ static IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-rep
 ///
 /// # Errors
 /// The codes of contract 7 that are marked exchange or all.
-pub async fn exchange(
-    State(state): State<AppState>,
-    FormFields(fields): FormFields,
-) -> Result<Response, Refusal> {
+pub async fn exchange(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    // The query gives nothing, but is held to the same rules.
+    query_fields(&parts.uri)?;
+    let fields = Fields::from_urlencoded(&read_body(&state.config.http, body).await?)?;
     let reading = state.reading();
     let deadline = Instant::now() + state.config.exchange.deadline;
-    let signed = tokio::time::timeout_at(deadline, authenticate_exchange(&state, fields));
+    let signed = tokio::time::timeout_at(deadline, auth::authenticate_exchange(&state, fields));
     let signed = signed.await.map_err(|_| StoreError::past_deadline())??;
     let exchange = signed.exchange(&reading)?;
     let biz_no = exchange.value().biz_no.to_string();
@@ -55,28 +57,37 @@ pub async fn exchange(
             response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
             Ok(response)
         }
-        ExchangeOutcome::BizNoConflict => Err(number_conflict(&biz_no)),
-        ExchangeOutcome::BizNoExpired => Err(number_expired(&biz_no)),
+        ExchangeOutcome::BizNoConflict => Err(biz_no_conflict(&biz_no)),
+        ExchangeOutcome::BizNoExpired => Err(biz_no_expired(&biz_no)),
         ExchangeOutcome::TsOutsideWindow => {
             Err(ts_outside_window(&state.config.exchange, state.clock.unix_millis()))
         }
-        ExchangeOutcome::UnknownWallet => Err(unknown_player()),
+        ExchangeOutcome::UnknownWallet => Err(illegal_open_id()),
         ExchangeOutcome::InsufficientBalance => Err(insufficient_balance()),
     }
 }
 
-fn number_conflict(biz_no: &str) -> Refusal {
-    let text = format!("biz_no: {biz_no} was already used with other content; take a new number");
-    Refusal::new(Code::BizNoConflict, text)
-}
-
-fn number_expired(biz_no: &str) -> Refusal {
-    let text = format!("biz_no: {biz_no} was used more than 48 hours ago; take a new number");
-    Refusal::new(Code::BizNoExpired, text)
-}
-
-fn insufficient_balance() -> Refusal {
-    Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it")
+refusals! { Refusal:
+    /// The `biz_no` paid for something else.
+    biz_no_conflict(biz_no = BIZ_NO) => Refusal::new(
+        Code::BizNoConflict,
+        format!("biz_no: {biz_no} was already used with other content; take a new number"),
+    );
+    /// The `biz_no` was used more than 48 hours ago.
+    biz_no_expired(biz_no = BIZ_NO) => Refusal::new(
+        Code::BizNoExpired,
+        format!("biz_no: {biz_no} was used more than 48 hours ago; take a new number"),
+    );
+    /// Both purses together do not cover the amount; nothing was deducted.
+    insufficient_balance() =>
+        Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it");
+    /// The app has no wallet for this player.
+    illegal_open_id() =>
+        Refusal::new(Code::IllegalOpenId, "open_id: expected a player of this app");
+    /// A field is missing or not acceptable; the text says which, what was expected and what came.
+    illegal_parameter() => wrong_value(Code::IllegalParameter, "amount", "-5", Amount::parse);
+    /// Too many exchanges wait. It is safe to repeat, as `Retry-After` says.
+    overloaded() => Refusal::from(StoreError::Overloaded);
 }
 
 fn ts_outside_window(settings: &config::Exchange, now_millis: i64) -> Refusal {
@@ -108,14 +119,8 @@ struct Answer<'a> {
     data: &'a Receipt,
 }
 
-impl<'a> Answer<'a> {
-    fn of(receipt: &'a Receipt) -> Self {
-        Self { code: 1, msg: "SUCCESS", data: receipt }
-    }
-}
-
 fn answer(receipt: &Receipt) -> Response {
-    json_response(StatusCode::OK, &Answer::of(receipt))
+    json_response(StatusCode::OK, &Answer { code: 1, msg: "SUCCESS", data: receipt })
 }
 
 impl From<ExchangeFieldError> for Refusal {
@@ -127,39 +132,45 @@ impl From<ExchangeFieldError> for Refusal {
     }
 }
 
+/// Order number of the example.
 const BIZ_NO: &str = "20270115080000001";
+/// Items of the example.
+const PRODUCT_INFO: &str = r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#;
 
 /// What the API's document says of the exchange.
-#[must_use]
-pub fn describe(config: &Config) -> Operation<Refusal> {
+pub(super) fn describe(config: &Config) -> Operation<Refusal> {
     let fields = fields(config);
     let string_to_sign = string_to_sign(&fields);
     let sign = PayKey::new(PAY_KEY.to_owned()).sign(&string_to_sign);
     let sign =
         Field::required::<SomeText>("sign", sign, "The signature, 64 hexadecimal digits of either case.");
+    let outside = ts_outside_window(&config.exchange, NOW_MILLIS);
     let receipt = Receipt { biz_no: BIZ_NO.to_owned(), free_balance: 0, charge_balance: 80 };
-    let success = |name, summary| Success::json(name, summary, &Answer::of(&receipt));
-    let segment = Field::required::<String>(
-        "payment_segment",
-        "kpay",
-        "Any one segment; clients of the platform send `kpay`.",
-    );
+    let success =
+        |name, summary| Success::json(name, summary, &Answer { code: 1, msg: "SUCCESS", data: &receipt });
+    let words = "Any one segment; clients of the platform send `kpay`.";
+    let segment = Field::required::<String>("payment_segment", "kpay", words);
+    let words = "It is there, and `true`, when the answer is that of an earlier try.";
     let replayed = success("replayed", "The same request again: the first answer, and nothing is deducted.");
     Operation::new("Exchange in-game currency for items", description())
         .with(Place::Path, [segment.demand("pattern", "^[^/]+$")])
-        .body("application/x-www-form-urlencoded", fields.into_iter().chain([sign]).collect())
+        .body(&ANY_KIND[..1], fields.into_iter().chain([sign]))
         .answers(success("deducted", "60 coins of 40 gifted and 100 charged ones, gifted first."))
-        .answers(replayed.header(
-            "Idempotent-Replayed",
-            "It is there, and `true`, when the answer is that of an earlier try.",
-            "true",
-        ))
-        .refuses(token_refusals())
+        .answers(replayed.header("Idempotent-Replayed", words, "true"))
         .refuses(signature_refusals(string_to_sign))
-        .refuses(refusals(config))
-        .refuses([rate_limited()])
-        .refuses(body_refusals(config.http.body_bytes_max, config.http.body_timeout))
-        .refuses(faults())
+        .refuses([
+            example::illegal_parameter(),
+            example::illegal_open_id(),
+            example::biz_no_conflict(),
+            example::biz_no_expired(),
+            Example::new(
+                "ts_outside_window",
+                "`ts` is too old or too new, and the `biz_no` is new.",
+                outside,
+            ),
+            example::insufficient_balance(),
+            example::overloaded(),
+        ])
 }
 
 fn description() -> String {
@@ -183,61 +194,44 @@ fn description() -> String {
 
 /// The fields of contract 3, without the signature.
 fn fields(config: &Config) -> Vec<Field> {
+    let (ahead, behind) = (in_words(config.exchange.ts_ahead_max), in_words(config.exchange.ts_behind_max));
+    let ts = format!(
+        "When the request was made: 13 digits of milliseconds or 10 of seconds, at most {ahead} ahead of and {behind} behind now."
+    );
+    let ts = Field::required::<String>("ts", NOW_MILLIS.to_string(), ts);
+    let ip = format!("The player's address, {}.", UserIp::EXPECTED);
+    let amount = Field::required::<i64>("amount", 60, "What is deducted.");
     let default = config.exchange.pay_priority_default.code();
+    let priority = format!(
+        "`0`: charged currency first, `1`: gifted currency first; the other purse pays the rest. Empty or absent: {default}."
+    );
+    let priority = Field::optional::<String>("pay_priority", priority);
+    let name = format!("Name of the item or bundle, {}.", ProductText::EXPECTED);
+    let (bytes, items) = (product_info::BYTES_MAX, product_info::ITEMS_MAX);
+    let info = format!("JSON text of at most {bytes} bytes: an array of 1 to {items} items.");
+    let info = Field::required::<String>("product_info", PRODUCT_INFO, info).demand("minLength", 1);
+    let extension = format!(
+        "Any text of at most {EXTENSION_BYTES_MAX} bytes. With it, no text may read like other signed fields (`&open_id=`, \
+         `&os=`, `&product_desc=`)."
+    );
+    let extension = Field::optional::<String>("extension", extension);
     vec![
         Field::required::<SomeText>("access_token", ACCESS_TOKEN, "A token of the app. It is not signed."),
         Field::required::<AppId>("app_id", APP_ID, "The app."),
         Field::required::<OpenId>("open_id", OPEN_ID, "The player; the app must know it."),
         Field::required::<ZoneId>("zone_id", "zone1_role1", format!("Zone and role: {}.", ZoneId::EXPECTED)),
         Field::required::<Os>("os", "android", "The player's platform, such as `android`, `ios`."),
-        Field::required::<String>(
-            "ts",
-            NOW_MILLIS.to_string(),
-            format!(
-                "When the request was made: 13 digits of milliseconds or 10 of seconds, at most {} ahead of and {} behind now.",
-                in_words(config.exchange.ts_ahead_max),
-                in_words(config.exchange.ts_behind_max)
-            ),
-        )
-        .demand("pattern", Timestamp::PATTERN),
-        Field::required::<UserIp>("user_ip", "203.0.113.7", format!("The player's address, {}.", UserIp::EXPECTED)),
-        Field::required::<i64>("amount", 60, "What is deducted.").demand("minimum", 1).demand("maximum", AMOUNT_MAX),
-        Field::optional::<String>(
-            "pay_priority",
-            format!(
-                "`0`: charged currency first, `1`: gifted currency first; the other purse pays the rest. Empty or absent: {default}."
-            ),
-        )
-        .demand("enum", json!(["", "0", "1"]))
-        .example("1"),
+        ts.demand("pattern", Timestamp::PATTERN),
+        Field::required::<UserIp>("user_ip", "203.0.113.7", ip),
+        amount.demand("minimum", 1).demand("maximum", AMOUNT_MAX),
+        priority.demand("enum", json!(["", "0", "1"])).example("1"),
         Field::required::<BizNo>("biz_no", BIZ_NO, format!("Your order number, {}.", BizNo::EXPECTED)),
-        Field::required::<ProductText>(
-            "product_name",
-            "Double-up card",
-            format!("Name of the item or bundle, {}.", ProductText::EXPECTED),
-        ),
-        Field::required::<String>(
-            "product_info",
-            r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#,
-            format!(
-                "JSON text of at most {} bytes: an array of 1 to {} items.",
-                product_info::BYTES_MAX,
-                product_info::ITEMS_MAX
-            ),
-        )
-        .demand("minLength", 1)
-        .demand("maxLength", product_info::BYTES_MAX)
-        .demand("contentMediaType", "application/json")
-        .demand("contentSchema", items_schema()),
+        Field::required::<ProductText>("product_name", "Double-up card", name),
+        info.demand("maxLength", bytes)
+            .demand("contentMediaType", "application/json")
+            .demand("contentSchema", items_schema()),
         Field::required::<ProductText>("product_desc", "For one match", "Remark, as long as the name."),
-        Field::optional::<String>(
-            "extension",
-            format!(
-                "Any text of at most {EXTENSION_BYTES_MAX} bytes. With it, no text may read like other signed fields \
-                 (`&open_id=`, `&os=`, `&product_desc=`)."
-            ),
-        )
-        .demand("maxLength", EXTENSION_BYTES_MAX),
+        extension.demand("maxLength", EXTENSION_BYTES_MAX),
     ]
 }
 
@@ -268,44 +262,12 @@ fn string_to_sign(fields: &[Field]) -> String {
 }
 
 fn signature_refusals(string_to_sign: String) -> [Example<Refusal>; 3] {
-    let wrong = "sign: the signature does not match";
     let mistake = Some(Mistake::NotSorted.text());
     let data = Some(SignatureAdvice { bytes: string_to_sign.len(), mistake, string_to_sign });
+    let words = "The same for a sandbox app: it gets the string that the server signed and, if one explains it, the mistake.";
     [
-        told("sign_missing", "No signature came.", Code::BadSignature, "sign is missing"),
-        told("bad_signature", "The signature does not match.", Code::BadSignature, wrong),
-        refused(
-            "bad_signature_sandbox",
-            "The same for a sandbox app: it gets the string that the server signed and, if one explains it, the mistake.",
-            Refusal { data, ..Refusal::new(Code::BadSignature, wrong) },
-        ),
-    ]
-}
-
-fn refusals(config: &Config) -> [Example<Refusal>; 7] {
-    [
-        refused(
-            "illegal_parameter",
-            "A field is missing or not acceptable; the text says which, what was expected and what came.",
-            wrong_value(Code::IllegalParameter, "amount", "-5", Amount::parse),
-        ),
-        refused("illegal_open_id", "The app has no wallet for this player.", unknown_player()),
-        refused("biz_no_conflict", "The `biz_no` paid for something else.", number_conflict(BIZ_NO)),
-        refused("biz_no_expired", "The `biz_no` was used more than 48 hours ago.", number_expired(BIZ_NO)),
-        refused(
-            "ts_outside_window",
-            "`ts` is too old or too new, and the `biz_no` is new.",
-            ts_outside_window(&config.exchange, NOW_MILLIS),
-        ),
-        refused(
-            "insufficient_balance",
-            "Both purses together do not cover the amount; nothing was deducted.",
-            insufficient_balance(),
-        ),
-        refused(
-            "overloaded",
-            "Too many exchanges wait. It is safe to repeat, as `Retry-After` says.",
-            Refusal::from(StoreError::Overloaded),
-        ),
+        auth::example::sign_missing(),
+        auth::example::bad_signature(),
+        Example::new("bad_signature_sandbox", words, Refusal { data, ..auth::bad_signature() }),
     ]
 }

@@ -1,81 +1,20 @@
 //! How a request is read: query, form, JSON and multipart, every fault answered in the envelope.
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
-use domain::app::Scope;
-use domain::caller::Caller;
-use domain::fields::Fields;
+use domain::fields::{Fields, UnreadableFields};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::body::read_body;
 use crate::error::{Code, Refusal, json_response};
-use crate::public::auth::{authenticate, require_scope};
-use crate::rate_limit::Limited;
-use crate::state::AppState;
 
-/// Fields of the query.
-pub struct QueryFields(pub Fields);
-
-impl FromRequestParts<AppState> for QueryFields {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Refusal> {
-        Ok(Self(Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?))
-    }
-}
-
-/// The caller of an order report, checked by the query before the body is read, with its scope.
-pub struct ReportCaller(pub Caller);
-
-impl FromRequestParts<AppState> for ReportCaller {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Refusal> {
-        let QueryFields(query) = QueryFields::from_request_parts(parts, state).await?;
-        let caller = authenticate(state, &query, Limited::Reports).await?;
-        require_scope(&caller, Scope::Epay)?;
-        Ok(Self(caller))
-    }
-}
-
-/// The caller of an upload by file, checked by the query before the body is read.
-pub struct UploadCaller(pub Caller);
-
-impl FromRequestParts<AppState> for UploadCaller {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Refusal> {
-        let QueryFields(query) = QueryFields::from_request_parts(parts, state).await?;
-        authenticate(state, &query, Limited::Uploads).await.map(Self)
-    }
-}
-
-/// A form body, whatever the content type says. The query gives nothing, but is held to the same rules.
-pub struct FormFields(pub Fields);
-
-impl FromRequest<AppState> for FormFields {
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, Refusal> {
-        let (mut parts, body) = request.into_parts();
-        QueryFields::from_request_parts(&mut parts, state).await?;
-        Ok(Self(Fields::from_urlencoded(&read_body(&state.config.http, body).await?)?))
-    }
-}
-
-/// A JSON body of one object, whatever the content type says.
-pub struct JsonFields(pub Fields);
-
-impl FromRequest<AppState> for JsonFields {
-    type Rejection = Refusal;
-
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, Refusal> {
-        Ok(Self(Fields::from_json(&read_body(&state.config.http, request.into_body()).await?)?))
-    }
+/// The fields of a query.
+///
+/// # Errors
+/// 10000200 for a query that cannot be read.
+pub(super) fn query_fields(uri: &Uri) -> Result<Fields, UnreadableFields> {
+    Fields::from_urlencoded(uri.query().unwrap_or_default().as_bytes())
 }
 
 /// The fields of a small body whose kind the client chose: multipart by its content type, JSON

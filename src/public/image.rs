@@ -9,7 +9,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
-use domain::fields::Fields;
 use domain::ids::ImgId;
 use futures_util::{StreamExt as _, stream};
 use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange};
@@ -17,21 +16,24 @@ use pictures::{Format, Thumbnail};
 use serde_json::json;
 use store::{ContentCheck, ContentHash, StoreError, StoredImage};
 
-use super::describe::{faults, refused};
+use super::extract::query_fields;
 use crate::config::Config;
 use crate::error::{Code, Refusal};
-use crate::openapi::{Content, Field, IMG_ID, Operation, Place, Success};
+use crate::openapi::{Content, Example, Field, IMG_ID, Operation, Place, Success, refusals};
 use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;
 
-/// The same answer for ever.
-const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
-/// A picture is shown and nothing else, wherever it is opened.
-const CONTENT_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
-const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
-/// Pages of other origins may show it.
-const CROSS_ORIGIN: HeaderValue = HeaderValue::from_static("cross-origin");
-static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+/// What every picture is sent with.
+const HEADERS: [(HeaderName, HeaderValue); 5] = [
+    // The same answer for ever.
+    (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+    // A picture is shown and nothing else, wherever it is opened.
+    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    // Pages of other origins may show it.
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("cross-origin")),
+    (header::ACCEPT_RANGES, HeaderValue::from_static("bytes")),
+];
 
 /// `GET` and `HEAD /img/{imgId}`, with `w` for a small copy.
 ///
@@ -40,7 +42,7 @@ static RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resou
 /// and 503.
 pub async fn image(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     // A browser or cache that asks for a picture must see by the status that it gets none.
-    let query = Fields::from_urlencoded(request.uri().query().unwrap_or_default().as_bytes())
+    let query = query_fields(request.uri())
         .map_err(|fault| Refusal::transport(StatusCode::BAD_REQUEST, fault.to_string()))?;
     let width = query.text("w").map(thumbnail_width).transpose()?;
     let name = request.uri().path().rsplit('/').next().unwrap_or_default();
@@ -79,12 +81,13 @@ fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
     })
 }
 
-/// An id that was never given out and a picture that is blocked are the same to a stranger.
-fn no_such_image() -> Refusal {
-    Refusal {
+// An id that was never given out and a picture that is blocked are the same to a stranger.
+refusals! { Refusal:
+    /// The image is unknown or blocked.
+    no_such_image() => Refusal {
         transport: Some(StatusCode::NOT_FOUND),
         ..Refusal::new(Code::ImageNotFound, "imgId: there is no such image")
-    }
+    };
 }
 
 /// What the headers of a request ask for (RFC 9110, 13 and 14).
@@ -123,15 +126,12 @@ impl Asked {
             Some([SyntacticallyCorrectRange { start, end }]) => first_and_last(*start, *end, last),
             _ => None,
         };
-        match range {
-            None => Part { status: StatusCode::OK, range: Some(0..=last), length },
-            Some((first, _)) if first > last => {
-                Part { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length }
-            }
-            Some((first, last)) => {
-                Part { status: StatusCode::PARTIAL_CONTENT, range: Some(first..=last), length }
-            }
-        }
+        let (status, range) = match range {
+            None => (StatusCode::OK, Some(0..=last)),
+            Some((first, _)) if first > last => (StatusCode::RANGE_NOT_SATISFIABLE, None),
+            Some((first, last)) => (StatusCode::PARTIAL_CONTENT, Some(first..=last)),
+        };
+        Part { status, range, length }
     }
 }
 
@@ -176,13 +176,8 @@ fn partial(asked: &Asked, format: Format, part: &Part, body: Body) -> Response {
 fn answer(status: StatusCode, asked: &Asked, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::ETAG, asked.etag.clone());
-    headers.insert(header::CACHE_CONTROL, CACHING);
-    headers.insert(header::CONTENT_SECURITY_POLICY, CONTENT_POLICY);
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, NO_SNIFF);
-    headers.insert(RESOURCE_POLICY.clone(), CROSS_ORIGIN);
-    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    response.headers_mut().insert(header::ETAG, asked.etag.clone());
+    response.headers_mut().extend(HEADERS);
     response
 }
 
@@ -243,32 +238,22 @@ fn slice(bytes: Vec<u8>, range: &RangeInclusive<u64>) -> Bytes {
 }
 
 /// What the API's document says of `GET`.
-#[must_use]
-pub fn describe_get(_: &Config) -> Operation<Refusal> {
-    let content = || Content::Picture;
-    describe("See a picture", content())
+pub(super) fn describe_get(_: &Config) -> Operation<Refusal> {
+    let range = "One range of bytes. Several ranges, or one that makes no sense, get the whole picture.";
+    let if_range = "The range is meant for this entity tag only.";
+    let part = Success::new("part", "A part of it, where `Range` asked for one.", 206, Content::Picture);
+    let behind = "The range begins behind the end.";
+    describe("See a picture", Content::Picture)
         .with(
             Place::Header,
-            [
-                Field::optional::<String>(
-                    "Range",
-                    "One range of bytes. Several ranges, or one that makes no sense, get the whole picture.",
-                ),
-                Field::optional::<String>("If-Range", "The range is meant for this entity tag only."),
-            ],
+            [Field::optional::<String>("Range", range), Field::optional::<String>("If-Range", if_range)],
         )
-        .answers(tagged(Success::new("part", "A part of it, where `Range` asked for one.", 206, content())))
-        .answers(Success::new(
-            "range_not_satisfiable",
-            "The range begins behind the end.",
-            416,
-            Content::Empty,
-        ))
+        .answers(tagged(part))
+        .answers(Success::new("range_not_satisfiable", behind, 416, Content::Empty))
 }
 
 /// What the API's document says of `HEAD`.
-#[must_use]
-pub fn describe_head(_: &Config) -> Operation<Refusal> {
+pub(super) fn describe_head(_: &Config) -> Operation<Refusal> {
     describe("Ask about a picture", Content::Empty)
 }
 
@@ -276,22 +261,20 @@ fn describe(summary: &'static str, content: Content) -> Operation<Refusal> {
     let description = "Whoever knows an id may see the picture: there are no credentials. The bytes behind an id never \
                        change, so every cache may keep them. An unknown id and a blocked picture are both 404. Refusals \
                        have their own status here, whatever `http.error_status` says.";
-    let width = thumbnail_width("7").expect_err("the example is refused");
+    let img_id = Field::required::<ImgId>("img_id", IMG_ID, "The id that an upload answered.");
+    let width = Field::optional::<i64>("w", "A small copy of at most this width, in pixels.");
+    let tags = Field::optional::<String>("If-None-Match", "Entity tags that the caller has.");
+    let wrong_width = thumbnail_width("7").expect_err("the example is refused");
     Operation::new(summary, description)
-        .with(Place::Path, [Field::required::<ImgId>("img_id", IMG_ID, "The id that an upload answered.")])
-        .with(
-            Place::Query,
-            [Field::optional::<i64>("w", "A small copy of at most this width, in pixels.")
-                .demand("enum", json!(THUMBNAIL_WIDTHS))],
-        )
-        .with(Place::Header, [Field::optional::<String>("If-None-Match", "Entity tags that the caller has.")])
+        .with(Place::Path, [img_id])
+        .with(Place::Query, [width.demand("enum", json!(THUMBNAIL_WIDTHS))])
+        .with(Place::Header, [tags])
         .answers(tagged(Success::new("whole", "The picture, or its small copy.", 200, content)))
         .answers(tagged(Success::new("not_modified", "The caller has these bytes.", 304, Content::Empty)))
         .refuses([
-            refused("wrong_width", "There is no small copy of this width.", width),
-            refused("no_such_image", "The image is unknown or blocked.", no_such_image()),
+            Example::new("wrong_width", "There is no small copy of this width.", wrong_width),
+            example::no_such_image(),
         ])
-        .refuses(faults())
 }
 
 fn tagged(success: Success) -> Success {

@@ -2,7 +2,6 @@
 //! (contract 5.1 and 5.2).
 
 use std::error::Error;
-use std::fmt;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody as _};
@@ -18,9 +17,10 @@ use pictures::{self, Unacceptable};
 use telemetry::traces::{self, SpanKind};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::extract::{UploadCaller, fields_of_any_kind, multipart_boundary};
+use super::extract::{fields_of_any_kind, multipart_boundary, query_fields};
 use crate::body::{read_body, too_large, too_slow};
 use crate::error::{Code, Refusal};
+use crate::openapi::refusals;
 use crate::public::auth::authenticate;
 use crate::rate_limit::Limited;
 use crate::state::{AppState, KIB};
@@ -29,7 +29,7 @@ mod acceptance;
 mod describe;
 
 use acceptance::accept;
-pub use describe::{describe_with_file, describe_with_url};
+pub(super) use describe::{describe_with_file, describe_with_url};
 
 /// Largest multipart body: a picture, and room for parts that are skipped. What a client may send
 /// behind its refusal, too (`server/socket.rs`), is counted up to 11 MB in all.
@@ -47,12 +47,9 @@ const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 ///
 /// # Errors
 /// The codes of contract 7 that are marked images or all.
-pub async fn upload_with_file(
-    State(state): State<AppState>,
-    UploadCaller(caller): UploadCaller,
-    request: Request,
-) -> Result<Response, Refusal> {
+pub async fn upload_with_file(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
+    let caller = authenticate(&state, &query_fields(&parts.uri)?, Limited::Uploads).await?;
     let boundary = multipart_boundary(&parts.headers)
         .ok_or_else(|| illegal("content type: expected multipart/form-data with a boundary"))?;
     let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -63,11 +60,7 @@ pub async fn upload_with_file(
     let permit = upload_permit(&state, &caller, picture_bytes + BESIDE_PICTURE_BYTES).await?;
     let time = state.config.http.body_timeout;
     let body = paced(body, announced.unwrap_or(PACE_BYTES), time);
-    let bytes = read_file_part(body, boundary, picture_bytes).await.map_err(|fault| match fault {
-        FileFault::TooSlow => too_slow(time),
-        FileFault::TooLarge => too_large(UPLOAD_BODY_BYTES_MAX),
-        FileFault::Illegal(text) => illegal(text),
-    })?;
+    let bytes = read_file_part(body, boundary, picture_bytes).await?;
     accept(state, caller, bytes, permit).await
 }
 
@@ -95,10 +88,11 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
         Some(caller) => caller,
         None => authenticate(&state, &merged_credentials(&query, &body)?, Limited::Uploads).await?,
     };
+    let any_text = |text: &str| Ok::<_, Expected>(text.to_owned());
     let url = match trailing_url {
         Some(url) => url.to_owned(),
-        None if url_in_query => query.required("url", parse_text)?,
-        None => body.required("url", parse_text)?,
+        None if url_in_query => query.required("url", any_text)?,
+        None => body.required("url", any_text)?,
     };
     let trusted = caller.app().settings.sandbox.then(|| demo_picture(&state));
     let started = Instant::now();
@@ -106,7 +100,7 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
     trace_fetch(started, fetched.as_ref().err().copied());
     let fetched = fetched.map_err(|error| {
         state.metrics.fetch_refused(error);
-        illegal_url(error.cause().to_owned())
+        Refusal { cause: Some(error.cause().to_owned()), ..illegal_url() }
     })?;
     accept(state, caller, fetched.bytes, fetched.permit).await
 }
@@ -124,10 +118,15 @@ fn trace_fetch(started: Instant, error: Option<FetchError>) {
     }
 }
 
-/// One text for every cause: it must not tell what is inside the network.
-fn illegal_url(cause: String) -> Refusal {
-    let text = "url: expected a picture on a public http or https address";
-    Refusal { cause: Some(cause), ..Refusal::new(Code::IllegalUrl, text) }
+refusals! { Refusal:
+    /// There is no part `file`.
+    file_missing() => illegal("file is missing");
+    /// No `url` came.
+    url_missing() => illegal("url is missing");
+    // It must not tell what is inside the network.
+    /// The link is not a link, leads to no public address, or nothing could be fetched. One text for every cause.
+    illegal_url() =>
+        Refusal::new(Code::IllegalUrl, "url: expected a picture on a public http or https address");
 }
 
 /// Waits for permits for the memory of this upload, for a bounded time.
@@ -150,7 +149,7 @@ fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = Resu
         let (part, whole) = (part.unwrap_or(u32::MAX), whole.unwrap_or(u32::MAX));
         let earned = time.saturating_sub(grace).mul_f64(f64::from(part.min(whole)) / f64::from(whole));
         match timeout_at(start + grace + earned, data.next()).await {
-            Err(_) => Err(TooSlow.into()),
+            Err(_) => Err(TooSlow(time).into()),
             Ok(None) => Ok(None),
             Ok(Some(Err(error))) => Err(error.into()),
             Ok(Some(Ok(chunk))) => {
@@ -163,17 +162,10 @@ fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = Resu
 
 type BoxedError = Box<dyn Error + Send + Sync>;
 
-/// A body that does not come as fast as it should.
-#[derive(Debug)]
-struct TooSlow;
-
-impl fmt::Display for TooSlow {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("the body comes too slowly")
-    }
-}
-
-impl Error for TooSlow {}
+/// A body that does not come within this time, or not at the pace for it.
+#[derive(Debug, thiserror::Error)]
+#[error("the body comes too slowly")]
+struct TooSlow(Duration);
 
 /// The URL of the demonstration's picture, the only URL of Minitill's own that may be fetched.
 fn demo_picture(state: &AppState) -> TrustedUrl {
@@ -182,11 +174,6 @@ fn demo_picture(state: &AppState) -> TrustedUrl {
 
 fn illegal(text: impl Into<String>) -> Refusal {
     Refusal::new(Code::IllegalParameter, text)
-}
-
-#[expect(clippy::unnecessary_wraps, reason = "the parser of a field that takes any text")]
-fn parse_text(text: &str) -> Result<String, Expected> {
-    Ok(text.to_owned())
 }
 
 /// Each credential from the query, else from the body.
@@ -219,17 +206,6 @@ pub fn split_trailing_url(query: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Why there is no file in a multipart body.
-#[derive(Debug, PartialEq, Eq)]
-pub enum FileFault {
-    /// It stopped coming, or came too slowly.
-    TooSlow,
-    /// The whole body is longer than any that can be accepted.
-    TooLarge,
-    /// What is wrong with it, in words for its sender.
-    Illegal(String),
-}
-
 /// Streams the parts of a multipart body and gives the one named `file`, at most
 /// [`pictures::BYTES_MAX`] bytes; the others are skipped unread (contract 5). Room for `expected` bytes
 /// is made when the part begins.
@@ -241,7 +217,7 @@ pub async fn read_file_part(
     body: impl Stream<Item = Result<Bytes, BoxedError>> + Send + 'static,
     boundary: String,
     expected: usize,
-) -> Result<Bytes, FileFault> {
+) -> Result<Bytes, Refusal> {
     let constraints = multer::Constraints::new()
         .size_limit(multer::SizeLimit::new().whole_stream(UPLOAD_BODY_BYTES_MAX as u64));
     let mut multipart = multer::Multipart::with_constraints(body, boundary, constraints);
@@ -251,7 +227,7 @@ pub async fn read_file_part(
             continue;
         }
         if file.is_some() {
-            return Err(FileFault::Illegal("file: expected once, given twice".to_owned()));
+            return Err(illegal("file: expected once, given twice"));
         }
         check_file_name(part.file_name())?;
         // All at once: growing would copy, and take up to twice as much. The kernel gives memory
@@ -260,33 +236,35 @@ pub async fn read_file_part(
         while let Some(chunk) = part.chunk().await.map_err(|error| unreadable(&error))? {
             if bytes.len() + chunk.len() > pictures::BYTES_MAX {
                 let fault = Unacceptable::TooLong { bytes: bytes.len() + chunk.len() };
-                return Err(FileFault::Illegal(format!("file: {fault}")));
+                return Err(illegal(format!("file: {fault}")));
             }
             bytes.extend_from_slice(&chunk);
         }
         file = Some(bytes.freeze());
     }
-    file.ok_or_else(|| FileFault::Illegal("file is missing".to_owned()))
+    file.ok_or_else(file_missing)
 }
 
-fn unreadable(error: &multer::Error) -> FileFault {
+fn unreadable(error: &multer::Error) -> Refusal {
+    if let multer::Error::StreamReadFailed(cause) = error
+        && let Some(TooSlow(limit)) = cause.downcast_ref()
+    {
+        return too_slow(*limit);
+    }
     match error {
-        multer::Error::StreamSizeExceeded { .. } => FileFault::TooLarge,
-        multer::Error::StreamReadFailed(cause) if cause.is::<TooSlow>() => FileFault::TooSlow,
-        other => FileFault::Illegal(format!("body: expected a complete multipart body ({other})")),
+        multer::Error::StreamSizeExceeded { .. } => too_large(UPLOAD_BODY_BYTES_MAX),
+        other => illegal(format!("body: expected a complete multipart body ({other})")),
     }
 }
 
-fn check_file_name(file_name: Option<&str>) -> Result<(), FileFault> {
+fn check_file_name(file_name: Option<&str>) -> Result<(), Refusal> {
     let Some(name) = file_name.filter(|name| !name.is_empty()) else { return Ok(()) };
     let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     if extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str())) {
         Ok(())
     } else {
         let shown = domain::fields::shown(name);
-        Err(FileFault::Illegal(format!(
-            "file: expected a file name that ends in png, jpg or jpeg, got {shown}"
-        )))
+        Err(illegal(format!("file: expected a file name that ends in png, jpg or jpeg, got {shown}")))
     }
 }
 

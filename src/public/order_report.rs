@@ -1,9 +1,9 @@
 //! `POST /openapi/mp/developer/order/v1/report`: a developer server reports the state of an
 //! order to the order center (contract 4).
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::Response;
-use domain::app::{App, Category};
+use domain::app::{Category, Scope};
 use domain::fields::{Expected, Fields};
 use domain::ids::{
     ImgId, ORDER_PATH_BYTES_MAX, OpenId, OrderNo, PagePath, PoiId, ProductCity, ProductId, WebUrl,
@@ -15,35 +15,41 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use store::ReportOutcome;
 
-use super::describe::{
-    body_refusals, credentials, faults, rate_limited, refused, token_refusals, told, unknown_player,
-    wrong_value,
-};
-use super::extract::{JsonFields, ReportCaller, succeeded, success};
+use super::describe::{credentials, wrong_value};
+use super::extract::{query_fields, succeeded, success};
+use super::{auth, exchange};
+use crate::body::read_body;
 use crate::config::Config;
 use crate::error::{Code, Refusal};
-use crate::openapi::{Example, Field, IMG_ID, NOW_MILLIS, OPEN_ID, Operation, Place, Success};
+use crate::openapi::{IMG_ID, Input, NOW_MILLIS, OPEN_ID, Operation, Place, Success, refusals};
+use crate::rate_limit::Limited;
 use crate::state::AppState;
 
 /// Token and scope, then fields; then, in the store, what the report names and the order's rules.
 ///
 /// # Errors
 /// The codes of contract 7 that are marked report or all.
-pub async fn report(
-    State(state): State<AppState>,
-    ReportCaller(caller): ReportCaller,
-    JsonFields(fields): JsonFields,
-) -> Result<Response, Refusal> {
-    let report = read_report(&state, caller.app(), &fields)?;
+pub async fn report(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
+    let (parts, body) = request.into_parts();
+    let caller = auth::authenticate(&state, &query_fields(&parts.uri)?, Limited::Reports).await?;
+    auth::require_scope(&caller, Scope::Epay)?;
+    let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
+    let app = caller.app();
+    let report = read(&mut Input::of(&fields), &state.config, state.clock.unix_millis())?;
+    if app.settings.category == Category::LocalLife {
+        fields.required("product_id", ProductId::parse)?;
+        fields.required("product_catalog_code", parse_catalog_code)?;
+        fields.required("product_city", ProductCity::parse)?;
+    }
     let order_path = report.order_path.clone();
     match state.store.report(caller.clone(), report).await? {
         ReportOutcome::Done => Ok(success(Reported {})),
-        ReportOutcome::UnknownOpenId => Err(unknown_player()),
-        ReportOutcome::UnknownPage => Err(unknown_page(&caller.app().pages, &order_path)),
-        ReportOutcome::UnknownImage => Err(unknown_image()),
-        ReportOutcome::BlockedImage => Err(blocked_image()),
-        ReportOutcome::UnknownPoi => Err(unknown_poi()),
-        ReportOutcome::UnknownPreorder => Err(unknown_preorder()),
+        ReportOutcome::UnknownOpenId => Err(illegal_open_id()),
+        ReportOutcome::UnknownPage => Err(unknown_page(&app.pages, &order_path)),
+        ReportOutcome::UnknownImage => Err(image_not_found()),
+        ReportOutcome::BlockedImage => Err(image_blocked()),
+        ReportOutcome::UnknownPoi => Err(illegal_poi_id()),
+        ReportOutcome::UnknownPreorder => Err(order_not_found()),
         ReportOutcome::PaymentOfAnotherOrder => Err(Refusal::new(
             Code::IllegalParameter,
             "out_order_no: expected a payment of this order, got one of another order",
@@ -57,54 +63,87 @@ pub async fn report(
 #[schemars(rename = "Report")]
 struct Reported {}
 
-fn unknown_image() -> Refusal {
-    Refusal::new(Code::ImageNotFound, "product_cover_img_id: expected an image of this app")
+refusals! { Refusal:
+    /// The app does not know this player.
+    illegal_open_id() => exchange::illegal_open_id();
+    /// The latest published package has no such page.
+    illegal_path() => unknown_page(&[PAGE.to_owned()], "pages/order/detial");
+    /// The image was not uploaded by this app.
+    image_not_found() =>
+        Refusal::new(Code::ImageNotFound, "product_cover_img_id: expected an image of this app");
+    /// The operator has blocked the picture.
+    image_blocked() =>
+        Refusal::new(Code::ImageBlocked, "product_cover_img_id: the image is blocked by risk control");
+    /// The point of interest is not registered for the app.
+    illegal_poi_id() => Refusal::new(Code::IllegalPoiId, "poi_id: expected one registered for this app");
+    /// The app checks pre-orders, and there is none with this payment number.
+    order_not_found() =>
+        Refusal::new(Code::OrderNotFound, "out_order_no: expected a payment pre-order of this app");
+    /// The order was about virtual goods before.
+    goods_kind_changed() =>
+        Refusal::from(ReportConflict::GoodsKindChanged { kind: GoodsKind::Virtual, got: 12 });
+    /// The order belongs to another player.
+    owner_changed() => Refusal::from(ReportConflict::OwnerChanged);
+    /// The fallback web link is not a web link.
+    illegal_url() => wrong_value(Code::IllegalUrl, "order_backup_url", "shop.example", WebUrl::parse);
+    /// A field is missing or not acceptable; the text says which, what was expected and what came.
+    illegal_parameter() => wrong_value(Code::IllegalParameter, "order_status", "7", OrderStatus::parse);
 }
 
-fn blocked_image() -> Refusal {
-    Refusal::new(Code::ImageBlocked, "product_cover_img_id: the image is blocked by risk control")
-}
-
-fn unknown_poi() -> Refusal {
-    Refusal::new(Code::IllegalPoiId, "poi_id: expected one registered for this app")
-}
-
-fn unknown_preorder() -> Refusal {
-    Refusal::new(Code::OrderNotFound, "out_order_no: expected a payment pre-order of this app")
-}
-
-fn read_report(state: &AppState, app: &App, fields: &Fields) -> Result<OrderReport, Refusal> {
+/// Reads the fields of a report that arrives at `now_millis`.
+fn read(body: &mut Input<'_>, config: &Config, now_millis: i64) -> Result<OrderReport, Refusal> {
     let coded = |code: Code| move |error| Refusal::field(code, &error);
-    let create_time = |text: &str| {
-        OrderCreateTime::parse(text, state.clock.unix_millis(), state.config.order.clock_skew_max)
-    };
-    let report = OrderReport {
-        out_biz_order_no: fields.required("out_biz_order_no", OrderNo::parse)?,
-        out_order_no: fields.required("out_order_no", OrderNo::parse)?,
-        open_id: fields.required("open_id", OpenId::parse).map_err(coded(Code::IllegalOpenId))?,
-        order_create_time: fields.required("order_create_time", create_time)?,
-        order_status: fields.required("order_status", OrderStatus::parse)?,
-        order_path: fields.required("order_path", parse_order_path).map_err(coded(Code::IllegalPath))?,
-        product_cover_img_id: fields
-            .required("product_cover_img_id", ImgId::parse)
+    let skew_max = config.order.clock_skew_max;
+    let skew = humantime::format_duration(skew_max);
+    let create_time = |text: &str| OrderCreateTime::parse(text, now_millis, skew_max);
+    let payment = "Payment pre-order number; the order number itself where the two are not kept apart.";
+    let path =
+        "In-app path of the order's page: a page of the latest published package. A query string may follow.";
+    let local_life = "Required for apps of the category local life.";
+    Ok(OrderReport {
+        out_biz_order_no: body
+            .field("out_biz_order_no", format!("Order number shown to the user, {}.", OrderNo::EXPECTED))
+            .required(ORDER_NO, OrderNo::parse)?,
+        out_order_no: body.field("out_order_no", payment).required(ORDER_NO, OrderNo::parse)?,
+        open_id: body
+            .field("open_id", "The player; the app must know it.")
+            .required(OPEN_ID, OpenId::parse)
+            .map_err(coded(Code::IllegalOpenId))?,
+        order_create_time: body
+            .field("order_create_time", format!("Milliseconds, at most {skew} ahead of now."))
+            .demand("minimum", SECONDS_MAX + 1)
+            .required_as::<i64, _>(NOW_MILLIS, create_time)?,
+        order_status: body.field("order_status", STATUSES).required(2, OrderStatus::parse)?,
+        order_path: body
+            .field("order_path", path)
+            .demand("minLength", 1)
+            .demand("maxLength", ORDER_PATH_BYTES_MAX)
+            .required(format!("{PAGE}?id={ORDER_NO}"), parse_order_path)
+            .map_err(coded(Code::IllegalPath))?,
+        product_cover_img_id: body
+            .field("product_cover_img_id", "The cover image, from an upload of this app.")
+            .required(IMG_ID, ImgId::parse)
             .map_err(coded(Code::ImageNotFound))?,
-        order_backup_url: fields
-            .optional("order_backup_url", WebUrl::parse)
+        order_backup_url: body
+            .field("order_backup_url", format!("Fallback web link: {}.", WebUrl::EXPECTED))
+            .example("https://shop.example/orders/1")
+            .or_empty(WebUrl::parse)
             .map_err(coded(Code::IllegalUrl))?,
-        poi_id: fields.optional("poi_id", PoiId::parse).map_err(coded(Code::IllegalPoiId))?,
-        product_id: fields.optional("product_id", ProductId::parse)?,
-        product_catalog_code: fields.optional("product_catalog_code", parse_catalog_code)?,
-        product_city: fields.optional("product_city", ProductCity::parse)?,
-    };
-    match app.settings.category {
-        Category::General => {}
-        Category::LocalLife => {
-            fields.required("product_id", ProductId::parse)?;
-            fields.required("product_catalog_code", parse_catalog_code)?;
-            fields.required("product_city", ProductCity::parse)?;
-        }
-    }
-    Ok(report)
+        poi_id: body
+            .field("poi_id", "Point of interest, registered for the app.")
+            .or_empty(PoiId::parse)
+            .map_err(coded(Code::IllegalPoiId))?,
+        product_id: body
+            .field("product_id", format!("Product id, {}. {local_life}", ProductId::EXPECTED))
+            .or_empty(ProductId::parse)?,
+        product_catalog_code: body
+            .field("product_catalog_code", format!("Product category code. {local_life}"))
+            .demand("minimum", 1)
+            .optional(parse_catalog_code)?,
+        product_city: body
+            .field("product_city", format!("Full name of the product's city. {local_life}"))
+            .or_empty(ProductCity::parse)?,
+    })
 }
 
 fn parse_order_path(text: &str) -> Result<String, Expected> {
@@ -144,6 +183,10 @@ impl From<ReportConflict> for Refusal {
 }
 
 const ORDER_NO: &str = "order-20270115-1";
+/// What the codes of the field `order_status` mean.
+const STATUSES: &str = "\
+    1 pending payment, 2 paid, 3 cancelled, 4 refunding, 5 refund failed, 6 refunded; virtual goods: 10 pending use, 11 \
+    used; physical goods: 12 pending shipment, 13 partially shipped, 14 pending receipt, 15 received.";
 const PAGE: &str = "pages/order/detail";
 
 const DESCRIPTION: &str = "\
@@ -157,117 +200,22 @@ const DESCRIPTION: &str = "\
     goods and 10 and 11 are refused. No other change of status is refused.";
 
 /// What the API's document says of the order report.
-#[must_use]
-pub fn describe(config: &Config) -> Operation<Refusal> {
+pub(super) fn describe(config: &Config) -> Operation<Refusal> {
     Operation::new("Report an order", DESCRIPTION)
         .with(Place::Query, credentials(true))
-        .body("application/json", fields(config).into_iter().chain(optional_fields()).collect())
+        .body(&["application/json"], Input::describe(|body| read(body, config, NOW_MILLIS)))
         .answers(Success::json("reported", "The order is as the report says.", &succeeded(Reported {})))
-        .refuses(token_refusals())
-        .refuses([told(
-            "scope_missing",
-            "The app lacks the scope.",
-            Code::Forbidden,
-            "app_id: the app lacks the scope epay",
-        )])
-        .refuses(field_refusals())
-        .refuses(rule_refusals())
-        .refuses([rate_limited()])
-        .refuses(body_refusals(config.http.body_bytes_max, config.http.body_timeout))
-        .refuses(faults())
-}
-
-fn fields(config: &Config) -> [Field; 7] {
-    let skew = humantime::format_duration(config.order.clock_skew_max);
-    [
-        Field::required::<OrderNo>(
-            "out_biz_order_no",
-            ORDER_NO,
-            format!("Order number shown to the user, {}.", OrderNo::EXPECTED),
-        ),
-        Field::required::<OrderNo>(
-            "out_order_no",
-            ORDER_NO,
-            "Payment pre-order number; the order number itself where the two are not kept apart.",
-        ),
-        Field::required::<OpenId>("open_id", OPEN_ID, "The player; the app must know it."),
-        Field::required::<i64>(
-            "order_create_time",
-            NOW_MILLIS,
-            format!("Milliseconds, at most {skew} ahead of now."),
-        )
-        .demand("minimum", SECONDS_MAX + 1),
-        Field::required::<OrderStatus>(
-            "order_status",
-            2,
-            "1 pending payment, 2 paid, 3 cancelled, 4 refunding, 5 refund failed, 6 refunded; virtual goods: 10 pending \
-             use, 11 used; physical goods: 12 pending shipment, 13 partially shipped, 14 pending receipt, 15 received.",
-        ),
-        Field::required::<String>(
-            "order_path",
-            format!("{PAGE}?id={ORDER_NO}"),
-            "In-app path of the order's page: a page of the latest published package. A query string may follow.",
-        )
-        .demand("minLength", 1)
-        .demand("maxLength", ORDER_PATH_BYTES_MAX),
-        Field::required::<ImgId>("product_cover_img_id", IMG_ID, "The cover image, from an upload of this app."),
-    ]
-}
-
-fn optional_fields() -> [Field; 5] {
-    let local_life = "Required for apps of the category local life.";
-    [
-        Field::optional::<WebUrl>("order_backup_url", format!("Fallback web link: {}.", WebUrl::EXPECTED))
-            .example("https://shop.example/orders/1")
-            .or_empty(),
-        Field::optional::<PoiId>("poi_id", "Point of interest, registered for the app.").or_empty(),
-        Field::optional::<ProductId>(
-            "product_id",
-            format!("Product id, {}. {local_life}", ProductId::EXPECTED),
-        )
-        .or_empty(),
-        Field::optional::<i64>("product_catalog_code", format!("Product category code. {local_life}"))
-            .demand("minimum", 1),
-        Field::optional::<ProductCity>(
-            "product_city",
-            format!("Full name of the product's city. {local_life}"),
-        )
-        .or_empty(),
-    ]
-}
-
-/// The refusals of a field by its value alone.
-fn field_refusals() -> [Example<Refusal>; 2] {
-    [
-        refused(
-            "illegal_parameter",
-            "A field is missing or not acceptable; the text says which, what was expected and what came.",
-            wrong_value(Code::IllegalParameter, "order_status", "7", OrderStatus::parse),
-        ),
-        refused(
-            "illegal_url",
-            "The fallback web link is not a web link.",
-            wrong_value(Code::IllegalUrl, "order_backup_url", "shop.example", WebUrl::parse),
-        ),
-    ]
-}
-
-/// The refusals by what the app has and the order was before.
-fn rule_refusals() -> [Example<Refusal>; 8] {
-    let changed = ReportConflict::GoodsKindChanged { kind: GoodsKind::Virtual, got: 12 };
-    let page = unknown_page(&[PAGE.to_owned()], "pages/order/detial");
-    [
-        refused("goods_kind_changed", "The order was about virtual goods before.", changed.into()),
-        refused("illegal_open_id", "The app does not know this player.", unknown_player()),
-        refused("owner_changed", "The order belongs to another player.", ReportConflict::OwnerChanged.into()),
-        refused("illegal_path", "The latest published package has no such page.", page),
-        refused("image_not_found", "The image was not uploaded by this app.", unknown_image()),
-        refused("image_blocked", "The operator has blocked the picture.", blocked_image()),
-        refused("illegal_poi_id", "The point of interest is not registered for the app.", unknown_poi()),
-        refused(
-            "order_not_found",
-            "The app checks pre-orders, and there is none with this payment number.",
-            unknown_preorder(),
-        ),
-    ]
+        .refuses([
+            auth::example::scope_missing(),
+            example::illegal_parameter(),
+            example::illegal_url(),
+            example::goods_kind_changed(),
+            example::illegal_open_id(),
+            example::owner_changed(),
+            example::illegal_path(),
+            example::image_not_found(),
+            example::image_blocked(),
+            example::illegal_poi_id(),
+            example::order_not_found(),
+        ])
 }

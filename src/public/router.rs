@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
@@ -20,7 +20,7 @@ use tracing::Instrument as _;
 use self::client_address::client_address;
 use super::{exchange, image, image_upload, order_report, token};
 use crate::config::Config;
-use crate::error::{Code, Envelope, Refusal};
+use crate::error::{Code, Envelope, Refusal, panic_text};
 use crate::openapi::Operation;
 use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
@@ -116,15 +116,13 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Router {
     for of_path in table.chunk_by(|one, other| one.path == other.path) {
         let first = &of_path[0];
         let rendering = (state.clone(), first.envelope);
-        let allowed = methods(of_path);
+        let allowed: Vec<_> = of_path.iter().map(|route| route.method).collect();
         let refuse = move || {
             let allowed = allowed.clone();
             async move { method_not_allowed(&allowed) }
         };
-        let mut handler = MethodRouter::new();
-        for route in of_path {
-            handler = handler.merge((route.handler)());
-        }
+        let merge = |handler: MethodRouter<_>, route: &Route| handler.merge((route.handler)());
+        let mut handler = of_path.iter().fold(MethodRouter::new(), merge);
         if of_path.iter().all(|route| route.method != "HEAD") {
             // A GET handler would take HEAD too, and a token would be issued that nobody sees.
             handler = handler.on(MethodFilter::HEAD, refuse.clone());
@@ -144,11 +142,6 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Router {
         .with_state(state);
     // The path is rewritten before routing, which a layer of the router itself would be too late for.
     Router::new().fallback_service(tower::util::MapRequest::new(routes, collapse_slashes))
-}
-
-/// The methods of a path, as `Allow` lists them.
-fn methods(of_path: &[Route]) -> Vec<&'static str> {
-    of_path.iter().map(|route| route.method).collect()
 }
 
 fn method_not_allowed(methods: &[&str]) -> Response {
@@ -186,12 +179,7 @@ struct Refused {
 /// A panic is a bug of ours; the caller is told 500 in the envelope.
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands over the box")]
 fn caught(panic: Box<dyn std::any::Any + Send + 'static>) -> Response {
-    let text = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_default();
-    Refusal::internal(format!("panic: {text}")).into_response()
+    Refusal::internal(format!("panic: {}", panic_text(&*panic))).into_response()
 }
 
 /// Runs of slashes count as one: real clients send them (contract 2.4).
@@ -200,22 +188,14 @@ fn collapse_slashes(mut request: Request<Body>) -> Request<Body> {
     if !path.contains("//") {
         return request;
     }
-    let mut collapsed = String::with_capacity(path.len());
-    for character in path.chars() {
-        if character != '/' || !collapsed.ends_with('/') {
-            collapsed.push(character);
-        }
-    }
-    if let Some(query) = request.uri().query() {
-        collapsed.push('?');
-        collapsed.push_str(query);
-    }
+    let mut characters: Vec<char> = path.chars().collect();
+    characters.dedup_by(|one, other| (*one, *other) == ('/', '/'));
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let collapsed = String::from_iter(characters) + &query;
     let mut parts = request.uri().clone().into_parts();
-    if let Ok(path_and_query) = PathAndQuery::try_from(collapsed) {
-        parts.path_and_query = Some(path_and_query);
-        if let Ok(uri) = Uri::from_parts(parts) {
-            *request.uri_mut() = uri;
-        }
+    parts.path_and_query = PathAndQuery::try_from(collapsed).ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
     }
     request
 }
@@ -226,7 +206,7 @@ fn collapse_slashes(mut request: Request<Body>) -> Request<Body> {
 async fn observe(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let request_id = request_id(&request);
     let method = request.method().clone();
-    let route = route_of(request.uri().path());
+    let route = route_of(&request);
     let may_be_player = route.is_some_and(|route| route.authentication == Authentication::Path);
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().filter(|_| !may_be_player);
     let client =
@@ -255,7 +235,18 @@ async fn observe(State(state): State<AppState>, request: Request, next: Next) ->
     let endpoint = route.map_or("unknown", |route| route.path);
     span.in_scope(|| log(&method, endpoint, &response, elapsed));
     if let (Some(tracer), Some(trace)) = (tracer, &trace) {
-        tracer.end(trace, answered(&method, route, &response, code, &request_id));
+        // Methods that strangers make up stay out of it.
+        let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+        let known = known.into_iter().find(|known| *known == method.as_str());
+        let answered = Answered {
+            method: known.unwrap_or("_OTHER"),
+            route: route.map(|route| route.path),
+            endpoint: route.map_or("unknown", |route| route.endpoint.as_str()),
+            status: response.status().as_u16(),
+            code: code.map_or(1, Code::number),
+            request_id: request_id.to_str().unwrap_or_default(),
+        };
+        tracer.end(trace, answered);
     }
     response.headers_mut().insert(REQUEST_ID.clone(), request_id);
     response
@@ -276,43 +267,13 @@ fn log(method: &Method, endpoint: &'static str, response: &Response, elapsed: st
     }
 }
 
-/// The route of a path, for metrics and log: paths that strangers make up stay out of both.
-fn route_of(path: &str) -> Option<&'static Route> {
-    let matches = |pattern: &str| {
-        let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
-        loop {
-            match (pattern.next(), path.next()) {
-                (None, None) => return true,
-                (Some(expected), Some(got)) if expected == got || expected.starts_with('{') => {}
-                (Some(_) | None, Some(_)) | (Some(_), None) => return false,
-            }
-        }
-    };
-    ROUTES.iter().find(|route| matches(route.path))
+/// The route of a request, for metrics and log: paths that strangers make up stay out of both.
+fn route_of(request: &Request) -> Option<&'static Route> {
+    let path = request.extensions().get::<MatchedPath>()?.as_str();
+    ROUTES.iter().find(|route| route.path == path)
 }
 
 /// What a W3C `traceparent` says, where one came that is well-formed.
 fn trace_parent(request: &Request) -> Option<TraceParent> {
     TraceParent::parse(request.headers().get(&TRACEPARENT)?.to_str().ok()?)
-}
-
-/// What a trace is told of a request.
-fn answered<'a>(
-    method: &Method,
-    route: Option<&'static Route>,
-    response: &Response,
-    code: Option<Code>,
-    request_id: &'a HeaderValue,
-) -> Answered<'a> {
-    // Methods that strangers make up stay out of it.
-    let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
-    let method = known.into_iter().find(|known| *known == method.as_str());
-    Answered {
-        method: method.unwrap_or("_OTHER"),
-        route: route.map(|route| route.path),
-        endpoint: route.map_or("unknown", |route| route.endpoint.as_str()),
-        status: response.status().as_u16(),
-        code: code.map_or(1, Code::number),
-        request_id: request_id.to_str().unwrap_or_default(),
-    }
 }

@@ -1,42 +1,38 @@
 //! `/oauth2/access_token`: an app exchanges its secret for an access token (contract 6).
 
-use axum::extract::{FromRequestParts as _, Request, State};
+use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::response::Response;
 use domain::app::TOKEN_LIFETIME;
-use domain::fields::{Expected, Fields};
+use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
-use super::describe::{ANY_KIND, SomeText, body_refusals, faults, rate_limited, refused, suspended, told};
-use super::extract::{QueryFields, fields_of_any_kind, succeeded, success};
+use super::auth::{authenticate_secret, example, token_credentials};
+use super::describe::{ANY_KIND, SomeText};
+use super::extract::{fields_of_any_kind, query_fields, succeeded, success};
 use crate::body::read_body;
 use crate::config::Config;
 use crate::error::{Code, Refusal};
-use crate::openapi::{ACCESS_TOKEN, APP_ID, Field, Operation, Place, Success};
-use crate::public::auth::authenticate_secret;
+use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field, Input, Operation, Place, Success};
 use crate::state::AppState;
+
+/// The only kind of grant.
+const GRANT_TYPE: &str = "client_credentials";
+/// The app secret of the example.
+const APP_SECRET: &str = "a31f0c5d9e7b42868b1c6f0e2d4a5978a31f0c5d9e7b42868b1c6f0e2d4a5978";
 
 /// GET with a query, or POST with a form, multipart or JSON body.
 ///
 /// # Errors
 /// 100200100, 100200101, 100200102 for a suspended app, 10000305.
 pub async fn access_token(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
-    let fields = read_fields(&state, request).await.map_err(as_token_parameter)?;
-    let text = |name: &str| {
-        fields
-            .required(name, |text| Ok::<_, Expected>(text.to_owned()))
-            .map_err(|error| Refusal::new(Code::TokenParameter, error.to_string()))
-    };
-    let (app_id, app_secret) = (text("app_id")?, text("app_secret")?);
-    fields
-        .required("grant_type", parse_grant_type)
-        .map_err(|error| Refusal::new(Code::TokenParameter, error.to_string()))?;
+    let (app_id, app_secret) = read(&state, request).await.map_err(as_token_parameter)?;
     let app = authenticate_secret(&state, &app_id, &app_secret).await?;
     let issued = state.store.issue_token(&app.id, TOKEN_LIFETIME).await?;
-    let (access_token, _) = issued.ok_or_else(wrong_credentials)?;
+    let (access_token, _) = issued.ok_or_else(token_credentials)?;
     Ok(success(Issued::new(access_token)))
 }
 
@@ -59,17 +55,28 @@ impl Issued {
     }
 }
 
-async fn read_fields(state: &AppState, request: Request) -> Result<Fields, Refusal> {
-    let (mut parts, body) = request.into_parts();
-    let QueryFields(query) = QueryFields::from_request_parts(&mut parts, state).await?;
-    if parts.method == Method::GET {
-        return Ok(query);
-    }
-    fields_of_any_kind(&parts.headers, read_body(&state.config.http, body).await?).await
+/// The app's id and secret.
+async fn read(state: &AppState, request: Request) -> Result<(String, String), Refusal> {
+    let (parts, body) = request.into_parts();
+    let query = query_fields(&parts.uri)?;
+    let fields = match parts.method {
+        Method::GET => query,
+        _ => fields_of_any_kind(&parts.headers, read_body(&state.config.http, body).await?).await?,
+    };
+    Ok(credentials(&mut Input::of(&fields))?)
 }
 
-fn parse_grant_type(text: &str) -> Result<(), Expected> {
-    if text == "client_credentials" { Ok(()) } else { Err(Expected::new("client_credentials")) }
+fn credentials(input: &mut Input<'_>) -> Result<(String, String), FieldError> {
+    let text = |text: &str| Ok(text.to_owned());
+    let app_id = input.field("app_id", "The app.").required_as::<AppId, _>(APP_ID, text)?;
+    let app_secret = input.field("app_secret", "The secret that the operator handed out.");
+    let app_secret = app_secret.required_as::<SomeText, _>(APP_SECRET, text)?;
+    let grant_type = input.field("grant_type", format!("Always `{GRANT_TYPE}`."));
+    let grant_type = grant_type.demand("enum", json!([GRANT_TYPE]));
+    grant_type.required_as::<String, _>(GRANT_TYPE, |text| {
+        if text == GRANT_TYPE { Ok(()) } else { Err(Expected::new(GRANT_TYPE)) }
+    })?;
+    Ok((app_id, app_secret))
 }
 
 /// On this endpoint a parameter at fault has a code of its own; 408 and 413 keep theirs.
@@ -81,27 +88,18 @@ fn as_token_parameter(refusal: Refusal) -> Refusal {
     }
 }
 
-fn wrong_credentials() -> Refusal {
-    Refusal::new(Code::TokenCredentials, "app_id or app_secret is wrong")
-}
-
 /// What the API's document says of the request by query.
-#[must_use]
-pub fn describe_get(_: &Config) -> Operation<Refusal> {
-    describe("Get an access token, by query").with(Place::Query, fields())
+pub(super) fn describe_get(_: &Config) -> Operation<Refusal> {
+    describe("Get an access token, by query").with(Place::Query, Input::describe(credentials))
 }
 
 /// What the API's document says of the request by body.
-#[must_use]
-pub fn describe_post(config: &Config) -> Operation<Refusal> {
+pub(super) fn describe_post(_: &Config) -> Operation<Refusal> {
     // Without an optional parameter, openapi-python-client makes a module that does not import.
     let id = Field::optional::<String>("X-Request-Id", "An id of yours; answer and log have the same.");
-    let operation =
-        ANY_KIND.into_iter().fold(describe("Get an access token, by body"), |operation, media_type| {
-            operation.body(media_type, fields())
-        });
-    let refusals = body_refusals(config.http.body_bytes_max, config.http.body_timeout);
-    operation.with(Place::Header, [id]).refuses(refusals)
+    describe("Get an access token, by body")
+        .with(Place::Header, [id])
+        .body(ANY_KIND, Input::describe(credentials))
 }
 
 fn describe(summary: &'static str) -> Operation<Refusal> {
@@ -109,33 +107,9 @@ fn describe(summary: &'static str) -> Operation<Refusal> {
         "An app exchanges its secret for a token that lives for {} hours. A new token does not end an old one.",
         TOKEN_LIFETIME.as_secs() / 3600
     );
+    let words = "A parameter is missing or wrong; the text says which.";
+    let missing = Refusal::new(Code::TokenParameter, "app_secret is missing");
     Operation::new(summary, description)
         .answers(Success::json("issued", "A token.", &succeeded(Issued::new(ACCESS_TOKEN.to_owned()))))
-        .refuses([
-            told(
-                "token_parameter",
-                "A parameter is missing or wrong; the text says which.",
-                Code::TokenParameter,
-                "app_secret is missing",
-            ),
-            refused(
-                "token_credentials",
-                "There is no such app, or the secret does not belong to it.",
-                wrong_credentials(),
-            ),
-            suspended(),
-            rate_limited(),
-        ])
-        .refuses(faults())
-}
-
-fn fields() -> Vec<Field> {
-    let secret = "a31f0c5d9e7b42868b1c6f0e2d4a5978a31f0c5d9e7b42868b1c6f0e2d4a5978";
-    let always = "client_credentials";
-    vec![
-        Field::required::<AppId>("app_id", APP_ID, "The app."),
-        Field::required::<SomeText>("app_secret", secret, "The secret that the operator handed out."),
-        Field::required::<String>("grant_type", always, format!("Always `{always}`."))
-            .demand("enum", json!([always])),
-    ]
+        .refuses([Example::new("token_parameter", words, missing), example::token_credentials()])
 }

@@ -108,7 +108,7 @@ async fn try_refusals(
 
 /// The documented success, for every kind of body that the call takes.
 async fn try_success(document: &Value, call: &Described, success: &Success) {
-    for body in 0..call.operation.bodies.len().max(1) {
+    for body in 0..call.operation.media_types.len().max(1) {
         let context = format!("{} {} with body {body}", call.route.id, success.name);
         let prepared = Scenario::prepare(call, success.name, ErrorStatus::Platform, body).await;
         let answer = prepared.about(success.name).await.send().await;

@@ -1,82 +1,79 @@
-//! What the descriptions of admin calls share: a builder, pages and common problems.
+//! What the descriptions of admin calls share: answers with their problems, pages and segments of paths.
 
-use std::marker::PhantomData;
-
-use domain::fields::LIST_ITEMS_MAX;
-use domain::ids::AppId;
+use domain::fields::{Expected, FieldError, LIST_ITEMS_MAX};
+use domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo};
+use domain::moment;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
 
-use super::call::{Call, PAGE_ITEMS, PAGE_ITEMS_MAX};
-use super::messages;
+use super::exchanges::BIZ_NO;
+use super::messages::example;
+use super::orders::ORDER_NO;
 use super::problem::Problem;
-use crate::openapi::{APP_ID, Content, Example, Field, Operation, Place, Success, schema};
-use crate::state::AppState;
+use crate::openapi::{
+    APP_ID, Asked, Content, Example, Field, IMG_ID, Input, OPEN_ID, Operation, Place, Schema, Success, schema,
+};
 
 /// The moment of all examples.
 pub(super) const MOMENT: &str = "2026-11-21T08:00:00Z";
+/// Elements of a page, unless asked otherwise.
+pub(super) const PAGE_ITEMS: u32 = 50;
+/// Most elements of a page.
+pub(super) const PAGE_ITEMS_MAX: u32 = 200;
 
-/// A description of a call whose handler answers `A`.
-pub(super) struct Described<A> {
-    operation: Operation<Problem>,
-    answer: PhantomData<fn() -> A>,
+/// What is said of a call that answers this: the name, the meaning and the JSON of its example.
+pub(super) fn answers(name: &'static str, meaning: &'static str, example: Value) -> Operation<Problem> {
+    let content = Content::Json { schema: Schema::default(), example };
+    Operation::new("", "").answers(Success::new(name, meaning, 200, content))
 }
 
-/// What is said of a call whose handler answers `A`, with the name, the meaning and the JSON of its example.
-pub(super) fn describe<A: JsonSchema>(
-    summary: &'static str,
-    description: impl Into<String>,
-    (name, meaning): (&'static str, &'static str),
-    example: Value,
-) -> Described<A> {
-    let success = Success::new(name, meaning, 200, Content::Json { schema: schema::<A>(), example });
-    Described { operation: Operation::new(summary, description).answers(success), answer: PhantomData }
+/// The same of a call that answers a page of items like this one.
+pub(super) fn lists(meaning: &'static str, item: &Value) -> Operation<Problem> {
+    answers("listed", meaning, json!({ "items": [item], "next": null }))
 }
 
-impl<A> Described<A> {
-    /// With these segments of the path.
-    pub(super) fn path<const N: usize>(self, fields: [Field; N]) -> Self {
-        Self { operation: self.operation.with(Place::Path, fields), ..self }
+impl Operation<Problem> {
+    /// With the fields of the query, as their reader describes them.
+    pub(super) fn query<T>(self, read: impl FnOnce(&mut Input<'_>) -> Result<T, FieldError>) -> Self {
+        self.with(Place::Query, Input::describe(read))
     }
 
-    /// With these fields of the query.
-    pub(super) fn query(self, fields: impl IntoIterator<Item = Field>) -> Self {
-        Self { operation: self.operation.with(Place::Query, fields), ..self }
-    }
-
-    /// With `limit` and `after` in the query.
-    pub(super) fn paged(self) -> Self {
-        let limit = Field::optional::<i64>("limit", "How many at most.").example(PAGE_ITEMS);
-        let limit =
-            limit.demand("minimum", 1).demand("maximum", PAGE_ITEMS_MAX).demand("default", PAGE_ITEMS);
-        self.query([limit, Field::optional::<String>("after", "`next` of the page before.")])
+    /// With the members of the body, as their reader describes them.
+    pub(super) fn read<T>(self, read: impl FnOnce(&mut Input<'_>) -> Result<T, FieldError>) -> Self {
+        self.members(Input::describe(read))
     }
 
     /// With a body of one JSON object that has these members alone.
-    pub(super) fn body(mut self, fields: impl IntoIterator<Item = Field>) -> Self {
-        self.operation = self.operation.body("application/json", fields.into_iter().collect());
-        self.operation.bodies.iter_mut().for_each(|body| body.strict = true);
-        self
+    pub(super) fn members(self, fields: impl IntoIterator<Item = Field>) -> Self {
+        self.body(&["application/json"], fields)
     }
 
-    /// With these problems.
-    pub(super) fn refuses<const N: usize>(self, examples: [Example<Problem>; N]) -> Self {
-        Self { operation: self.operation.refuses(examples), ..self }
+    /// With the problem of a wrong field.
+    pub(super) fn wrong(self, name: &'static str, detail: &str) -> Self {
+        let wrong = Problem::field(name, detail);
+        self.refuses([Example::new("invalid_field", "A field is wrong; `errors` names it.", wrong)])
     }
 
     /// As an answer of 201 that leads to what was made.
     pub(super) fn created(mut self, location: &'static str) -> Self {
-        for success in &mut self.operation.successes {
+        for success in &mut self.successes {
             success.status = 201;
             success.headers.push(("Location", "Where it is.", location.to_owned()));
         }
         self
     }
 
-    /// The description of a handler that answers what it says.
-    pub(super) fn of(self, _: impl AsyncFn(&AppState, &Call) -> Result<A, Problem>) -> Operation<Problem> {
-        self.operation
+    /// With the words of a route, and the schema of its answers.
+    pub(super) fn of<A: JsonSchema>(mut self, words: &[&'static str]) -> Self {
+        for success in &mut self.successes {
+            if let Content::Json { schema: of_answer, .. } = &mut success.content {
+                *of_answer = schema::<A>();
+            }
+        }
+        let (summary, rules) = words.split_first().unwrap_or((&"", &[]));
+        Self { summary: summary.trim_ascii(), description: rules.concat().trim_ascii().to_owned(), ..self }
     }
 }
 
@@ -89,41 +86,46 @@ pub(super) struct Page<T> {
     pub(super) next: Option<String>,
 }
 
-/// `app_id` as a segment of the path.
-pub(super) fn app_in_path() -> Field {
-    Field::required::<AppId>("app_id", APP_ID, "The app.")
+/// A segment of a path, and the problem of a path whose segment names nothing.
+///
+/// # Panics
+/// On a segment that is not described here.
+pub(super) fn segment(name: &'static str) -> (Field, Example<Problem>) {
+    match name {
+        "app_id" => (Field::required::<AppId>(name, APP_ID, "The app."), example::no_app()),
+        "open_id" => (Field::required::<OpenId>(name, OPEN_ID, "The player."), example::no_player()),
+        "img_id" => (Field::required::<ImgId>(name, IMG_ID, "The image."), example::no_image()),
+        "biz_no" => (Field::required::<BizNo>(name, BIZ_NO, "The order number."), example::no_exchange()),
+        "out_biz_order_no" => {
+            (Field::required::<OrderNo>(name, ORDER_NO, "The order number."), example::no_order())
+        }
+        other => panic!("{other}: the segment is not described"),
+    }
 }
 
 /// A list of 1 to 1,000 texts of this type.
-pub(super) fn list<T: JsonSchema>(name: &'static str, example: &[&str], description: &str) -> Field {
+pub(super) fn ids<T: JsonSchema>(name: &'static str, example: &[&str], description: &'static str) -> Field {
     let field = Field::required::<Vec<T>>(name, example.to_vec(), description);
     field.demand("minItems", 1).demand("maxItems", LIST_ITEMS_MAX)
 }
 
-/// A moment in a query.
-pub(super) fn moment(name: &'static str, description: &str) -> Field {
-    Field::optional::<String>(name, description).demand("format", "date-time")
+/// Reads how many elements a page has.
+pub(super) fn limit(query: &mut Input<'_>) -> Result<u32, FieldError> {
+    let limit = query.field("limit", "How many at most.").example(PAGE_ITEMS).demand("default", PAGE_ITEMS);
+    let limit = limit.integer(1, PAGE_ITEMS_MAX.into())?;
+    Ok(limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(PAGE_ITEMS))
 }
 
-/// The app of the examples.
-///
-/// # Panics
-/// Never: the app of the examples has an id.
-pub(super) fn app_id() -> AppId {
-    AppId::parse(APP_ID).expect("the app of the examples has an id")
+/// Reads where a page begins. Describes `limit` too, which [`limit`] reads.
+pub(super) fn after<T>(
+    query: &mut Input<'_>,
+    parse: impl FnOnce(&str) -> Result<T, Expected>,
+) -> Result<Option<T>, FieldError> {
+    limit(query)?;
+    query.field("after", "`next` of the page before.").optional_as::<String, _>(parse)
 }
 
-/// A problem with the name that tests know it by.
-pub(super) fn problem(name: &'static str, summary: &'static str, problem: Problem) -> Example<Problem> {
-    Example { name, summary, refusal: problem }
-}
-
-/// There is no such app.
-pub(super) fn no_app() -> Example<Problem> {
-    problem("no_app", "There is no such app.", messages::no_app(&app_id()))
-}
-
-/// A wrong field.
-pub(super) fn wrong_field(name: &'static str, detail: &str) -> Example<Problem> {
-    problem("invalid_field", "A field is wrong; `errors` names it.", Problem::field(name, detail))
+/// Reads a moment.
+pub(super) fn moment(field: Asked<'_, '_>) -> Result<Option<OffsetDateTime>, FieldError> {
+    field.demand("format", "date-time").optional_as::<String, _>(moment::parse)
 }

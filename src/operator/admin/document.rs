@@ -3,12 +3,13 @@
 
 use std::fmt::Write as _;
 
+use domain::fields::{FieldValue, Fields};
 use domain::ids::IdempotencyKey;
+use serde_json::json;
 use store::StoreError;
 
-use super::call::{PAGE_ITEMS, PAGE_ITEMS_MAX};
-use super::describe::problem;
-use super::messages;
+use super::describe::{PAGE_ITEMS, PAGE_ITEMS_MAX, segment};
+use super::messages::example;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::routes::{Access, ROUTES, Route};
 use crate::body::{too_large, too_slow};
@@ -20,29 +21,31 @@ pub const API_KEY: &str = "mtk_440db387e44d0ba1c4b1f4e2b2b6b3f7d3f9fd1d9d7dbe1b2
 /// The id of the request in all examples of problems.
 pub const EXAMPLE_REQUEST_ID: &str = "8d7b1d2e6a0f4c3b0000000000000001";
 /// An idempotency key, as examples show it.
-const IDEMPOTENCY_KEY: &str = "0b1f7c62-3f0e-4d0a-9a52-7a1f6a1c9e11";
+pub(super) const EXAMPLE_IDEMPOTENCY_KEY: &str = "0b1f7c62-3f0e-4d0a-9a52-7a1f6a1c9e11";
 
 /// A row of the route table with its description.
-#[derive(Debug, Clone)]
-pub struct DescribedRoute {
-    /// The row.
-    pub route: &'static Route,
-    /// What is said of it.
-    pub operation: Operation<Problem>,
-}
+pub type DescribedRoute = openapi::Described<Route, Problem>;
 
 /// Every call of the admin API, in the order of the route table, as these settings make it.
 #[must_use]
 pub fn calls(config: &Config) -> Vec<DescribedRoute> {
     let calls = ROUTES.iter().map(|route| {
-        let mut operation = (route.describe)();
+        let names = route.path.split('/').filter_map(|name| name.strip_prefix('{')?.strip_suffix('}'));
+        let (segments, mut missing): (Vec<_>, Vec<_>) = names.map(segment).unzip();
+        if route.id == "creditWallet" {
+            // The wallet is made where there is none.
+            missing.pop();
+        }
+        let mut operation = (route.describe)().with(Place::Path, segments);
         if route.access == Access::Once {
             let words = "A new key for this write, and the same for its repeats.";
-            let key = Field::required::<IdempotencyKey>("Idempotency-Key", IDEMPOTENCY_KEY, words);
+            let key = Field::required::<IdempotencyKey>("Idempotency-Key", EXAMPLE_IDEMPOTENCY_KEY, words);
             operation = operation.with(Place::Header, [key]);
         }
-        let problems = general(route, &operation, config);
-        DescribedRoute { route, operation: operation.refuses(problems) }
+        operation.fields.sort_by_key(|field| field.place);
+        operation.refusals.splice(0..0, missing.pop());
+        let general = general(route, &operation, config);
+        DescribedRoute { route, operation: operation.refuses(general) }
     });
     calls.collect()
 }
@@ -56,6 +59,7 @@ pub fn document(config: &Config) -> Document {
         description: introduction(),
         server: (config.ops.base_url(), "The operator's listener (the setting ops.listen)"),
         api_key: Some("A key of `minitill api-key create`. A key of the role viewer may only GET."),
+        strict: true,
         tags: &TAGS,
         refusal_type: "application/problem+json",
         refusals_in_words,
@@ -73,23 +77,19 @@ const TAGS: [(&str, &str); 6] = [
     ("Operator log", "What operators did."),
 ];
 
-fn rendered(DescribedRoute { route, operation }: DescribedRoute) -> openapi::Call {
-    let Operation { summary, description, parameters, bodies, mut successes, refusals } = operation;
+fn rendered(DescribedRoute { route, mut operation }: DescribedRoute) -> openapi::Call {
     if route.access == Access::Once {
-        for success in &mut successes {
+        for success in &mut operation.successes {
             let words = "`true` when another try has made the change.";
             success.headers.push(("Idempotent-Replayed", words, "true".to_owned()));
         }
     }
-    let refusals = refusals.into_iter().map(|Example { name, summary, refusal: problem }| {
-        let status = problem.kind.status().as_u16();
-        let body = serde_json::to_value(problem.body(EXAMPLE_REQUEST_ID)).unwrap_or_default();
-        let waits = problem.kind == Kind::Unavailable;
-        let refusal = Refused { statuses: [status; 2], code: problem.kind.name().to_owned(), body, waits };
-        Example { name, summary, refusal }
+    let operation = operation.rendered(|problem| Refused {
+        statuses: [problem.kind.status().as_u16(); 2],
+        code: problem.kind.name().to_owned(),
+        body: json!(problem.body(EXAMPLE_REQUEST_ID)),
+        waits: problem.kind == Kind::Unavailable,
     });
-    let refusals = refusals.collect();
-    let operation = Operation { summary, description, parameters, bodies, successes, refusals };
     let refusal = schema::<ProblemBody<'static>>();
     openapi::Call { id: route.id, method: route.method, path: route.path, tag: route.tag, operation, refusal }
 }
@@ -100,44 +100,31 @@ fn refusals_in_words(refusals: &[&Example<Refused>], _: u16) -> String {
 
 /// What every call of such a route can answer.
 fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Vec<Example<Problem>> {
-    let mut problems = vec![
-        problem("key_missing", "No API key came.", messages::key_missing()),
-        problem("key_unknown", "There is no such API key.", messages::key_unknown()),
-        problem("key_revoked", "The API key was revoked.", messages::key_revoked()),
-    ];
+    let mut problems = vec![example::key_missing(), example::key_unknown(), example::key_revoked()];
     if route.access != Access::Read {
-        let fields = operation.bodies.iter().flat_map(|body| &body.fields);
-        let fields: Vec<&str> = fields.map(|field| field.name).collect();
+        let known = operation.fields_in(Place::Body).map(|field| field.name);
+        let colour = Fields::typed([("colour", FieldValue::Text("red".to_owned()))]);
+        let unknown = colour.only(&known.collect::<Vec<_>>()).expect_err("the example has an unknown field");
+        let unreadable = Fields::from_strict_json(b"[]").expect_err("the example is no JSON object");
         let (bytes_max, timeout) = (config.http.body_bytes_max, config.http.body_timeout);
         problems.extend([
-            problem("viewers_key", "The API key may only GET.", messages::viewers_key("dashboard")),
-            problem("unreadable", "The body is not a JSON object.", messages::unreadable("[]")),
-            problem("unknown_field", "A field is not known.", messages::unknown_field(&fields)),
-            problem("body_too_slow", "The body did not come in time.", too_slow(timeout).into()),
-            problem("body_too_large", "The body is larger than accepted.", too_large(bytes_max).into()),
-            problem("not_json", "The body is of another type.", messages::not_json()),
+            example::viewers_key(),
+            Example::new("unreadable", "The body is not a JSON object.", unreadable),
+            Example::new("unknown_field", "A field is not known.", unknown),
+            Example::new("body_too_slow", "The body did not come in time.", too_slow(timeout)),
+            Example::new("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
+            example::not_json(),
         ]);
     }
     if route.access == Access::Once {
-        problems.extend([
-            problem(
-                "idempotency_key_missing",
-                "There is no idempotency key, or it is not valid.",
-                messages::idempotency_key_missing(),
-            ),
-            problem(
-                "idempotency_key_reused",
-                "The idempotency key was used for another request within a day.",
-                messages::idempotency_key_reused(IDEMPOTENCY_KEY),
-            ),
-        ]);
+        problems.extend([example::idempotency_key_missing(), example::idempotency_key_reused()]);
     }
     problems.extend([
-        problem("system_error", "A fault of the service.", Problem::internal("")),
-        problem(
+        Example::new("system_error", "A fault of the service.", Problem::internal("")),
+        Example::new(
             "unavailable",
             "The database is not available, or too busy. It is safe to repeat, as `Retry-After` says.",
-            StoreError::Unavailable(String::new()).into(),
+            StoreError::Unavailable(String::new()),
         ),
     ]);
     problems

@@ -1,24 +1,48 @@
 //! Exchanges: what was sold for which number, and whether a signature would have matched.
 
 use domain::caller::{SignatureVerdict, examine_signature};
-use domain::fields::{Expected, Fields};
+use domain::fields::{Expected, FieldError, Fields};
 use domain::ids::{AppId, BizNo};
 use domain::signature::Mistake;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use store::ExchangeRecord;
 
 use super::call::Call;
-use super::describe::{self, Described, MOMENT, app_in_path, describe, problem, wrong_field};
-use super::messages::{no_app, no_exchange};
+use super::describe::{MOMENT, answers};
+use super::messages::{example, no_app, no_exchange};
 use super::problem::Problem;
-use crate::openapi::{APP_ID, Field, NOW_MILLIS, OPEN_ID};
+use super::routes::routes;
+use crate::openapi::{APP_ID, Input, NOW_MILLIS, OPEN_ID};
 use crate::state::AppState;
 
+routes! { "Exchanges":
+    /// Show an exchange
+    ///
+    /// What was sold under an order number: the request as it came, its ledger entry, and until when a
+    /// repeat gets the same answer. It also shows what a repeat with the same content gets now, and one
+    /// with other content. `user_ip`, the player's address, is there for a key of the role admin alone. A
+    /// refused exchange leaves nothing to show.
+    GET "/apps/{app_id}/exchanges/{biz_no}", "getExchange", Read: get -> ExchangeRecord =>
+        answers("shown", "The exchange.", exchange_example());
+    /// Check a signature
+    ///
+    /// Whether the `sign` of an exchange's body matches, the string that must be signed, and the well-known
+    /// mistake that explains what came, if one does. The answer has no key and no right signature. The call
+    /// changes nothing.
+    POST "/signature-checks", "checkSignature", Check: check_signature -> SignatureCheck =>
+        answers("checked", "What was found.", json!({
+            "matches": false, "string_to_sign": SIGNED, "bytes": SIGNED.len(), "mistake": null,
+        }))
+        .read(signed)
+        .wrong("form", "is missing")
+        .refuses([example::no_app()]);
+}
+
 /// An exchange that deducted. The player's address is personal: only an admin's key is told it.
-pub(super) async fn get(state: &AppState, call: &Call) -> Result<ExchangeRecord, Problem> {
-    call.query(&[])?;
+async fn get(state: &AppState, call: &Call) -> Result<ExchangeRecord, Problem> {
+    call.fields.only(&[])?;
     let (app_id, biz_no) = (call.app_id()?, call.segment("biz_no", "exchange", BizNo::parse)?);
     let exchange = state.store.exchange(&app_id, &biz_no, call.is_admin()).await?;
     exchange.ok_or_else(|| no_exchange(&app_id, &biz_no))
@@ -26,10 +50,8 @@ pub(super) async fn get(state: &AppState, call: &Call) -> Result<ExchangeRecord,
 
 /// Looks at a form body of an exchange. Never tells a key or the right signature: whoever asks learns of
 /// the fields only what they sent.
-pub(super) async fn check_signature(state: &AppState, call: &Call) -> Result<SignatureCheck, Problem> {
-    let input = call.input.only(&["app_id", "form"])?;
-    let app_id = input.required("app_id", AppId::parse)?;
-    let fields = input.required("form", form)?;
+async fn check_signature(state: &AppState, call: &Call) -> Result<SignatureCheck, Problem> {
+    let (app_id, fields) = call.read(signed)?;
     let app = state.store.find_app(&app_id).await?.ok_or_else(|| no_app(&app_id))?;
     let finding = examine_signature(&app, &fields);
     let (matches, mistake) = match finding.verdict {
@@ -41,6 +63,12 @@ pub(super) async fn check_signature(state: &AppState, call: &Call) -> Result<Sig
     Ok(SignatureCheck { matches, string_to_sign: finding.string_to_sign, bytes, mistake })
 }
 
+fn signed(body: &mut Input<'_>) -> Result<(AppId, Fields), FieldError> {
+    let app_id = body.field("app_id", "The app.").required(APP_ID, AppId::parse)?;
+    let form_field = body.field("form", "The body of the exchange, as it was sent: `a=b&c=d`.");
+    Ok((app_id, form_field.required_as::<String, _>(FORM, form)?))
+}
+
 fn form(text: &str) -> Result<Fields, Expected> {
     Fields::from_urlencoded(text.as_bytes())
         .map_err(|error| Expected(format!("a form body (a=b&c=d): {error}").into()))
@@ -48,7 +76,7 @@ fn form(text: &str) -> Result<Fields, Expected> {
 
 /// What was found of a signature.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct SignatureCheck {
+struct SignatureCheck {
     matches: bool,
     /// The string that must be signed.
     string_to_sign: String,
@@ -59,52 +87,23 @@ pub(super) struct SignatureCheck {
 }
 
 /// Order number of the example.
-const BIZ_NO: &str = "order1001";
+pub(super) const BIZ_NO: &str = "order1001";
 
 /// A form whose values were signed in the order in which they stand.
 const FORM: &str = "open_id=player-1&amount=5&sign=00";
+/// What must be signed of it.
+const SIGNED: &str = "amount=5&open_id=player-1";
 
-pub(super) fn describe_get() -> Described<ExchangeRecord> {
+fn exchange_example() -> Value {
     let item = json!({
         "product_id": 1, "product_num": 2, "product_type": 0, "product_start_time": null, "product_period": null,
     });
-    let example = json!({
+    json!({
         "app_id": APP_ID, "biz_no": BIZ_NO, "open_id": OPEN_ID, "zone_id": "z1_r1", "os": "android", "ts": NOW_MILLIS,
         "user_ip": "203.0.113.9", "amount": 60, "pay_priority": 0, "product_name": "Double-up card",
         "product_info": r#"[{"product_id":1,"product_num":2,"product_type":0}]"#, "items": [item],
         "product_desc": "remark", "extension": "", "seq": 2, "free_change": 0, "charge_change": -60,
         "free_balance": 40, "charge_balance": 40, "created_at": MOMENT, "replayed_until": MOMENT,
         "same_content": "replayed", "other_content": "conflict", "replays": null,
-    });
-    let biz_no = BizNo::parse(BIZ_NO).expect("the example is an order number");
-    describe(
-        "Show an exchange",
-        "What was sold under an order number: the request as it came, its ledger entry, and until when a repeat gets the same \
-         answer. It also shows what a repeat with the same content gets now, and one with other content. `user_ip`, the \
-         player's address, is there for a key of the role admin alone. A refused exchange leaves nothing to show.",
-        ("shown", "The exchange."),
-        example,
-    )
-    .path([app_in_path(), Field::required::<BizNo>("biz_no", BIZ_NO, "The order number.")])
-    .refuses([problem(
-        "no_exchange",
-        "The app has sold nothing under it.",
-        no_exchange(&describe::app_id(), &biz_no),
-    )])
-}
-
-pub(super) fn describe_check_signature() -> Described<SignatureCheck> {
-    let signed = "amount=5&open_id=player-1";
-    describe(
-        "Check a signature",
-        "Whether the `sign` of an exchange's body matches, the string that must be signed, and the well-known mistake that \
-         explains what came, if one does. The answer has no key and no right signature. The call changes nothing.",
-        ("checked", "What was found."),
-        json!({ "matches": false, "string_to_sign": signed, "bytes": signed.len(), "mistake": null }),
-    )
-    .body([
-        Field::required::<AppId>("app_id", APP_ID, "The app."),
-        Field::required::<String>("form", FORM, "The body of the exchange, as it was sent: `a=b&c=d`."),
-    ])
-    .refuses([wrong_field("form", "is missing"), describe::no_app()])
+    })
 }

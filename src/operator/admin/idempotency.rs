@@ -21,27 +21,22 @@ pub(super) struct Answered {
     pub(super) replayed: bool,
 }
 
-impl Answered {
-    fn now(body: Value) -> Self {
-        Self { body, replayed: false }
-    }
-}
-
 /// Carries out a request, unless it has taken effect before.
 pub(super) async fn carry_out(route: &Route, state: &AppState, call: &Call) -> Result<Answered, Problem> {
-    let Some(request) = call.once() else { return (route.handler)(state, call).await.map(Answered::now) };
-    if let Some(earlier) = earlier(state, &request).await? {
+    let now = |body| Answered { body, replayed: false };
+    let Some(request) = &call.once else { return (route.handler)(state, call).await.map(now) };
+    if let Some(earlier) = earlier(state, request).await? {
         return Ok(earlier);
     }
     let outcome = (route.handler)(state, call).await;
     // Whatever came out: another try may have been quicker, or this one's commit may have been answered by
     // nobody.
-    if let Some(earlier) = earlier(state, &request).await? {
+    if let Some(earlier) = earlier(state, request).await? {
         return Ok(earlier);
     }
     let body = outcome?;
-    state.store.store_answer_without_change(&request, &body).await?;
-    Ok(earlier(state, &request).await?.unwrap_or_else(|| Answered::now(body)))
+    state.store.store_answer_without_change(request, &body).await?;
+    Ok(earlier(state, request).await?.unwrap_or_else(|| now(body)))
 }
 
 async fn earlier(state: &AppState, request: &IdempotentRequest) -> Result<Option<Answered>, Problem> {

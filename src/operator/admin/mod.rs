@@ -8,7 +8,7 @@ mod document;
 mod exchanges;
 mod idempotency;
 mod images;
-pub mod messages;
+mod messages;
 mod operator_log;
 mod orders;
 pub mod problem;
@@ -22,7 +22,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
-use axum::routing::{MethodFilter, MethodRouter, any, on};
+use axum::routing::{MethodRouter, any, on};
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tracing::Instrument as _;
@@ -31,7 +31,7 @@ use self::call::Call;
 use self::describe::Page;
 use self::idempotency::Answered;
 use self::problem::{Kind, Problem};
-use crate::error::json_response;
+use crate::error::{json_response, panic_text};
 use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
 
@@ -50,7 +50,7 @@ pub fn routes() -> Router<AppState> {
         let mut methods = MethodRouter::new();
         for route in of_path {
             let answer = move |State(state): State<AppState>, request: Request| answer(route, state, request);
-            methods = methods.merge(on(filter(route.method), answer));
+            methods = methods.merge(on(route.filter, answer));
         }
         let refuse = async move |State(state): State<AppState>, request: Request| {
             refuse(&state, &request, method_not_allowed(of_path))
@@ -61,16 +61,6 @@ pub fn routes() -> Router<AppState> {
         refuse(&state, &request, Problem::none("nothing at this path"))
     };
     router.route("/admin", any(unknown)).route("/admin/{*rest}", any(unknown))
-}
-
-fn filter(method: &str) -> MethodFilter {
-    match method {
-        "GET" => MethodFilter::GET,
-        "PUT" => MethodFilter::PUT,
-        "DELETE" => MethodFilter::DELETE,
-        "PATCH" => MethodFilter::PATCH,
-        _ => MethodFilter::POST,
-    }
 }
 
 fn method_not_allowed(of_path: &[Route]) -> Problem {
@@ -111,7 +101,7 @@ async fn answer(route: &'static Route, state: AppState, request: Request) -> Res
 }
 
 async fn serve(route: &Route, state: &AppState, request: Request) -> Result<Answered, Problem> {
-    let call = Call::read(route, state, request).await?;
+    let call = Call::receive(route, state, request).await?;
     idempotency::carry_out(route, state, &call).await
 }
 
@@ -127,12 +117,7 @@ fn refuse(state: &AppState, request: &Request, problem: Problem) -> Response {
 /// A panic is a fault of ours like any other.
 async fn guarded<T>(serving: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
     let outcome = AssertUnwindSafe(serving).catch_unwind().await;
-    outcome.unwrap_or_else(|panic| Err(Problem::internal(format!("panic: {}", words(&*panic)))))
-}
-
-fn words(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or_default()
+    outcome.unwrap_or_else(|panic| Err(Problem::internal(format!("panic: {}", panic_text(&*panic)))))
 }
 
 /// The call that makes something which has an address.

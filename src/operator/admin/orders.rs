@@ -1,6 +1,6 @@
 //! Orders, as developers have reported them.
 
-use domain::fields::{Expected, parse_integer};
+use domain::fields::{FieldError, parse_integer};
 use domain::ids::{AppId, OpenId, OrderNo, ProductCity};
 use domain::order::OrderStatus;
 use schemars::JsonSchema;
@@ -9,41 +9,64 @@ use serde_json::{Value, json};
 use store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 
 use super::call::Call;
-use super::describe::{self, Described, MOMENT, Page, app_in_path, describe, problem, wrong_field};
+use super::describe::{MOMENT, Page, after, answers, lists};
 use super::messages::no_order;
 use super::problem::Problem;
-use crate::openapi::{APP_ID, Field, IMG_ID, OPEN_ID};
+use super::routes::routes;
+use crate::openapi::{APP_ID, Asked, IMG_ID, Input, OPEN_ID};
 use crate::state::AppState;
 
-/// Reports of an order that are shown with it, the newest.
-const ORDER_EVENTS_MAX: u32 = 100;
-
-fn millis(text: &str) -> Result<i64, Expected> {
-    parse_integer(text, 0, i64::MAX, "milliseconds since 1970")
+routes! { "Orders":
+    /// Show an order
+    ///
+    /// An order as it is, its payment attempts, and what its reports changed, newest first, 100 at most.
+    GET "/apps/{app_id}/orders/{out_biz_order_no}", "getOrder", Read: get -> OrderHistory =>
+        answers("shown", "The order.", history_example());
+    /// List orders
+    ///
+    /// Orders of all apps as developers have reported them, by the time they were made, newest first.
+    GET "/orders", "listOrders", Read: list -> Page<StoredOrder> =>
+        lists("A page of orders.", &order_example())
+            .query(filter)
+            .wrong("status", "expected a status code: 1 to 6 or 10 to 15, got \"7\"");
 }
 
-pub(super) async fn list(state: &AppState, call: &Call) -> Result<Page<StoredOrder>, Problem> {
-    let names =
-        ["app_id", "number", "open_id", "status", "city", "created_since", "created_until", "limit", "after"];
-    let query = call.query(&names)?;
-    let status = query.optional("status", OrderStatus::parse)?;
-    let filter = OrderFilter {
-        app_id: query.optional("app_id", AppId::parse)?,
-        number: query.optional("number", OrderNo::parse)?,
-        open_id: query.optional("open_id", OpenId::parse)?,
-        statuses: status.map(OrderStatus::code).into_iter().collect(),
-        city: query.optional("city", ProductCity::parse)?.map(|city| city.to_string()),
-        created_since: query.optional("created_since", millis)?,
-        created_until: query.optional("created_until", millis)?,
-        after: query.optional("after", OrderCursor::parse)?,
-    };
-    let found = state.store.orders(&filter, call.limit()?).await?;
+/// Reports of an order that are shown with it, the newest. The description of the route says it too.
+const ORDER_EVENTS_MAX: u32 = 100;
+
+async fn list(state: &AppState, call: &Call) -> Result<Page<StoredOrder>, Problem> {
+    let found = state.store.orders(&call.read(filter)?, call.limit()?).await?;
     Ok(Page { items: found.orders, next: found.next.map(|next| next.to_string()) })
 }
 
+fn filter(query: &mut Input<'_>) -> Result<OrderFilter, FieldError> {
+    let city = |text: &str| ProductCity::parse(text).map(|city| city.to_string());
+    Ok(OrderFilter {
+        app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
+        number: query
+            .field("number", "With this order number or payment number.")
+            .optional(OrderNo::parse)?,
+        open_id: query.field("open_id", "Of this player.").example(OPEN_ID).optional(OpenId::parse)?,
+        statuses: {
+            let status = query.field("status", "In this status.").example(2).optional(OrderStatus::parse)?;
+            status.map(OrderStatus::code).into_iter().collect()
+        },
+        city: query.field("city", "Whose city holds this text.").optional_as::<ProductCity, _>(city)?,
+        created_since: millis(
+            query.field("created_since", "Made at or after this moment, in milliseconds."),
+        )?,
+        created_until: millis(query.field("created_until", "Made before this moment, in milliseconds."))?,
+        after: after(query, OrderCursor::parse)?,
+    })
+}
+
+fn millis(field: Asked<'_, '_>) -> Result<Option<i64>, FieldError> {
+    field.demand("minimum", 0).optional(|text| parse_integer(text, 0, i64::MAX, "milliseconds since 1970"))
+}
+
 /// An order with its payments and what its reports have changed.
-pub(super) async fn get(state: &AppState, call: &Call) -> Result<OrderHistory, Problem> {
-    call.query(&[])?;
+async fn get(state: &AppState, call: &Call) -> Result<OrderHistory, Problem> {
+    call.fields.only(&[])?;
     let (app_id, number) = (call.app_id()?, call.segment("out_biz_order_no", "order", OrderNo::parse)?);
     let order = state.store.order(&app_id, &number).await?.ok_or_else(|| no_order(&app_id, &number))?;
     let payments = state.store.order_payments(&app_id, &number).await?;
@@ -53,14 +76,16 @@ pub(super) async fn get(state: &AppState, call: &Call) -> Result<OrderHistory, P
 
 /// An order with its payments and what its reports have changed.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct OrderHistory {
+struct OrderHistory {
     order: StoredOrder,
     payments: Vec<OrderPayment>,
     events: Vec<OrderEvent>,
 }
 
-const ORDER_NO: &str = "order-000001";
-const PAYMENT_NO: &str = "pay-000001";
+/// Order number of the example.
+pub(super) const ORDER_NO: &str = "order-000001";
+/// Payment number of the examples.
+pub(super) const PAYMENT_NO: &str = "pay-000001";
 const CREATED: i64 = 1_700_000_000_000;
 
 fn order_example() -> Value {
@@ -73,28 +98,7 @@ fn order_example() -> Value {
     })
 }
 
-pub(super) fn describe_list() -> Described<Page<StoredOrder>> {
-    let millis = |name, description: &str| Field::optional::<i64>(name, description).demand("minimum", 0);
-    describe(
-        "List orders",
-        "Orders of all apps as developers have reported them, by the time they were made, newest first.",
-        ("listed", "A page of orders."),
-        json!({ "items": [order_example()], "next": null }),
-    )
-    .query([
-        Field::optional::<AppId>("app_id", "Of this app alone.").example(APP_ID),
-        Field::optional::<OrderNo>("number", "With this order number or payment number."),
-        Field::optional::<OpenId>("open_id", "Of this player.").example(OPEN_ID),
-        Field::optional::<OrderStatus>("status", "In this status.").example(2),
-        Field::optional::<ProductCity>("city", "Whose city holds this text."),
-        millis("created_since", "Made at or after this moment, in milliseconds."),
-        millis("created_until", "Made before this moment, in milliseconds."),
-    ])
-    .paged()
-    .refuses([wrong_field("status", "expected a status code: 1 to 6 or 10 to 15, got \"7\"")])
-}
-
-pub(super) fn describe_get() -> Described<OrderHistory> {
+fn history_example() -> Value {
     let given = |field: &str, after: Value| json!({ "field": field, "before": null, "after": after });
     let changes = [
         given("open_id", OPEN_ID.into()),
@@ -106,15 +110,5 @@ pub(super) fn describe_get() -> Described<OrderHistory> {
     ];
     let payment = json!({ "out_order_no": PAYMENT_NO, "first_seen_at": MOMENT });
     let event = json!({ "seq": 1, "order_status": 2, "at": MOMENT, "changes": changes });
-    let number = OrderNo::parse(ORDER_NO).expect("the example is an order number");
-    describe(
-        "Show an order",
-        format!(
-            "An order as it is, its payment attempts, and what its reports changed, newest first, {ORDER_EVENTS_MAX} at most."
-        ),
-        ("shown", "The order."),
-        json!({ "order": order_example(), "payments": [payment], "events": [event] }),
-    )
-    .path([app_in_path(), Field::required::<OrderNo>("out_biz_order_no", ORDER_NO, "The order number.")])
-    .refuses([problem("no_order", "Nobody has reported this order.", no_order(&describe::app_id(), &number))])
+    json!({ "order": order_example(), "payments": [payment], "events": [event] })
 }

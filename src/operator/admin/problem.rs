@@ -1,7 +1,6 @@
 //! What the admin API says instead of success: problem details (RFC 9457).
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -18,14 +17,15 @@ use crate::error::{Refusal, json_response};
 /// What a URI leaves as it is.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 /// How long to wait before a repeat, where waiting helps.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER_SECONDS: u32 = 1;
 
+/// Declares the kinds. The comment of a row is the kind in words.
 macro_rules! kinds {
-    ($($kind:ident = $name:literal, $status:ident, $title:literal, $remedy:literal;)+) => {
+    ($(#[doc = $title:literal] $kind:ident = $name:literal, $status:ident, $remedy:literal;)+) => {
         /// The kinds of problems. Their names never change.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Kind {
-            $(#[doc = concat!($title, ".")] $kind,)+
+            $(#[doc = $title] $kind,)+
         }
 
         impl Kind {
@@ -33,8 +33,7 @@ macro_rules! kinds {
             pub const ALL: [Self; [$(Self::$kind),+].len()] = [$(Self::$kind),+];
 
             /// Its name, in `type` and as an anchor of the page about problems.
-            #[must_use]
-            pub fn name(self) -> &'static str {
+            pub(crate) fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)+ }
             }
 
@@ -45,60 +44,51 @@ macro_rules! kinds {
             }
 
             /// The kind in words, the same for every problem of it.
-            #[must_use]
-            pub fn title(self) -> &'static str {
-                match self { $(Self::$kind => $title,)+ }
+            pub(crate) fn title(self) -> &'static str {
+                match self { $(Self::$kind => $title.trim_ascii(),)+ }
             }
 
             /// What the caller should do.
-            #[must_use]
-            pub fn remedy(self) -> &'static str {
+            pub(crate) fn remedy(self) -> &'static str {
                 match self { $(Self::$kind => $remedy,)+ }
             }
         }
     };
 }
 
-// Variant, name, HTTP status, title, and what the caller should do.
+// Words, variant, name, HTTP status, and what the caller should do.
 kinds! {
-    BadRequest = "bad-request", BAD_REQUEST,
-        "The request cannot be read",
-        "Correct the request as `detail` says.";
+    /// The request cannot be read
+    BadRequest = "bad-request", BAD_REQUEST, "Correct the request as `detail` says.";
+    /// No valid API key
     Unauthorized = "unauthorized", UNAUTHORIZED,
-        "No valid API key",
         "Send `Authorization: Bearer mtk_...` with a key of `minitill api-key create`.";
-    Forbidden = "forbidden", FORBIDDEN,
-        "The API key may not do this",
-        "Use a key of the role admin: one of the role viewer may only GET.";
-    NotFound = "not-found", NOT_FOUND,
-        "There is no such thing",
-        "Look at the path: `detail` names what there is none of.";
-    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED,
-        "The path has other methods",
-        "Use a method of `Allow`.";
-    RequestTimeout = "request-timeout", REQUEST_TIMEOUT,
-        "The body did not come in time",
-        "Send the body faster.";
-    Conflict = "conflict", CONFLICT,
-        "It contradicts what is there",
-        "Look at what is there; repeating changes nothing.";
-    ContentTooLarge = "content-too-large", PAYLOAD_TOO_LARGE,
-        "The body is too large",
-        "Send less at once.";
+    /// The API key may not do this
+    Forbidden = "forbidden", FORBIDDEN, "Use a key of the role admin: one of the role viewer may only GET.";
+    /// There is no such thing
+    NotFound = "not-found", NOT_FOUND, "Look at the path: `detail` names what there is none of.";
+    /// The path has other methods
+    MethodNotAllowed = "method-not-allowed", METHOD_NOT_ALLOWED, "Use a method of `Allow`.";
+    /// The body did not come in time
+    RequestTimeout = "request-timeout", REQUEST_TIMEOUT, "Send the body faster.";
+    /// It contradicts what is there
+    Conflict = "conflict", CONFLICT, "Look at what is there; repeating changes nothing.";
+    /// The body is too large
+    ContentTooLarge = "content-too-large", PAYLOAD_TOO_LARGE, "Send less at once.";
+    /// The body must be JSON
     UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE,
-        "The body must be JSON",
         "Send `Content-Type: application/json`.";
+    /// A field is wrong
     InvalidField = "invalid-field", UNPROCESSABLE_ENTITY,
-        "A field is wrong",
         "Correct the fields that `errors` names. Nothing was done.";
+    /// The idempotency key stands for another request
     IdempotencyKeyReused = "idempotency-key-reused", UNPROCESSABLE_ENTITY,
-        "The idempotency key stands for another request",
         "Give each request a key of its own, and only repeats the same.";
+    /// A fault of the service
     SystemError = "system-error", INTERNAL_SERVER_ERROR,
-        "A fault of the service",
         "Repeat a write with the same idempotency key; tell the operator the `instance`.";
+    /// The service is not available now
     Unavailable = "unavailable", SERVICE_UNAVAILABLE,
-        "The service is not available now",
         "Repeat after `Retry-After`, a write with the same idempotency key.";
 }
 
@@ -118,7 +108,7 @@ pub struct Problem {
     /// What is wrong here, for people; never a secret.
     pub detail: String,
     /// Fields at fault, each with what is wrong with it.
-    pub errors: Vec<(String, String)>,
+    pub errors: Vec<FieldProblem>,
     /// A header that goes with it.
     pub(super) header: Option<Box<(HeaderName, HeaderValue)>>,
     /// Cause for the log; never sent.
@@ -127,48 +117,39 @@ pub struct Problem {
 
 impl Problem {
     /// A problem without more.
-    #[must_use]
-    pub fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub(super) fn new(kind: Kind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), errors: Vec::new(), header: None, cause: None }
     }
 
     /// Fields that are wrong.
-    #[must_use]
-    pub fn invalid(errors: Vec<(String, String)>) -> Self {
-        let named: Vec<&str> = errors.iter().map(|(field, _)| field.as_str()).collect();
+    pub(super) fn invalid(errors: Vec<FieldProblem>) -> Self {
+        let named: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
         Self { detail: format!("wrong: {}", named.join(", ")), errors, ..Self::new(Kind::InvalidField, "") }
     }
 
     /// One field that is wrong.
-    #[must_use]
-    pub fn field(name: &str, problem: impl Into<String>) -> Self {
-        Self::invalid(vec![(name.to_owned(), problem.into())])
+    pub(super) fn field(name: &str, problem: impl Into<String>) -> Self {
+        Self::invalid(vec![FieldProblem { detail: problem.into(), field: name.to_owned() }])
     }
 
     /// There is no such thing, in words that follow "there is".
-    #[must_use]
-    pub fn none(what: impl std::fmt::Display) -> Self {
+    pub(super) fn none(what: impl std::fmt::Display) -> Self {
         Self::new(Kind::NotFound, format!("there is {what}"))
     }
 
     /// A fault of ours.
-    #[must_use]
-    pub fn internal(cause: impl Into<String>) -> Self {
+    pub(super) fn internal(cause: impl Into<String>) -> Self {
         let detail = "the cause stands in the service's log under this instance";
         Self { cause: Some(cause.into()), ..Self::new(Kind::SystemError, detail) }
     }
 
     fn unavailable(cause: String) -> Self {
-        let wait = HeaderValue::from(RETRY_AFTER.as_secs());
-        Self {
-            header: Some(Box::new((header::RETRY_AFTER, wait))),
-            cause: Some(cause),
-            ..Self::new(Kind::Unavailable, "the database is away or too busy; nothing is known to be done")
-        }
+        let detail = "the database is away or too busy; nothing is known to be done";
+        let unavailable = Self { cause: Some(cause), ..Self::new(Kind::Unavailable, detail) };
+        unavailable.with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into())
     }
 
     /// The problem with a header that goes with it.
-    #[must_use]
     pub(super) fn with_header(self, name: HeaderName, value: HeaderValue) -> Self {
         Self { header: Some(Box::new((name, value))), ..self }
     }
@@ -176,10 +157,9 @@ impl Problem {
     /// The body for a request of this id.
     #[must_use]
     pub fn body(&self, request_id: &str) -> ProblemBody<'_> {
-        let errors = self.errors.iter().map(|(field, detail)| FieldProblem { detail, field });
         ProblemBody {
             detail: &self.detail,
-            errors: errors.collect(),
+            errors: &self.errors,
             instance: utf8_percent_encode(request_id, UNRESERVED).to_string(),
             status: self.kind.status().as_u16(),
             title: self.kind.title(),
@@ -205,8 +185,8 @@ pub struct ProblemBody<'a> {
     /// What is wrong here.
     detail: &'a str,
     /// The fields at fault.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    errors: Vec<FieldProblem<'a>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [FieldProblem],
     /// The request's id.
     #[schemars(extend("format" = "uri-reference"))]
     instance: String,
@@ -222,12 +202,12 @@ pub struct ProblemBody<'a> {
 }
 
 /// A field at fault.
-#[derive(Debug, Serialize, JsonSchema)]
-struct FieldProblem<'a> {
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct FieldProblem {
     /// What is wrong with it.
-    detail: &'a str,
+    detail: String,
     /// Its name.
-    field: &'a str,
+    field: String,
 }
 
 fn statuses() -> BTreeSet<u16> {
@@ -249,11 +229,12 @@ impl From<StoreError> for Problem {
     }
 }
 
-/// What is wrong with a field, without its name.
-fn without_name(error: &FieldError) -> (String, String) {
-    let text = error.to_string();
-    let detail = text.strip_prefix(&error.field).unwrap_or(&text).trim_start_matches([':', ' ']);
-    (error.field.clone(), detail.to_owned())
+impl From<FieldError> for FieldProblem {
+    fn from(error: FieldError) -> Self {
+        let text = error.to_string();
+        let detail = text.strip_prefix(&error.field).unwrap_or(&text).trim_start_matches([':', ' ']);
+        Self { detail: detail.to_owned(), field: error.field }
+    }
 }
 
 impl From<FieldError> for Problem {
@@ -264,7 +245,7 @@ impl From<FieldError> for Problem {
 
 impl From<Vec<FieldError>> for Problem {
     fn from(errors: Vec<FieldError>) -> Self {
-        Self::invalid(errors.iter().map(without_name).collect())
+        Self::invalid(errors.into_iter().map(FieldProblem::from).collect())
     }
 }
 

@@ -23,9 +23,7 @@ fn takes(schema: &Value, value: &Value) -> bool {
 /// What the document says of a field.
 fn told(id: &str, field: &str) -> Value {
     let call = calls(&defaults()).into_iter().find(|call| call.route.id == id).unwrap();
-    let parameters = call.operation.parameters.into_iter().map(|parameter| parameter.field);
-    let bodies = call.operation.bodies.into_iter().flat_map(|body| body.fields);
-    let field = parameters.chain(bodies).find(|known| known.name == field).unwrap();
+    let field = call.operation.fields.into_iter().find(|known| known.name == field).unwrap();
     field.schema
 }
 
@@ -96,8 +94,8 @@ fn every_segment_in_braces_is_a_parameter_and_every_name_stands_once() {
         let operation = &call.operation;
         let id = call.route.id;
         assert!(ids.insert(id), "{id} twice");
-        let in_path = operation.parameters.iter().filter(|parameter| parameter.place == Place::Path);
-        let told: Vec<String> = in_path.map(|parameter| format!("{{{}}}", parameter.field.name)).collect();
+        let in_path = operation.fields_in(Place::Path);
+        let told: Vec<String> = in_path.map(|parameter| format!("{{{}}}", parameter.name)).collect();
         let braced: Vec<&str> =
             call.route.path.split('/').filter(|segment| segment.starts_with('{')).collect();
         assert_eq!(told, braced, "{id}");
@@ -121,8 +119,7 @@ fn every_code_is_shown_by_some_call() {
 #[test]
 fn every_example_of_a_field_is_one_that_its_schema_takes() {
     for call in calls(&defaults()) {
-        let parameters = call.operation.parameters.into_iter().map(|parameter| parameter.field);
-        for field in parameters.chain(call.operation.bodies.into_iter().flat_map(|body| body.fields)) {
+        for field in call.operation.fields {
             let Some(example) = &field.example else { continue };
             assert!(takes(&field.schema, example), "{} {}", call.route.id, field.name);
         }

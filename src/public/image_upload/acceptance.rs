@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 use super::illegal;
 use crate::error::{Code, Refusal};
 use crate::image_judge::{ImageJudge, Ruling};
+use crate::openapi::refusals;
 use crate::public::extract::success;
 use crate::small_copies;
 use crate::state::AppState;
@@ -48,7 +49,7 @@ async fn judge_and_keep(state: &AppState, app_id: &AppId, bytes: Bytes) -> Resul
     let ruling = ask(state, outside, app_id, &kept).await?;
     match ruling {
         Ruling::Allow | Ruling::AllowUnjudged => {}
-        Ruling::Block => return Err(blocked()),
+        Ruling::Block => return Err(picture_blocked()),
         Ruling::TryAgain { cause } => {
             return Err(Refusal::unavailable(
                 "the picture cannot be judged now, try again",
@@ -88,12 +89,13 @@ async fn ask(state: &AppState, outside: &ImageJudge, app_id: &AppId, kept: &Kept
 fn id_of(outcome: KeepOutcome) -> Result<ImgId, Refusal> {
     match outcome {
         KeepOutcome::Kept(img_id) => Ok(img_id),
-        KeepOutcome::Blocked => Err(blocked()),
+        KeepOutcome::Blocked => Err(picture_blocked()),
     }
 }
 
-pub(super) fn blocked() -> Refusal {
-    Refusal::new(Code::ImageBlocked, "file: the picture is blocked by risk control")
+refusals! { Refusal:
+    /// The operator has blocked this picture, or one that looks nearly the same.
+    picture_blocked() => Refusal::new(Code::ImageBlocked, "file: the picture is blocked by risk control");
 }
 
 /// Contract 5.6.

@@ -3,35 +3,28 @@
 use domain::ids::{AppId, ImgId, WebUrl};
 use pictures::{BYTES_MAX, PIXELS_MAX, Unacceptable};
 
-use super::acceptance::{Uploaded, blocked};
-use super::{EXTENSIONS, UPLOAD_BODY_BYTES_MAX, illegal, illegal_url};
+use super::acceptance::{self, Uploaded};
+use super::{EXTENSIONS, example, illegal};
 use crate::config::Config;
-use crate::error::{Code, Refusal};
+use crate::error::Refusal;
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field, IMG_ID, Operation, Place, Success};
-use crate::public::describe::{
-    ANY_KIND, SomeText, body_refusals, credentials, faults, rate_limited, refused, token_refusals, told,
-};
+use crate::public::describe::{ANY_KIND, SomeText, credentials};
 use crate::public::extract::succeeded;
 
 /// What the API's document says of the upload by file.
-#[must_use]
-pub fn describe_with_file(config: &Config) -> Operation<Refusal> {
+pub(in crate::public) fn describe_with_file(_: &Config) -> Operation<Refusal> {
     let words = format!(
         "The picture. Its file name, where one is given, ends in one of {}, in any case.",
         EXTENSIONS.join(", ")
     );
     let file = Field::required::<String>("file", "cover.png", words);
-    let missing = told("file_missing", "There is no part `file`.", Code::IllegalParameter, "file is missing");
-    describe("Upload a cover image by file", "Other parts of the body are skipped.", missing)
+    describe("Upload a cover image by file", "Other parts of the body are skipped.", example::file_missing())
         .with(Place::Query, credentials(true))
-        .body("multipart/form-data", vec![file.demand("contentMediaType", "application/octet-stream")])
-        .refuses(body_refusals(UPLOAD_BODY_BYTES_MAX, config.http.body_timeout))
-        .refuses(faults())
+        .body(&["multipart/form-data"], [file.demand("contentMediaType", "application/octet-stream")])
 }
 
 /// What the API's document says of the upload by URL.
-#[must_use]
-pub fn describe_with_url(config: &Config) -> Operation<Refusal> {
+pub(in crate::public) fn describe_with_url(config: &Config) -> Operation<Refusal> {
     let ports: Vec<String> = config.fetch.ports.iter().map(ToString::to_string).collect();
     let rules = format!(
         "The link leads, through at most {} redirects, to public addresses on port {}, and the picture comes within {}.\n\n\
@@ -41,30 +34,14 @@ pub fn describe_with_url(config: &Config) -> Operation<Refusal> {
         ports.join(" or "),
         humantime::format_duration(config.fetch.timeout)
     );
-    let url = || {
-        let words = "Link to the picture: http or https, no user info. In the query or in the body.";
-        Field::optional::<WebUrl>("url", words).example("https://shop.example/cover.png")
-    };
-    let fields = || {
-        vec![
-            Field::optional::<AppId>("app_id", "The app.").example(APP_ID),
-            Field::optional::<SomeText>("access_token", "A token of the app.").example(ACCESS_TOKEN),
-            url(),
-        ]
-    };
-    let missing = told("url_missing", "No `url` came.", Code::IllegalParameter, "url is missing");
-    let illegal_url = refused(
-        "illegal_url",
-        "The link is not a link, leads to no public address, or nothing could be fetched. One text for every cause.",
-        illegal_url(String::new()),
-    );
-    let operation = describe("Upload a cover image by URL", &rules, missing)
-        .with(Place::Query, credentials(false))
-        .with(Place::Query, [url()])
-        .refuses([illegal_url])
-        .refuses(body_refusals(config.http.body_bytes_max, config.http.body_timeout))
-        .refuses(faults());
-    ANY_KIND.into_iter().fold(operation, |operation, media_type| operation.body(media_type, fields()))
+    let words = "Link to the picture: http or https, no user info. In the query or in the body.";
+    let url = Field::optional::<WebUrl>("url", words).example("https://shop.example/cover.png");
+    let app_id = Field::optional::<AppId>("app_id", "The app.").example(APP_ID);
+    let token = Field::optional::<SomeText>("access_token", "A token of the app.").example(ACCESS_TOKEN);
+    describe("Upload a cover image by URL", &rules, example::url_missing())
+        .with(Place::Query, credentials(false).into_iter().chain([url.clone()]))
+        .body(ANY_KIND, [app_id, token, url])
+        .refuses([example::illegal_url()])
 }
 
 fn describe(summary: &'static str, rules: &str, missing: Example<Refusal>) -> Operation<Refusal> {
@@ -72,27 +49,14 @@ fn describe(summary: &'static str, rules: &str, missing: Example<Refusal>) -> Op
         "A whole PNG or JPEG, by its bytes: at most {BYTES_MAX} bytes, as wide as high, at most {PIXELS_MAX} pixels. A \
          picture that is cut off or corrupt is refused. The same picture uploaded again by the same app keeps its id. {rules}"
     );
-    let img_id = ImgId::parse(IMG_ID).expect("the example is an id");
+    let kept = Uploaded::new(ImgId::parse(IMG_ID).expect("the example is an id"));
     let reason = Unacceptable::NotSquare { width: 128, height: 64 };
+    let words = "The picture is not acceptable; the text says why.";
     Operation::new(summary, description)
-        .answers(Success::json(
-            "uploaded",
-            "The picture is kept, for ever.",
-            &succeeded(Uploaded::new(img_id)),
-        ))
-        .refuses(token_refusals())
+        .answers(Success::json("uploaded", "The picture is kept, for ever.", &succeeded(kept)))
         .refuses([
-            refused(
-                "picture_unacceptable",
-                "The picture is not acceptable; the text says why.",
-                illegal(format!("file: {reason}")),
-            ),
-            refused(
-                "picture_blocked",
-                "The operator has blocked this picture, or one that looks nearly the same.",
-                blocked(),
-            ),
+            Example::new("picture_unacceptable", words, illegal(format!("file: {reason}"))),
+            acceptance::example::picture_blocked(),
             missing,
-            rate_limited(),
         ])
 }

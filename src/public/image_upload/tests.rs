@@ -28,7 +28,7 @@ fn an_unencoded_url_that_stands_last_takes_the_rest_of_the_query() {
 }
 
 /// The file in a multipart body with the boundary `b`, which comes in chunks of this size.
-fn read(body: &[u8], chunk_bytes: usize) -> Result<Bytes, FileFault> {
+fn read(body: &[u8], chunk_bytes: usize) -> Result<Bytes, Refusal> {
     let chunks: Vec<_> = body.chunks(chunk_bytes).map(|chunk| Ok(Bytes::copy_from_slice(chunk))).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(read_file_part(stream::iter(chunks), "b".to_owned(), body.len()))

@@ -87,12 +87,9 @@ impl Scenario {
         let till = TestTill::start_with(|config| config.http.body_timeout = SHORT_BODY_TIMEOUT).await;
         let role = if example == "viewers_key" { Role::Viewer } else { Role::Admin };
         let key = Caller::new(&till, "dashboard", role).await.key;
-        let operation = &call.operation;
         let parameters = |place| {
-            let of_place = operation.parameters.iter().filter(move |parameter| parameter.place == place);
-            of_place.filter_map(|parameter| {
-                Some((parameter.field.name, plain(parameter.field.example.as_ref()?)))
-            })
+            let fields = call.operation.fields_in(place);
+            fields.filter_map(|field| Some((field.name, plain(field.example.as_ref()?))))
         };
         let mut path = call.route.path.to_owned();
         for (name, text) in parameters(Place::Path) {
@@ -101,8 +98,10 @@ impl Scenario {
         let query: Vec<String> =
             parameters(Place::Query).map(|(name, text)| format!("{name}={text}")).collect();
         let idempotency_key = parameters(Place::Header).map(|(_, text)| text).next();
-        let body =
-            operation.bodies.first().map(|body| Value::Object(body.example()).to_string().into_bytes());
+        let members = call.operation.fields_in(Place::Body);
+        let body: Map<String, Value> =
+            members.filter_map(|field| Some((field.name.to_owned(), field.example.clone()?))).collect();
+        let body = call.operation.fields_in(Place::Body).next().map(|_| Value::Object(body));
         let mut scenario = Self {
             till: Arc::new(till),
             call: call.clone(),
@@ -110,7 +109,7 @@ impl Scenario {
             key: Some(key),
             path,
             query: query.join("&"),
-            body,
+            body: body.map(|body| body.to_string().into_bytes()),
             content_type: "application/json",
             idempotency_key,
             image: None,
@@ -410,8 +409,7 @@ async fn every_example_of_the_other_writes_is_answered_as_documented() {
 #[test]
 fn every_example_of_a_request_is_one_that_its_schema_takes() {
     for call in calls(&defaults()) {
-        let parameters = call.operation.parameters.into_iter().map(|parameter| parameter.field);
-        for field in parameters.chain(call.operation.bodies.into_iter().flat_map(|body| body.fields)) {
+        for field in call.operation.fields {
             let Some(example) = &field.example else { continue };
             let faults = schema::faults(&field.schema, &field.schema, example, field.name);
             assert!(faults.is_empty(), "{} {faults:?}", call.route.id);
@@ -436,13 +434,11 @@ async fn a_query_has_the_described_fields_and_no_others() {
     let till = TestTill::start().await;
     let caller = Caller::admin(&till).await;
     for call in calls(&defaults()).into_iter().filter(|call| call.route.access == Access::Read) {
-        let parameters = &call.operation.parameters;
-        let in_query = parameters.iter().filter(|parameter| parameter.place == Place::Query);
-        let names: Vec<&str> = in_query.map(|parameter| parameter.field.name).collect();
+        let names: Vec<&str> = call.operation.fields_in(Place::Query).map(|field| field.name).collect();
         let mut path = call.route.path.replace("/admin/v1", "");
-        for parameter in parameters.iter().filter(|parameter| parameter.place == Place::Path) {
-            let example = plain(parameter.field.example.as_ref().unwrap());
-            path = path.replace(&format!("{{{}}}", parameter.field.name), &example);
+        for field in call.operation.fields_in(Place::Path) {
+            let example = plain(field.example.as_ref().unwrap());
+            path = path.replace(&format!("{{{}}}", field.name), &example);
         }
         let answer = caller.get(&format!("{path}?colour=red")).await;
         let detail = match names.as_slice() {

@@ -62,7 +62,7 @@ async fn every_route_refuses_a_stranger_and_a_revoked_key_and_does_nothing() {
             r#"Bearer realm="minitill admin", error="invalid_token""#,
         ),
     ];
-    for route in &ROUTES {
+    for route in ROUTES.iter() {
         for (authorization, detail, challenge) in &cases {
             let mut request = Request::new(route.method, &format!("/admin/v1{}", path(route)))
                 .header("idempotency-key", "k")
@@ -91,7 +91,7 @@ async fn a_viewers_key_reads_every_route_that_reads_and_no_other_does_anything()
     till.player(&app, "o1", 0, 100).await;
     let viewer = Caller::new(&till, "dashboard", Role::Viewer).await;
     let traces = till.number(TRACES).await;
-    for route in &ROUTES {
+    for route in ROUTES.iter() {
         let answer = viewer.send(route.method, &path(route), Some("k"), &json!({})).await;
         if route.access == Access::Read {
             assert_eq!(route.method, "GET", "{}", route.path);
@@ -140,7 +140,7 @@ async fn an_unknown_path_is_a_problem_and_the_public_listener_knows_none_of_it()
     }
     let answer = Request::get("/admin").send(till.operator_address).await;
     assert_problem(&answer, 404, "not-found", "there is nothing at this path");
-    for route in &ROUTES {
+    for route in ROUTES.iter() {
         let answer = till.send(caller.request(route.method, &path(route))).await;
         assert_eq!(answer.status, 404, "{}", route.path);
     }

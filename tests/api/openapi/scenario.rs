@@ -9,9 +9,8 @@ use domain::ids::ImgId;
 use domain::per_second::PerSecond;
 use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
 use minitill::config::Config;
-use minitill::error::ErrorStatus;
-use minitill::openapi::operation::Body;
-use minitill::openapi::{Place, plain};
+use minitill::error::{ErrorStatus, Refusal};
+use minitill::openapi::{Operation, Place, plain};
 use minitill::public::Described;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -97,10 +96,10 @@ impl Scenario {
         let image = till.image(&app).await;
         let operation = &call.operation;
         let mut scenario = Self {
-            media_type: operation.bodies.get(body).map(|body| body.media_type),
+            media_type: operation.media_types.get(body).copied(),
             path: call.route.path.to_owned(),
             query: Vec::new(),
-            body: operation.bodies.get(body).map(body_of).unwrap_or_default(),
+            body: body_of(operation),
             headers: Vec::new(),
             picture,
             image: None,
@@ -125,19 +124,19 @@ impl Scenario {
 
     /// The documented parameters, with this till's ids and tokens in place of the examples'.
     fn fill_in(&mut self, image: &ImgId, url: &str) {
-        for parameter in &self.call.operation.parameters {
-            let Some(example) = &parameter.field.example else { continue };
+        for parameter in &self.call.operation.fields {
+            let Some(example) = &parameter.example else { continue };
             match parameter.place {
                 Place::Path => {
-                    let segment = format!("{{{}}}", parameter.field.name);
+                    let segment = format!("{{{}}}", parameter.name);
                     let value = plain(example);
-                    let value = if parameter.field.name == "img_id" { image.to_string() } else { value };
+                    let value = if parameter.name == "img_id" { image.to_string() } else { value };
                     self.path = self.path.replace(&segment, &value);
                 }
                 // The documented request of an upload by URL has its fields in the body instead.
                 Place::Query if self.call.route.id == "uploadWithUrl" => {}
-                Place::Query => self.query.push((parameter.field.name, plain(example))),
-                Place::Header => {}
+                Place::Query => self.query.push((parameter.name, plain(example))),
+                Place::Header | Place::Body => {}
             }
         }
         let (token, secret) = (self.app.token.clone(), self.app.secret.clone());
@@ -352,8 +351,8 @@ impl Scenario {
     }
 }
 
-fn body_of(body: &Body) -> Vec<(&'static str, Value)> {
-    body.fields.iter().filter_map(|field| Some((field.name, field.example.clone()?))).collect()
+fn body_of(operation: &Operation<Refusal>) -> Vec<(&'static str, Value)> {
+    operation.fields_in(Place::Body).filter_map(|field| Some((field.name, field.example.clone()?))).collect()
 }
 
 fn configure(config: &mut Config, example: &str) {

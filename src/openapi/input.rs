@@ -1,0 +1,155 @@
+//! The fields of a request, each once: the function that reads them also describes them.
+
+use std::fmt::Debug;
+
+use domain::fields::{Expected, FieldError, Fields};
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use super::operation::{Field, Words, plain};
+
+type Parsed<T> = Result<T, Expected>;
+type Read<T> = Result<T, FieldError>;
+
+/// What a reader of fields works on: the fields of a request, or no request at all.
+#[derive(Debug)]
+pub(crate) struct Input<'a> {
+    request: Option<&'a Fields>,
+    /// The names that were asked for.
+    pub(crate) names: Vec<&'static str>,
+    /// The fields that were asked for where there is no request.
+    described: Vec<Field>,
+}
+
+impl<'a> Input<'a> {
+    /// The fields of a request.
+    pub(crate) fn of(fields: &'a Fields) -> Self {
+        Self { request: Some(fields), names: Vec::new(), described: Vec::new() }
+    }
+
+    /// The fields that a reader reads, as it describes them.
+    ///
+    /// # Panics
+    /// When the reader refuses its own examples.
+    pub(crate) fn describe<T, E: Debug>(read: impl FnOnce(&mut Self) -> Result<T, E>) -> Vec<Field> {
+        let mut input = Self { request: None, names: Vec::new(), described: Vec::new() };
+        read(&mut input).map(drop).expect("a reader takes its examples");
+        input.described
+    }
+
+    /// The field of this name, and what it means. It is read by a method of [`Asked`].
+    pub(crate) fn field(&mut self, name: &'static str, description: impl Into<Words>) -> Asked<'_, 'a> {
+        Asked { input: self, name, description: description.into(), example: None, demands: Vec::new() }
+    }
+}
+
+/// A field that is about to be read.
+#[derive(Debug)]
+pub(crate) struct Asked<'i, 'a> {
+    input: &'i mut Input<'a>,
+    name: &'static str,
+    description: Words,
+    example: Option<Value>,
+    demands: Vec<(&'static str, Value)>,
+}
+
+impl<'a> Asked<'_, 'a> {
+    /// The field with a value in the example.
+    pub(crate) fn example(self, value: impl Into<Value>) -> Self {
+        Self { example: Some(value.into()), ..self }
+    }
+
+    /// The field with one more demand of its schema, or another in its place; null takes one away.
+    pub(crate) fn demand(mut self, keyword: &'static str, value: impl Into<Value>) -> Self {
+        self.demands.push((keyword, value.into()));
+        self
+    }
+
+    /// Reads a value that may be absent.
+    ///
+    /// # Errors
+    /// A value of a wrong type, or one that `parse` refuses.
+    pub(crate) fn optional<T: JsonSchema>(self, parse: impl FnOnce(&str) -> Parsed<T>) -> Read<Option<T>> {
+        self.optional_as::<T, T>(parse)
+    }
+
+    /// The same of a value that is absent where its text is empty.
+    ///
+    /// # Errors
+    /// As [`Asked::optional`].
+    pub(crate) fn or_empty<T: JsonSchema>(self, parse: impl FnOnce(&str) -> Parsed<T>) -> Read<Option<T>> {
+        self.demand("minLength", Value::Null).optional(parse)
+    }
+
+    /// The same of a value that has the schema of another type.
+    ///
+    /// # Errors
+    /// As [`Asked::optional`].
+    pub(crate) fn optional_as<S: JsonSchema, T>(
+        self,
+        parse: impl FnOnce(&str) -> Parsed<T>,
+    ) -> Read<Option<T>> {
+        let name = self.name;
+        self.came::<S>(false).map_or(Ok(None), |fields| fields.optional(name, parse))
+    }
+
+    /// Reads a value that must be there, and is this one in the example.
+    ///
+    /// # Errors
+    /// Absent or empty, a value of a wrong type, or one that `parse` refuses.
+    pub(crate) fn required<T: JsonSchema>(
+        self,
+        example: impl Into<Value>,
+        parse: impl FnOnce(&str) -> Parsed<T>,
+    ) -> Read<T> {
+        self.required_as::<T, T>(example, parse)
+    }
+
+    /// The same of a value that has the schema of another type.
+    ///
+    /// # Errors
+    /// As [`Asked::required`].
+    pub(crate) fn required_as<S: JsonSchema, T>(
+        self,
+        example: impl Into<Value>,
+        parse: impl FnOnce(&str) -> Parsed<T>,
+    ) -> Read<T> {
+        let (name, example) = (self.name, example.into());
+        let text = plain(&example);
+        match self.example(example).came::<S>(true) {
+            Some(fields) => fields.required(name, parse),
+            None => parse(&text).map_err(|expected| FieldError::malformed(name, expected.0, &text)),
+        }
+    }
+
+    /// Reads an integer within limits that may be absent.
+    ///
+    /// # Errors
+    /// A value of a wrong type, or outside the limits.
+    pub(crate) fn integer(self, min: i64, max: i64) -> Read<Option<i64>> {
+        let (name, asked) = (self.name, self.demand("minimum", min));
+        let asked = if max < i64::MAX { asked.demand("maximum", max) } else { asked };
+        asked.came::<i64>(false).map_or(Ok(None), |fields| fields.integer(name, min, max))
+    }
+
+    /// Reads a yes or no that may be absent.
+    ///
+    /// # Errors
+    /// A value of a wrong type.
+    pub(crate) fn flag(self) -> Read<Option<bool>> {
+        let name = self.name;
+        self.came::<bool>(false).map_or(Ok(None), |fields| fields.flag(name))
+    }
+
+    /// The fields of the request; where there is none, describes the field, which has the schema of `S`.
+    fn came<S: JsonSchema>(self, required: bool) -> Option<&'a Fields> {
+        let Self { input, name, description, example, demands } = self;
+        input.names.push(name);
+        if input.request.is_none() {
+            let field = Field { required, example, ..Field::optional::<S>(name, description) };
+            let demand = |field: Field, (keyword, value)| field.demand(keyword, value);
+            input.described.push(demands.into_iter().fold(field, demand));
+        }
+        input.request
+    }
+}
