@@ -7,7 +7,7 @@ use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, Rol
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::json;
 use store::secrets::PasswordHash;
-use store::{ConsoleUser, Store};
+use store::{ConsoleUser, ConsoleUserChange, Store};
 
 use super::output::{prompt, rfc3339, table};
 use super::{Context, Failure};
@@ -60,20 +60,23 @@ pub(super) async fn run(
         ConsoleUserCommand::List => list(context, store).await,
         ConsoleUserCommand::SetPassword { name } => {
             let password = hash(&new_password()?)?;
-            known(store.set_console_password(operator, &name, password).await?, &name)?;
+            known(
+                store.change_console_user(operator, &name, ConsoleUserChange::Password(password)).await?,
+                &name,
+            )?;
             say(context, &name, "has a new password. All sessions have ended.")
         }
         ConsoleUserCommand::SetRole { name, role } => {
-            known(store.set_console_role(operator, &name, role).await?, &name)?;
+            known(store.change_console_user(operator, &name, ConsoleUserChange::Role(role)).await?, &name)?;
             let text = format!("has the role {} now. Sessions with another role have ended.", role.as_str());
             context.output.print(&json!({ "name": name, "role": role }), || format!("{name} {text}"))
         }
         ConsoleUserCommand::Unlock { name } => {
-            known(store.unlock_console_user(operator, &name).await?, &name)?;
+            known(store.change_console_user(operator, &name, ConsoleUserChange::Unlock).await?, &name)?;
             say(context, &name, "can sign in.")
         }
         ConsoleUserCommand::Remove { name } => {
-            known(store.remove_console_user(operator, &name).await?, &name)?;
+            known(store.change_console_user(operator, &name, ConsoleUserChange::Remove).await?, &name)?;
             say(context, &name, "is removed. All sessions have ended.")
         }
     }

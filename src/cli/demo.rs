@@ -4,11 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use domain::app::{App, AppSettings, Scope, TOKEN_LIFETIME};
+use domain::app_command::{AppCommand, AppReport, IssuedToken};
 use domain::exchange::Balances;
 use domain::fields::Fields;
 use domain::ids::{AppId, AppName, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use serde_json::json;
-use store::{Credit, CreditOutcome, KeepOutcome, Store};
+use store::{CommandError, Credit, CreditOutcome, KeepOutcome, Store};
 
 use super::sign::sign;
 use super::{Context, Failure, database::Opened};
@@ -73,8 +74,8 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
     let app_id = constant(AppId::parse(APP_ID))?;
     make_app(context, store, &app_id).await?;
     let balances = credit(context, store, &app_id, now_millis).await?;
-    let page = constant(PagePath::parse(PAGE))?;
-    store.publish(&context.operator, &app_id, &constant(PackageVersion::parse("1.0.0"))?, &[page]).await?;
+    let (version, page) = (constant(PackageVersion::parse("1.0.0"))?, constant(PagePath::parse(PAGE))?);
+    store.carry_out(&context.operator, &app_id, AppCommand::Publish(version, vec![page])).await?;
     let kept = pictures::keep(operator::DEMO_PICTURE)
         .map_err(|reason| Failure(format!("the picture of the demo: {reason}")))?;
     let KeepOutcome::Kept(img_id) = store.keep_image(&app_id, kept).await? else {
@@ -82,8 +83,10 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene, Failure> {
             "the picture of the demo is blocked; to see the reason, run `minitill image list`",
         ));
     };
-    let issued = store.hand_out_token(&context.operator, &app_id, TOKEN_LIFETIME).await?;
-    let (access_token, _) = issued.ok_or_else(|| Failure::unknown_app(&app_id))?;
+    let issued = store.carry_out(&context.operator, &app_id, AppCommand::IssueToken(TOKEN_LIFETIME)).await?;
+    let AppReport::Token(IssuedToken { access_token, .. }) = issued else {
+        return Err(Failure::new("no token was issued"));
+    };
     let app = store.find_app(&app_id).await?.ok_or_else(|| Failure::unknown_app(&app_id))?;
     Ok(Scene {
         base: context.config.public.base_url(),
@@ -105,7 +108,10 @@ async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<()
         sandbox: true,
         ..AppSettings::default()
     };
-    store.create_app(&context.operator, app_id, settings).await?;
+    match store.carry_out(&context.operator, app_id, AppCommand::Create(settings)).await {
+        Ok(_) | Err(CommandError::Refused(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
     let summary = store.list_apps(Some(app_id)).await?.pop();
     match summary {
         Some(summary) if summary.settings.sandbox && !summary.suspended => Ok(()),

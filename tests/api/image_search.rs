@@ -33,7 +33,7 @@ fn digits(images: &[StoredImage]) -> String {
 async fn found(till: &TestTill, filter: ImageFilter) -> String {
     let page = till.store.images(&filter, 100).await.unwrap();
     assert_eq!(page.next, None);
-    digits(&page.images)
+    digits(&page.items)
 }
 
 fn at(second: i64) -> OffsetDateTime {
@@ -77,7 +77,7 @@ async fn pages_neither_skip_nor_repeat_while_images_arrive() {
         let mut seen = String::new();
         for newer in ['9', '8', '7', '6'] {
             let page = till.store.images(&filter, length).await.unwrap();
-            seen += &digits(&page.images);
+            seen += &digits(&page.items);
             images(&till, &[(newer, "a1", 100 - i64::from(newer.to_digit(10).unwrap()), 0)]).await;
             filter.after = page.next;
             if filter.after.is_none() {

@@ -31,7 +31,7 @@ async fn orders(till: &TestTill, app: &str, rows: &[(&str, &str, i16, &str, i64)
 async fn found(till: &TestTill, filter: &OrderFilter) -> Vec<String> {
     let page = till.store.orders(filter, 100).await.unwrap();
     assert_eq!(page.next, None);
-    page.orders.into_iter().map(|order| format!("{}/{}", order.app_id, order.out_biz_order_no)).collect()
+    page.items.into_iter().map(|order| format!("{}/{}", order.app_id, order.out_biz_order_no)).collect()
 }
 
 fn of_app(app: &str) -> OrderFilter {
@@ -111,9 +111,9 @@ async fn pages_neither_skip_nor_repeat_while_orders_arrive() {
             let (mut filter, mut seen) = (filter, Vec::new());
             loop {
                 let page = till.store.orders(&filter, length).await.unwrap();
-                assert!(page.orders.len() <= length as usize);
+                assert!(page.items.len() <= length as usize);
                 seen.extend(
-                    page.orders
+                    page.items
                         .iter()
                         .map(|order: &StoredOrder| format!("{}{}", order.app_id, order.out_biz_order_no)),
                 );
@@ -146,7 +146,7 @@ async fn each_tab_of_the_order_center_shows_the_orders_of_its_statuses() {
             statuses: tab.statuses().to_vec(),
             ..of_app("a1")
         };
-        let orders = till.store.orders(&filter, 100).await.unwrap().orders.into_iter();
+        let orders = till.store.orders(&filter, 100).await.unwrap().items.into_iter();
         orders.map(|order| i64::from(order.order_status)).collect::<Vec<_>>()
     };
     assert_eq!(shown(Tab::All).await, OrderStatus::CODES);

@@ -33,7 +33,7 @@ pub(super) async fn list(state: &AppState, call: &Call) -> Result<Page<StoredIma
         after: query.optional("after", ImageCursor::parse)?,
     };
     let found = state.store.images(&filter, call.limit()?).await?;
-    Ok(Page { items: found.images, next: found.next.map(|next| next.to_string()) })
+    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
 pub(super) async fn get(state: &AppState, call: &Call) -> Result<ImageShown, Problem> {

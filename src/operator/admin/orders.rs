@@ -38,7 +38,7 @@ pub(super) async fn list(state: &AppState, call: &Call) -> Result<Page<StoredOrd
         after: query.optional("after", OrderCursor::parse)?,
     };
     let found = state.store.orders(&filter, call.limit()?).await?;
-    Ok(Page { items: found.orders, next: found.next.map(|next| next.to_string()) })
+    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
 /// An order with its payments and what its reports have changed.

@@ -11,7 +11,7 @@ use domain::ids::{AppId, BizNo};
 use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
-use store::{ExchangeRecord, NumberMatch};
+use store::{ExchangeRecord, ReferenceMatch};
 use time::OffsetDateTime;
 
 use super::app_field::AppField;
@@ -41,7 +41,7 @@ struct ExchangesTemplate<'a> {
     app_id: &'a str,
     number: &'a str,
     /// `None` for an empty form.
-    found: Option<Vec<NumberMatch>>,
+    found: Option<Vec<ReferenceMatch>>,
 }
 
 /// A single match redirects to its page.
@@ -53,7 +53,7 @@ async fn search(
     let app_id = input.optional("app_id", AppId::parse)?;
     let number = input.optional("number", parse_number)?;
     let found = match &number {
-        Some(number) => Some(state.store.find_number(app_id.as_ref(), number, MATCHES_MAX).await?),
+        Some(number) => Some(state.store.find_reference(app_id.as_ref(), number, MATCHES_MAX).await?),
         None => None,
     };
     if let Some([only]) = found.as_deref() {
@@ -71,13 +71,13 @@ fn parse_number(text: &str) -> Result<String, Expected> {
 }
 
 /// The page of an exchange. For a credit, the page of the player with that ledger entry.
-fn path_of(found: &NumberMatch) -> String {
+fn path_of(found: &ReferenceMatch) -> String {
     let app_id = &found.app_id;
     if found.kind == EXCHANGE {
-        return format!("/console/apps/{app_id}/exchanges/{}", found.number);
+        return format!("/console/apps/{app_id}/exchanges/{}", found.reference);
     }
     let player = format!("/console/apps/{app_id}/players/{}", found.open_id);
-    link(&player, &[("number", &found.number)])
+    link(&player, &[("number", &found.reference)])
 }
 
 #[derive(Template)]

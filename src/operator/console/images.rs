@@ -79,7 +79,7 @@ async fn search(
     let next = after.map(|after| input.address(Section::Images.path(), &[("after", &after)]));
     let page = Page::new(&signed_in, Section::Images, "Images");
     let app_field = AppField::new(&state, input.text("app_id")).await?;
-    let images = Thumbs { images: &found.images };
+    let images = Thumbs { images: &found.items };
     Ok(render(&SearchPage { page, input: &input, app_field, images, next }))
 }
 

@@ -84,7 +84,7 @@ async fn center(
         app_field,
         open_id: player,
         tabs: tabs.into(),
-        orders: &found.orders,
+        orders: &found.items,
         next: found.next.map(|next| of_tab(tab, &next.to_string())),
     }))
 }

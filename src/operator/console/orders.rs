@@ -145,7 +145,7 @@ async fn search(
         statuses: status_choices(input.text("status")),
         app_field: AppField::new(&state, input.text("app_id")).await?,
         input: &input,
-        orders: &found.orders,
+        orders: &found.items,
         next,
     }))
 }

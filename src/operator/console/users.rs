@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use domain::console_user::ConsoleUserName;
-use store::ConsoleUser;
+use store::{ConsoleUser, ConsoleUserChange};
 
 use super::error::ConsoleError;
 use super::form::{AdminForm, Input};
@@ -38,7 +38,8 @@ async fn page(
 
 async fn unlock(State(state): State<AppState>, form: AdminForm) -> Result<Response, ConsoleError> {
     let name = form.required("name", ConsoleUserName::parse)?;
-    if !state.store.unlock_console_user(&form.admin.operator(), &name).await? {
+    let (operator, unlock) = (form.admin.operator(), ConsoleUserChange::Unlock);
+    if !state.store.change_console_user(&operator, &name, unlock).await? {
         return Err(ConsoleError::NotFound(format!("There is no user {name}.")));
     }
     Ok(Redirect::to(&format!("{}?unlocked={name}", Section::Users.path())).into_response())

@@ -6,10 +6,11 @@ use pictures::Kept;
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::StoreError;
+use crate::{Result, StoreError};
 
 /// SHA-256 of a blob. The public API never shows it: the id of an image is random (contract 5.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(transparent)]
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
@@ -22,11 +23,6 @@ impl ContentHash {
     /// The hash of an accepted picture, which was computed with the picture.
     pub(super) const fn of_kept(kept: &Kept) -> Self {
         Self(kept.content_sha256)
-    }
-
-    /// Parses a column.
-    pub(super) fn from_column(bytes: &[u8]) -> Result<Self, StoreError> {
-        bytes.try_into().map(Self).map_err(|_| StoreError::damaged("content_sha256"))
     }
 
     /// Starts to compare bytes with this hash.
@@ -56,7 +52,7 @@ impl ContentCheck {
     ///
     /// # Errors
     /// The piece was the last one, and the bytes do not have the hash.
-    pub fn add(&mut self, piece: &[u8], is_last: bool) -> Result<(), StoreError> {
+    pub fn add(&mut self, piece: &[u8], is_last: bool) -> Result<()> {
         self.hash.update(piece);
         if is_last && self.hash.clone().finalize()[..] != self.expected.0 {
             return Err(lost(&self.expected, "they are other bytes"));
