@@ -2,7 +2,7 @@
 //! the reports of one have changed.
 
 use domain::ids::{AppId, OpenId, OrderNo};
-use domain::order::OrderStatus;
+use domain::order::{GoodsKind, OrderStatus};
 use domain::order_center::Tab;
 use serde_json::{Value, json};
 use store::{OrderFilter, StoredOrder};
@@ -181,10 +181,7 @@ async fn an_order_shows_its_payments_and_what_each_report_changed() {
 
     let number = OrderNo::parse("order_0001").unwrap();
     let order = till.store.order(&app.id, &number).await.unwrap().unwrap();
-    assert_eq!(
-        (order.order_status, order.event_count, order.goods_kind.as_deref()),
-        (10, 3, Some("virtual"))
-    );
+    assert_eq!((order.order_status, order.event_count, order.goods_kind), (10, 3, Some(GoodsKind::Virtual)));
     assert_eq!((order.out_order_no.as_str(), order.product_city.as_deref()), ("payment_01", Some("北京")));
     let payments = till.store.order_payments(&app.id, &number).await.unwrap();
     let payments: Vec<&str> = payments.iter().map(|payment| payment.out_order_no.as_str()).collect();

@@ -113,7 +113,7 @@ impl Store {
                FROM pay_keys WHERE app_id = $1 ORDER BY generation DESC LIMIT $2"#,
             app_id.as_str(),
             PAY_KEYS_MAX,
-            LIVE_PAY_KEYS as i64
+            i64::try_from(LIVE_PAY_KEYS).unwrap_or(i64::MAX)
         )
         .fetch_all(&self.pool)
         .await?)

@@ -124,13 +124,16 @@ async fn write_credit(
         at: micros(wallet.at),
     };
     write_entry(connection, &wallet, &entry).await?;
-    let (free, charge) = (after.free(), after.charge());
     let line = LogLine::new(operator, action, credit.open_id.as_str())
         .of_app(app_id)
         .before(json!({ "free_balance": before.free(), "charge_balance": before.charge() }))
-        .after(json!({ "free_balance": free, "charge_balance": charge, "ref": credit.reference }))
+        .after(json!({
+            "free_balance": after.free(), "charge_balance": after.charge(), "ref": credit.reference,
+        }))
         .note(&credit.note)
-        .answer(&json!({ "free_balance": free, "charge_balance": charge, "replayed": false }));
+        .answer(&json!({
+            "free_balance": after.free(), "charge_balance": after.charge(), "replayed": false,
+        }));
     line.record(connection).await?;
     Ok(CreditOutcome::Done { balances: after, replayed: false })
 }

@@ -100,7 +100,7 @@ impl Store {
         after: Option<i64>,
         limit: u32,
     ) -> Result<LedgerPage> {
-        let Some(newest) = self.entry_count(app_id, open_id).await? else {
+        let Some(Wallet { entries: newest, .. }) = self.wallet(app_id, open_id).await? else {
             return Ok(LedgerPage { items: Vec::new(), next: None });
         };
         let (mut lowest, mut highest) =
@@ -156,10 +156,6 @@ impl Store {
         .await?;
         let rows = rows.into_iter().map(|row| LedgerRow { line: ledger_line!(row), text: row.text });
         Ok(rows.collect())
-    }
-
-    async fn entry_count(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<i64>> {
-        Ok(self.wallet(app_id, open_id).await?.map(|wallet| wallet.entries))
     }
 
     /// The first and the last entry with this `biz_no` or ref. There are at most two. Without any,
