@@ -8,7 +8,7 @@ use domain::ids::ImgId;
 use domain::picture_store::PictureStore;
 use pictures::PerceptualHash;
 use serde_json::json;
-use store::{ContentHash, Store};
+use store::{BlobHash, Store};
 
 use super::output::{lines, rfc3339, table, yes_no};
 use super::{Context, Failure, image_stores};
@@ -177,7 +177,7 @@ async fn show(context: &Context, store: &Store, img_id: &ImgId) -> Result<(), Fa
 }
 
 /// The first digits of a hash, enough to distinguish pictures.
-fn short(contents: &ContentHash) -> String {
+fn short(contents: &BlobHash) -> String {
     contents.to_string().chars().take(16).collect()
 }
 
@@ -188,7 +188,7 @@ fn unknown_image(img_id: &ImgId) -> Failure {
 }
 
 /// The content hash and the perceptual hashes of the picture that an argument names.
-async fn picture(store: &Store, name: &str) -> Result<(ContentHash, Vec<PerceptualHash>), Failure> {
+async fn picture(store: &Store, name: &str) -> Result<(BlobHash, Vec<PerceptualHash>), Failure> {
     // A file with the name of an imgId needs ./ before its name.
     let bytes = match ImgId::parse(name) {
         Ok(img_id) => {

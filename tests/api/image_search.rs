@@ -3,7 +3,7 @@
 use domain::ids::{AppId, ImgId};
 use pictures::{HASH_SIDE, hashes_of_near_copies, process};
 use sha2::{Digest as _, Sha256};
-use store::{ContentHash, ImageFilter, ImageKey, StoredImage};
+use store::{BlobHash, ImageFilter, ImageKey, StoredImage};
 use time::OffsetDateTime;
 
 use crate::support::{PICTURE, TestTill, operator};
@@ -123,7 +123,7 @@ async fn an_image_tells_who_uses_it_where_it_is_and_what_looks_like_it() {
     till.store
         .block_picture(
             &operator(),
-            ContentHash::of(&processed.contents),
+            BlobHash::of(&processed.contents),
             &hashes_of_near_copies(&processed.reduced),
             "a <b>reason</b>",
         )

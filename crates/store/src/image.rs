@@ -14,8 +14,8 @@ use time::OffsetDateTime;
 use crate::secrets::random_img_id;
 use crate::{Result, Store, StoreError};
 
+mod blob_hash;
 mod block;
-mod content_hash;
 mod contents;
 mod moving;
 mod outside;
@@ -23,8 +23,8 @@ mod own_store;
 mod search;
 mod sweep;
 
+pub use blob_hash::{BlobCheck, BlobHash};
 pub use block::{Block, BlockOutcome};
-pub use content_hash::{ContentCheck, ContentHash};
 pub use moving::{BlobLocation, MoveOutcome};
 pub(super) use own_store::OwnStores;
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey};
@@ -60,7 +60,7 @@ pub struct StoredImage {
     pub byte_length: u64,
     /// SHA-256 of the blob.
     #[serde(rename = "picture")]
-    pub contents: ContentHash,
+    pub contents: BlobHash,
     /// True when the operator has blocked it.
     #[serde(rename = "blocked")]
     pub is_blocked: bool,
@@ -132,7 +132,7 @@ struct ImageRow {
     format: String,
     side: i32,
     byte_length: i32,
-    contents: ContentHash,
+    contents: BlobHash,
     is_blocked: bool,
     uploaded_at: OffsetDateTime,
 }
@@ -195,7 +195,7 @@ impl NewImage {
         if let Some(outcome) = settled(connection, &self.app_id, &self.kept).await? {
             return Ok(ImageWrite::known(outcome));
         }
-        let contents = ContentHash::of_kept(&self.kept);
+        let contents = BlobHash::of_kept(&self.kept);
         let mut uses_object = false;
         if !contents::is_there(connection, &contents).await? {
             match (self.outside, object) {
@@ -213,7 +213,7 @@ impl NewImage {
         Ok(ImageWrite::Done { outcome: KeepOutcome::Kept(self.img_id.clone()), uses_object })
     }
 
-    async fn insert(&self, connection: &mut PgConnection, contents: &ContentHash) -> Result<()> {
+    async fn insert(&self, connection: &mut PgConnection, contents: &BlobHash) -> Result<()> {
         let inserted = sqlx::query!(
             "INSERT INTO images (app_id, img_id, sha256, format, side, byte_length, content_sha256, perceptual_hash)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
@@ -246,6 +246,6 @@ async fn settled(connection: &mut PgConnection, app_id: &AppId, kept: &Kept) -> 
         let img_id = ImgId::parse(&known.img_id).map_err(|_| StoreError::damaged("images.img_id"))?;
         return Ok(Some(if known.is_blocked { KeepOutcome::Blocked } else { KeepOutcome::Kept(img_id) }));
     }
-    let is_blocked = block::is_blocked(connection, &ContentHash::of_kept(kept), kept.perceptual_hash).await?;
+    let is_blocked = block::is_blocked(connection, &BlobHash::of_kept(kept), kept.perceptual_hash).await?;
     Ok(is_blocked.then_some(KeepOutcome::Blocked))
 }

@@ -52,8 +52,8 @@ pub use error::{Refusable, StoreError};
 pub use exchange::{ExchangeRecord, ReferenceMatch, ReplayCount};
 pub use idempotency::EarlierAnswer;
 pub use image::{
-    BlobLocation, Block, BlockOutcome, ContentCheck, ContentHash, ImageCursor, ImageDetail, ImageFilter,
-    ImageKey, KeepOutcome, MoveOutcome, StoredImage, Swept,
+    BlobCheck, BlobHash, BlobLocation, Block, BlockOutcome, ImageCursor, ImageDetail, ImageFilter, ImageKey,
+    KeepOutcome, MoveOutcome, StoredImage, Swept,
 };
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};

@@ -5,7 +5,7 @@ use domain::moment;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use store::{Block, ContentHash, ImageCursor, ImageFilter, ImageKey, StoredImage};
+use store::{BlobHash, Block, ImageCursor, ImageFilter, ImageKey, StoredImage};
 
 use super::call::Call;
 use super::describe::{self, Described, MOMENT, Page, describe, problem, wrong_field};
@@ -79,7 +79,7 @@ pub(super) struct ImageShown {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NewPictureBlock")]
 pub(super) struct Blocked {
-    picture: ContentHash,
+    picture: BlobHash,
     reason: Reason,
     /// Images that fall under it.
     images: u64,
@@ -91,7 +91,7 @@ pub(super) struct Blocked {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EndedPictureBlock")]
 pub(super) struct Unblocked {
-    picture: ContentHash,
+    picture: BlobHash,
 }
 
 /// SHA-256 of the contents of the picture of all examples.

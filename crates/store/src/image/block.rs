@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::content_hash::ContentHash;
+use super::blob_hash::BlobHash;
 use crate::operator_log::{Action, LogLine};
 use crate::{Result, Store};
 
@@ -17,7 +17,7 @@ use crate::{Result, Store};
 pub struct Block {
     /// SHA-256 of the blocked blob.
     #[serde(rename = "picture")]
-    pub contents: ContentHash,
+    pub contents: BlobHash,
     /// Reason, for people.
     pub reason: String,
     /// Database time.
@@ -47,7 +47,7 @@ pub(super) async fn hold_off(connection: &mut PgConnection) -> Result<()> {
 /// True when a picture falls under a block.
 pub(super) async fn is_blocked(
     connection: &mut PgConnection,
-    contents: &ContentHash,
+    contents: &BlobHash,
     perceptual_hash: Option<PerceptualHash>,
 ) -> Result<bool> {
     Ok(sqlx::query_scalar!(
@@ -65,7 +65,7 @@ pub(super) async fn is_blocked(
 }
 
 /// Waits for running uploads, makes later ones wait, and returns the reason of the present block.
-async fn lock_block(connection: &mut PgConnection, contents: &ContentHash) -> Result<Option<String>> {
+async fn lock_block(connection: &mut PgConnection, contents: &BlobHash) -> Result<Option<String>> {
     sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
     let reason = sqlx::query_scalar!(
         "SELECT reason FROM picture_blocks WHERE content_sha256 = $1",
@@ -77,7 +77,7 @@ async fn lock_block(connection: &mut PgConnection, contents: &ContentHash) -> Re
 /// Writes a block and returns the number of images under it.
 async fn write_block(
     connection: &mut PgConnection,
-    contents: &ContentHash,
+    contents: &BlobHash,
     perceptual_hashes: &[i64],
     reason: &str,
 ) -> Result<u64> {
@@ -117,7 +117,7 @@ impl Store {
     pub async fn block_picture(
         &self,
         operator: &Operator,
-        contents: ContentHash,
+        contents: BlobHash,
         perceptual_hashes: &[PerceptualHash],
         reason: &str,
     ) -> Result<BlockOutcome> {
@@ -139,7 +139,7 @@ impl Store {
 
     /// Removes the block of a picture. `false` when there was none. Images that another block
     /// matches stay blocked.
-    pub async fn unblock_picture(&self, operator: &Operator, contents: ContentHash) -> Result<bool> {
+    pub async fn unblock_picture(&self, operator: &Operator, contents: BlobHash) -> Result<bool> {
         self.transaction(operator.clone(), move |connection, operator| {
             Box::pin(async move {
                 let Some(reason) = lock_block(connection, &contents).await? else { return Ok(false) };
@@ -173,7 +173,7 @@ impl Store {
     pub async fn block_of(&self, img_id: &ImgId) -> Result<Option<Block>> {
         Ok(sqlx::query_as!(
             Block,
-            r#"SELECT b.content_sha256 AS "contents: ContentHash", b.reason, b.blocked_at,
+            r#"SELECT b.content_sha256 AS "contents: BlobHash", b.reason, b.blocked_at,
                       (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS "images!"
                FROM picture_blocks b JOIN images i ON i.blocked_by = b.content_sha256 WHERE i.img_id = $1"#,
             img_id.as_str()
@@ -186,7 +186,7 @@ impl Store {
     pub async fn blocks(&self) -> Result<Vec<Block>> {
         Ok(sqlx::query_as!(
             Block,
-            r#"SELECT b.content_sha256 AS "contents: ContentHash", b.reason, b.blocked_at,
+            r#"SELECT b.content_sha256 AS "contents: BlobHash", b.reason, b.blocked_at,
                       (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS "images!"
                FROM picture_blocks b ORDER BY b.blocked_at DESC, b.content_sha256"#
         )

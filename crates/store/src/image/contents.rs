@@ -7,7 +7,7 @@ use domain::picture_store::Outside;
 use pictures::{Format, Thumbnail};
 use sqlx::PgConnection;
 
-use super::content_hash::{ContentHash, lost};
+use super::blob_hash::{BlobHash, lost};
 use super::outside::PictureObject;
 use crate::objects::ObjectStoreError;
 use crate::{Result, Store, StoreError};
@@ -27,7 +27,7 @@ fn cut(part: &Bytes, range: Range<u64>) -> Result<Bytes> {
 }
 
 /// The error of the object store that holds a blob.
-fn told(outside: Outside, contents: &ContentHash, fault: ObjectStoreError) -> StoreError {
+fn told(outside: Outside, contents: &BlobHash, fault: ObjectStoreError) -> StoreError {
     match fault {
         ObjectStoreError::Unavailable(cause) => {
             StoreError::PicturesUnavailable(format!("{}: {cause}", outside.as_str()))
@@ -39,7 +39,7 @@ fn told(outside: Outside, contents: &ContentHash, fault: ObjectStoreError) -> St
 }
 
 /// True when a blob is stored, in the database or outside.
-pub(super) async fn is_there(connection: &mut PgConnection, contents: &ContentHash) -> Result<bool> {
+pub(super) async fn is_there(connection: &mut PgConnection, contents: &BlobHash) -> Result<bool> {
     Ok(sqlx::query_scalar!(
         "SELECT EXISTS (SELECT 1 FROM picture_parts WHERE content_sha256 = $1)
              OR EXISTS (SELECT 1 FROM picture_objects WHERE content_sha256 = $1 AND is_kept) AS \"is_there!\"",
@@ -50,7 +50,7 @@ pub(super) async fn is_there(connection: &mut PgConnection, contents: &ContentHa
 }
 
 /// Writes a blob into the database.
-pub(super) async fn write(connection: &mut PgConnection, contents: &ContentHash, bytes: &[u8]) -> Result<()> {
+pub(super) async fn write(connection: &mut PgConnection, contents: &BlobHash, bytes: &[u8]) -> Result<()> {
     for (part, bytes) in (0_i32..).zip(bytes.chunks(PART_BYTES)) {
         // Another app may commit the same blob meanwhile.
         sqlx::query!(
@@ -68,7 +68,7 @@ pub(super) async fn write(connection: &mut PgConnection, contents: &ContentHash,
 impl Store {
     /// The piece of a blob at the start of `range`, cut to the range: at least one byte, at most a
     /// part.
-    pub async fn contents_piece(&self, contents: &ContentHash, range: Range<u64>) -> Result<Bytes> {
+    pub async fn contents_piece(&self, contents: &BlobHash, range: Range<u64>) -> Result<Bytes> {
         let mut gone = None;
         // A blob that is being moved is found at its new location.
         for _ in 0..LOOKS_MAX {
@@ -100,7 +100,7 @@ impl Store {
     }
 
     /// All bytes of a blob.
-    pub async fn contents(&self, contents: &ContentHash, byte_length: u64) -> Result<Vec<u8>> {
+    pub async fn contents(&self, contents: &BlobHash, byte_length: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(usize::try_from(byte_length).unwrap_or_default());
         let mut position = 0;
         while position < byte_length {
@@ -112,7 +112,7 @@ impl Store {
     }
 
     /// The thumbnail of this width, if it was made before.
-    pub async fn thumbnail(&self, contents: &ContentHash, width: u32) -> Result<Option<Thumbnail>> {
+    pub async fn thumbnail(&self, contents: &BlobHash, width: u32) -> Result<Option<Thumbnail>> {
         let row = sqlx::query!(
             "SELECT format, bytes FROM thumbnails WHERE content_sha256 = $1 AND width = $2",
             contents.as_bytes(),
@@ -124,12 +124,7 @@ impl Store {
     }
 
     /// Stores a thumbnail.
-    pub async fn keep_thumbnail(
-        &self,
-        contents: &ContentHash,
-        width: u32,
-        thumbnail: &Thumbnail,
-    ) -> Result<()> {
+    pub async fn keep_thumbnail(&self, contents: &BlobHash, width: u32, thumbnail: &Thumbnail) -> Result<()> {
         sqlx::query!(
             "INSERT INTO thumbnails (content_sha256, width, format, bytes) VALUES ($1, $2, $3, $4)
              ON CONFLICT DO NOTHING",

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use domain::picture_store::PictureStore;
 
-use super::content_hash::ContentHash;
+use super::blob_hash::BlobHash;
 use super::contents;
 use super::outside::{self, PictureObject};
 use crate::{Result, Store, StoreError};
@@ -12,7 +12,7 @@ use crate::{Result, Store, StoreError};
 #[derive(Debug, Clone)]
 pub struct BlobLocation {
     /// SHA-256 of the blob.
-    pub contents: ContentHash,
+    pub contents: BlobHash,
     /// Its length in bytes.
     pub byte_length: u64,
     /// Number of images that use it, of all apps.
@@ -56,12 +56,12 @@ impl Store {
     /// The next blobs in the order of their hashes. With `not_in`, only those outside this store.
     pub async fn contents_after(
         &self,
-        after: Option<ContentHash>,
+        after: Option<BlobHash>,
         not_in: Option<PictureStore>,
         limit: u32,
     ) -> Result<Vec<BlobLocation>> {
         let rows = sqlx::query!(
-            "SELECT i.content_sha256 AS \"contents: ContentHash\", max(i.byte_length) AS \"byte_length!\", count(*) AS \"images!\",
+            "SELECT i.content_sha256 AS \"contents: BlobHash\", max(i.byte_length) AS \"byte_length!\", count(*) AS \"images!\",
                     o.name AS \"name?\", o.stored_in AS \"stored_in?\"
              FROM images i
              LEFT JOIN picture_objects o ON o.content_sha256 = i.content_sha256 AND o.is_kept
@@ -90,7 +90,7 @@ impl Store {
             Err(StoreError::Internal(reason)) => return Ok(Err(reason)),
             Err(error) => return Err(error),
         };
-        let (hashed, found) = tokio::task::spawn_blocking(move || (ContentHash::of(&bytes), bytes))
+        let (hashed, found) = tokio::task::spawn_blocking(move || (BlobHash::of(&bytes), bytes))
             .await
             .map_err(|fault| StoreError::Internal(format!("hashing contents: {fault}")))?;
         if hashed == place.contents {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use domain::picture_store::Outside;
 use sqlx::{PgConnection, PgExecutor};
 
-use super::content_hash::ContentHash;
+use super::blob_hash::BlobHash;
 use crate::objects::ObjectName;
 use crate::{Result, Store, StoreError};
 
@@ -47,7 +47,7 @@ impl PictureObject {
 pub(super) async fn announce(
     executor: impl PgExecutor<'_>,
     object: &PictureObject,
-    contents: &ContentHash,
+    contents: &BlobHash,
 ) -> Result<()> {
     sqlx::query!(
         "INSERT INTO picture_objects (name, stored_in, content_sha256, byte_length) VALUES ($1, $2, $3, $4)",

@@ -6,7 +6,7 @@ use pictures::NEAR_COPY_DISTANCE_MAX;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::{Block, ContentHash, ImageRow, StoredImage};
+use super::{BlobHash, Block, ImageRow, StoredImage};
 use crate::paging::{CursorKey, Page, TimeCursor};
 use crate::{Result, Store};
 
@@ -202,7 +202,7 @@ impl Store {
     pub(super) async fn images_by_id(&self, ids: &[String]) -> Result<Vec<StoredImage>> {
         let rows = sqlx::query_as!(
             ImageRow,
-            r#"SELECT app_id, img_id, format, side, byte_length, content_sha256 AS "contents: ContentHash",
+            r#"SELECT app_id, img_id, format, side, byte_length, content_sha256 AS "contents: BlobHash",
                       blocked_by IS NOT NULL AS "is_blocked!", uploaded_at
                FROM images WHERE img_id = ANY ($1) ORDER BY uploaded_at DESC, img_id DESC"#,
             ids
