@@ -49,7 +49,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
         uploads_per_second: limit(3),
         tokens_per_second: limit(4),
     };
-    till.store.carry_out(&operator(), &app.id, AppCommand::Limit(limits.clone().into())).await.unwrap();
+    till.store.carry_out(&operator(), &app.id, AppCommand::Limit(limits.clone())).await.unwrap();
     let now = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
     assert_eq!((now.limits, now.settings), (AppLimits::default().changed(&limits), summary.settings.clone()));
     assert_eq!((line.action.as_str(), line.note.as_str()), ("app.change", "asked for by mail"));
