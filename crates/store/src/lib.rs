@@ -41,13 +41,13 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, PgPool, Row as _};
 use telemetry::metrics::ExchangeMetrics;
 
+use crate::error::{AsStoreError, Result};
 use crate::objects::Objects;
 
 pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
 pub use app::{AppDetail, COUNTED_MAX, CommandError, Package, PayKeyGeneration};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use console_user::{ConsoleUser, ConsoleUserChange, SignInAttempt};
-use error::{AsStoreError, Result};
 pub use error::{Refusable, StoreError};
 pub use exchange::{ExchangeRecord, ReferenceMatch, ReplayCount};
 pub use idempotency::EarlierAnswer;

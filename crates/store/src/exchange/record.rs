@@ -3,7 +3,8 @@
 use domain::exchange::UsedNumber;
 use domain::ids::{AppId, BizNo};
 use domain::product_info::{self, Item};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sqlx::types::Json;
 use time::OffsetDateTime;
 
 use super::statements::REPLAY_HOURS;
@@ -71,7 +72,7 @@ pub struct ExchangeRecord {
 }
 
 /// Replays of one `biz_no`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ReplayCount {
     /// Number of replays.
     pub replays: i64,
@@ -125,7 +126,7 @@ impl Store {
                       e.free_change, e.charge_change, e.free_balance, e.charge_balance,
                       x.created_at + make_interval(hours => $3) AS "replayed_until!",
                       clock_timestamp() >= x.created_at + make_interval(hours => $3) AS "is_expired!",
-                      r.replays AS "replays?", r.first_at AS "first_at?", r.last_at AS "last_at?"
+                      to_jsonb(r) AS "replays?: Json<ReplayCount>"
                FROM exchanges x
                JOIN ledger_entries e ON e.app_id = x.app_id AND e.open_id = x.open_id AND e.seq = x.seq
                LEFT JOIN exchange_replays r ON r.app_id = x.app_id AND r.biz_no = x.biz_no
@@ -135,12 +136,6 @@ impl Store {
             REPLAY_HOURS
         );
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
-        let replays = match (row.replays, row.first_at, row.last_at) {
-            (Some(replays), Some(first_at), Some(last_at)) => {
-                Some(ReplayCount { replays, first_at, last_at })
-            }
-            (_, _, _) => None,
-        };
         Ok(Some(ExchangeRecord {
             app_id: app_id.to_string(),
             biz_no: biz_no.to_string(),
@@ -165,7 +160,7 @@ impl Store {
             replayed_until: row.replayed_until,
             same_content: UsedNumber::answer(row.is_expired, true),
             other_content: UsedNumber::answer(row.is_expired, false),
-            replays,
+            replays: row.replays.map(|Json(replays)| replays),
         }))
     }
 
