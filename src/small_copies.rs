@@ -2,7 +2,7 @@
 //! block. Decode permits bound its memory too.
 
 use pictures::{HASH_SIDE, PerceptualHash, Thumbnail, Unacceptable, hashes_of_near_copies};
-use store::{ContentHash, StoreError, StoredImage};
+use store::{BlobHash, StoreError, StoredImage};
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
@@ -45,7 +45,7 @@ pub async fn small_copy(state: &AppState, image: &StoredImage, width: u32) -> Re
 pub async fn block_hashes(
     state: &AppState,
     image: &StoredImage,
-) -> Result<(ContentHash, Vec<PerceptualHash>), StoreError> {
+) -> Result<(BlobHash, Vec<PerceptualHash>), StoreError> {
     let (state, image) = (state.clone(), image.clone());
     let making = tokio::spawn(async move {
         let turn = turn(&state).await?;
@@ -59,9 +59,9 @@ pub async fn block_hashes(
 ///
 /// # Errors
 /// A reason to refuse the picture.
-pub fn hashes_of(bytes: &[u8]) -> Result<(ContentHash, Vec<PerceptualHash>), Unacceptable> {
+pub fn hashes_of(bytes: &[u8]) -> Result<(BlobHash, Vec<PerceptualHash>), Unacceptable> {
     let processed = pictures::process(bytes, HASH_SIDE)?;
-    Ok((ContentHash::of(&processed.contents), hashes_of_near_copies(&processed.reduced)))
+    Ok((BlobHash::of(&processed.contents), hashes_of_near_copies(&processed.reduced)))
 }
 
 /// A place to work on a picture, waited for as long as a body may take.

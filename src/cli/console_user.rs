@@ -7,7 +7,7 @@ use clap::Subcommand;
 use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, Role};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
-use store::Store;
+use store::{ConsoleUserChange as Change, Store};
 use store::secrets::PasswordHash;
 
 use super::Context;
@@ -63,21 +63,21 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
             output.list("users", &store.console_users().await?, &columns, none)
         }
         ConsoleUserCommand::SetPassword { name } => {
-            let is_known = store.set_console_password(operator, &name, new_password()?).await?;
+            let is_known = store.change_console_user(operator, &name, Change::Password(new_password()?)).await?;
             let done = "has a new password. All sessions have ended.";
             changed(is_known, &name, json!({ "name": name }), done)
         }
         ConsoleUserCommand::SetRole { name, role } => {
-            let is_known = store.set_console_role(operator, &name, role).await?;
+            let is_known = store.change_console_user(operator, &name, Change::Role(role)).await?;
             let done = format!("has the role {role} now. Sessions with another role have ended.");
             changed(is_known, &name, json!({ "name": name, "role": role }), &done)
         }
         ConsoleUserCommand::Unlock { name } => {
-            let is_known = store.unlock_console_user(operator, &name).await?;
+            let is_known = store.change_console_user(operator, &name, Change::Unlock).await?;
             changed(is_known, &name, json!({ "name": name }), "can sign in.")
         }
         ConsoleUserCommand::Remove { name } => {
-            let is_known = store.remove_console_user(operator, &name).await?;
+            let is_known = store.change_console_user(operator, &name, Change::Remove).await?;
             changed(is_known, &name, json!({ "name": name }), "is removed. All sessions have ended.")
         }
     }

@@ -8,7 +8,7 @@ use domain::ids::ImgId;
 use domain::picture_store::PictureStore;
 use pictures::PerceptualHash;
 use serde_json::json;
-use store::{ContentHash, Store};
+use store::{BlobHash, Store};
 
 use super::{Context, image_stores};
 use crate::small_copies::hashes_of;
@@ -121,7 +121,7 @@ fn unknown_image(img_id: &ImgId) -> anyhow::Error {
 }
 
 /// The content hash and the perceptual hashes of the picture that an argument names.
-async fn picture(store: &Store, name: &str) -> Result<(ContentHash, Vec<PerceptualHash>)> {
+async fn picture(store: &Store, name: &str) -> Result<(BlobHash, Vec<PerceptualHash>)> {
     // A file with the name of an imgId needs ./ before its name.
     let bytes = match ImgId::parse(name) {
         Ok(img_id) => {

@@ -14,7 +14,7 @@ use futures_util::{StreamExt as _, stream};
 use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange};
 use pictures::{Format, Thumbnail};
 use serde_json::json;
-use store::{ContentCheck, ContentHash, StoreError, StoredImage};
+use store::{BlobCheck, BlobHash, StoreError, StoredImage};
 
 use super::extract::query_fields;
 use crate::config::Config;
@@ -212,12 +212,12 @@ async fn streamed(
 /// What is still to be sent of a picture.
 struct Pieces {
     state: AppState,
-    contents: ContentHash,
+    contents: BlobHash,
     position: u64,
     end: u64,
     /// Of a whole picture the last piece is sent only if all of them are the right bytes: then a
     /// caller has the picture, or knows that it has not.
-    check: Option<ContentCheck>,
+    check: Option<BlobCheck>,
 }
 
 impl Pieces {

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category};
+use domain::app_command::{AppCommand, AppRefusal};
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use domain::per_second::PerSecond;
 use serde_json::json;
-use store::{OperatorLogFilter, OperatorLogLine, Rotated};
+use store::{CommandError, OperatorLogFilter, OperatorLogLine};
 
 use crate::support::program::Program;
 use crate::support::{TestTill, fresh_database, operator};
@@ -28,7 +29,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
         preorder_check: Some(true),
     };
     let because = operator().because(&Reason::parse("asked for by mail").unwrap());
-    assert!(till.store.change_settings(&because, &app.id, all.clone()).await.unwrap());
+    till.store.carry_out(&because, &app.id, AppCommand::Change(all.clone())).await.unwrap();
     let detail = till.store.app_detail(&app.id).await.unwrap().unwrap();
     let summary = &detail.summary;
     assert_eq!(
@@ -48,7 +49,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
         uploads_per_second: limit(3),
         tokens_per_second: limit(4),
     };
-    till.store.set_limits(&operator(), &app.id, limits.clone()).await.unwrap();
+    till.store.carry_out(&operator(), &app.id, AppCommand::Limit(limits.clone())).await.unwrap();
     let now = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
     assert_eq!((now.limits, now.settings), (AppLimits::default().changed(&limits), summary.settings.clone()));
     assert_eq!((line.action.as_str(), line.note.as_str()), ("app.change", "asked for by mail"));
@@ -59,14 +60,16 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     // The same again, and nothing at all, leave no line; an app that is not there is not made.
     let lines = "SELECT count(*) FROM operator_log";
     let count = till.number(lines).await;
-    assert!(till.store.change_settings(&operator(), &app.id, all).await.unwrap());
-    assert!(till.store.change_settings(&operator(), &app.id, AppChange::default()).await.unwrap());
+    till.store.carry_out(&operator(), &app.id, AppCommand::Change(all)).await.unwrap();
+    till.store.carry_out(&operator(), &app.id, AppCommand::Change(AppChange::default())).await.unwrap();
     let nobody = AppId::parse("a9").unwrap();
-    assert!(!till.store.change_settings(&operator(), &nobody, AppChange::default()).await.unwrap());
+    let unknown = || CommandError::Refused(AppRefusal::UnknownApp(nobody.clone()));
+    let change = AppCommand::Change(AppChange::default());
+    assert_eq!(till.store.carry_out(&operator(), &nobody, change).await.unwrap_err(), unknown());
     assert_eq!(till.number(lines).await, count);
 
     let alone = AppChange { sandbox: Some(false), ..AppChange::default() };
-    till.store.change_settings(&operator(), &app.id, alone).await.unwrap();
+    till.store.carry_out(&operator(), &app.id, AppCommand::Change(alone)).await.unwrap();
     let summary = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
     assert!(
         !summary.settings.sandbox
@@ -104,12 +107,22 @@ async fn an_app_shows_what_belongs_to_it_and_no_secret() {
     let app = till.app("a1").await;
     let other = till.app("a2").await;
     for poi_id in ["p2", "p1"] {
-        till.store.add_pois(&operator(), &app.id, &[PoiId::parse(poi_id).unwrap()]).await.unwrap();
+        till.store
+            .carry_out(&operator(), &app.id, AppCommand::AddPois(vec![PoiId::parse(poi_id).unwrap()]))
+            .await
+            .unwrap();
     }
-    till.store.add_preorders(&operator(), &app.id, &[OrderNo::parse("order_1").unwrap()]).await.unwrap();
+    till.store
+        .carry_out(&operator(), &app.id, AppCommand::AddPreorders(vec![OrderNo::parse("order_1").unwrap()]))
+        .await
+        .unwrap();
     let version = PackageVersion::parse("2").unwrap();
     till.store
-        .publish(&operator(), &app.id, &version, &[PagePath::parse("pages/new").unwrap()])
+        .carry_out(
+            &operator(),
+            &app.id,
+            AppCommand::Publish(version.clone(), vec![PagePath::parse("pages/new").unwrap()]),
+        )
         .await
         .unwrap();
     till.rotate_pay_key(&app).await;
@@ -141,23 +154,23 @@ async fn a_rotation_that_is_asked_for_twice_is_made_once() {
     let seen = till.store.app_detail(&app.id).await.unwrap().unwrap();
     let generation = seen.pay_keys[0].generation;
     let operator = operator();
-    let rotate = || till.store.rotate_pay_key(&operator, &app.id, Some(generation));
+    let rotate = || till.store.carry_out(&operator, &app.id, AppCommand::RotatePayKey(Some(generation)));
     let both = tokio::join!(rotate(), rotate());
-    let made =
-        [both.0.unwrap(), both.1.unwrap()].iter().filter(|made| matches!(made, Rotated::To(_))).count();
-    assert_eq!(made, 1);
-    assert_eq!(rotate().await.unwrap(), Rotated::Already);
+    assert_eq!([both.0, both.1].iter().filter(|made| made.is_ok()).count(), 1);
+    let changed = || CommandError::Refused(AppRefusal::KeysChanged(app.id.clone()));
+    assert_eq!(rotate().await.unwrap_err(), changed());
     assert_eq!(till.number("SELECT count(*) FROM pay_keys WHERE app_id = 'a1'").await, 2);
 
-    let mark = Some(seen.secret_fingerprint.as_str());
-    let rotated = till.store.rotate_secret(&operator, &app.id, mark).await.unwrap();
-    assert!(matches!(rotated, Rotated::To(_)));
-    assert_eq!(till.store.rotate_secret(&operator, &app.id, mark).await.unwrap(), Rotated::Already);
+    let rotate = || AppCommand::RotateSecret(Some(seen.secret_fingerprint.clone()));
+    till.store.carry_out(&operator, &app.id, rotate()).await.unwrap();
+    assert_eq!(till.store.carry_out(&operator, &app.id, rotate()).await.unwrap_err(), changed());
     assert_ne!(
         till.store.app_detail(&app.id).await.unwrap().unwrap().secret_fingerprint,
         seen.secret_fingerprint
     );
     let nobody = AppId::parse("a9").unwrap();
-    assert_eq!(till.store.rotate_pay_key(&operator, &nobody, Some(1)).await.unwrap(), Rotated::UnknownApp);
-    assert_eq!(till.store.rotate_secret(&operator, &nobody, mark).await.unwrap(), Rotated::UnknownApp);
+    let unknown = || CommandError::Refused(AppRefusal::UnknownApp(nobody.clone()));
+    for command in [AppCommand::RotatePayKey(Some(1)), rotate()] {
+        assert_eq!(till.store.carry_out(&operator, &nobody, command).await.unwrap_err(), unknown());
+    }
 }

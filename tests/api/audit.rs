@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use domain::app_command::AppCommand;
 use domain::ids::OpenId;
 use serde_json::{Value, json};
 
@@ -198,7 +199,10 @@ async fn till() -> (TestTill, TestApp, Program) {
     let app = till.app("a1").await;
     till.player(&app, "o1", 50, 50).await;
     till.player(&app, "o2", 50, 50).await;
-    till.store.add_users(&operator(), &app.id, &[OpenId::parse("o3").unwrap()]).await.unwrap();
+    till.store
+        .carry_out(&operator(), &app.id, AppCommand::AddUsers(vec![OpenId::parse("o3").unwrap()]))
+        .await
+        .unwrap();
     for index in 0..3 {
         Game::new(&app, "o1", &format!("b{index}"), 10).send(&till).await;
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::app_command::AppCommand;
 use domain::signature::PayKey;
 use md5::{Digest as _, Md5};
 
@@ -346,12 +347,12 @@ async fn the_access_token_is_checked_before_the_signature_and_the_signature_befo
     till.clock.advance(Duration::from_secs(10));
     let expired = Game::new(&app, "o1", "b1", 10).with("access_token", short);
     expired.send(&till).await.assert_refused(100_200_102, "access_token: expired, request a new one");
-    till.store.set_suspended(&operator(), &app.id, true).await.unwrap();
+    till.store.carry_out(&operator(), &app.id, AppCommand::Suspend(true)).await.unwrap();
     till.clock.advance(Duration::from_secs(3));
     let game = Game::new(&app, "o1", "b1", 10);
     game.send(&till).await.assert_refused(100_200_102, "app_id: the app is suspended");
     assert_untouched(&till).await;
-    till.store.set_suspended(&operator(), &app.id, false).await.unwrap();
+    till.store.carry_out(&operator(), &app.id, AppCommand::Suspend(false)).await.unwrap();
     till.clock.advance(Duration::from_secs(3));
     assert_eq!(game.send(&till).await.code(), 1);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::json;
-use store::ContentHash;
+use store::BlobHash;
 
 use crate::support::program::Program;
 use crate::support::{Answer, PAGE, PICTURE, Request, TestApp, TestTill, operator};
@@ -422,7 +422,7 @@ async fn no_upload_slips_past_a_block_that_is_made_at_the_same_time() {
     let waiting = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
                    WHERE d.datname = current_database() AND NOT l.granted";
     until(async || till.number(waiting).await == 1).await;
-    let (store, contents) = (till.store.clone(), ContentHash::of(PICTURE));
+    let (store, contents) = (till.store.clone(), BlobHash::of(PICTURE));
     let blocking = tokio::spawn(async move { store.block_picture(&operator(), contents, &[], "r").await });
     until(async || blocking.is_finished() || till.number(waiting).await == 2).await;
     holding.rollback().await.unwrap();

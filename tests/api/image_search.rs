@@ -3,7 +3,7 @@
 use domain::ids::{AppId, ImgId};
 use pictures::{HASH_SIDE, hashes_of_near_copies, process};
 use sha2::{Digest as _, Sha256};
-use store::{ContentHash, ImageFilter, ImageKey, StoredImage};
+use store::{BlobHash, ImageFilter, ImageKey, StoredImage};
 use time::OffsetDateTime;
 
 use crate::support::{PICTURE, TestTill, operator};
@@ -33,7 +33,7 @@ fn digits(images: &[StoredImage]) -> String {
 async fn found(till: &TestTill, filter: ImageFilter) -> String {
     let page = till.store.images(&filter, 100).await.unwrap();
     assert_eq!(page.next, None);
-    digits(&page.images)
+    digits(&page.items)
 }
 
 fn at(second: i64) -> OffsetDateTime {
@@ -77,7 +77,7 @@ async fn pages_neither_skip_nor_repeat_while_images_arrive() {
         let mut seen = String::new();
         for newer in ['9', '8', '7', '6'] {
             let page = till.store.images(&filter, length).await.unwrap();
-            seen += &digits(&page.images);
+            seen += &digits(&page.items);
             images(&till, &[(newer, "a1", 100 - i64::from(newer.to_digit(10).unwrap()), 0)]).await;
             filter.after = page.next;
             if filter.after.is_none() {
@@ -123,7 +123,7 @@ async fn an_image_tells_who_uses_it_where_it_is_and_what_looks_like_it() {
     till.store
         .block_picture(
             &operator(),
-            ContentHash::of(&processed.contents),
+            BlobHash::of(&processed.contents),
             &hashes_of_near_copies(&processed.reduced),
             "a <b>reason</b>",
         )

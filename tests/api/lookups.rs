@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use domain::app_command::AppCommand;
 use domain::exchange::UsedNumber;
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::product_info::Item;
@@ -213,7 +214,7 @@ async fn totals_are_what_the_entries_add_up_to() {
     };
     assert_eq!(totals, expected);
     assert!(totals.first_at.unwrap() < totals.last_at.unwrap());
-    till.store.add_users(&operator(), &app.id, &[open_id("new")]).await.unwrap();
+    till.store.carry_out(&operator(), &app.id, AppCommand::AddUsers(vec![open_id("new")])).await.unwrap();
     let empty = till.store.wallet(&app.id, &open_id("new")).await.unwrap().unwrap();
     let totals = till.store.wallet_totals(&empty).await.unwrap().unwrap();
     assert_eq!((totals.credits, totals.credited_free.as_str(), totals.first_at), (0, "0", None));
@@ -295,7 +296,7 @@ async fn a_number_is_found_in_every_app_and_of_either_kind() {
     assert_eq!(Game::new(&b, "o1", "N1", 7).send(&till).await.code(), 1);
     credit(&till, &b, "N1", "a gift").await;
     let found = async |app: Option<&AppId>, number: &str, limit| {
-        let found = till.store.find_number(app, number, limit).await.unwrap().into_iter();
+        let found = till.store.find_reference(app, number, limit).await.unwrap().into_iter();
         found
             .map(|found| {
                 (found.app_id, found.kind, found.seq, found.free_change, found.charge_change, found.text)

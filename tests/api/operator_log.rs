@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use domain::app::AppLimits;
+use domain::app_command::AppCommand;
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::per_second::PerSecond;
 use serde_json::{Value, json};
@@ -138,19 +139,27 @@ async fn a_change_and_its_line_are_one_transaction() {
     assert!(till.store.credit(&operator(), &app.id, credit.clone()).await.is_err());
     assert_eq!(till.purses(&app, "o1").await, (1, 1, 1));
     let refused = [
-        till.store.set_suspended(&operator(), &app.id, true).await.is_err(),
-        till.store.rotate_pay_key(&operator(), &app.id, None).await.is_err(),
-        till.store.rotate_secret(&operator(), &app.id, None).await.is_err(),
+        till.store.carry_out(&operator(), &app.id, AppCommand::Suspend(true)).await.is_err(),
+        till.store.carry_out(&operator(), &app.id, AppCommand::RotatePayKey(None)).await.is_err(),
+        till.store.carry_out(&operator(), &app.id, AppCommand::RotateSecret(None)).await.is_err(),
         till.store
-            .set_limits(
+            .carry_out(
                 &operator(),
                 &app.id,
-                AppLimits { tokens_per_second: PerSecond::new(1), ..AppLimits::default() },
+                AppCommand::Limit(
+                    AppLimits { tokens_per_second: PerSecond::new(1), ..AppLimits::default() }.into(),
+                ),
             )
             .await
             .is_err(),
-        till.store.add_users(&operator(), &app.id, &[OpenId::parse("o2").unwrap()]).await.is_err(),
-        till.store.hand_out_token(&operator(), &app.id, std::time::Duration::from_secs(9)).await.is_err(),
+        till.store
+            .carry_out(&operator(), &app.id, AppCommand::AddUsers(vec![OpenId::parse("o2").unwrap()]))
+            .await
+            .is_err(),
+        till.store
+            .carry_out(&operator(), &app.id, AppCommand::IssueToken(std::time::Duration::from_secs(9)))
+            .await
+            .is_err(),
     ];
     assert_eq!(refused, [true; 6]);
     let unchanged = "SELECT count(*) FROM apps a JOIN pay_keys USING (app_id) WHERE suspended_at IS NULL AND tokens_per_second IS NULL";

@@ -2,7 +2,7 @@
 //! the reports of one have changed.
 
 use domain::ids::{AppId, OpenId, OrderNo};
-use domain::order::OrderStatus;
+use domain::order::{GoodsKind, OrderStatus};
 use domain::order_center::Tab;
 use serde_json::{Value, json};
 use store::{OrderFilter, StoredOrder};
@@ -31,7 +31,7 @@ async fn orders(till: &TestTill, app: &str, rows: &[(&str, &str, i16, &str, i64)
 async fn found(till: &TestTill, filter: &OrderFilter) -> Vec<String> {
     let page = till.store.orders(filter, 100).await.unwrap();
     assert_eq!(page.next, None);
-    page.orders.into_iter().map(|order| format!("{}/{}", order.app_id, order.out_biz_order_no)).collect()
+    page.items.into_iter().map(|order| format!("{}/{}", order.app_id, order.out_biz_order_no)).collect()
 }
 
 fn of_app(app: &str) -> OrderFilter {
@@ -111,9 +111,9 @@ async fn pages_neither_skip_nor_repeat_while_orders_arrive() {
             let (mut filter, mut seen) = (filter, Vec::new());
             loop {
                 let page = till.store.orders(&filter, length).await.unwrap();
-                assert!(page.orders.len() <= length as usize);
+                assert!(page.items.len() <= length as usize);
                 seen.extend(
-                    page.orders
+                    page.items
                         .iter()
                         .map(|order: &StoredOrder| format!("{}{}", order.app_id, order.out_biz_order_no)),
                 );
@@ -146,7 +146,7 @@ async fn each_tab_of_the_order_center_shows_the_orders_of_its_statuses() {
             statuses: tab.statuses().to_vec(),
             ..of_app("a1")
         };
-        let orders = till.store.orders(&filter, 100).await.unwrap().orders.into_iter();
+        let orders = till.store.orders(&filter, 100).await.unwrap().items.into_iter();
         orders.map(|order| i64::from(order.order_status)).collect::<Vec<_>>()
     };
     assert_eq!(shown(Tab::All).await, OrderStatus::CODES);
@@ -181,10 +181,7 @@ async fn an_order_shows_its_payments_and_what_each_report_changed() {
 
     let number = OrderNo::parse("order_0001").unwrap();
     let order = till.store.order(&app.id, &number).await.unwrap().unwrap();
-    assert_eq!(
-        (order.order_status, order.event_count, order.goods_kind.as_deref()),
-        (10, 3, Some("virtual"))
-    );
+    assert_eq!((order.order_status, order.event_count, order.goods_kind), (10, 3, Some(GoodsKind::Virtual)));
     assert_eq!((order.out_order_no.as_str(), order.product_city.as_deref()), ("payment_01", Some("北京")));
     let payments = till.store.order_payments(&app.id, &number).await.unwrap();
     let payments: Vec<&str> = payments.iter().map(|payment| payment.out_order_no.as_str()).collect();

@@ -18,6 +18,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use domain::app_command::AppCommand;
 use domain::ids::{OrderNo, PoiId};
 use private_postgres::Programs;
 use sqlx::PgPool;
@@ -85,9 +86,16 @@ impl Proof {
         for player in 0..PLAYERS {
             till.player(&app, &format!("o{player}"), START, START).await;
         }
-        till.store.add_pois(&operator(), &app.id, &[PoiId::parse("poi1").unwrap()]).await.unwrap();
         till.store
-            .add_preorders(&operator(), &app.id, &[OrderNo::parse("preorder1").unwrap()])
+            .carry_out(&operator(), &app.id, AppCommand::AddPois(vec![PoiId::parse("poi1").unwrap()]))
+            .await
+            .unwrap();
+        till.store
+            .carry_out(
+                &operator(),
+                &app.id,
+                AppCommand::AddPreorders(vec![OrderNo::parse("preorder1").unwrap()]),
+            )
             .await
             .unwrap();
         till.rotate_pay_key(&app).await;

@@ -14,6 +14,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use domain::app_command::AppCommand;
 use domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
 use minitill::public::router::ROUTES;
 use serde_json::json;
@@ -69,8 +70,18 @@ impl Proof {
         till.player(&victim, "theirs", 500, 500).await;
         let version = PackageVersion::parse("2").unwrap();
         let pages = [PAGE, "pages/victim/secret"].map(|page| PagePath::parse(page).unwrap());
-        till.store.publish(&operator(), &victim.id, &version, &pages).await.unwrap();
-        till.store.add_pois(&operator(), &victim.id, &[PoiId::parse("poi-theirs").unwrap()]).await.unwrap();
+        till.store
+            .carry_out(&operator(), &victim.id, AppCommand::Publish(version.clone(), pages.clone()))
+            .await
+            .unwrap();
+        till.store
+            .carry_out(
+                &operator(),
+                &victim.id,
+                AppCommand::AddPois(vec![PoiId::parse("poi-theirs").unwrap()]),
+            )
+            .await
+            .unwrap();
         let uploaded = till.send(upload(&victim, &picture(1))).await;
         let victims_img_id = uploaded.json()["data"]["imgId"].as_str().unwrap().to_owned();
         let bought = till.send(exchange(&victim, "theirs", "number1", 10, NOW)).await;
@@ -215,7 +226,11 @@ impl Proof {
         assert_ne!(own, img_id, "the same bytes have another id in another app");
         self.till
             .store
-            .add_preorders(&operator(), &other.id, &[OrderNo::parse("paid-theirs").unwrap()])
+            .carry_out(
+                &operator(),
+                &other.id,
+                AppCommand::AddPreorders(vec![OrderNo::parse("paid-theirs").unwrap()]),
+            )
             .await
             .unwrap();
         self.same(REPORT, 10_002_018, ("paid-theirs", "paid-nobody"), |number| {
@@ -241,7 +256,7 @@ impl Proof {
 
     /// One app that is at its limit, or suspended, is so alone.
     async fn limits(&mut self) {
-        self.till.store.set_suspended(&operator(), &self.thief.id, true).await.unwrap();
+        self.till.store.carry_out(&operator(), &self.thief.id, AppCommand::Suspend(true)).await.unwrap();
         self.till.clock.advance(Duration::from_secs(5));
         let refused = self.till.send(exchange(&self.thief, "own1", "n5", 1, NOW)).await;
         assert_eq!(refused.code(), 100_200_102, "{}", refused.body);

@@ -139,34 +139,6 @@ impl AppCommand {
             AppAction::RevokeTokens => Self::RevokeTokens(read_revocation(fields)?),
         })
     }
-
-    /// What can be reported before the command is carried out; `None` where the report has a secret
-    /// or a value that is not known yet.
-    #[must_use]
-    pub fn known_report(&self, app_id: &AppId) -> Option<AppReport> {
-        let app_id = app_id.clone();
-        Some(match self {
-            Self::Suspend(suspended) => AppReport::Suspension(Suspension { app_id, suspended: *suspended }),
-            Self::Publish(version, pages) => {
-                let (version, pages) = (version.clone(), pages.clone());
-                AppReport::Package(PublishedPackage { app_id, pages, version })
-            }
-            Self::AddPois(poi_ids) => AppReport::Pois(RegisteredPois { app_id, poi_ids: poi_ids.clone() }),
-            Self::AddPreorders(numbers) => {
-                AppReport::Preorders(RegisteredPreorders { app_id, out_order_nos: numbers.clone() })
-            }
-            Self::AddUsers(open_ids) => {
-                AppReport::Players(KnownPlayers { app_id, open_ids: open_ids.clone() })
-            }
-            Self::Create(_)
-            | Self::Change(_)
-            | Self::Limit(_)
-            | Self::RotatePayKey(_)
-            | Self::RotateSecret(_)
-            | Self::IssueToken(_)
-            | Self::RevokeTokens(_) => return None,
-        })
-    }
 }
 
 fn parse_generation(text: &str) -> Result<i32, Expected> {

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
 use super::fields::Expected;
 use super::idempotency::IdempotentRequest;
 use super::ids::Reason;
@@ -52,14 +50,6 @@ impl Operator {
     #[must_use]
     pub fn because(self, reason: &Reason) -> Self {
         Self { reason: reason.to_string(), ..self }
-    }
-
-    /// The same operator with what is known of the answer to its idempotent request, if it is one.
-    #[must_use]
-    pub fn answered(&self, answer: Map<String, Value>) -> Self {
-        let request = self.request.as_deref().cloned();
-        let request = request.map(|request| Arc::new(IdempotentRequest { answer, ..request }));
-        Self { request, ..self.clone() }
     }
 
     /// The operator as the sender of a request that takes effect once: what the change is answered is

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::fields::{Expected, parse_integer};
 use super::ids::{ImgId, OpenId, OrderNo, PoiId, ProductCity, ProductId, WebUrl};
@@ -132,23 +132,27 @@ pub struct OrderReport {
 }
 
 /// An order as it stands: what the reports so far have made of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Order {
     /// Payment pre-order number of the last report.
+    #[schemars(with = "OrderNo")]
     pub out_order_no: String,
-    /// Owner.
+    /// The player.
+    #[schemars(with = "OpenId")]
     pub open_id: String,
-    /// Milliseconds.
+    /// Time of the order in Unix milliseconds, as reported.
     pub order_create_time: i64,
-    /// Status code.
+    /// Status code of contract 4.3.
+    #[schemars(with = "OrderStatus")]
     pub order_status: i16,
-    /// Known once a status has told it.
+    /// `virtual` or `physical`, after a status that decides it.
+    #[schemars(with = "Option<String>")]
     pub goods_kind: Option<GoodsKind>,
-    /// In-app path.
+    /// In-app path, as reported.
     pub order_path: String,
     /// Cover image.
     pub product_cover_img_id: String,
-    /// Fallback web link.
+    /// Fallback web link, as reported.
     pub order_backup_url: Option<String>,
     /// Point of interest.
     pub poi_id: Option<String>,

@@ -5,12 +5,11 @@ use domain::ids::ApiKeyName;
 use domain::operator::Operator;
 use serde::Serialize;
 use serde_json::json;
-use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::operator_log::{Action, LogLine, record};
-use super::{Store, StoreError};
+use super::operator_log::{Action, LogLine};
 use crate::secrets::{random_api_key, token_hash};
+use crate::{Result, Store, StoreError};
 
 /// The API key of a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,51 +59,43 @@ impl Store {
         operator: &Operator,
         name: &ApiKeyName,
         role: Role,
-    ) -> Result<Option<String>, StoreError> {
+    ) -> Result<Option<String>> {
         let key = random_api_key();
-        let made = self
-            .transaction((operator.clone(), name.clone(), token_hash(&key)), move |connection, (operator, name, hash)| {
-                Box::pin(async move {
-                    let made = sqlx::query!(
-                        "INSERT INTO api_keys (name, role, key_sha256) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-                        name.as_str(),
-                        role.as_str(),
-                        hash.as_slice()
-                    )
-                    .execute(&mut *connection)
-                    .await?;
-                    if made.rows_affected() == 0 {
-                        return Ok(false);
-                    }
-                    let after = Some(json!({ "role": role.as_str() }));
-                    record(connection, LogLine { after, ..LogLine::new(operator, Action::ApiKeyCreate, name.as_str()) }).await?;
-                    Ok(true)
-                })
+        let context = (operator.clone(), name.clone(), token_hash(&key));
+        let made = self.transaction(context, move |connection, (operator, name, hash)| {
+            Box::pin(async move {
+                let made = sqlx::query!(
+                    "INSERT INTO api_keys (name, role, key_sha256) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+                    name.as_str(),
+                    role.as_str(),
+                    hash.as_slice()
+                );
+                if made.execute(&mut *connection).await?.rows_affected() == 0 {
+                    return Ok(false);
+                }
+                let line = LogLine::new(operator, Action::ApiKeyCreate, name.as_str());
+                line.after(json!({ "role": role })).record(connection).await?;
+                Ok::<_, StoreError>(true)
             })
-            .await;
-        made.map(|made: bool| made.then_some(key))
+        });
+        Ok(made.await?.then_some(key))
     }
 
     /// Revokes a key. Keys are not cached, so every instance refuses it at once.
-    pub async fn revoke_api_key(
-        &self,
-        operator: &Operator,
-        name: &ApiKeyName,
-    ) -> Result<RevokeOutcome, StoreError> {
+    pub async fn revoke_api_key(&self, operator: &Operator, name: &ApiKeyName) -> Result<RevokeOutcome> {
         self.transaction((operator.clone(), name.clone()), move |connection, (operator, name)| {
             Box::pin(async move {
-                let Some(role) = revoke(connection, name).await? else {
-                    let known = sqlx::query_scalar!("SELECT 1 FROM api_keys WHERE name = $1", name.as_str())
-                        .fetch_optional(connection)
-                        .await?;
+                let revoked = sqlx::query_scalar!(
+                    "UPDATE api_keys SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL RETURNING role",
+                    name.as_str()
+                );
+                let Some(role) = revoked.fetch_optional(&mut *connection).await? else {
+                    let known = sqlx::query_scalar!("SELECT 1 FROM api_keys WHERE name = $1", name.as_str());
+                    let known = known.fetch_optional(connection).await?;
                     return Ok(known.map_or(RevokeOutcome::Unknown, |_| RevokeOutcome::WasRevoked));
                 };
-                let before = Some(json!({ "role": role }));
-                record(
-                    connection,
-                    LogLine { before, ..LogLine::new(operator, Action::ApiKeyRevoke, name.as_str()) },
-                )
-                .await?;
+                let line = LogLine::new(operator, Action::ApiKeyRevoke, name.as_str());
+                line.before(json!({ "role": role })).record(connection).await?;
                 Ok(RevokeOutcome::Revoked)
             })
         })
@@ -112,7 +103,7 @@ impl Store {
     }
 
     /// All keys by name, revoked ones included.
-    pub async fn api_keys(&self) -> Result<Vec<ApiKeySummary>, StoreError> {
+    pub async fn api_keys(&self) -> Result<Vec<ApiKeySummary>> {
         Ok(sqlx::query_as!(
             ApiKeySummary,
             "SELECT name, role, created_at, last_used_on, revoked_at FROM api_keys ORDER BY name"
@@ -122,16 +113,14 @@ impl Store {
     }
 
     /// The key with this hash. `None` when there is none. It records the day of its use.
-    pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>, StoreError> {
+    pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
         let row = sqlx::query!(
             r#"SELECT name, role, revoked_at IS NOT NULL AS "is_revoked!",
                       last_used_on IS DISTINCT FROM date_trunc('day', now()) AS "unused_today!"
                FROM api_keys WHERE key_sha256 = $1"#,
             hash.as_slice()
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let Some(row) = row else { return Ok(None) };
+        );
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
         if row.unused_today && !row.is_revoked {
             sqlx::query!(
                 "UPDATE api_keys SET last_used_on = date_trunc('day', now()) WHERE key_sha256 = $1",
@@ -146,14 +135,4 @@ impl Store {
             is_revoked: row.is_revoked,
         }))
     }
-}
-
-/// Revokes a valid key and returns its role. `None` when there is no valid key with this name.
-async fn revoke(connection: &mut PgConnection, name: &ApiKeyName) -> Result<Option<String>, StoreError> {
-    Ok(sqlx::query_scalar!(
-        "UPDATE api_keys SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL RETURNING role",
-        name.as_str()
-    )
-    .fetch_optional(connection)
-    .await?)
 }

@@ -6,75 +6,74 @@ mod command;
 mod detail;
 mod keys;
 mod offer;
-mod update;
 
 use domain::app::AppSummary;
 use domain::ids::AppId;
+use sqlx::PgExecutor;
 use sqlx::types::Json;
 use time::UtcOffset;
 
-use super::{Store, StoreError};
+use crate::{Result, Store};
 
 pub(super) use columns::AppRow;
+pub(super) use command::AppUpdate;
 pub use command::CommandError;
 pub use detail::{AppDetail, COUNTED_MAX, Package, PayKeyGeneration};
-pub use keys::Rotated;
 
 /// Number of valid pay keys of an app (contract 3.2.6).
 pub(crate) const LIVE_PAY_KEYS: usize = 2;
 
 impl Store {
     /// All apps, or only one.
-    pub async fn list_apps(&self, only: Option<&AppId>) -> Result<Vec<AppSummary>, StoreError> {
-        self.select_apps(only, None, u32::MAX).await
+    pub async fn list_apps(&self, only: Option<&AppId>) -> Result<Vec<AppSummary>> {
+        select_apps(&self.pool, only, None, u32::MAX).await
     }
 
     /// At most `limit` apps, in the order of their ids, after this id or from the first.
-    pub async fn apps_after(&self, after: Option<&AppId>, limit: u32) -> Result<Vec<AppSummary>, StoreError> {
-        self.select_apps(None, after, limit).await
+    pub async fn apps_after(&self, after: Option<&AppId>, limit: u32) -> Result<Vec<AppSummary>> {
+        select_apps(&self.pool, None, after, limit).await
     }
+}
 
-    async fn select_apps(
-        &self,
-        only: Option<&AppId>,
-        after: Option<&AppId>,
-        limit: u32,
-    ) -> Result<Vec<AppSummary>, StoreError> {
-        let rows = sqlx::query!(
-            r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>",
-                      latest.version AS "version?", latest.pages AS "pages?"
-               FROM apps LEFT JOIN LATERAL (
-                   SELECT version, pages FROM packages WHERE packages.app_id = apps.app_id
-                   ORDER BY published_at DESC, version DESC LIMIT 1) AS latest ON true
-               WHERE ($1::text IS NULL OR app_id = $1) AND ($2::text IS NULL OR app_id > $2)
-               ORDER BY app_id LIMIT $3"#,
-            only.map(AppId::as_str),
-            after.map(AppId::as_str),
-            i64::from(limit)
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        let apps = rows.into_iter().map(|row| {
-            let Json(app) = row.app;
-            AppSummary {
-                suspended: app.is_suspended(),
-                app_id: app.app_id,
-                settings: app.columns.settings,
-                limits: app.columns.limits,
-                package_version: row.version,
-                pages: row.pages.unwrap_or_default(),
-                created_at: app.created_at.to_offset(UtcOffset::UTC),
-            }
-        });
-        Ok(apps.collect())
-    }
+async fn select_apps(
+    executor: impl PgExecutor<'_>,
+    only: Option<&AppId>,
+    after: Option<&AppId>,
+    limit: u32,
+) -> Result<Vec<AppSummary>> {
+    let rows = sqlx::query!(
+        r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>",
+                  latest.version AS "version?", latest.pages AS "pages?"
+           FROM apps LEFT JOIN LATERAL (
+               SELECT version, pages FROM packages WHERE packages.app_id = apps.app_id
+               ORDER BY published_at DESC, version DESC LIMIT 1) AS latest ON true
+           WHERE ($1::text IS NULL OR app_id = $1) AND ($2::text IS NULL OR app_id > $2)
+           ORDER BY app_id LIMIT $3"#,
+        only.map(AppId::as_str),
+        after.map(AppId::as_str),
+        i64::from(limit)
+    );
+    let apps = rows.fetch_all(executor).await?.into_iter().map(|row| {
+        let Json(app) = row.app;
+        AppSummary {
+            suspended: app.is_suspended(),
+            app_id: app.app_id,
+            settings: app.columns.settings,
+            limits: app.columns.limits,
+            package_version: row.version,
+            pages: row.pages.unwrap_or_default(),
+            created_at: app.created_at.to_offset(UtcOffset::UTC),
+        }
+    });
+    Ok(apps.collect())
+}
 
-    pub(super) async fn app_exists(&self, app_id: &AppId) -> Result<bool, StoreError> {
-        Ok(sqlx::query_scalar!(
-            r#"SELECT EXISTS (SELECT 1 FROM apps WHERE app_id = $1) AS "there!""#,
-            app_id.as_str()
-        )
-        .fetch_one(&self.pool)
-        .await?)
-    }
+/// True when there is such an app.
+pub(super) async fn app_exists(executor: impl PgExecutor<'_>, app_id: &AppId) -> Result<bool> {
+    Ok(sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT 1 FROM apps WHERE app_id = $1) AS "there!""#,
+        app_id.as_str()
+    )
+    .fetch_one(executor)
+    .await?)
 }

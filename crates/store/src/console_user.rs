@@ -6,13 +6,13 @@ mod session;
 use domain::console_user::{ConsoleUserName, Role};
 use domain::operator::Operator;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::operator_log::{Action, LogLine, record};
-use super::{Store, StoreError, Work};
+use super::operator_log::{Action, LogLine};
 use crate::secrets::PasswordHash;
+use crate::{Result, Store};
 
 pub use session::SignInAttempt;
 
@@ -35,33 +35,22 @@ pub struct ConsoleUser {
     pub created_at: OffsetDateTime,
 }
 
-/// A change of a user: who changes whom, and the new value.
-struct UserUpdate<T> {
-    operator: Operator,
-    name: ConsoleUserName,
-    to: T,
-}
-
-impl<T> UserUpdate<T> {
-    fn new(operator: &Operator, name: &ConsoleUserName, to: T) -> Self {
-        Self { operator: operator.clone(), name: name.clone(), to }
-    }
-
-    async fn record(
-        &self,
-        connection: &mut PgConnection,
-        action: Action,
-        before: Option<Value>,
-        after: Option<Value>,
-    ) -> Result<(), StoreError> {
-        let line = LogLine::new(&self.operator, action, self.name.as_str());
-        record(connection, LogLine { before, after, ..line }).await
-    }
+/// A change of a user.
+#[derive(Debug, Clone)]
+pub enum ConsoleUserChange {
+    /// Set the password and unlock the name.
+    Password(PasswordHash),
+    /// Set the role.
+    Role(Role),
+    /// Unlock the name and reset the failed attempts.
+    Unlock,
+    /// Remove the user.
+    Remove,
 }
 
 impl Store {
     /// All users by name.
-    pub async fn console_users(&self) -> Result<Vec<ConsoleUser>, StoreError> {
+    pub async fn console_users(&self) -> Result<Vec<ConsoleUser>> {
         Ok(sqlx::query_as!(
             ConsoleUser,
             r#"SELECT name, role, failed_attempts, created_at,
@@ -85,25 +74,21 @@ impl Store {
         name: &ConsoleUserName,
         role: Role,
         password: PasswordHash,
-    ) -> Result<bool, StoreError> {
-        let update = UserUpdate::new(operator, name, (role, password));
-        self.transaction(update, |connection, update| {
+    ) -> Result<bool> {
+        let context = (operator.clone(), name.clone(), password);
+        self.transaction(context, move |connection, (operator, name, password)| {
             Box::pin(async move {
-                let (role, password) = &update.to;
                 let made = sqlx::query!(
                     "INSERT INTO console_users (name, role, password) VALUES ($1, $2, $3)
                      ON CONFLICT DO NOTHING",
-                    update.name.as_str(),
+                    name.as_str(),
                     role.as_str(),
                     password.as_str()
-                )
-                .execute(&mut *connection)
-                .await?
-                .rows_affected()
-                    == 1;
+                );
+                let made = made.execute(&mut *connection).await?.rows_affected() == 1;
                 if made {
-                    let after = json!({ "role": role });
-                    update.record(connection, Action::ConsoleUserAdd, None, Some(after)).await?;
+                    let line = LogLine::new(operator, Action::ConsoleUserAdd, name.as_str());
+                    line.after(json!({ "role": role })).record(connection).await?;
                 }
                 Ok(made)
             })
@@ -111,129 +96,76 @@ impl Store {
         .await
     }
 
-    /// Sets the password of a user, unlocks the name and ends every session. `false` when there is
-    /// no such user.
-    pub async fn set_console_password(
+    /// Changes a user in one transaction that locks the user's row. A sign-in waits for that lock. Every
+    /// change but [`ConsoleUserChange::Unlock`] ends the user's sessions. `false` when there is no such
+    /// user.
+    pub async fn change_console_user(
         &self,
         operator: &Operator,
         name: &ConsoleUserName,
-        password: PasswordHash,
-    ) -> Result<bool, StoreError> {
-        self.update_console_user(UserUpdate::new(operator, name, password), |connection, update, _| {
-            Box::pin(async move {
-                sqlx::query!(
-                    "UPDATE console_users SET password = $2, failed_attempts = 0, locked_until = NULL
-                     WHERE name = $1",
-                    update.name.as_str(),
-                    update.to.as_str()
-                )
-                .execute(&mut *connection)
-                .await?;
-                session::end_all(connection, &update.name).await?;
-                update.record(connection, Action::ConsoleUserSetPassword, None, None).await
-            })
-        })
-        .await
-    }
-
-    /// Sets the role of a user and ends every session. `false` when there is no such user.
-    pub async fn set_console_role(
-        &self,
-        operator: &Operator,
-        name: &ConsoleUserName,
-        role: Role,
-    ) -> Result<bool, StoreError> {
-        self.update_console_user(UserUpdate::new(operator, name, role), |connection, update, user| {
-            Box::pin(async move {
-                if user.role == update.to.as_str() {
-                    return Ok(());
-                }
-                sqlx::query!(
-                    "UPDATE console_users SET role = $2 WHERE name = $1",
-                    update.name.as_str(),
-                    update.to.as_str()
-                )
-                .execute(&mut *connection)
-                .await?;
-                session::end_all(connection, &update.name).await?;
-                let (before, after) = (json!({ "role": user.role }), json!({ "role": update.to }));
-                update.record(connection, Action::ConsoleUserSetRole, Some(before), Some(after)).await
-            })
-        })
-        .await
-    }
-
-    /// Unlocks a user and resets the failed attempts. `false` when there is no such user.
-    pub async fn unlock_console_user(
-        &self,
-        operator: &Operator,
-        name: &ConsoleUserName,
-    ) -> Result<bool, StoreError> {
-        self.update_console_user(UserUpdate::new(operator, name, ()), |connection, update, user| {
-            Box::pin(async move {
-                if user.failed_attempts == 0 {
-                    return Ok(());
-                }
-                sqlx::query!(
-                    "UPDATE console_users SET failed_attempts = 0, locked_until = NULL WHERE name = $1",
-                    update.name.as_str()
-                )
-                .execute(&mut *connection)
-                .await?;
-                let before = json!({ "failed_attempts": user.failed_attempts });
-                let after = json!({ "failed_attempts": 0 });
-                update.record(connection, Action::ConsoleUserUnlock, Some(before), Some(after)).await
-            })
-        })
-        .await
-    }
-
-    /// Removes a user and ends every session. `false` when there is no such user.
-    pub async fn remove_console_user(
-        &self,
-        operator: &Operator,
-        name: &ConsoleUserName,
-    ) -> Result<bool, StoreError> {
-        self.update_console_user(UserUpdate::new(operator, name, ()), |connection, update, user| {
-            Box::pin(async move {
-                sqlx::query!("DELETE FROM console_users WHERE name = $1", update.name.as_str())
-                    .execute(&mut *connection)
-                    .await?;
-                session::end_all(connection, &update.name).await?;
-                let before = json!({ "role": user.role });
-                update.record(connection, Action::ConsoleUserRemove, Some(before), None).await
-            })
-        })
-        .await
-    }
-
-    /// Changes a user in one transaction that locks the user's row. A sign-in waits for that lock.
-    /// `false` when there is no such user.
-    async fn update_console_user<T: Send + Sync + 'static>(
-        &self,
-        update: UserUpdate<T>,
-        write: for<'c> fn(&'c mut PgConnection, &'c UserUpdate<T>, LockedUser) -> Work<'c, (), StoreError>,
-    ) -> Result<bool, StoreError> {
-        self.transaction(update, move |connection, update| {
-            Box::pin(async move {
-                let user = sqlx::query_as!(
-                    LockedUser,
-                    "SELECT role, failed_attempts FROM console_users WHERE name = $1 FOR UPDATE",
-                    update.name.as_str()
-                )
-                .fetch_optional(&mut *connection)
-                .await?;
-                let Some(user) = user else { return Ok(false) };
-                write(connection, update, user).await?;
-                Ok(true)
-            })
+        change: ConsoleUserChange,
+    ) -> Result<bool> {
+        let context = (operator.clone(), name.clone(), change);
+        self.transaction(context, move |connection, (operator, name, change)| {
+            Box::pin(change_user(connection, operator, name, change))
         })
         .await
     }
 }
 
-/// The locked row of a user.
-struct LockedUser {
-    role: String,
-    failed_attempts: i32,
+async fn change_user(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    name: &ConsoleUserName,
+    change: &ConsoleUserChange,
+) -> Result<bool> {
+    let user = sqlx::query!(
+        "SELECT role, failed_attempts FROM console_users WHERE name = $1 FOR UPDATE",
+        name.as_str()
+    );
+    let Some(user) = user.fetch_optional(&mut *connection).await? else { return Ok(false) };
+    let line = |action| LogLine::new(operator, action, name.as_str());
+    let (statement, line) = match change {
+        ConsoleUserChange::Password(password) => {
+            let statement = sqlx::query!(
+                "UPDATE console_users SET password = $2, failed_attempts = 0, locked_until = NULL
+                 WHERE name = $1",
+                name.as_str(),
+                password.as_str()
+            );
+            (statement, line(Action::ConsoleUserSetPassword))
+        }
+        ConsoleUserChange::Role(role) => {
+            if user.role == role.as_str() {
+                return Ok(true);
+            }
+            let name = name.as_str();
+            let statement =
+                sqlx::query!("UPDATE console_users SET role = $2 WHERE name = $1", name, role.as_str());
+            let line = line(Action::ConsoleUserSetRole).before(json!({ "role": user.role }));
+            (statement, line.after(json!({ "role": role })))
+        }
+        ConsoleUserChange::Unlock => {
+            if user.failed_attempts == 0 {
+                return Ok(true);
+            }
+            let statement = sqlx::query!(
+                "UPDATE console_users SET failed_attempts = 0, locked_until = NULL WHERE name = $1",
+                name.as_str()
+            );
+            let before = json!({ "failed_attempts": user.failed_attempts });
+            let line = line(Action::ConsoleUserUnlock).before(before);
+            (statement, line.after(json!({ "failed_attempts": 0 })))
+        }
+        ConsoleUserChange::Remove => {
+            let statement = sqlx::query!("DELETE FROM console_users WHERE name = $1", name.as_str());
+            (statement, line(Action::ConsoleUserRemove).before(json!({ "role": user.role })))
+        }
+    };
+    statement.execute(&mut *connection).await?;
+    if !matches!(change, ConsoleUserChange::Unlock) {
+        session::end_all(connection, name).await?;
+    }
+    line.record(connection).await?;
+    Ok(true)
 }

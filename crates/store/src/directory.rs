@@ -13,8 +13,8 @@ use sqlx::types::Json;
 
 use super::app::{AppRow, LIVE_PAY_KEYS};
 use super::look_up_cache::LookUpCache;
-use super::{Store, StoreError};
 use crate::secrets::{Keyring, WrongKey};
+use crate::{Result, Store, StoreError};
 
 /// A look-up may take this much longer than the wait for a connection.
 const STATEMENT_MARGIN: Duration = Duration::from_millis(500);
@@ -35,7 +35,7 @@ impl Directory {
         *self.keyring.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keyring));
     }
 
-    pub(super) fn keyring(&self) -> Result<Arc<Keyring>, StoreError> {
+    pub(super) fn keyring(&self) -> Result<Arc<Keyring>> {
         let keyring = self.keyring.read().unwrap_or_else(PoisonError::into_inner).clone();
         keyring.ok_or_else(|| StoreError::Internal("the master key was not loaded".to_owned()))
     }
@@ -43,7 +43,7 @@ impl Directory {
 
 impl Store {
     /// The app with this id. `None` when there is no such app.
-    pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>, StoreError> {
+    pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>> {
         let (store, id) = (self.clone(), app_id.clone());
         let look_up = async move { Ok(store.load_app(&id).await?.map(Arc::new)) };
         self.directory
@@ -59,7 +59,7 @@ impl Store {
     }
 
     /// The state of a token of this app. The token is given by its hash.
-    pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState, StoreError> {
+    pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState> {
         let (store, id) = (self.clone(), app_id.clone());
         let look_up = async move { store.load_token_expiry(&id, &token_hash).await };
         let key = (app_id.clone(), token_hash);
@@ -69,7 +69,7 @@ impl Store {
         Ok(if self.clock.unix_millis() < expiry { TokenState::Valid } else { TokenState::Expired })
     }
 
-    async fn load_token_expiry(&self, app_id: &AppId, token_hash: &[u8]) -> Result<Option<i64>, StoreError> {
+    async fn load_token_expiry(&self, app_id: &AppId, token_hash: &[u8]) -> Result<Option<i64>> {
         Ok(sqlx::query_scalar!(
             r#"SELECT (extract(epoch FROM expires_at) * 1000)::bigint AS "millis!"
                FROM access_tokens WHERE app_id = $1 AND token_hash = $2"#,
@@ -80,7 +80,7 @@ impl Store {
         .await?)
     }
 
-    async fn load_app(&self, app_id: &AppId) -> Result<Option<App>, StoreError> {
+    async fn load_app(&self, app_id: &AppId) -> Result<Option<App>> {
         let row = sqlx::query!(
             r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>", app_secret,
                       (SELECT pages FROM packages WHERE packages.app_id = apps.app_id
@@ -90,10 +90,8 @@ impl Store {
                FROM apps WHERE app_id = $1"#,
             app_id.as_str(),
             RETIRED_PAY_KEYS
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let Some(row) = row else { return Ok(None) };
+        );
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
         let Json(app) = row.app;
         let (app_secret, mut live_pay_keys) =
             self.open_secrets(app_id, &row.app_secret, &row.pay_keys).await?;
@@ -117,7 +115,7 @@ impl Store {
         app_id: &AppId,
         app_secret: &[u8],
         pay_keys: &[Vec<u8>],
-    ) -> Result<(Secret, Vec<PayKey>), StoreError> {
+    ) -> Result<(Secret, Vec<PayKey>)> {
         let open = |keyring: &Keyring| -> Result<_, WrongKey> {
             let app_secret = Secret::new(keyring.open(app_id, app_secret)?);
             let pay_keys = pay_keys.iter().map(|sealed| keyring.open(app_id, sealed).map(PayKey::new));

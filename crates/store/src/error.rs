@@ -4,6 +4,9 @@ use domain::picture_store::Outside;
 
 use crate::objects::ObjectStoreError;
 
+/// The result of nearly every function of the store.
+pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// An error of the store. Every method of the store may return it. Business outcomes are not
 /// errors: each operation has its own type for them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,6 +74,39 @@ impl From<sqlx::Error> for StoreError {
             | sqlx::Error::WorkerCrashed => Self::Unavailable(error.to_string()),
             other => Self::Internal(other.to_string()),
         }
+    }
+}
+
+/// Why a transaction that may be refused was rolled back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusable<R> {
+    /// It does not fit what is there.
+    Refused(R),
+    /// The database is away, or a fault of ours.
+    Store(StoreError),
+}
+
+impl<R, E: Into<StoreError>> From<E> for Refusable<R> {
+    fn from(error: E) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// An error of a transaction. It may hold a [`StoreError`].
+pub(crate) trait AsStoreError {
+    /// True when the transaction must be repeated.
+    fn is_again(&self) -> bool;
+}
+
+impl AsStoreError for StoreError {
+    fn is_again(&self) -> bool {
+        matches!(self, Self::Again)
+    }
+}
+
+impl<R> AsStoreError for Refusable<R> {
+    fn is_again(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Again))
     }
 }
 

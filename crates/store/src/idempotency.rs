@@ -6,8 +6,8 @@ use domain::idempotency::IdempotentRequest;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-use super::{Store, StoreError};
 use crate::secrets::Cipher;
+use crate::{Result, Store, StoreError};
 
 /// How long a repeat gets the first answer.
 const ANSWERS_KEPT_HOURS: i32 = 24;
@@ -30,15 +30,13 @@ pub enum EarlierAnswer {
 
 impl Store {
     /// The idempotency record of a request.
-    pub async fn earlier_answer(&self, request: &IdempotentRequest) -> Result<EarlierAnswer, StoreError> {
+    pub async fn earlier_answer(&self, request: &IdempotentRequest) -> Result<EarlierAnswer> {
         let row = sqlx::query!(
             "SELECT content_sha256, attempt, answer FROM api_requests WHERE api_key = $1 AND idempotency_key = $2",
             request.api_key.as_str(),
             request.idempotency_key.as_str()
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let Some(row) = row else { return Ok(EarlierAnswer::None) };
+        );
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(EarlierAnswer::None) };
         if row.content_sha256 != request.content {
             return Ok(EarlierAnswer::OtherContent);
         }
@@ -54,7 +52,7 @@ impl Store {
         &self,
         request: &IdempotentRequest,
         answer: &Value,
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let mut connection = self.pool.acquire().await?;
         match store_answer(&mut connection, request, answer).await {
             Ok(()) | Err(StoreError::Repeated) => Ok(()),
@@ -63,14 +61,12 @@ impl Store {
     }
 
     /// Deletes records that are older than a day.
-    pub async fn forget_old_requests(&self) -> Result<u64, StoreError> {
+    pub async fn forget_old_requests(&self) -> Result<u64> {
         let gone = sqlx::query!(
             "DELETE FROM api_requests WHERE created_at < now() - make_interval(hours => $1)",
             ANSWERS_KEPT_HOURS
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(gone.rows_affected())
+        );
+        Ok(gone.execute(&self.pool).await?.rows_affected())
     }
 }
 
@@ -80,7 +76,7 @@ pub(super) async fn store_answer(
     connection: &mut PgConnection,
     request: &IdempotentRequest,
     answer: &Value,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let sealed = Cipher::new(&request.answer_key).seal(&context(request), &answer.to_string());
     let kept = sqlx::query!(
         "INSERT INTO api_requests (api_key, idempotency_key, content_sha256, attempt, answer)

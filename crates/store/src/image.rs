@@ -11,11 +11,11 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use super::{Store, StoreError};
 use crate::secrets::random_img_id;
+use crate::{Result, Store, StoreError};
 
+mod blob_hash;
 mod block;
-mod content_hash;
 mod contents;
 mod moving;
 mod outside;
@@ -23,11 +23,11 @@ mod own_store;
 mod search;
 mod sweep;
 
+pub use blob_hash::{BlobCheck, BlobHash};
 pub use block::{Block, BlockOutcome};
-pub use content_hash::{ContentCheck, ContentHash};
 pub use moving::{BlobLocation, MoveOutcome};
 pub(super) use own_store::OwnStores;
-pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey, ImagePage};
+pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey};
 pub use sweep::Swept;
 
 /// How often an upload starts again after a sweep has removed its object.
@@ -60,7 +60,7 @@ pub struct StoredImage {
     pub byte_length: u64,
     /// SHA-256 of the blob.
     #[serde(rename = "picture")]
-    pub contents: ContentHash,
+    pub contents: BlobHash,
     /// True when the operator has blocked it.
     #[serde(rename = "blocked")]
     pub is_blocked: bool,
@@ -73,7 +73,7 @@ pub struct StoredImage {
 impl Store {
     /// Stores a picture and returns its id: a new one, or the id that the same bytes have already.
     /// The blob is durable before there is an id. Outside the database it was read back, too.
-    pub async fn keep_image(&self, app_id: &AppId, kept: Kept) -> Result<KeepOutcome, StoreError> {
+    pub async fn keep_image(&self, app_id: &AppId, kept: Kept) -> Result<KeepOutcome> {
         let image = Arc::new(NewImage {
             app_id: app_id.clone(),
             img_id: random_img_id(),
@@ -100,11 +100,7 @@ impl Store {
         Err(StoreError::PicturesUnavailable("what was written did not stay".to_owned()))
     }
 
-    async fn write_image(
-        &self,
-        image: &Arc<NewImage>,
-        object: Option<&PictureObject>,
-    ) -> Result<ImageWrite, StoreError> {
+    async fn write_image(&self, image: &Arc<NewImage>, object: Option<&PictureObject>) -> Result<ImageWrite> {
         self.transaction((Arc::clone(image), object.cloned()), |connection, (image, object)| {
             Box::pin(image.write(connection, object.as_ref()))
         })
@@ -113,23 +109,19 @@ impl Store {
 
     /// The result of [`keep_image`](Self::keep_image) when the app has the picture already or the
     /// operator has blocked it. `None` for a new picture. It stores nothing.
-    pub async fn settled_image(
-        &self,
-        app_id: &AppId,
-        kept: &Kept,
-    ) -> Result<Option<KeepOutcome>, StoreError> {
+    pub async fn settled_image(&self, app_id: &AppId, kept: &Kept) -> Result<Option<KeepOutcome>> {
         let mut session = self.pool.acquire().await?;
         settled(&mut session, app_id, kept).await
     }
 
     /// The image with this id, of any app: the id is the permission.
-    pub async fn image(&self, img_id: &ImgId) -> Result<Option<StoredImage>, StoreError> {
+    pub async fn image(&self, img_id: &ImgId) -> Result<Option<StoredImage>> {
         Ok(self.images_by_id(&[img_id.to_string()]).await?.pop())
     }
 
     /// The newest images of all apps.
-    pub async fn newest_images(&self, limit: u32) -> Result<Vec<StoredImage>, StoreError> {
-        Ok(self.images(&ImageFilter::default(), limit).await?.images)
+    pub async fn newest_images(&self, limit: u32) -> Result<Vec<StoredImage>> {
+        Ok(self.images(&ImageFilter::default(), limit).await?.items)
     }
 }
 
@@ -140,13 +132,13 @@ struct ImageRow {
     format: String,
     side: i32,
     byte_length: i32,
-    content_sha256: Vec<u8>,
+    contents: BlobHash,
     is_blocked: bool,
     uploaded_at: OffsetDateTime,
 }
 
 impl ImageRow {
-    fn read(self) -> Result<StoredImage, StoreError> {
+    fn read(self) -> Result<StoredImage> {
         let damaged = StoreError::damaged;
         Ok(StoredImage {
             app_id: AppId::parse(&self.app_id).map_err(|_| damaged("images.app_id"))?,
@@ -154,7 +146,7 @@ impl ImageRow {
             format: Format::parse(&self.format).ok_or_else(|| damaged("images.format"))?,
             side: u32::try_from(self.side).map_err(|_| damaged("images.side"))?,
             byte_length: u64::try_from(self.byte_length).map_err(|_| damaged("images.byte_length"))?,
-            contents: ContentHash::from_column(&self.content_sha256)?,
+            contents: self.contents,
             is_blocked: self.is_blocked,
             uploaded_at: self.uploaded_at,
         })
@@ -197,20 +189,20 @@ impl NewImage {
         &self,
         connection: &mut PgConnection,
         object: Option<&PictureObject>,
-    ) -> Result<ImageWrite, StoreError> {
+    ) -> Result<ImageWrite> {
         // This transaction sees a concurrent block, or the block sees this image.
         block::hold_off(connection).await?;
         if let Some(outcome) = settled(connection, &self.app_id, &self.kept).await? {
             return Ok(ImageWrite::known(outcome));
         }
-        let contents = ContentHash::of_kept(&self.kept);
+        let contents = BlobHash::of_kept(&self.kept);
         let mut uses_object = false;
         if !contents::is_there(connection, &contents).await? {
             match (self.outside, object) {
                 (None, _) => contents::write(connection, &contents, &self.kept.contents).await?,
                 (Some(outside), None) => {
                     let object = PictureObject::new(outside, self.kept.contents.len());
-                    outside::announce(connection, &object, &contents).await?;
+                    outside::announce(&mut *connection, &object, &contents).await?;
                     return Ok(ImageWrite::NeedsObject(object));
                 }
                 (Some(_), Some(object)) if outside::keep(connection, object).await? => uses_object = true,
@@ -221,7 +213,7 @@ impl NewImage {
         Ok(ImageWrite::Done { outcome: KeepOutcome::Kept(self.img_id.clone()), uses_object })
     }
 
-    async fn insert(&self, connection: &mut PgConnection, contents: &ContentHash) -> Result<(), StoreError> {
+    async fn insert(&self, connection: &mut PgConnection, contents: &BlobHash) -> Result<()> {
         let inserted = sqlx::query!(
             "INSERT INTO images (app_id, img_id, sha256, format, side, byte_length, content_sha256, perceptual_hash)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
@@ -242,11 +234,7 @@ impl NewImage {
 }
 
 /// See [`Store::settled_image`].
-async fn settled(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-    kept: &Kept,
-) -> Result<Option<KeepOutcome>, StoreError> {
+async fn settled(connection: &mut PgConnection, app_id: &AppId, kept: &Kept) -> Result<Option<KeepOutcome>> {
     let known = sqlx::query!(
         "SELECT img_id, blocked_by IS NOT NULL AS \"is_blocked!\" FROM images WHERE app_id = $1 AND sha256 = $2",
         app_id.as_str(),
@@ -258,6 +246,6 @@ async fn settled(
         let img_id = ImgId::parse(&known.img_id).map_err(|_| StoreError::damaged("images.img_id"))?;
         return Ok(Some(if known.is_blocked { KeepOutcome::Blocked } else { KeepOutcome::Kept(img_id) }));
     }
-    let is_blocked = block::is_blocked(connection, &ContentHash::of_kept(kept), kept.perceptual_hash).await?;
+    let is_blocked = block::is_blocked(connection, &BlobHash::of_kept(kept), kept.perceptual_hash).await?;
     Ok(is_blocked.then_some(KeepOutcome::Blocked))
 }

@@ -41,24 +41,26 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, PgPool, Row as _};
 use telemetry::metrics::ExchangeMetrics;
 
+use crate::error::{AsStoreError, Result};
 use crate::objects::Objects;
 
 pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
-pub use app::{AppDetail, COUNTED_MAX, CommandError, Package, PayKeyGeneration, Rotated};
+pub use app::{AppDetail, COUNTED_MAX, CommandError, Package, PayKeyGeneration};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
-pub use console_user::{ConsoleUser, SignInAttempt};
-pub use error::StoreError;
-pub use exchange::{ExchangeRecord, NumberMatch, ReplayCount};
+pub use console_user::{ConsoleUser, ConsoleUserChange, SignInAttempt};
+pub use error::{Refusable, StoreError};
+pub use exchange::{ExchangeRecord, ReferenceMatch, ReplayCount};
 pub use idempotency::EarlierAnswer;
 pub use image::{
-    BlobLocation, Block, BlockOutcome, ContentCheck, ContentHash, ImageCursor, ImageDetail, ImageFilter,
-    ImageKey, ImagePage, KeepOutcome, MoveOutcome, StoredImage, Swept,
+    BlobCheck, BlobHash, BlobLocation, Block, BlockOutcome, ImageCursor, ImageDetail, ImageFilter, ImageKey,
+    KeepOutcome, MoveOutcome, StoredImage, Swept,
 };
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 pub use order::{
-    OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPage, OrderPayment, ReportOutcome, StoredOrder,
+    OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, ReportOutcome, StoredOrder,
 };
+pub use paging::{CursorKey, Page, TimeCursor};
 pub use wallet::{
     Credit, CreditOutcome, CreditRecord, EntryKind, ImportSummary, LedgerFilter, LedgerLine, LedgerPage,
     LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletTotals,
@@ -137,7 +139,7 @@ pub struct Store {
     own_stores: Arc<image::OwnStores>,
     exchange_metrics: ExchangeMetrics,
     replays: exchange::Replays,
-    last_audits: Arc<audit::LastAudits>,
+    last_audits: Arc<look_up_cache::LookUpCache<(), Arc<[LastAudit]>>>,
 }
 
 /// The state of the pool of connections.
@@ -160,7 +162,7 @@ impl Store {
         address: &DatabaseAddress,
         settings: StoreSettings,
         clock: Arc<dyn Clock>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let objects = Objects::new(&settings.picture_stores).map_err(StoreError::PicturesUnavailable)?;
         let options = address.0.clone().application_name("minitill").disable_statement_logging();
         let statement_timeout = settings.statement_timeout.as_millis();
@@ -227,13 +229,13 @@ impl Store {
             own_stores: Arc::default(),
             exchange_metrics,
             replays,
-            last_audits: Arc::default(),
+            last_audits: Arc::new(look_up_cache::LookUpCache::lasting(audit::LAST_AUDITS_CACHED_FOR)),
             settings: Arc::new(settings),
         })
     }
 
     /// The reason why the database is not ready, or `None`.
-    pub async fn readiness(&self) -> Result<Option<String>, StoreError> {
+    pub async fn readiness(&self) -> Result<Option<String>> {
         Ok(self.pending_migrations().await?.map(|pending| format!("{pending} migrations are not applied")))
     }
 
@@ -324,17 +326,5 @@ where
             let _ = transaction.rollback().await;
             Err(error)
         }
-    }
-}
-
-/// An error of a transaction. It may hold a [`StoreError`].
-trait AsStoreError {
-    /// True when the transaction must be repeated.
-    fn is_again(&self) -> bool;
-}
-
-impl AsStoreError for StoreError {
-    fn is_again(&self) -> bool {
-        matches!(self, Self::Again)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::StoreError;
+use crate::{Result, StoreError};
 
 /// How long an entry is cached by default.
 const CACHED_FOR: Duration = Duration::from_secs(2);
@@ -16,7 +16,7 @@ const CACHED_FOR: Duration = Duration::from_secs(2);
 const CACHED_MAX: usize = 100_000;
 
 /// The result of a look-up. `None` is not cached.
-type Lookup<V> = Result<Option<V>, StoreError>;
+type Lookup<V> = Result<Option<V>>;
 
 /// Values by their keys. It is cheap to clone, and all clones share the entries.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use sqlx::PgConnection;
 
-use super::{Store, StoreError};
 use crate::secrets::{Keyring, MasterKey};
+use crate::{Result, Store, StoreError};
 
 /// The reason why a master key was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +41,7 @@ pub struct MasterKeyState {
 
 impl Store {
     /// True when an app exists. Its secrets could not be read with a new master key.
-    pub async fn has_apps(&self) -> Result<bool, StoreError> {
+    pub async fn has_apps(&self) -> Result<bool> {
         Ok(sqlx::query_scalar!(r#"SELECT EXISTS (SELECT 1 FROM apps) AS "there!""#)
             .fetch_one(&self.pool)
             .await?)
@@ -79,37 +79,32 @@ impl Store {
         Ok(())
     }
 
-    async fn stored_checks(&self) -> Result<Vec<Vec<u8>>, StoreError> {
+    async fn stored_checks(&self) -> Result<Vec<Vec<u8>>> {
         let stored = sqlx::query_scalar!("SELECT value FROM master_key_check ORDER BY id");
         Ok(stored.fetch_all(&self.pool).await?)
     }
 
-    async fn replace_checks(&self, value: Vec<u8>) -> Result<(), StoreError> {
-        self.transaction(value, |connection, value| {
-            Box::pin(async move {
-                sqlx::query!("DELETE FROM master_key_check WHERE id > 1").execute(&mut *connection).await?;
-                sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", value)
-                    .execute(connection)
-                    .await?;
-                Ok(())
-            })
-        })
-        .await
+    async fn replace_checks(&self, value: Vec<u8>) -> Result<()> {
+        sqlx::query!(
+            "WITH gone AS (DELETE FROM master_key_check WHERE id > 1)
+             UPDATE master_key_check SET value = $1 WHERE id = 1",
+            value
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
     }
 
     /// The loaded master keys.
     ///
     /// # Errors
     /// No keys were loaded.
-    pub fn keyring(&self) -> Result<Arc<Keyring>, StoreError> {
+    pub fn keyring(&self) -> Result<Arc<Keyring>> {
         self.directory.keyring()
     }
 
     /// The key that encrypts. A rotation waits until the transaction ends.
-    pub(super) async fn encrypting_key(
-        &self,
-        connection: &mut PgConnection,
-    ) -> Result<MasterKey, StoreError> {
+    pub(super) async fn encrypting_key(&self, connection: &mut PgConnection) -> Result<MasterKey> {
         let value = sqlx::query_scalar!("SELECT value FROM master_key_check WHERE id = 1 FOR SHARE")
             .fetch_one(connection)
             .await?;
@@ -124,7 +119,7 @@ impl Store {
     }
 
     /// Reads the key file again. A rotation elsewhere may have added a key.
-    pub(super) async fn reread_keyring(&self, known: &Keyring) -> Result<Arc<Keyring>, StoreError> {
+    pub(super) async fn reread_keyring(&self, known: &Keyring) -> Result<Arc<Keyring>> {
         let Some(path) = known.file().map(std::path::Path::to_owned) else {
             return self.directory.keyring();
         };
@@ -144,11 +139,8 @@ impl Store {
     ///
     /// # Errors
     /// The key that encrypts is not loaded.
-    pub async fn master_key_state(&self) -> Result<MasterKeyState, StoreError> {
-        let stored = sqlx::query_scalar!("SELECT value FROM master_key_check ORDER BY id")
-            .fetch_all(&self.pool)
-            .await?;
-        let keyring = self.directory.keyring()?;
+    pub async fn master_key_state(&self) -> Result<MasterKeyState> {
+        let (stored, keyring) = (self.stored_checks().await?, self.directory.keyring()?);
         let current = stored.first().and_then(|value| keyring.fitting(value));
         let current = current.ok_or_else(|| StoreError::damaged("master_key_check"))?;
         Ok(MasterKeyState { encrypts: current.id().to_owned(), unfinished: stored.len() > 1 })

@@ -4,7 +4,7 @@
 use sqlx::migrate::{Migrate as _, Migrator};
 use sqlx::{Connection as _, PgConnection};
 
-use super::{Store, StoreError};
+use crate::{Result, Store, StoreError};
 
 /// The migrations, compiled in.
 fn migrator() -> Migrator {
@@ -21,7 +21,7 @@ impl Store {
     ///
     /// # Errors
     /// An applied migration differs from the program's own.
-    pub async fn migrate(&self) -> Result<(), StoreError> {
+    pub async fn migrate(&self) -> Result<()> {
         if self.pending_migrations().await?.is_none() && !self.may_create_tables().await? {
             // The server has a role of its own without this right. The owner has migrated.
             return Ok(());
@@ -43,13 +43,13 @@ impl Store {
         task.await.unwrap_or_else(|fault| Err(StoreError::Internal(format!("migrations: {fault}"))))
     }
 
-    async fn may_create_tables(&self) -> Result<bool, StoreError> {
+    async fn may_create_tables(&self) -> Result<bool> {
         Ok(sqlx::query_scalar!(r#"SELECT has_schema_privilege(current_schema(), 'CREATE') AS "may!""#)
             .fetch_one(&self.pool)
             .await?)
     }
 
-    async fn apply_migrations(&self) -> Result<(), StoreError> {
+    async fn apply_migrations(&self) -> Result<()> {
         let mut connection = PgConnection::connect_with(&self.pool.connect_options()).await?;
         let outcome = migrator().run_direct(None, &mut connection, false).await;
         let _ = connection.close().await;
@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// The number of migrations that are due, or `None`.
-    pub async fn pending_migrations(&self) -> Result<Option<usize>, StoreError> {
+    pub async fn pending_migrations(&self) -> Result<Option<usize>> {
         let mut connection = self.pool.acquire().await?;
         let table = sqlx::query_scalar!(r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "there!""#)
             .fetch_one(&mut *connection)
@@ -79,7 +79,7 @@ impl Store {
 
 /// Makes the row that migrations lock. `CREATE TABLE IF NOT EXISTS` of two instances at once can
 /// fail in one of them. Then the table exists.
-async fn make_lock_row(connection: &mut PgConnection) -> Result<(), StoreError> {
+async fn make_lock_row(connection: &mut PgConnection) -> Result<()> {
     let statement = "CREATE TABLE IF NOT EXISTS minitill_migration_lock (id smallint PRIMARY KEY); \
                      INSERT INTO minitill_migration_lock VALUES (1) ON CONFLICT DO NOTHING";
     let mut outcome = Ok(());

@@ -1,19 +1,17 @@
 //! The operator's log (contract 8.5): who changed what, when, from what to what. A line is written
 //! in the transaction of the change. No statement here changes or deletes a line.
 
-use std::fmt;
-
-use domain::fields::Expected;
 use domain::ids::AppId;
 use domain::operator::Operator;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::idempotency::store_answer;
-use super::{Store, StoreError};
+use crate::paging::{CursorKey, TimeCursor};
 use crate::secrets::random_bytes;
+use crate::{Result, Store};
 
 domain::word_enum! {
     /// The actions of operators. The word is the command, with points.
@@ -53,63 +51,85 @@ domain::word_enum! {
 
 /// A new line. It never holds a secret.
 pub(super) struct LogLine<'a> {
-    pub(super) operator: &'a Operator,
-    pub(super) action: Action,
+    operator: &'a Operator,
+    action: Action,
     /// `None` for a change that concerns all apps.
-    pub(super) app_id: Option<&'a AppId>,
-    pub(super) subject: &'a str,
-    pub(super) before: Option<Value>,
-    pub(super) after: Option<Value>,
-    pub(super) note: &'a str,
+    app_id: Option<&'a AppId>,
+    subject: &'a str,
+    before: Option<Value>,
+    after: Option<Value>,
+    note: &'a str,
+    answer: Option<Value>,
 }
 
 impl<'a> LogLine<'a> {
     /// A line that concerns all apps, without states and note.
     pub(super) fn new(operator: &'a Operator, action: Action, subject: &'a str) -> Self {
-        Self { operator, action, app_id: None, subject, before: None, after: None, note: "" }
+        // Without a note of its own, the line gets the reason that the operator gave for the request.
+        let note = operator.reason();
+        Self { operator, action, app_id: None, subject, before: None, after: None, note, answer: None }
     }
-}
 
-/// Writes a line. `connection` must be in the transaction of the change.
-pub(super) async fn record(connection: &mut PgConnection, line: LogLine<'_>) -> Result<(), StoreError> {
-    record_with_answer(connection, line, Map::new()).await
-}
-
-/// Writes a line. For an idempotent request it also keeps the answer. `answer` may hold a secret
-/// that is shown once; the line never does.
-pub(super) async fn record_with_answer(
-    connection: &mut PgConnection,
-    line: LogLine<'_>,
-    answer: Map<String, Value>,
-) -> Result<(), StoreError> {
-    if let Some(request) = line.operator.request() {
-        store_answer(&mut *connection, request, &request.answered(answer)).await?;
+    /// The same line about one app.
+    pub(super) fn of_app(self, app_id: &'a AppId) -> Self {
+        Self { app_id: Some(app_id), ..self }
     }
-    // Without a note of its own, the line gets the reason that the operator gave for the request.
-    let note = if line.note.is_empty() { line.operator.reason() } else { line.note };
-    // Not the start of the transaction: a change that waited for a lock must come after the other
-    // change.
-    sqlx::query!(
-        "INSERT INTO operator_log (app_id, at, id, operator_kind, operator, action, subject, before, after, note)
-         VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9)",
-        line.app_id.map_or("", AppId::as_str),
-        i64::from_be_bytes(random_bytes()),
-        line.operator.kind().as_str(),
-        line.operator.name(),
-        line.action.as_str(),
-        line.subject,
-        line.before,
-        line.after,
-        note
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
 
-/// The members of an answer to an operator.
-pub(super) fn answer<const N: usize>(members: [(&str, Value); N]) -> Map<String, Value> {
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    /// The same line about another subject.
+    pub(super) fn on(self, subject: &'a str) -> Self {
+        Self { subject, ..self }
+    }
+
+    /// The same line with the state before the change, if there was any.
+    pub(super) fn before(self, state: impl Into<Option<Value>>) -> Self {
+        Self { before: state.into(), ..self }
+    }
+
+    /// The same line with the state after the change.
+    pub(super) fn after(self, state: Value) -> Self {
+        Self { after: Some(state), ..self }
+    }
+
+    /// The same line with a note of its own, unless it is empty.
+    pub(super) fn note(self, note: &'a str) -> Self {
+        if note.is_empty() { self } else { Self { note, ..self } }
+    }
+
+    /// The same line with what an idempotent request is answered. It may hold a secret that is shown
+    /// once; the line never does.
+    pub(super) fn answer(self, answer: &impl Serialize) -> Self {
+        Self { answer: Some(json!(answer)), ..self }
+    }
+
+    /// Writes the line. For an idempotent request it also keeps the answer. `connection` must be in
+    /// the transaction of the change.
+    pub(super) async fn record(self, connection: &mut PgConnection) -> Result<()> {
+        if let Some(request) = self.operator.request() {
+            let answer = match self.answer {
+                Some(Value::Object(answer)) => answer,
+                Some(_) | None => Map::new(),
+            };
+            store_answer(&mut *connection, request, &request.answered(answer)).await?;
+        }
+        // Not the start of the transaction: a change that waited for a lock must come after the other
+        // change.
+        sqlx::query!(
+            "INSERT INTO operator_log (app_id, at, id, operator_kind, operator, action, subject, before, after, note)
+             VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9)",
+            self.app_id.map_or("", AppId::as_str),
+            i64::from_be_bytes(random_bytes()),
+            self.operator.kind().as_str(),
+            self.operator.name(),
+            self.action.as_str(),
+            self.subject,
+            self.before,
+            self.after,
+            self.note
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
 }
 
 /// A filter of lines. The default lets all lines through but single credits of imports.
@@ -164,41 +184,20 @@ impl OperatorLogLine {
     /// The cursor of the lines that are older than this one.
     #[must_use]
     pub fn cursor(&self) -> OperatorLogCursor {
-        OperatorLogCursor { at: self.at, id: self.id }
+        TimeCursor { at: self.at, key: self.id }
     }
 }
 
-/// A position in the log, newest first. Its text form can be part of a URL.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OperatorLogCursor {
-    at: OffsetDateTime,
-    id: i64,
-}
+/// A position in the log, newest first.
+pub type OperatorLogCursor = TimeCursor<i64>;
 
-impl OperatorLogCursor {
-    /// Parses the text form.
-    pub fn parse(text: &str) -> Result<Self, Expected> {
-        let parts = text.split_once('.').and_then(|(micros, id)| {
-            let nanos = micros.parse::<i64>().ok().map(|micros| i128::from(micros) * 1000)?;
-            Some((OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?, id.parse().ok()?))
-        });
-        parts.map(|(at, id)| Self { at, id }).ok_or(Expected::new("a cursor that a page before gave"))
-    }
-}
-
-impl fmt::Display for OperatorLogCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.at.unix_timestamp_nanos() / 1000, self.id)
-    }
+impl CursorKey for i64 {
+    const EXPECTED: &'static str = "a cursor that a page before gave";
 }
 
 impl Store {
     /// At most `limit` of the newest lines that match `filter`, newest last.
-    pub async fn operator_log(
-        &self,
-        filter: &OperatorLogFilter,
-        limit: u32,
-    ) -> Result<Vec<OperatorLogLine>, StoreError> {
+    pub async fn operator_log(&self, filter: &OperatorLogFilter, limit: u32) -> Result<Vec<OperatorLogLine>> {
         let mut lines = self.operator_log_page(filter, None, limit).await?;
         lines.reverse();
         Ok(lines)
@@ -210,7 +209,7 @@ impl Store {
         filter: &OperatorLogFilter,
         after: Option<OperatorLogCursor>,
         limit: u32,
-    ) -> Result<Vec<OperatorLogLine>, StoreError> {
+    ) -> Result<Vec<OperatorLogLine>> {
         Ok(sqlx::query_as!(
             OperatorLogLine,
             "SELECT at, operator_kind, operator, action, app_id, subject, before, after, note, id
@@ -231,7 +230,7 @@ impl Store {
             filter.operator,
             filter.with_imported_credits,
             after.map(|after| after.at),
-            after.map(|after| after.id),
+            after.map(|after| after.key),
             i64::from(limit)
         )
         .fetch_all(&self.pool)

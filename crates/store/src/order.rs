@@ -15,11 +15,11 @@ use domain::caller::Caller;
 use domain::order::{Order, OrderReport, ReportConflict};
 use sqlx::PgConnection;
 
-use self::statements::{find, insert_order, lock_order, update_order};
-use super::{Store, StoreError};
+use self::statements::{find, lock_order};
+use crate::{Result, Store, StoreError};
 
 pub use history::{OrderChange, OrderEvent, OrderPayment};
-pub use search::{OrderCursor, OrderFilter, OrderPage, StoredOrder};
+pub use search::{OrderCursor, OrderFilter, StoredOrder};
 
 /// The result of a report. Only `Done` has written anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +55,8 @@ struct ReportContext {
     preorder: bool,
     /// The order that the payment number belongs to.
     payment_of: Option<String>,
-    /// The present order, with its number of events.
-    order: Option<(Order, i64)>,
+    /// The present order.
+    order: Option<StoredOrder>,
 }
 
 /// The rows that a report writes.
@@ -72,7 +72,7 @@ impl Store {
     /// Makes or updates the order of a report, and records the event when it changes something
     /// (contract 4.4). The work runs in a task of its own, so it goes on when the caller stops
     /// waiting.
-    pub async fn report(&self, caller: Caller, report: OrderReport) -> Result<ReportOutcome, StoreError> {
+    pub async fn report(&self, caller: Caller, report: OrderReport) -> Result<ReportOutcome> {
         let store = self.clone();
         let task = tokio::spawn(async move {
             let first = store.try_report(caller.app(), &report).await;
@@ -85,7 +85,7 @@ impl Store {
             .unwrap_or_else(|fault| Err(StoreError::Internal(format!("a report's task ended: {fault}"))))
     }
 
-    async fn try_report(&self, app: &App, report: &OrderReport) -> Result<ReportOutcome, StoreError> {
+    async fn try_report(&self, app: &App, report: &OrderReport) -> Result<ReportOutcome> {
         let mut connection = self.pool.acquire().await?;
         read_and_write(&mut connection, app, report).await
     }
@@ -93,11 +93,7 @@ impl Store {
     /// Runs a report with the order locked, after a lost race. Reports of one order then wait for
     /// each other. Without the lock each round has one winner, and a busy order would need too many
     /// attempts.
-    async fn report_with_lock(
-        &self,
-        caller: Caller,
-        report: OrderReport,
-    ) -> Result<ReportOutcome, StoreError> {
+    async fn report_with_lock(&self, caller: Caller, report: OrderReport) -> Result<ReportOutcome> {
         self.transaction((caller, report), move |connection, (caller, report)| {
             Box::pin(async move {
                 lock_order(connection, &caller.app().id, report).await?;
@@ -115,7 +111,7 @@ async fn read_and_write(
     connection: &mut PgConnection,
     app: &App,
     report: &OrderReport,
-) -> Result<ReportOutcome, StoreError> {
+) -> Result<ReportOutcome> {
     let app_id = &app.id;
     let found = find(connection, app_id, report).await?;
     let change = match decide(found, report, app) {
@@ -123,12 +119,8 @@ async fn read_and_write(
         Ok(None) => return Ok(ReportOutcome::Done),
         Err(refused) => return Ok(refused),
     };
-    let written = if change.event_count == 0 {
-        insert_order(connection, app_id, report, &change).await
-    } else {
-        update_order(connection, app_id, report, &change).await
-    };
-    if written? { Ok(ReportOutcome::Done) } else { Err(StoreError::Again) }
+    let written = statements::write(connection, app_id, report, &change).await?;
+    if written { Ok(ReportOutcome::Done) } else { Err(StoreError::Again) }
 }
 
 /// The change that a report makes. `None` when the order stays the same.
@@ -155,7 +147,7 @@ fn decide(
     if app.settings.preorder_check && !found.preorder {
         return Err(ReportOutcome::UnknownPreorder);
     }
-    let before = found.order.as_ref().map(|(order, _)| order);
+    let before = found.order.as_ref().map(|stored| &stored.order);
     let order = Order::after(before, report).map_err(ReportOutcome::Conflict)?;
     if found.payment_of.as_deref().is_some_and(|owner| owner != report.out_biz_order_no.as_str()) {
         return Err(ReportOutcome::PaymentOfAnotherOrder);
@@ -164,6 +156,6 @@ fn decide(
         // The last event has claimed the same payment number already.
         return Ok(None);
     }
-    let event_count = found.order.map_or(0, |(_, event_count)| event_count);
+    let event_count = found.order.map_or(0, |stored| stored.event_count);
     Ok(Some(OrderUpdate { order, event_count, claims_payment: found.payment_of.is_none() }))
 }

@@ -12,9 +12,8 @@ use domain::ids::{AppId, CreditRef, OpenId};
 use futures_util::{Stream, TryStreamExt as _, stream};
 use serde::Serialize;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
-use super::{Store, StoreError};
+use crate::{Result, Store, StoreError};
 
 pub use credit::ImportSummary;
 pub use ledger::{CreditRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
@@ -105,18 +104,8 @@ impl LedgerLine {
     /// # Errors
     /// None is known, because it writes into memory.
     pub fn csv(&self) -> io::Result<String> {
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record([
-            self.seq.to_string(),
-            self.kind.clone(),
-            self.biz_no.clone().unwrap_or_default(),
-            self.reference.clone().unwrap_or_default(),
-            self.free_change.to_string(),
-            self.charge_change.to_string(),
-            self.free_balance.to_string(),
-            self.charge_balance.to_string(),
-            self.at.format(&Rfc3339).unwrap_or_else(|_| self.at.to_string()),
-        ])?;
+        let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+        writer.serialize(self)?;
         let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -157,7 +146,7 @@ pub enum CreditOutcome {
 
 impl Store {
     /// The wallet of a player. `None` when the app has no such wallet.
-    pub async fn wallet(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<Wallet>, StoreError> {
+    pub async fn wallet(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<Wallet>> {
         Ok(sqlx::query_as!(
             Wallet,
             "SELECT app_id, open_id, free_balance, charge_balance, entry_count AS entries
@@ -170,7 +159,7 @@ impl Store {
     }
 
     /// True when the app knows this player.
-    pub async fn is_known(&self, app_id: &AppId, open_id: &OpenId) -> Result<bool, StoreError> {
+    pub async fn is_known(&self, app_id: &AppId, open_id: &OpenId) -> Result<bool> {
         Ok(self.wallet(app_id, open_id).await?.is_some())
     }
 
@@ -180,7 +169,7 @@ impl Store {
         &self,
         app_id: &AppId,
         open_id: &OpenId,
-    ) -> impl Stream<Item = Result<LedgerLine, StoreError>> + Send + use<> {
+    ) -> impl Stream<Item = Result<LedgerLine>> + Send + use<> {
         let start = (self.clone(), app_id.clone(), open_id.clone(), Some(0));
         stream::try_unfold(start, |(store, app_id, open_id, after)| async move {
             let Some(after) = after else { return Ok(None) };
@@ -193,12 +182,7 @@ impl Store {
         .try_flatten()
     }
 
-    async fn statement_piece(
-        &self,
-        app_id: &AppId,
-        open_id: &OpenId,
-        after: i64,
-    ) -> Result<Vec<LedgerLine>, StoreError> {
+    async fn statement_piece(&self, app_id: &AppId, open_id: &OpenId, after: i64) -> Result<Vec<LedgerLine>> {
         let rows = sqlx::query!(
             "SELECT seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at
              FROM ledger_entries WHERE app_id = $1 AND open_id = $2 AND seq > $3 ORDER BY seq LIMIT $4",
@@ -206,9 +190,7 @@ impl Store {
             open_id.as_str(),
             after,
             i64::try_from(STATEMENT_PIECE).unwrap_or(i64::MAX)
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(rows.into_iter().map(|row| ledger_line!(row)).collect())
+        );
+        Ok(rows.fetch_all(&self.pool).await?.into_iter().map(|row| ledger_line!(row)).collect())
     }
 }

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::app::{AppSettings, Category, Scope};
+use domain::app_command::{AppCommand, NewAppSecrets, NewPayKey};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use domain::operator::{Operator, OperatorKind};
@@ -40,7 +41,7 @@ use minitill::public::router::Route;
 use minitill::state::AppState;
 use sqlx::PgPool;
 use store::secrets::Keyring;
-use store::{AuditOptions, Credit, DatabaseAddress, KeepOutcome, Rotated, Store};
+use store::{AuditOptions, Credit, DatabaseAddress, KeepOutcome, Store};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -216,20 +217,20 @@ impl TestTill {
             preorder_check: kind.preorder_check,
             ..AppSettings::default()
         };
-        let secrets =
-            self.store.create_app(&operator(), &id, settings).await.unwrap().expect("the id is new");
-        let version = PackageVersion::parse("1").unwrap();
-        self.store.publish(&operator(), &id, &version, &[PagePath::parse(PAGE).unwrap()]).await.unwrap();
+        let made = self.store.carry_out(&operator(), &id, AppCommand::Create(settings)).await;
+        let secrets = NewAppSecrets::try_from(made.expect("the id is new")).unwrap();
+        let pages = vec![PagePath::parse(PAGE).unwrap()];
+        let publish = AppCommand::Publish(PackageVersion::parse("1").unwrap(), pages);
+        self.store.carry_out(&operator(), &id, publish).await.unwrap();
         let (token, _) = self.store.issue_token(&id, Duration::from_hours(48)).await.unwrap().unwrap();
         TestApp { id, secret: secrets.app_secret, pay_key: secrets.pay_key, token }
     }
 
     /// Makes a new pay key of the app.
     pub async fn rotate_pay_key(&self, app: &TestApp) -> String {
-        match self.store.rotate_pay_key(&operator(), &app.id, None).await.unwrap() {
-            Rotated::To(pay_key) => pay_key,
-            other => panic!("{other:?}"),
-        }
+        let rotated =
+            self.store.carry_out(&operator(), &app.id, AppCommand::RotatePayKey(None)).await.unwrap();
+        NewPayKey::try_from(rotated).unwrap().pay_key
     }
 
     /// Makes a player with this much in both purses.

@@ -5,7 +5,7 @@ use domain::ids::{AppId, ImgId, Reason};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use store::{Block, ContentHash, ImageCursor, ImageFilter, ImageKey, StoredImage};
+use store::{BlobHash, Block, ImageCursor, ImageFilter, ImageKey, StoredImage};
 
 use super::call::Call;
 use super::describe::{MOMENT, Page, after, answers, lists, moment};
@@ -55,7 +55,7 @@ async fn find(state: &AppState, call: &Call) -> Result<StoredImage, Problem> {
 
 async fn list(state: &AppState, call: &Call) -> Result<Page<StoredImage>, Problem> {
     let found = state.store.images(&call.read(filter)?, call.limit()?).await?;
-    Ok(Page { items: found.images, next: found.next.map(|next| next.to_string()) })
+    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
 fn filter(query: &mut Input<'_>) -> Result<ImageFilter, FieldError> {
@@ -120,7 +120,7 @@ struct ImageShown {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NewPictureBlock")]
 struct Blocked {
-    picture: ContentHash,
+    picture: BlobHash,
     reason: Reason,
     /// Images that fall under it.
     images: u64,
@@ -132,7 +132,7 @@ struct Blocked {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "EndedPictureBlock")]
 struct Unblocked {
-    picture: ContentHash,
+    picture: BlobHash,
 }
 
 /// SHA-256 of the contents of the picture of all examples.

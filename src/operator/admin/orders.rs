@@ -36,7 +36,7 @@ const ORDER_EVENTS_MAX: u32 = 100;
 
 async fn list(state: &AppState, call: &Call) -> Result<Page<StoredOrder>, Problem> {
     let found = state.store.orders(&call.read(filter)?, call.limit()?).await?;
-    Ok(Page { items: found.orders, next: found.next.map(|next| next.to_string()) })
+    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
 fn filter(query: &mut Input<'_>) -> Result<OrderFilter, FieldError> {

@@ -10,7 +10,7 @@ use domain::ids::{AppId, BizNo};
 use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
-use store::{ExchangeRecord, NumberMatch};
+use store::{ExchangeRecord, ReferenceMatch};
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
@@ -33,7 +33,7 @@ const NUMBER_BYTES_MAX: usize = 128;
 struct ExchangesTemplate<'a> {
     page: Page<'a>,
     /// `None` for an empty form.
-    found: Option<Vec<NumberMatch>>,
+    found: Option<Vec<ReferenceMatch>>,
 }
 
 /// A single match redirects to its page.
@@ -41,7 +41,7 @@ async fn search(visit: Visit) -> Answer {
     let app_id = visit.fields.optional("app_id", AppId::parse)?;
     let number = visit.fields.optional("number", parse_number)?;
     let found = match &number {
-        Some(number) => Some(visit.state.store.find_number(app_id.as_ref(), number, MATCHES_MAX).await?),
+        Some(number) => Some(visit.state.store.find_reference(app_id.as_ref(), number, MATCHES_MAX).await?),
         None => None,
     };
     if let Some([only]) = found.as_deref() {
@@ -56,12 +56,12 @@ fn parse_number(text: &str) -> Result<String, Expected> {
 }
 
 /// The page of an exchange. For a credit, the page of the player with that ledger entry.
-fn path_of(found: &NumberMatch) -> String {
+fn path_of(found: &ReferenceMatch) -> String {
     let app_id = &found.app_id;
     if found.kind == EXCHANGE {
-        return format!("/console/apps/{app_id}/exchanges/{}", found.number);
+        return format!("/console/apps/{app_id}/exchanges/{}", found.reference);
     }
-    address(&player_path(app_id, &found.open_id), &Fields::default(), &[("number", &found.number)])
+    address(&player_path(app_id, &found.open_id), &Fields::default(), &[("number", &found.reference)])
 }
 
 #[derive(Template)]

@@ -60,7 +60,7 @@ async fn search(visit: Visit) -> Answer {
     };
     let found = visit.state.store.images(&filter, IMAGES).await?;
     let page = visit.search_page(Section::IMAGES).await?;
-    render(&SearchPage { page, images: found.images, next: visit.next(found.next) })
+    render(&SearchPage { page, images: found.items, next: visit.next(found.next) })
 }
 
 #[derive(Template)]

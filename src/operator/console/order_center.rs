@@ -49,5 +49,5 @@ async fn center(visit: Visit) -> Answer {
     };
     let found = visit.state.store.orders(&filter, ORDERS).await?;
     let next = visit.next(found.next);
-    render(&CenterPage { page, tab: Some(tab), orders: found.orders, next, visit: &visit })
+    render(&CenterPage { page, tab: Some(tab), orders: found.items, next, visit: &visit })
 }

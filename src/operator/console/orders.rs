@@ -82,7 +82,7 @@ async fn search(visit: Visit) -> Answer {
     };
     let found = visit.state.store.orders(&filter, ROWS).await?;
     let page = visit.search_page(Section::ORDERS).await?;
-    render(&SearchPage { page, orders: found.orders, next: visit.next(found.next) })
+    render(&SearchPage { page, orders: found.items, next: visit.next(found.next) })
 }
 
 #[derive(Template)]

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::ConsoleUserName;
-use store::ConsoleUser;
+use store::{ConsoleUser, ConsoleUserChange};
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown as _, render};
@@ -30,7 +30,7 @@ async fn page(visit: Visit) -> Answer {
 
 async fn unlock(visit: Visit) -> Answer {
     let name = visit.fields.required("name", ConsoleUserName::parse)?;
-    if !visit.state.store.unlock_console_user(&visit.operator()?, &name).await? {
+    if !visit.state.store.change_console_user(&visit.operator()?, &name, ConsoleUserChange::Unlock).await? {
         return Err(ConsoleError::not_found(format!("There is no user {name}.")));
     }
     Ok(Redirect::to(&format!("{}?unlocked={name}", Section::USERS.path)).into_response())

@@ -1,5 +1,6 @@
 //! The log of what operators did, as a page.
 
+use domain::app_command::AppCommand;
 use domain::console_user::Role;
 use domain::ids::AppId;
 use domain::operator::{Operator, OperatorKind};
@@ -25,7 +26,7 @@ async fn html_in_names_and_reasons_shows_as_text() {
     till.app("a1").await;
     let hostile = "<script>alert(1)</script>\"'&";
     let operator = Operator::new(OperatorKind::CommandLine, hostile).unwrap();
-    till.store.set_suspended(&operator, &AppId::parse("a1").unwrap(), true).await.unwrap();
+    till.store.carry_out(&operator, &AppId::parse("a1").unwrap(), AppCommand::Suspend(true)).await.unwrap();
     till.execute(
         "UPDATE operator_log SET note = '<img src=x onerror=alert(2)>', subject = '<b>bold</b>',
                 before = '{\"<i>field</i>\": \"<u>was</u>\"}', after = '{\"<i>field</i>\": \"<u>is</u>\"}'
@@ -50,7 +51,7 @@ async fn a_change_shows_what_was_and_what_became() {
     let till = TestTill::start().await;
     till.app("a1").await;
     let operator = Operator::new(OperatorKind::ApiKey, "robot").unwrap();
-    till.store.set_suspended(&operator, &AppId::parse("a1").unwrap(), true).await.unwrap();
+    till.store.carry_out(&operator, &AppId::parse("a1").unwrap(), AppCommand::Suspend(true)).await.unwrap();
     let page = till.browser(Role::Viewer).await.get("/console/log?operator=robot").await;
     assert!(page.body.contains("suspended: <del>no</del> → <ins>yes</ins>"), "{}", page.body);
     assert!(page.body.contains("robot <small class=\"muted\">API key</small>"));

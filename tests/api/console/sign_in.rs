@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::console_user::{ConsoleUserName, NewPassword, Role};
+use store::ConsoleUserChange;
 use store::secrets::PasswordHash;
 
 use crate::support::console::ORIGIN;
@@ -129,7 +130,7 @@ async fn ten_wrong_passwords_lock_the_name_out() {
     till.execute("UPDATE console_users SET failed_attempts = 10, locked_until = now() + interval '1 hour'")
         .await;
     assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 403);
-    assert!(till.store.unlock_console_user(&operator(), &alice).await.unwrap());
+    assert!(till.store.change_console_user(&operator(), &alice, ConsoleUserChange::Unlock).await.unwrap());
     assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 303);
 }
 
@@ -190,14 +191,12 @@ async fn a_change_of_a_user_ends_their_sessions() {
         let users = till.store.console_users().await.unwrap();
         let admin = users.iter().find(|user| user.role == "admin" && user.sessions == 1).unwrap();
         let name = ConsoleUserName::parse(&admin.name).unwrap();
-        let (store, operator) = (&till.store, operator());
-        let is_known = match change {
-            "password" => {
-                store.set_console_password(&operator, &name, PasswordHash::kept("other".to_owned())).await
-            }
-            "role" => store.set_console_role(&operator, &name, Role::Viewer).await,
-            _ => store.remove_console_user(&operator, &name).await,
+        let change_of_user = match change {
+            "password" => ConsoleUserChange::Password(PasswordHash::kept("other".to_owned())),
+            "role" => ConsoleUserChange::Role(Role::Viewer),
+            _ => ConsoleUserChange::Remove,
         };
+        let is_known = till.store.change_console_user(&operator(), &name, change_of_user).await;
         assert!(is_known.unwrap());
         assert_eq!(browser.get("/console").await.status, 303, "{change}");
     }
@@ -211,7 +210,7 @@ async fn a_session_begins_only_with_the_password_of_now() {
     let name = ConsoleUserName::parse("alice").unwrap();
     let (old, new) = (PasswordHash::kept("old".to_owned()), PasswordHash::kept("new".to_owned()));
     till.store.add_console_user(&operator(), &name, Role::Admin, old.clone()).await.unwrap();
-    till.store.set_console_password(&operator(), &name, new).await.unwrap();
+    till.store.change_console_user(&operator(), &name, ConsoleUserChange::Password(new)).await.unwrap();
     assert!(!till.store.begin_console_session(&name, &old, [0; 32]).await.unwrap());
     assert_eq!(till.number("SELECT count(*) FROM console_sessions").await, 0);
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::app::Scope;
+use domain::app_command::AppCommand;
 use domain::ids::ImgId;
 use domain::per_second::PerSecond;
 use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
@@ -189,7 +190,11 @@ impl Scenario {
                 self.till.execute("UPDATE access_tokens SET expires_at = now() - interval '1 second'").await;
             }
             "app_suspended" => {
-                assert!(self.till.store.set_suspended(&operator(), &self.app.id, true).await.unwrap());
+                self.till
+                    .store
+                    .carry_out(&operator(), &self.app.id, AppCommand::Suspend(true))
+                    .await
+                    .unwrap();
             }
             "sign_missing" => {
                 self.pay_key = None;

@@ -1,5 +1,6 @@
 //! Who may report, and what is read at all: credentials, then one JSON object (contract 2 and 4).
 
+use domain::app_command::AppCommand;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -72,7 +73,7 @@ async fn the_caller_needs_a_token_of_its_own_and_the_scope_before_anything_is_re
     let length =
         tokio::time::timeout(Duration::from_secs(5), stream.read(&mut received)).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&received[..length]).contains("100200102"));
-    scene.till.store.set_suspended(&operator(), &scene.app.id, true).await.unwrap();
+    scene.till.store.carry_out(&operator(), &scene.app.id, AppCommand::Suspend(true)).await.unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     scene.send(&scene.report()).await.assert_refused(100_200_102, "app_id: the app is suspended");
     scene.till.clock.advance(Duration::from_hours(48));
@@ -197,7 +198,7 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
     let other = till.app("a2").await;
     let bare = till.app_like("a3", AppKind { scopes: &[], ..AppKind::default() }).await;
     let suspended = till.app("a4").await;
-    till.store.set_suspended(&operator(), &suspended.id, true).await.unwrap();
+    till.store.carry_out(&operator(), &suspended.id, AppCommand::Suspend(true)).await.unwrap();
     let (short, _) = till.store.issue_token(&scene.app.id, Duration::from_secs(10)).await.unwrap().unwrap();
     till.clock.advance(Duration::from_secs(10));
     let of = |app_id: &str, token: &str| format!("app_id={app_id}&access_token={token}");

@@ -7,6 +7,7 @@ mod races;
 use std::time::Duration;
 
 use domain::app::Category;
+use domain::app_command::AppCommand;
 use domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
 use fields::bad_fields;
 use serde_json::{Map, Value, json};
@@ -183,7 +184,12 @@ async fn the_path_must_be_a_page_of_the_latest_published_package() {
     let both = scene.send_with(&[("order_path", json!("pages/x")), ("open_id", json!("nobody"))]).await;
     both.assert_refused(10_000_423, "open_id: expected a player of this app");
     let (version, page) = (PackageVersion::parse("2").unwrap(), PagePath::parse("pages/new").unwrap());
-    scene.till.store.publish(&operator(), &scene.app.id, &version, &[page]).await.unwrap();
+    scene
+        .till
+        .store
+        .carry_out(&operator(), &scene.app.id, AppCommand::Publish(version.clone(), vec![page]))
+        .await
+        .unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     path("pages/new").await.assert_body(SUCCESS);
     assert_eq!(path(PAGE).await.code(), 10_001_007);
@@ -201,7 +207,12 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
     let other = scene.till.app("a2").await;
     scene.till.player(&other, "theirs", 0, 0).await;
     let their_image = scene.till.image(&other).await.to_string();
-    scene.till.store.add_pois(&operator(), &other.id, &[PoiId::parse("their-poi").unwrap()]).await.unwrap();
+    scene
+        .till
+        .store
+        .carry_out(&operator(), &other.id, AppCommand::AddPois(vec![PoiId::parse("their-poi").unwrap()]))
+        .await
+        .unwrap();
     scene
         .send_with(&[("open_id", json!("theirs"))])
         .await
@@ -210,7 +221,12 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
     image.assert_refused(10_000_417, "product_cover_img_id: expected an image of this app");
     let poi = scene.send_with(&[("poi_id", json!("their-poi"))]).await;
     poi.assert_refused(10_002_003, "poi_id: expected one registered for this app");
-    scene.till.store.add_pois(&operator(), &scene.app.id, &[PoiId::parse("our-poi").unwrap()]).await.unwrap();
+    scene
+        .till
+        .store
+        .carry_out(&operator(), &scene.app.id, AppCommand::AddPois(vec![PoiId::parse("our-poi").unwrap()]))
+        .await
+        .unwrap();
     scene.send_with(&[("poi_id", json!("our-poi"))]).await.assert_body(SUCCESS);
     // The same numbers in another app are another order.
     let mut report = scene.report();
@@ -247,7 +263,11 @@ async fn with_preorder_check_the_payment_must_be_a_registered_preorder() {
     scene
         .till
         .store
-        .add_preorders(&operator(), &scene.app.id, &[OrderNo::parse("payment_01").unwrap()])
+        .carry_out(
+            &operator(),
+            &scene.app.id,
+            AppCommand::AddPreorders(vec![OrderNo::parse("payment_01").unwrap()]),
+        )
         .await
         .unwrap();
     scene.send(&scene.report()).await.assert_body(SUCCESS);
@@ -322,7 +342,12 @@ async fn virtual_and_physical_goods_do_not_mix_and_any_other_transition_passes()
 #[tokio::test(flavor = "multi_thread")]
 async fn an_optional_field_that_is_left_out_null_or_empty_keeps_its_value() {
     let scene = Scene::new().await;
-    scene.till.store.add_pois(&operator(), &scene.app.id, &[PoiId::parse("poi 1").unwrap()]).await.unwrap();
+    scene
+        .till
+        .store
+        .carry_out(&operator(), &scene.app.id, AppCommand::AddPois(vec![PoiId::parse("poi 1").unwrap()]))
+        .await
+        .unwrap();
     let given = [
         ("order_backup_url", json!("https://a.example/1")),
         ("poi_id", json!("poi 1")),
@@ -403,7 +428,12 @@ async fn a_refused_report_changes_nothing_of_an_order_that_is_there() {
         assert_eq!((answer.status, answer.code()), (200, code), "{name} {value}: {}", answer.body);
         assert_eq!(scene.books().await, books, "{name} {value}");
     }
-    scene.till.store.publish(&operator(), &scene.app.id, &version, &[page]).await.unwrap();
+    scene
+        .till
+        .store
+        .carry_out(&operator(), &scene.app.id, AppCommand::Publish(version.clone(), vec![page]))
+        .await
+        .unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     assert_eq!(scene.send_with(&[("order_status", json!(11))]).await.code(), 10_001_007);
     assert_eq!(scene.books().await, books);
@@ -424,7 +454,12 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
     let pages: Vec<PagePath> = ["pages/index", "pages/order/list", "pages/order/detail", &longest]
         .map(|page| PagePath::parse(page).unwrap())
         .to_vec();
-    scene.till.store.publish(&operator(), &scene.app.id, &version, &pages).await.unwrap();
+    scene
+        .till
+        .store
+        .carry_out(&operator(), &scene.app.id, AppCommand::Publish(version.clone(), pages.clone()))
+        .await
+        .unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     let path = async |path: &str| scene.send_with(&[("order_path", json!(path))]).await;
     let query = format!("pages/index?{}", "x".repeat(4084));
@@ -464,7 +499,12 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
     assert_eq!(scene.books().await, books);
     // The page may have gone from the package; what was published last counts.
     let first = PackageVersion::parse("1").unwrap();
-    scene.till.store.publish(&operator(), &scene.app.id, &first, &pages[..1]).await.unwrap();
+    scene
+        .till
+        .store
+        .carry_out(&operator(), &scene.app.id, AppCommand::Publish(first.clone(), pages[..1].to_vec()))
+        .await
+        .unwrap();
     scene.till.clock.advance(Duration::from_secs(3));
     path("pages/index").await.assert_body(SUCCESS);
     assert_eq!(path("pages/order/list").await.code(), 10_001_007);
@@ -505,7 +545,11 @@ async fn a_preorder_of_another_app_is_none_and_without_the_check_nobody_asks() {
     scene
         .till
         .store
-        .add_preorders(&operator(), &other.id, &[OrderNo::parse("payment_01").unwrap()])
+        .carry_out(
+            &operator(),
+            &other.id,
+            AppCommand::AddPreorders(vec![OrderNo::parse("payment_01").unwrap()]),
+        )
         .await
         .unwrap();
     let message = "out_order_no: expected a payment pre-order of this app";

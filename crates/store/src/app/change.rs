@@ -1,149 +1,105 @@
-//! Operators create apps, suspend them, and set their settings and limits. A change and its line in the
-//! operator's log are one transaction. A change that has no effect writes no line (contract 8.5.2).
+//! Operators create apps, suspend them, and set their settings and limits. A change that has no effect
+//! writes no line (contract 8.5.2).
 
-use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings};
-use domain::app_command::NewAppSecrets;
-use domain::ids::AppId;
-use domain::operator::Operator;
+use domain::app::{AppChange, AppLimitsChange, AppSettings};
+use domain::app_command::{AppRefusal, AppReport, LimitsSet, NewAppSecrets, Suspension};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::columns::{AppColumns, write_columns};
+use super::command::{AppUpdate, CommandError};
 use super::keys::insert_pay_key;
-use super::update::AppUpdate;
-use crate::operator_log::{Action, LogLine, answer, record, record_with_answer};
+use super::select_apps;
+use crate::Result;
+use crate::operator_log::Action;
 use crate::secrets::random_key_text;
-use crate::{Store, StoreError};
 
-impl Store {
-    /// Creates an app with new secrets. `None` when the id is used already.
-    pub async fn create_app(
+impl AppUpdate {
+    /// Creates the app with new secrets.
+    pub(super) async fn create(
         &self,
-        operator: &Operator,
-        app_id: &AppId,
-        settings: AppSettings,
-    ) -> Result<Option<NewAppSecrets>, StoreError> {
-        let secrets = NewAppSecrets {
-            app_id: app_id.clone(),
-            app_secret: random_key_text(),
-            pay_key: random_key_text(),
-        };
-        let update = AppUpdate::new(operator, app_id, (self.clone(), settings, secrets.clone()));
-        let made = self
-            .transaction(update, |connection, update| {
-                Box::pin(async move {
-                    let ((store, settings, secrets), app_id) = (&update.to, &update.app_id);
-                    let key = store.encrypting_key(connection).await?;
-                    if !insert_app(connection, app_id, &key.seal(app_id, &secrets.app_secret)).await? {
-                        return Ok(false);
-                    }
-                    let columns = AppColumns { settings: settings.clone(), ..AppColumns::default() };
-                    write_columns(connection, app_id, &columns).await?;
-                    insert_pay_key(connection, app_id, 1, &key.seal(app_id, &secrets.pay_key)).await?;
-                    let line = LogLine { after: Some(json!(settings)), ..update.line(Action::AppCreate) };
-                    let answer = answer([
-                        ("app_id", app_id.as_str().into()),
-                        ("app_secret", secrets.app_secret.as_str().into()),
-                        ("pay_key", secrets.pay_key.as_str().into()),
-                    ]);
-                    record_with_answer(connection, line, answer).await?;
-                    Ok(true)
-                })
-            })
-            .await;
-        made.map(|made: bool| made.then_some(secrets))
+        connection: &mut PgConnection,
+        settings: &AppSettings,
+    ) -> Result<AppReport, CommandError> {
+        let app_id = &self.app_id;
+        let (app_secret, pay_key) = (random_key_text(), random_key_text());
+        let key = self.store.encrypting_key(connection).await?;
+        let made = sqlx::query!(
+            "INSERT INTO apps (app_id, app_secret) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            app_id.as_str(),
+            key.seal(app_id, &app_secret)
+        )
+        .execute(&mut *connection)
+        .await?;
+        if made.rows_affected() == 0 {
+            return Err(self.refused(AppRefusal::IdTaken));
+        }
+        let columns = AppColumns { settings: settings.clone(), ..AppColumns::default() };
+        write_columns(connection, app_id, &columns).await?;
+        insert_pay_key(connection, app_id, 1, &key.seal(app_id, &pay_key)).await?;
+        let report = AppReport::Created(NewAppSecrets { app_id: app_id.clone(), app_secret, pay_key });
+        self.line(Action::AppCreate).after(json!(settings)).answer(&report).record(connection).await?;
+        Ok(report)
     }
 
-    /// Changes settings of an app. Other instances follow within two seconds (contract 9.9.2). `false`
-    /// when there is no such app.
-    pub async fn change_settings(
+    /// Changes settings of the app. Other instances follow within two seconds (contract 9.9.2).
+    pub(super) async fn change_settings(
         &self,
-        operator: &Operator,
-        app_id: &AppId,
-        change: AppChange,
-    ) -> Result<bool, StoreError> {
-        let done = self.update_app(AppUpdate::new(operator, app_id, change), |connection, update, app| {
-            Box::pin(async move {
-                let before = app.columns;
-                let settings = before.settings.changed(&update.to);
-                if settings == before.settings {
-                    return Ok(());
-                }
-                let (from, to) = (json!(before.settings), json!(settings));
-                write_columns(connection, &update.app_id, &AppColumns { settings, ..before }).await?;
-                let line = LogLine { before: Some(from), after: Some(to), ..update.line(Action::AppChange) };
-                record(connection, line).await
-            })
-        });
-        Ok(done.await?.is_some())
+        connection: &mut PgConnection,
+        change: &AppChange,
+    ) -> Result<AppReport, CommandError> {
+        let before = self.lock(connection).await?.columns;
+        let settings = before.settings.changed(change);
+        let is_new = settings != before.settings;
+        let line = self.line(Action::AppChange).before(json!(before.settings)).after(json!(settings));
+        if is_new {
+            write_columns(connection, &self.app_id, &AppColumns { settings, ..before }).await?;
+        }
+        let app = select_apps(&mut *connection, Some(&self.app_id), None, 1).await?.pop();
+        let report = AppReport::App(Box::new(app.ok_or_else(|| self.refused(AppRefusal::UnknownApp))?));
+        if is_new {
+            line.answer(&report).record(connection).await?;
+        }
+        Ok(report)
     }
 
-    /// Changes limits of an app and returns all that apply then. `None` when there is no such app.
-    pub async fn set_limits(
+    /// Changes limits of the app and reports all that apply then.
+    pub(super) async fn set_limits(
         &self,
-        operator: &Operator,
-        app_id: &AppId,
-        limits: impl Into<AppLimitsChange>,
-    ) -> Result<Option<AppLimits>, StoreError> {
-        self.update_app(AppUpdate::new(operator, app_id, limits.into()), |connection, update, app| {
-            Box::pin(async move {
-                let before = app.columns;
-                let limits = before.limits.changed(&update.to);
-                if limits != before.limits {
-                    let (from, to) = (json!(before.limits), json!(limits));
-                    let columns = AppColumns { limits: limits.clone(), ..before };
-                    write_columns(connection, &update.app_id, &columns).await?;
-                    let line =
-                        LogLine { before: Some(from), after: Some(to), ..update.line(Action::AppLimit) };
-                    record(connection, line).await?;
-                }
-                Ok(limits)
-            })
-        })
-        .await
+        connection: &mut PgConnection,
+        change: &AppLimitsChange,
+    ) -> Result<AppReport, CommandError> {
+        let before = self.lock(connection).await?.columns;
+        let limits = before.limits.changed(change);
+        let report = AppReport::Limits(LimitsSet { app_id: self.app_id.clone(), limits: limits.clone() });
+        if limits != before.limits {
+            let line = self.line(Action::AppLimit).before(json!(before.limits)).after(json!(limits));
+            write_columns(connection, &self.app_id, &AppColumns { limits, ..before }).await?;
+            line.answer(&report).record(connection).await?;
+        }
+        Ok(report)
     }
 
-    /// Suspends or resumes an app. `false` when there is no such app.
-    pub async fn set_suspended(
+    /// Suspends or resumes the app.
+    pub(super) async fn set_suspended(
         &self,
-        operator: &Operator,
-        app_id: &AppId,
+        connection: &mut PgConnection,
         suspended: bool,
-    ) -> Result<bool, StoreError> {
-        let update = AppUpdate::new(operator, app_id, suspended);
-        let done = self.update_app(update, |connection, update, app| {
-            Box::pin(async move {
-                if app.is_suspended() == update.to {
-                    return Ok(());
-                }
-                sqlx::query!(
-                    "UPDATE apps SET suspended_at = CASE WHEN $2 THEN now() END WHERE app_id = $1",
-                    update.app_id.as_str(),
-                    update.to
-                )
-                .execute(&mut *connection)
-                .await?;
-                let action = if update.to { Action::AppSuspend } else { Action::AppResume };
-                let (before, after) =
-                    (json!({ "suspended": app.is_suspended() }), json!({ "suspended": update.to }));
-                let line = LogLine { before: Some(before), after: Some(after), ..update.line(action) };
-                record(connection, line).await
-            })
-        });
-        Ok(done.await?.is_some())
+    ) -> Result<AppReport, CommandError> {
+        let app = self.lock(connection).await?;
+        let report = AppReport::Suspension(Suspension { app_id: self.app_id.clone(), suspended });
+        if app.is_suspended() != suspended {
+            sqlx::query!(
+                "UPDATE apps SET suspended_at = CASE WHEN $2 THEN now() END WHERE app_id = $1",
+                self.app_id.as_str(),
+                suspended
+            )
+            .execute(&mut *connection)
+            .await?;
+            let action = if suspended { Action::AppSuspend } else { Action::AppResume };
+            let line = self.line(action).before(json!({ "suspended": app.is_suspended() }));
+            line.after(json!({ "suspended": suspended })).answer(&report).record(connection).await?;
+        }
+        Ok(report)
     }
-}
-
-/// Returns `false` when the id is used already.
-async fn insert_app(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-    sealed_secret: &[u8],
-) -> Result<bool, StoreError> {
-    let made = sqlx::query!(
-        "INSERT INTO apps (app_id, app_secret) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-        app_id.as_str(),
-        sealed_secret
-    );
-    Ok(made.execute(connection).await?.rows_affected() == 1)
 }

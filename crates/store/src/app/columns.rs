@@ -8,7 +8,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::StoreError;
+use crate::Result;
 
 /// The values of these columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub(super) async fn write_columns(
     connection: &mut PgConnection,
     app_id: &AppId,
     columns: &AppColumns,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     sqlx::query!(
         "UPDATE apps SET name = new.name, category = new.category, scopes = new.scopes,
                 sandbox = new.sandbox, preorder_check = new.preorder_check,

@@ -1,30 +1,24 @@
-//! Carries out the commands of operators to apps.
+//! Carries out the commands of operators to apps. A command, its line in the operator's log and the
+//! answer that is kept for an idempotent request are one transaction.
 
-use domain::app_command::{
-    AppCommand, AppRefusal, AppReport, IssuedToken, LimitsSet, NewAppSecret, NewPayKey, RevokedTokens,
-};
+use domain::app_command::{AppCommand, AppRefusal, AppReport};
 use domain::ids::AppId;
-use domain::moment::rfc3339_of_millis;
 use domain::operator::Operator;
-use serde_json::{Value, json};
+use sqlx::PgConnection;
+use sqlx::types::Json;
 
-use super::Rotated;
-use crate::secrets::token_hash;
-use crate::{Store, StoreError};
+use super::columns::AppRow;
+use crate::operator_log::{Action, LogLine};
+use crate::{Refusable, Result, Store};
 
 /// Why a command was not carried out.
-#[derive(Debug)]
-pub enum CommandError {
-    /// It does not fit what is there.
-    Refused(AppRefusal),
-    /// The database is away, or a fault of ours.
-    Store(StoreError),
-}
+pub type CommandError = Refusable<AppRefusal>;
 
-impl From<StoreError> for CommandError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
+/// The transaction of a command: who changes which app.
+pub(crate) struct AppUpdate {
+    pub(crate) store: Store,
+    pub(crate) operator: Operator,
+    pub(crate) app_id: AppId,
 }
 
 impl Store {
@@ -39,69 +33,52 @@ impl Store {
         app_id: &AppId,
         command: AppCommand,
     ) -> Result<AppReport, CommandError> {
-        let known = command.known_report(app_id);
-        let operator = &match json!(known) {
-            Value::Object(answer) => operator.answered(answer),
-            _ => operator.clone(),
-        };
-        let id = || app_id.clone();
-        let unknown_app = || CommandError::Refused(AppRefusal::UnknownApp(id()));
-        let found = match command {
-            AppCommand::Create(settings) => {
-                let made = self.create_app(operator, app_id, settings).await?;
-                let taken = || CommandError::Refused(AppRefusal::IdTaken(id()));
-                return made.map(AppReport::Created).ok_or_else(taken);
-            }
-            AppCommand::Change(change) => {
-                self.change_settings(operator, app_id, change).await?;
-                let app = self.list_apps(Some(app_id)).await?.pop().ok_or_else(unknown_app)?;
-                return Ok(AppReport::App(Box::new(app)));
-            }
-            AppCommand::Limit(change) => {
-                let limits = self.set_limits(operator, app_id, change).await?.ok_or_else(unknown_app)?;
-                return Ok(AppReport::Limits(LimitsSet { app_id: id(), limits }));
-            }
-            AppCommand::RotatePayKey(newest) => {
-                let pay_key = rotated(self.rotate_pay_key(operator, app_id, newest).await?, app_id)?;
-                return Ok(AppReport::PayKey(NewPayKey { app_id: id(), pay_key }));
-            }
-            AppCommand::RotateSecret(present) => {
-                let rotation = self.rotate_secret(operator, app_id, present.as_deref()).await?;
-                let app_secret = rotated(rotation, app_id)?;
-                return Ok(AppReport::AppSecret(NewAppSecret { app_id: id(), app_secret }));
-            }
-            AppCommand::IssueToken(lifetime) => {
-                let issued = self.hand_out_token(operator, app_id, lifetime).await?;
-                let (access_token, expires_at) = issued.ok_or_else(unknown_app)?;
-                let expires_at = rfc3339_of_millis(expires_at);
-                return Ok(AppReport::Token(IssuedToken { app_id: id(), access_token, expires_at }));
-            }
-            AppCommand::RevokeTokens(token) => {
-                if !self.app_exists(app_id).await? {
-                    return Err(unknown_app());
-                }
-                let only = token.map(|token| token_hash(token.expose()));
-                let revoked = self.revoke_tokens(operator, app_id, only).await?;
-                if only.is_some() && revoked == 0 {
-                    return Err(CommandError::Refused(AppRefusal::UnknownToken(id())));
-                }
-                return Ok(AppReport::Revoked(RevokedTokens { app_id: id(), revoked }));
-            }
-            AppCommand::Suspend(suspended) => self.set_suspended(operator, app_id, suspended).await?,
-            AppCommand::Publish(version, pages) => self.publish(operator, app_id, &version, &pages).await?,
-            AppCommand::AddPois(poi_ids) => self.add_pois(operator, app_id, &poi_ids).await?,
-            AppCommand::AddPreorders(numbers) => self.add_preorders(operator, app_id, &numbers).await?,
-            AppCommand::AddUsers(open_ids) => self.add_users(operator, app_id, &open_ids).await?,
-        };
-        known.filter(|_| found).ok_or_else(unknown_app)
+        let update = AppUpdate { store: self.clone(), operator: operator.clone(), app_id: app_id.clone() };
+        self.transaction((update, command), |connection, (update, command)| {
+            Box::pin(update.carry_out(connection, command))
+        })
+        .await
     }
 }
 
-/// The secret that a rotation made.
-fn rotated(rotation: Rotated, app_id: &AppId) -> Result<String, CommandError> {
-    match rotation {
-        Rotated::To(secret) => Ok(secret),
-        Rotated::Already => Err(CommandError::Refused(AppRefusal::KeysChanged(app_id.clone()))),
-        Rotated::UnknownApp => Err(CommandError::Refused(AppRefusal::UnknownApp(app_id.clone()))),
+impl AppUpdate {
+    async fn carry_out(
+        &self,
+        connection: &mut PgConnection,
+        command: &AppCommand,
+    ) -> Result<AppReport, CommandError> {
+        match command {
+            AppCommand::Create(settings) => self.create(connection, settings).await,
+            AppCommand::Change(change) => self.change_settings(connection, change).await,
+            AppCommand::Limit(change) => self.set_limits(connection, change).await,
+            AppCommand::Suspend(suspended) => self.set_suspended(connection, *suspended).await,
+            AppCommand::RotatePayKey(newest) => self.rotate_pay_key(connection, *newest).await,
+            AppCommand::RotateSecret(present) => self.rotate_secret(connection, present.as_deref()).await,
+            AppCommand::Publish(version, pages) => self.publish(connection, version, pages).await,
+            AppCommand::AddPois(poi_ids) => self.add_pois(connection, poi_ids).await,
+            AppCommand::AddPreorders(numbers) => self.add_preorders(connection, numbers).await,
+            AppCommand::AddUsers(open_ids) => self.add_users(connection, open_ids).await,
+            AppCommand::IssueToken(lifetime) => self.issue_token(connection, *lifetime).await,
+            AppCommand::RevokeTokens(token) => self.revoke_tokens(connection, token.as_ref()).await,
+        }
+    }
+
+    /// Reads the app and locks its row, so changes of one app take turns.
+    pub(super) async fn lock(&self, connection: &mut PgConnection) -> Result<AppRow, CommandError> {
+        let row = sqlx::query_scalar!(
+            r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>" FROM apps WHERE app_id = $1 FOR UPDATE"#,
+            self.app_id.as_str()
+        );
+        let app = row.fetch_optional(connection).await?;
+        app.map(|Json(app)| app).ok_or_else(|| self.refused(AppRefusal::UnknownApp))
+    }
+
+    pub(crate) fn refused(&self, refusal: fn(AppId) -> AppRefusal) -> CommandError {
+        CommandError::Refused(refusal(self.app_id.clone()))
+    }
+
+    /// A line about the app, without the states before and after.
+    pub(crate) fn line(&self, action: Action) -> LogLine<'_> {
+        LogLine::new(&self.operator, action, self.app_id.as_str()).of_app(&self.app_id)
     }
 }

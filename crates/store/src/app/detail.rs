@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 
 use super::LIVE_PAY_KEYS;
 use super::keys::secret_fingerprint;
-use crate::{Store, StoreError};
+use crate::{Result, Store, StoreError};
 
 /// Counts stop here, because a page needs no exact larger number.
 pub const COUNTED_MAX: i64 = 10_000;
@@ -72,7 +72,7 @@ pub struct Package {
 
 impl Store {
     /// One app with its details. `None` when there is no such app.
-    pub async fn app_detail(&self, app_id: &AppId) -> Result<Option<AppDetail>, StoreError> {
+    pub async fn app_detail(&self, app_id: &AppId) -> Result<Option<AppDetail>> {
         let Some(summary) = self.list_apps(Some(app_id)).await?.pop() else { return Ok(None) };
         let now = moment::of_millis(self.clock.unix_millis())
             .ok_or_else(|| StoreError::Internal("the clock is out of range".to_owned()))?;
@@ -91,10 +91,8 @@ impl Store {
             POIS_MAX,
             COUNTED_MAX + 1,
             now
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let Some(row) = row else { return Ok(None) };
+        );
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
         Ok(Some(AppDetail {
             summary,
             suspended_at: row.suspended_at,
@@ -108,23 +106,20 @@ impl Store {
         }))
     }
 
-    async fn pay_key_generations(&self, app_id: &AppId) -> Result<Vec<PayKeyGeneration>, StoreError> {
-        let rows = sqlx::query!(
-            "SELECT generation, created_at FROM pay_keys WHERE app_id = $1 ORDER BY generation DESC LIMIT $2",
+    async fn pay_key_generations(&self, app_id: &AppId) -> Result<Vec<PayKeyGeneration>> {
+        Ok(sqlx::query_as!(
+            PayKeyGeneration,
+            r#"SELECT generation, row_number() OVER (ORDER BY generation DESC) <= $3 AS "is_live!", created_at
+               FROM pay_keys WHERE app_id = $1 ORDER BY generation DESC LIMIT $2"#,
             app_id.as_str(),
-            PAY_KEYS_MAX
+            PAY_KEYS_MAX,
+            i64::try_from(LIVE_PAY_KEYS).unwrap_or(i64::MAX)
         )
         .fetch_all(&self.pool)
-        .await?;
-        let generations = rows.into_iter().enumerate().map(|(place, row)| PayKeyGeneration {
-            generation: row.generation,
-            is_live: place < LIVE_PAY_KEYS,
-            created_at: row.created_at,
-        });
-        Ok(generations.collect())
+        .await?)
     }
 
-    async fn packages(&self, app_id: &AppId) -> Result<Vec<Package>, StoreError> {
+    async fn packages(&self, app_id: &AppId) -> Result<Vec<Package>> {
         Ok(sqlx::query_as!(
             Package,
             "SELECT version, pages, published_at FROM packages WHERE app_id = $1

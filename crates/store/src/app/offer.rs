@@ -1,119 +1,131 @@
-//! Operators publish packages and register points of interest and payment pre-orders. A change and
-//! its line in the operator's log are one transaction.
+//! Operators publish packages, and register points of interest, payment pre-orders and players. They
+//! may register known ones again.
 
-use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId};
-use domain::operator::Operator;
+use domain::app_command::{
+    AppRefusal, AppReport, KnownPlayers, PublishedPackage, RegisteredPois, RegisteredPreorders,
+};
+use domain::ids::{OpenId, OrderNo, PackageVersion, PagePath, PoiId};
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::update::AppUpdate;
-use crate::operator_log::{Action, LogLine, record};
-use crate::{Store, StoreError};
+use super::app_exists;
+use super::command::{AppUpdate, CommandError};
+use crate::Result;
+use crate::operator_log::Action;
 
-impl Store {
-    /// Publishes a package. Its pages are the accepted order paths from now on. `false` when there
-    /// is no such app.
-    pub async fn publish(
+impl AppUpdate {
+    /// Publishes a package. Its pages are the accepted order paths from now on.
+    pub(super) async fn publish(
         &self,
-        operator: &Operator,
-        app_id: &AppId,
+        connection: &mut PgConnection,
         version: &PackageVersion,
         pages: &[PagePath],
-    ) -> Result<bool, StoreError> {
-        let pages: Vec<String> = pages.iter().map(|page| page.as_str().to_owned()).collect();
-        let update = AppUpdate::new(operator, app_id, (version.clone(), pages));
-        let done = self.update_app(update, |connection, update, _| {
-            Box::pin(async move {
-                let (version, pages) = &update.to;
-                let latest = sqlx::query!(
-                    "SELECT version, pages FROM packages WHERE app_id = $1
-                     ORDER BY published_at DESC, version DESC LIMIT 1",
-                    update.app_id.as_str()
-                )
-                .fetch_optional(&mut *connection)
-                .await?;
-                sqlx::query!(
-                    "INSERT INTO packages (app_id, version, pages, published_at)
-                     VALUES ($1, $2, $3, clock_timestamp()) ON CONFLICT (app_id, version)
-                     DO UPDATE SET pages = excluded.pages, published_at = excluded.published_at",
-                    update.app_id.as_str(),
-                    version.as_str(),
-                    pages
-                )
-                .execute(&mut *connection)
-                .await?;
-                let line = LogLine {
-                    subject: version.as_str(),
-                    before: latest.map(|latest| json!({ "version": latest.version, "pages": latest.pages })),
-                    after: Some(json!({ "version": version.as_str(), "pages": pages })),
-                    ..update.line(Action::AppPublish)
-                };
-                record(connection, line).await
-            })
-        });
-        Ok(done.await?.is_some())
+    ) -> Result<AppReport, CommandError> {
+        self.lock(connection).await?;
+        let latest = sqlx::query!(
+            "SELECT version, pages FROM packages WHERE app_id = $1
+             ORDER BY published_at DESC, version DESC LIMIT 1",
+            self.app_id.as_str()
+        )
+        .fetch_optional(&mut *connection)
+        .await?;
+        sqlx::query!(
+            "INSERT INTO packages (app_id, version, pages, published_at)
+             VALUES ($1, $2, $3, clock_timestamp()) ON CONFLICT (app_id, version)
+             DO UPDATE SET pages = excluded.pages, published_at = excluded.published_at",
+            self.app_id.as_str(),
+            version.as_str(),
+            &pages.iter().map(|page| page.as_str().to_owned()).collect::<Vec<_>>()
+        )
+        .execute(&mut *connection)
+        .await?;
+        let before = latest.map(|latest| json!({ "version": latest.version, "pages": latest.pages }));
+        let after = json!({ "version": version, "pages": pages });
+        let line = self.line(Action::AppPublish).on(version.as_str()).before(before).after(after);
+        let (app_id, pages, version) = (self.app_id.clone(), pages.to_vec(), version.clone());
+        let report = AppReport::Package(PublishedPackage { app_id, pages, version });
+        line.answer(&report).record(connection).await?;
+        Ok(report)
     }
 
-    /// Registers points of interest. It accepts known ones. `false` when there is no such app.
-    pub async fn add_pois(
+    /// Registers points of interest.
+    pub(super) async fn add_pois(
         &self,
-        operator: &Operator,
-        app_id: &AppId,
+        connection: &mut PgConnection,
         poi_ids: &[PoiId],
-    ) -> Result<bool, StoreError> {
-        let poi_ids: Vec<String> = poi_ids.iter().map(ToString::to_string).collect();
-        let done = self.update_app(AppUpdate::new(operator, app_id, poi_ids), |connection, update, _| {
-            Box::pin(async move {
-                let added = sqlx::query_scalar!(
-                    "INSERT INTO pois (app_id, poi_id) SELECT $1, unnest($2::text[])
-                     ON CONFLICT DO NOTHING RETURNING poi_id",
-                    update.app_id.as_str(),
-                    &update.to
-                )
-                .fetch_all(&mut *connection)
-                .await?;
-                record_added(connection, update, Action::AppAddPois, "poi_ids", &added).await
-            })
-        });
-        Ok(done.await?.is_some())
+    ) -> Result<AppReport, CommandError> {
+        self.lock(connection).await?;
+        let added = sqlx::query_scalar!(
+            "INSERT INTO pois (app_id, poi_id) SELECT $1, unnest($2::text[])
+             ON CONFLICT DO NOTHING RETURNING poi_id",
+            self.app_id.as_str(),
+            &texts(poi_ids)
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        let (app_id, poi_ids) = (self.app_id.clone(), poi_ids.to_vec());
+        let report = AppReport::Pois(RegisteredPois { app_id, poi_ids });
+        self.registered(connection, Action::AppAddPois, "poi_ids", &added, report).await
     }
 
-    /// Registers payment pre-orders. It accepts known ones. `false` when there is no such app.
-    pub async fn add_preorders(
+    /// Registers payment pre-orders.
+    pub(super) async fn add_preorders(
         &self,
-        operator: &Operator,
-        app_id: &AppId,
+        connection: &mut PgConnection,
         numbers: &[OrderNo],
-    ) -> Result<bool, StoreError> {
-        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-        let done = self.update_app(AppUpdate::new(operator, app_id, numbers), |connection, update, _| {
-            Box::pin(async move {
-                let added = sqlx::query_scalar!(
-                    "INSERT INTO preorders (app_id, out_order_no) SELECT $1, unnest($2::text[])
-                     ON CONFLICT DO NOTHING RETURNING out_order_no",
-                    update.app_id.as_str(),
-                    &update.to
-                )
-                .fetch_all(&mut *connection)
-                .await?;
-                record_added(connection, update, Action::AppAddPreorders, "out_order_nos", &added).await
-            })
-        });
-        Ok(done.await?.is_some())
+    ) -> Result<AppReport, CommandError> {
+        self.lock(connection).await?;
+        let added = sqlx::query_scalar!(
+            "INSERT INTO preorders (app_id, out_order_no) SELECT $1, unnest($2::text[])
+             ON CONFLICT DO NOTHING RETURNING out_order_no",
+            self.app_id.as_str(),
+            &texts(numbers)
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        let (app_id, out_order_nos) = (self.app_id.clone(), numbers.to_vec());
+        let report = AppReport::Preorders(RegisteredPreorders { app_id, out_order_nos });
+        self.registered(connection, Action::AppAddPreorders, "out_order_nos", &added, report).await
+    }
+
+    /// Adds players with empty wallets.
+    pub(super) async fn add_users(
+        &self,
+        connection: &mut PgConnection,
+        open_ids: &[OpenId],
+    ) -> Result<AppReport, CommandError> {
+        if !app_exists(&mut *connection, &self.app_id).await? {
+            return Err(self.refused(AppRefusal::UnknownApp));
+        }
+        let added = sqlx::query_scalar!(
+            "INSERT INTO wallets (app_id, open_id) SELECT $1, unnest($2::text[])
+             ON CONFLICT DO NOTHING RETURNING open_id",
+            self.app_id.as_str(),
+            &texts(open_ids)
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        let (app_id, open_ids) = (self.app_id.clone(), open_ids.to_vec());
+        let report = AppReport::Players(KnownPlayers { app_id, open_ids });
+        self.registered(connection, Action::UserAdd, "open_ids", &added, report).await
+    }
+
+    /// Records the new items under this name. It writes no line when all were known.
+    async fn registered(
+        &self,
+        connection: &mut PgConnection,
+        action: Action,
+        name: &str,
+        added: &[String],
+        report: AppReport,
+    ) -> Result<AppReport, CommandError> {
+        if !added.is_empty() {
+            self.line(action).after(json!({ name: added })).answer(&report).record(connection).await?;
+        }
+        Ok(report)
     }
 }
 
-/// Records the new items under this name. It writes no line when all were known.
-async fn record_added<T>(
-    connection: &mut PgConnection,
-    update: &AppUpdate<T>,
-    action: Action,
-    name: &str,
-    added: &[String],
-) -> Result<(), StoreError> {
-    if added.is_empty() {
-        return Ok(());
-    }
-    let after = Some(json!({ name: added }));
-    record(connection, LogLine { after, ..update.line(action) }).await
+fn texts(values: &[impl ToString]) -> Vec<String> {
+    values.iter().map(ToString::to_string).collect()
 }

@@ -14,7 +14,7 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Read, Seek as _, SeekFro
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use domain::audit::Standing;
+use domain::audit::{Standing, WalletRow};
 use domain::ids::{AppId, OpenId};
 use domain::ledger::ChainHash;
 use hmac::Mac as _;
@@ -187,11 +187,9 @@ async fn write_lines(
     let heading = serde_json::to_string(&heading).map_err(|error| fault(error.into()))?;
     writeln!(out, "{FIRST_LINE}\n{heading}").map_err(fault)?;
     let mut wallets = Copied::of(&mut snapshot.first, WALLETS).await?;
-    while let Some(message) = wallets.next().await? {
-        let Some(mut row) = message.row()? else { continue };
-        let (app_id, open_id) = (row.text()?, row.text()?);
-        let (seq, free_balance, charge_balance) = (row.number()?, row.number()?, row.number()?);
-        let chain_hash = row.hash()?.unwrap_or_default();
+    while let Some(mut row) = wallets.next().await? {
+        let (app_id, open_id, wallet) = (row.text()?, row.text()?, row.wallet()?);
+        let WalletRow { entry_count: seq, free_balance, charge_balance, chain_hash } = wallet;
         if seq == 0 {
             continue;
         }
@@ -200,7 +198,7 @@ async fn write_lines(
                 "wallet {open_id} of {app_id}: that is no name of one"
             )));
         }
-        let chain_hash = hex::encode(chain_hash);
+        let chain_hash = hex::encode(chain_hash.unwrap_or_default());
         writeln!(out, "{app_id} {open_id} {seq} {free_balance} {charge_balance} {chain_hash}")
             .map_err(fault)?;
     }

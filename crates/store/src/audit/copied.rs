@@ -1,13 +1,14 @@
 //! Reads rows in PostgreSQL's binary copy format. It is the fastest way to read millions of rows,
 //! and keeps none in memory.
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
+use domain::audit::WalletRow;
 use domain::ledger::ChainHash;
 use futures_util::TryStreamExt as _;
 use futures_util::stream::BoxStream;
 use sqlx::PgConnection;
 
-use crate::StoreError;
+use crate::{Result, StoreError};
 
 /// Length of the header of a copy: a signature of 11 bytes, flags, and the length of an extension.
 const HEADING_BYTES: usize = 19;
@@ -15,41 +16,36 @@ const HEADING_BYTES: usize = 19;
 /// The stream of rows of a statement.
 pub(super) struct Copied<'c> {
     messages: BoxStream<'c, Result<Bytes, sqlx::Error>>,
+    message: Bytes,
     has_begun: bool,
 }
 
 impl<'c> Copied<'c> {
     /// Runs a `SELECT`. A copy takes no parameters, so the text must be a constant.
-    pub(super) async fn of(connection: &'c mut PgConnection, select: &str) -> Result<Self, StoreError> {
+    pub(super) async fn of(connection: &'c mut PgConnection, select: &str) -> Result<Self> {
         let statement = format!("COPY ({select}) TO STDOUT (FORMAT binary)");
-        Ok(Self { messages: connection.copy_out_raw(&statement).await?, has_begun: false })
+        let messages = connection.copy_out_raw(&statement).await?;
+        Ok(Self { messages, message: Bytes::new(), has_begun: false })
     }
 
-    /// The next message, or `None` at the end. PostgreSQL sends one row in each message.
-    pub(super) async fn next(&mut self) -> Result<Option<Message>, StoreError> {
-        let Some(mut bytes) = self.messages.try_next().await? else { return Ok(None) };
-        if !std::mem::replace(&mut self.has_begun, true) {
-            if bytes.len() < HEADING_BYTES {
-                return Err(malformed());
+    /// The next row, or `None` at the end. PostgreSQL sends one row in each message.
+    pub(super) async fn next(&mut self) -> Result<Option<Row<'_>>> {
+        while let Some(message) = self.messages.try_next().await? {
+            self.message = message;
+            if !std::mem::replace(&mut self.has_begun, true) {
+                if self.message.len() < HEADING_BYTES {
+                    return Err(malformed());
+                }
+                self.message.advance(HEADING_BYTES);
             }
-            bytes = bytes.slice(HEADING_BYTES..);
+            match self.message.first_chunk().map(|count| i16::from_be_bytes(*count)) {
+                // The header came alone, or this is the last message.
+                None | Some(-1) => {}
+                Some(0..) => return Ok(Some(Row(&self.message[size_of::<i16>()..]))),
+                Some(_) => return Err(malformed()),
+            }
         }
-        Ok(Some(Message(bytes)))
-    }
-}
-
-/// A message of a copy.
-pub(super) struct Message(Bytes);
-
-impl Message {
-    /// The row of the message. `None` for a message with the header alone, and for the last one.
-    pub(super) fn row(&self) -> Result<Option<Row<'_>>, StoreError> {
-        let Some((count, columns)) = self.0.split_first_chunk() else { return Ok(None) };
-        match i16::from_be_bytes(*count) {
-            -1 => Ok(None),
-            0.. => Ok(Some(Row(columns))),
-            _ => Err(malformed()),
-        }
+        Ok(None)
     }
 }
 
@@ -58,7 +54,7 @@ pub(super) struct Row<'a>(&'a [u8]);
 
 impl<'a> Row<'a> {
     /// The next column. `None` when it is null.
-    fn column(&mut self) -> Result<Option<&'a [u8]>, StoreError> {
+    fn column(&mut self) -> Result<Option<&'a [u8]>> {
         let (length, rest) = self.0.split_first_chunk().ok_or_else(malformed)?;
         let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
             self.0 = rest;
@@ -70,24 +66,36 @@ impl<'a> Row<'a> {
     }
 
     /// The next column: a text that is not null.
-    pub(super) fn text(&mut self) -> Result<&'a str, StoreError> {
+    pub(super) fn text(&mut self) -> Result<&'a str> {
         let column = self.column()?.ok_or_else(malformed)?;
         std::str::from_utf8(column).map_err(|_| malformed())
     }
 
     /// The next column: a `bigint` or a time, or null.
-    pub(super) fn number_if_any(&mut self) -> Result<Option<i64>, StoreError> {
+    pub(super) fn number_if_any(&mut self) -> Result<Option<i64>> {
         let Some(column) = self.column()? else { return Ok(None) };
         Ok(Some(i64::from_be_bytes(column.try_into().map_err(|_| malformed())?)))
     }
 
     /// The next column: a `bigint`, or a time in microseconds since 2000, that is not null.
-    pub(super) fn number(&mut self) -> Result<i64, StoreError> {
+    pub(super) fn number(&mut self) -> Result<i64> {
         self.number_if_any()?.ok_or_else(malformed)
     }
 
+    /// The next columns: a wallet's number of entries, balances and hash. `None` when they are null.
+    pub(super) fn wallet_if_any(&mut self) -> Result<Option<WalletRow>> {
+        let Some(entry_count) = self.number_if_any()? else { return Ok(None) };
+        let (free_balance, charge_balance) = (self.number()?, self.number()?);
+        Ok(Some(WalletRow { entry_count, free_balance, charge_balance, chain_hash: self.hash()? }))
+    }
+
+    /// The same of a wallet that must be there.
+    pub(super) fn wallet(&mut self) -> Result<WalletRow> {
+        self.wallet_if_any()?.ok_or_else(malformed)
+    }
+
     /// The next column: a hash. `None` when the column holds no hash.
-    pub(super) fn hash(&mut self) -> Result<Option<ChainHash>, StoreError> {
+    pub(super) fn hash(&mut self) -> Result<Option<ChainHash>> {
         Ok(self.column()?.and_then(|bytes| bytes.try_into().ok()))
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::audit::{Check, Findings, Standing, Sums, WalletCheck, WalletRow};
+use domain::audit::{Check, Findings, Standing, Sums, WalletCheck};
 use domain::ledger::{CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 use domain::record_set::{RecordLine, RecordSet};
 use sqlx::PgConnection;
@@ -12,8 +12,8 @@ use sqlx::PgConnection;
 use super::checkpoint::RowCounts;
 use super::copied::{Copied, Row};
 use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, naming};
-use crate::StoreError;
 use crate::secrets::random_bytes;
+use crate::{Result, StoreError};
 
 /// Reads the ledger in the order of its key. The collation does not matter: the entries of a wallet
 /// only have to be together.
@@ -25,7 +25,7 @@ FROM ledger_entries e LEFT JOIN wallets w ON w.app_id = e.app_id AND w.open_id =
 ORDER BY e.app_id, e.open_id, e.seq";
 
 const EXCHANGES: &str = "SELECT app_id, biz_no, open_id, seq, created_at, amount FROM exchanges";
-const CREDITS: &str = "SELECT app_id, ref, open_id, seq, created_at FROM credits";
+const CREDITS: &str = "SELECT app_id, ref, open_id, seq, created_at, 0::bigint FROM credits";
 
 /// What the ledger contains.
 struct Ledger {
@@ -70,19 +70,12 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     if ledger.wallets != records.wallets {
         naming::wallets_without_entries(first, &mut findings).await?;
     }
-    Ok(AuditOutcome {
-        since: None,
-        findings,
-        apps,
+    let counts = RowCounts {
         entries: ledger.entries,
         exchanges: records.exchanges.count(),
         credits: records.credits.count(),
-        counts: RowCounts {
-            entries: ledger.entries,
-            exchanges: records.exchanges.count(),
-            credits: records.credits.count(),
-        },
-    })
+    };
+    Ok(AuditOutcome { since: None, findings, apps, checked: counts, counts })
 }
 
 /// Compares the sums of each app: credits less deductions are what its wallets hold.
@@ -116,14 +109,13 @@ async fn read_ledger(
     };
     let mut current: Option<WalletCheck> = None;
     let mut rows = Copied::of(connection, LEDGER).await?;
-    while let Some(message) = rows.next().await? {
-        let Some(mut row) = message.row()? else { continue };
+    while let Some(mut row) = rows.next().await? {
         let (entry, stored) = read_entry(&mut row)?;
         let mut check = match current.take() {
             Some(check) if check.is_of(entry.app_id, entry.open_id) => check,
             before => {
                 ledger.end(before);
-                let wallet = read_wallet(&mut row)?;
+                let wallet = row.wallet_if_any()?;
                 ledger.wallets += u64::from(wallet.is_some_and(|wallet| !wallet.is_empty()));
                 WalletCheck::new(entry.app_id, entry.open_id, Standing::EMPTY, wallet)
             }
@@ -168,7 +160,7 @@ impl Ledger {
     }
 }
 
-fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, Option<ChainHash>), StoreError> {
+fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, Option<ChainHash>)> {
     let entry = LedgerEntry {
         app_id: row.text()?,
         open_id: row.text()?,
@@ -184,16 +176,6 @@ fn read_entry<'a>(row: &mut Row<'a>) -> Result<(LedgerEntry<'a>, Option<ChainHas
     Ok((entry, row.hash()?))
 }
 
-fn read_wallet(row: &mut Row<'_>) -> Result<Option<WalletRow>, StoreError> {
-    let Some(entry_count) = row.number_if_any()? else { return Ok(None) };
-    Ok(Some(WalletRow {
-        entry_count,
-        free_balance: row.number()?,
-        charge_balance: row.number()?,
-        chain_hash: row.hash()?,
-    }))
-}
-
 async fn read_records(
     connection: &mut PgConnection,
     empty: RecordSet,
@@ -201,31 +183,24 @@ async fn read_records(
 ) -> Result<Records, AuditError> {
     let mut records = Records { apps: BTreeMap::new(), wallets: 0, exchanges: empty.clone(), credits: empty };
     add_up_wallets(connection, &mut records).await?;
-    let mut rows = Copied::of(&mut *connection, EXCHANGES).await?;
-    while let Some(message) = rows.next().await? {
-        let Some(mut row) = message.row()? else { continue };
-        let record = read_record(&mut row)?;
-        records.exchanges.add(&RecordLine { amount: row.number()?.into(), ..record });
-        meter.row(records.exchanges.count());
-    }
-    drop(rows);
-    let mut rows = Copied::of(connection, CREDITS).await?;
-    while let Some(message) = rows.next().await? {
-        let Some(mut row) = message.row()? else { continue };
-        records.credits.add(&read_record(&mut row)?);
-        meter.row(records.credits.count());
+    for (select, set) in [(EXCHANGES, &mut records.exchanges), (CREDITS, &mut records.credits)] {
+        let mut rows = Copied::of(&mut *connection, select).await?;
+        while let Some(mut row) = rows.next().await? {
+            set.add(&read_record(&mut row)?);
+            meter.row(set.count());
+        }
     }
     Ok(records)
 }
 
-fn read_record<'a>(row: &mut Row<'a>) -> Result<RecordLine<'a>, StoreError> {
+fn read_record<'a>(row: &mut Row<'a>) -> Result<RecordLine<'a>> {
     Ok(RecordLine {
         app_id: row.text()?,
         number: row.text()?,
         open_id: row.text()?,
         seq: row.number()?,
         at: row.number()?,
-        amount: 0,
+        amount: row.number()?.into(),
     })
 }
 

@@ -22,7 +22,7 @@ use time::OffsetDateTime;
 use self::checkpoint::{Checkpoint, RowCounts};
 use super::{Store, StoreError};
 
-pub(super) use noted::LastAudits;
+pub(super) use noted::LAST_AUDITS_CACHED_FOR;
 pub use noted::{AuditScope, LastAudit};
 
 /// Options of an audit.
@@ -101,11 +101,11 @@ pub enum AuditError {
     Checkpoint(String),
     /// The store has failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
 }
 
-impl From<sqlx::Error> for AuditError {
-    fn from(error: sqlx::Error) -> Self {
+impl<E: Into<StoreError>> From<E> for AuditError {
+    fn from(error: E) -> Self {
         Self::Store(error.into())
     }
 }
@@ -232,10 +232,9 @@ struct AuditOutcome {
     since: Option<OffsetDateTime>,
     findings: Findings,
     apps: BTreeMap<String, AppTotals>,
-    entries: u64,
-    exchanges: u64,
-    credits: u64,
-    /// Number of all rows, for the next checkpoint.
+    /// Numbers of the rows that were checked.
+    checked: RowCounts,
+    /// Numbers of all rows, for the next checkpoint.
     counts: RowCounts,
 }
 
@@ -249,9 +248,9 @@ impl AuditOutcome {
             at,
             since: self.since,
             wallets: all.wallets,
-            entries: self.entries,
-            exchanges: self.exchanges,
-            credits: self.credits,
+            entries: self.checked.entries,
+            exchanges: self.checked.exchanges,
+            credits: self.checked.credits,
             differences,
             kinds,
             all,

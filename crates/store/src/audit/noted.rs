@@ -8,34 +8,19 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::AuditReport;
-use crate::look_up_cache::LookUpCache;
 use crate::secrets::random_bytes;
-use crate::{Store, StoreError};
+use crate::{Result, Store};
 
 /// How long the result of [`Store::last_audits`] is cached.
-const REMEMBERED_FOR: Duration = Duration::from_secs(30);
+pub(crate) const LAST_AUDITS_CACHED_FOR: Duration = Duration::from_secs(30);
 
-/// The scope of an audit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum AuditScope {
-    /// Everything.
-    Full,
-    /// Everything after a checkpoint.
-    Since,
-}
-
-impl AuditScope {
-    /// All scopes.
-    pub const ALL: [Self; 2] = [Self::Full, Self::Since];
-
-    /// The word in the database and in the labels of metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Since => "since",
-        }
+domain::word_enum! {
+    /// The scope of an audit. The word is in the database and in the labels of metrics.
+    pub enum AuditScope {
+        /// Everything.
+        Full = "full",
+        /// Everything after a checkpoint.
+        Since = "since",
     }
 }
 
@@ -54,26 +39,16 @@ pub struct LastAudit {
     pub last_clean_at: Option<OffsetDateTime>,
 }
 
-/// The cache of [`Store::last_audits`].
-#[derive(Debug)]
-pub(crate) struct LastAudits(LookUpCache<(), Arc<[LastAudit]>>);
-
-impl Default for LastAudits {
-    fn default() -> Self {
-        Self(LookUpCache::lasting(REMEMBERED_FOR))
-    }
-}
-
 impl Store {
     /// The last audit of each scope. It queries the database at most every 30 seconds.
-    pub async fn last_audits(&self) -> Result<Arc<[LastAudit]>, StoreError> {
+    pub async fn last_audits(&self) -> Result<Arc<[LastAudit]>> {
         let store = self.clone();
         let look_up = async move { store.look_up_last_audits().await.map(Some) };
-        let found = self.last_audits.0.get_or((), self.clock.monotonic(), self.look_up_within(), look_up);
+        let found = self.last_audits.get_or((), self.clock.monotonic(), self.look_up_within(), look_up);
         Ok(found.await?.unwrap_or_default())
     }
 
-    async fn look_up_last_audits(&self) -> Result<Arc<[LastAudit]>, StoreError> {
+    async fn look_up_last_audits(&self) -> Result<Arc<[LastAudit]>> {
         let mut audits = Vec::new();
         for scope in AuditScope::ALL {
             let last = sqlx::query!(
@@ -96,27 +71,21 @@ impl Store {
     }
 
     /// Records the result of an audit.
-    pub(super) async fn note_audit(&self, report: &AuditReport) -> Result<(), StoreError> {
+    pub(super) async fn note_audit(&self, report: &AuditReport) -> Result<()> {
         let scope = if report.since.is_some() { AuditScope::Since } else { AuditScope::Full };
         let count = |rows: u64| i64::try_from(rows).unwrap_or(i64::MAX);
-        let (at, entries, differences) = (report.at, count(report.entries), count(report.differences));
-        self.transaction((), move |connection, ()| {
-            Box::pin(async move {
-                sqlx::query!(
-                    "INSERT INTO audits (scope, started_at, id, finished_at, entries, differences, program_version)
-                     VALUES ($1, $2, $3, clock_timestamp(), $4, $5, $6)",
-                    scope.as_str(),
-                    at,
-                    i64::from_be_bytes(random_bytes()),
-                    entries,
-                    differences,
-                    env!("CARGO_PKG_VERSION")
-                )
-                .execute(connection)
-                .await?;
-                Ok(())
-            })
-        })
-        .await
+        sqlx::query!(
+            "INSERT INTO audits (scope, started_at, id, finished_at, entries, differences, program_version)
+             VALUES ($1, $2, $3, clock_timestamp(), $4, $5, $6)",
+            scope.as_str(),
+            report.at,
+            i64::from_be_bytes(random_bytes()),
+            count(report.entries),
+            count(report.differences),
+            env!("CARGO_PKG_VERSION")
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
     }
 }

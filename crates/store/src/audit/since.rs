@@ -49,15 +49,8 @@ pub(super) async fn audit(
     let mut line = before.next()?;
     let mut grown = Vec::new();
     let mut wallets = Copied::of(first, WALLETS).await?;
-    while let Some(message) = wallets.next().await? {
-        let Some(mut row) = message.row()? else { continue };
-        let (app_id, open_id) = (row.text()?, row.text()?);
-        let row = WalletRow {
-            entry_count: row.number()?,
-            free_balance: row.number()?,
-            charge_balance: row.number()?,
-            chain_hash: row.hash()?,
-        };
+    while let Some(mut row) = wallets.next().await? {
+        let (app_id, open_id, row) = (row.text()?, row.text()?, row.wallet()?);
         let from = loop {
             match line.take() {
                 Some(known) => {
@@ -95,20 +88,16 @@ pub(super) async fn audit(
     progress.check(second, grown, meter).await?;
     second.execute(sqlx::raw_sql("RESET enable_seqscan")).await?;
     let counts = progress.compare_counts(second, before.counts).await?;
-    let since = Some(before.at);
-    Ok(progress.outcome(since, counts))
+    let (since, checked) = (Some(before.at), progress.checked());
+    Ok(AuditOutcome { since, findings: progress.findings, apps: progress.apps, checked, counts })
 }
 
 impl SinceAudit {
     fn count(&mut self, app_id: &str, row: &WalletRow) {
-        if !self.apps.contains_key(app_id) {
-            self.apps.insert(app_id.to_owned(), AppTotals::default());
-        }
-        if let Some(app) = self.apps.get_mut(app_id) {
-            app.wallets += 1;
-            app.free_balance += i128::from(row.free_balance);
-            app.charge_balance += i128::from(row.charge_balance);
-        }
+        let app = self.apps.entry(app_id.to_owned()).or_default();
+        app.wallets += 1;
+        app.free_balance += i128::from(row.free_balance);
+        app.charge_balance += i128::from(row.charge_balance);
         self.entry_counts += i128::from(row.entry_count);
     }
 
@@ -244,6 +233,15 @@ impl SinceAudit {
         self.apps.entry(wallet.app_id).or_default().sums.merge(&sums);
     }
 
+    /// Numbers of the rows that were checked.
+    fn checked(&self) -> RowCounts {
+        RowCounts {
+            entries: self.entries,
+            exchanges: self.apps.values().map(|app| app.sums.exchanges).sum(),
+            credits: self.apps.values().map(|app| app.sums.credits).sum(),
+        }
+    }
+
     /// Compares the numbers of rows with the checkpoint and the entries that were checked now.
     async fn compare_counts(
         &mut self,
@@ -256,37 +254,20 @@ impl SinceAudit {
         )
         .fetch_one(connection)
         .await?;
-        let new: Vec<_> = self.apps.values().map(|app| app.sums).collect();
-        let exchanges: u64 = new.iter().map(|sums| sums.exchanges).sum();
-        let credits: u64 = new.iter().map(|sums| sums.credits).sum();
+        let checked = self.checked();
         let expected = [
             ("ledger_entries", row.entries, self.entry_counts),
-            ("exchanges", row.exchanges, i128::from(before.exchanges + exchanges)),
-            ("credits", row.credits, i128::from(before.credits + credits)),
+            ("exchanges", row.exchanges, i128::from(before.exchanges + checked.exchanges)),
+            ("credits", row.credits, i128::from(before.credits + checked.credits)),
         ];
         for (table, is, should_be) in expected {
             if i128::from(is) != should_be {
                 self.findings.add(Check::Count, "", table, || format!("{is} rows, expected {should_be}"));
             }
         }
-        let count = |rows: i64| u64::try_from(rows).unwrap_or_default();
-        Ok(RowCounts {
-            entries: count(row.entries),
-            exchanges: count(row.exchanges),
-            credits: count(row.credits),
-        })
-    }
-
-    fn outcome(self, since: Option<time::OffsetDateTime>, counts: RowCounts) -> AuditOutcome {
-        AuditOutcome {
-            since,
-            findings: self.findings,
-            entries: self.entries,
-            exchanges: self.apps.values().map(|app| app.sums.exchanges).sum(),
-            credits: self.apps.values().map(|app| app.sums.credits).sum(),
-            apps: self.apps,
-            counts,
-        }
+        let [entries, exchanges, credits] =
+            expected.map(|(_, rows, _)| u64::try_from(rows).unwrap_or_default());
+        Ok(RowCounts { entries, exchanges, credits })
     }
 }
 

@@ -4,7 +4,7 @@ use domain::console_user::{ConsoleUserName, Role};
 use sqlx::PgConnection;
 
 use crate::secrets::PasswordHash;
-use crate::{Store, StoreError};
+use crate::{Result, Store, StoreError};
 
 /// After this many failed attempts in a row the name is locked.
 const FAILED_ATTEMPTS_MAX: i32 = 10;
@@ -29,7 +29,7 @@ pub struct SignInAttempt {
 impl Store {
     /// Counts a sign-in attempt before its password is verified. So attempts at the same time get
     /// ten tries together. `None` when there is no such user, or the name is locked.
-    pub async fn attempt_sign_in(&self, name: &ConsoleUserName) -> Result<Option<SignInAttempt>, StoreError> {
+    pub async fn attempt_sign_in(&self, name: &ConsoleUserName) -> Result<Option<SignInAttempt>> {
         let row = sqlx::query!(
             "UPDATE console_users SET
                  failed_attempts = CASE WHEN locked_until IS NULL THEN failed_attempts + 1 ELSE 1 END,
@@ -55,40 +55,22 @@ impl Store {
         name: &ConsoleUserName,
         password: &PasswordHash,
         token_hash: [u8; 32],
-    ) -> Result<bool, StoreError> {
-        self.transaction((name.clone(), password.clone()), move |connection, (name, password)| {
-            Box::pin(async move {
-                let known = sqlx::query!(
-                    "UPDATE console_users SET failed_attempts = 0, locked_until = NULL
-                     WHERE name = $1 AND password = $2",
-                    name.as_str(),
-                    password.as_str()
-                )
-                .execute(&mut *connection)
-                .await?
-                .rows_affected()
-                    == 1;
-                if known {
-                    sqlx::query!(
-                        "INSERT INTO console_sessions (token_sha256, name) VALUES ($1, $2)",
-                        token_hash.as_slice(),
-                        name.as_str()
-                    )
-                    .execute(&mut *connection)
-                    .await?;
-                }
-                Ok(known)
-            })
-        })
-        .await
+    ) -> Result<bool> {
+        let begun = sqlx::query!(
+            "WITH known AS (
+                 UPDATE console_users SET failed_attempts = 0, locked_until = NULL
+                 WHERE name = $1 AND password = $2 RETURNING name)
+             INSERT INTO console_sessions (token_sha256, name) SELECT $3, name FROM known",
+            name.as_str(),
+            password.as_str(),
+            token_hash.as_slice()
+        );
+        Ok(begun.execute(&self.pool).await?.rows_affected() == 1)
     }
 
     /// User and role of a session. The token is given by its hash. `None` when there is no such
     /// session, or it has ended. It records the use of the session.
-    pub async fn console_session(
-        &self,
-        token_hash: [u8; 32],
-    ) -> Result<Option<(ConsoleUserName, Role)>, StoreError> {
+    pub async fn console_session(&self, token_hash: [u8; 32]) -> Result<Option<(ConsoleUserName, Role)>> {
         let row = sqlx::query!(
             r#"SELECT s.name, u.role, s.used_at < now() - make_interval(secs => $4) AS "is_due!"
                FROM console_sessions AS s JOIN console_users AS u ON u.name = s.name
@@ -98,10 +80,8 @@ impl Store {
             LIFETIME_SECONDS,
             IDLE_SECONDS_MAX,
             USE_NOTED_EVERY_SECONDS
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let Some(row) = row else { return Ok(None) };
+        );
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
         if row.is_due {
             sqlx::query!(
                 "UPDATE console_sessions SET used_at = now() WHERE token_sha256 = $1",
@@ -117,7 +97,7 @@ impl Store {
     }
 
     /// Ends the session with this token hash.
-    pub async fn end_console_session(&self, token_hash: [u8; 32]) -> Result<(), StoreError> {
+    pub async fn end_console_session(&self, token_hash: [u8; 32]) -> Result<()> {
         sqlx::query!("DELETE FROM console_sessions WHERE token_sha256 = $1", token_hash.as_slice())
             .execute(&self.pool)
             .await?;
@@ -125,21 +105,19 @@ impl Store {
     }
 
     /// Deletes sessions that have expired.
-    pub async fn forget_ended_console_sessions(&self) -> Result<u64, StoreError> {
+    pub async fn forget_ended_console_sessions(&self) -> Result<u64> {
         let gone = sqlx::query!(
             "DELETE FROM console_sessions WHERE created_at <= now() - make_interval(secs => $1)
                 OR used_at <= now() - make_interval(secs => $2)",
             LIFETIME_SECONDS,
             IDLE_SECONDS_MAX
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(gone.rows_affected())
+        );
+        Ok(gone.execute(&self.pool).await?.rows_affected())
     }
 }
 
 /// Ends every session of a user. The user's row must be locked.
-pub(super) async fn end_all(connection: &mut PgConnection, name: &ConsoleUserName) -> Result<(), StoreError> {
+pub(super) async fn end_all(connection: &mut PgConnection, name: &ConsoleUserName) -> Result<()> {
     sqlx::query!("DELETE FROM console_sessions WHERE name = $1", name.as_str()).execute(connection).await?;
     Ok(())
 }

@@ -7,35 +7,51 @@ use tokio_postgres::types::ToSql;
 
 use super::batch::{Batch, Decisions, Deduction, WalletUpdate};
 
-/// The parameters of the statement that writes ([`super::statements`]).
-pub(super) struct Columns<'a> {
-    pub(super) app_id: Vec<&'a str>,
-    pub(super) biz_no: Vec<&'a str>,
-    pub(super) open_id: Vec<&'a str>,
-    pub(super) seq: Vec<i64>,
-    pub(super) amount: Vec<i64>,
-    pub(super) pay_priority: Vec<i16>,
-    pub(super) zone_id: Vec<&'a str>,
-    pub(super) os: Vec<&'a str>,
-    pub(super) ts: Vec<i64>,
-    pub(super) user_ip: Vec<&'a str>,
-    pub(super) product_name: Vec<&'a str>,
-    pub(super) product_info: Vec<&'a str>,
-    pub(super) product_desc: Vec<&'a str>,
-    pub(super) extension: Vec<&'a str>,
-    pub(super) free_change: Vec<i64>,
-    pub(super) charge_change: Vec<i64>,
-    pub(super) free_balance: Vec<i64>,
-    pub(super) charge_balance: Vec<i64>,
-    pub(super) wallet_app_id: Vec<&'a str>,
-    pub(super) wallet_open_id: Vec<&'a str>,
-    pub(super) wallet_free_balance: Vec<i64>,
-    pub(super) wallet_charge_balance: Vec<i64>,
-    pub(super) entry_count_before: Vec<i64>,
-    pub(super) entry_count: Vec<i64>,
-    pub(super) at: OffsetDateTime,
-    pub(super) chain_hash: Vec<&'a [u8]>,
-    pub(super) wallet_chain_hash: Vec<&'a [u8]>,
+/// Declares the columns in the order of the parameters of the statement that writes.
+macro_rules! columns {
+    ($($name:ident: $type:ty,)+) => {
+        /// The parameters of the statement that writes ([`super::statements`]).
+        pub(super) struct Columns<'a> {
+            $(pub(super) $name: $type,)+
+        }
+
+        impl Columns<'_> {
+            /// The columns in the order of the statement's parameters.
+            pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 27] {
+                [$(&self.$name),+]
+            }
+        }
+    };
+}
+
+columns! {
+    app_id: Vec<&'a str>,
+    biz_no: Vec<&'a str>,
+    open_id: Vec<&'a str>,
+    seq: Vec<i64>,
+    amount: Vec<i64>,
+    pay_priority: Vec<i16>,
+    zone_id: Vec<&'a str>,
+    os: Vec<&'a str>,
+    ts: Vec<i64>,
+    user_ip: Vec<&'a str>,
+    product_name: Vec<&'a str>,
+    product_info: Vec<&'a str>,
+    product_desc: Vec<&'a str>,
+    extension: Vec<&'a str>,
+    free_change: Vec<i64>,
+    charge_change: Vec<i64>,
+    free_balance: Vec<i64>,
+    charge_balance: Vec<i64>,
+    wallet_app_id: Vec<&'a str>,
+    wallet_open_id: Vec<&'a str>,
+    wallet_free_balance: Vec<i64>,
+    wallet_charge_balance: Vec<i64>,
+    entry_count_before: Vec<i64>,
+    entry_count: Vec<i64>,
+    at: OffsetDateTime,
+    chain_hash: Vec<&'a [u8]>,
+    wallet_chain_hash: Vec<&'a [u8]>,
 }
 
 impl<'a> Columns<'a> {
@@ -81,38 +97,5 @@ impl<'a> Columns<'a> {
             chain_hash: deductions.iter().map(|row| row.chain_hash.as_slice()).collect(),
             wallet_chain_hash: wallets.iter().map(|row| row.chain_hash.as_slice()).collect(),
         }
-    }
-
-    /// The columns in the order of the statement's parameters.
-    pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 27] {
-        [
-            &self.app_id,
-            &self.biz_no,
-            &self.open_id,
-            &self.seq,
-            &self.amount,
-            &self.pay_priority,
-            &self.zone_id,
-            &self.os,
-            &self.ts,
-            &self.user_ip,
-            &self.product_name,
-            &self.product_info,
-            &self.product_desc,
-            &self.extension,
-            &self.free_change,
-            &self.charge_change,
-            &self.free_balance,
-            &self.charge_balance,
-            &self.wallet_app_id,
-            &self.wallet_open_id,
-            &self.wallet_free_balance,
-            &self.wallet_charge_balance,
-            &self.entry_count_before,
-            &self.entry_count,
-            &self.at,
-            &self.chain_hash,
-            &self.wallet_chain_hash,
-        ]
     }
 }

@@ -27,10 +27,10 @@ use domain::caller::Signed;
 use domain::exchange::{Exchange, ExchangeOutcome};
 use tokio::time::Instant;
 
-use super::{Store, StoreError};
+use crate::{Result, Store, StoreError};
 
 pub(super) use driver::Opening;
-pub use record::{ExchangeRecord, NumberMatch, ReplayCount};
+pub use record::{ExchangeRecord, ReferenceMatch, ReplayCount};
 pub(super) use replays::Replays;
 pub(super) use writer::Writers;
 
@@ -63,11 +63,7 @@ impl Store {
     /// # Errors
     /// The queue is full, the deadline has passed, or the database does not answer. In the last two cases
     /// the exchange may have been made. A repeat with the same `biz_no` gets the result.
-    pub async fn submit(
-        &self,
-        exchange: Signed<Exchange>,
-        deadline: Instant,
-    ) -> Result<ExchangeOutcome, StoreError> {
+    pub async fn submit(&self, exchange: Signed<Exchange>, deadline: Instant) -> Result<ExchangeOutcome> {
         let answer = self.writers.enqueue(exchange, deadline)?;
         match tokio::time::timeout_at(deadline, answer).await {
             Ok(Ok(outcome)) => outcome,

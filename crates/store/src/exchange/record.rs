@@ -3,11 +3,12 @@
 use domain::exchange::UsedNumber;
 use domain::ids::{AppId, BizNo};
 use domain::product_info::{self, Item};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use sqlx::types::Json;
 use time::OffsetDateTime;
 
 use super::statements::REPLAY_HOURS;
-use crate::{Store, StoreError};
+use crate::{Result, Store};
 
 /// An exchange that deducted, with its ledger entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -71,7 +72,7 @@ pub struct ExchangeRecord {
 }
 
 /// Replays of one `biz_no`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ReplayCount {
     /// Number of replays.
     pub replays: i64,
@@ -87,13 +88,13 @@ pub struct ReplayCount {
 
 /// An exchange or a credit that a search has found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NumberMatch {
+pub struct ReferenceMatch {
     /// The app.
     pub app_id: String,
     /// `exchange` or `credit`.
     pub kind: String,
     /// The `biz_no` or the ref.
-    pub number: String,
+    pub reference: String,
     /// The player.
     pub open_id: String,
     /// The ledger entry in that wallet.
@@ -117,7 +118,7 @@ impl Store {
         app_id: &AppId,
         biz_no: &BizNo,
         with_user_ip: bool,
-    ) -> Result<Option<ExchangeRecord>, StoreError> {
+    ) -> Result<Option<ExchangeRecord>> {
         // The writers' statements use the same hours and the same clock.
         let row = sqlx::query!(
             r#"SELECT x.open_id, x.zone_id, x.os, x.ts, x.user_ip, x.amount, x.pay_priority, x.product_name,
@@ -125,7 +126,7 @@ impl Store {
                       e.free_change, e.charge_change, e.free_balance, e.charge_balance,
                       x.created_at + make_interval(hours => $3) AS "replayed_until!",
                       clock_timestamp() >= x.created_at + make_interval(hours => $3) AS "is_expired!",
-                      r.replays AS "replays?", r.first_at AS "first_at?", r.last_at AS "last_at?"
+                      to_jsonb(r) AS "replays?: Json<ReplayCount>"
                FROM exchanges x
                JOIN ledger_entries e ON e.app_id = x.app_id AND e.open_id = x.open_id AND e.seq = x.seq
                LEFT JOIN exchange_replays r ON r.app_id = x.app_id AND r.biz_no = x.biz_no
@@ -133,16 +134,8 @@ impl Store {
             app_id.as_str(),
             biz_no.as_str(),
             REPLAY_HOURS
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let Some(row) = row else { return Ok(None) };
-        let replays = match (row.replays, row.first_at, row.last_at) {
-            (Some(replays), Some(first_at), Some(last_at)) => {
-                Some(ReplayCount { replays, first_at, last_at })
-            }
-            (_, _, _) => None,
-        };
+        );
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
         Ok(Some(ExchangeRecord {
             app_id: app_id.to_string(),
             biz_no: biz_no.to_string(),
@@ -167,21 +160,21 @@ impl Store {
             replayed_until: row.replayed_until,
             same_content: UsedNumber::answer(row.is_expired, true),
             other_content: UsedNumber::answer(row.is_expired, false),
-            replays,
+            replays: row.replays.map(|Json(replays)| replays),
         }))
     }
 
     /// At most `limit` exchanges and credits with this `biz_no` or ref, of one app or of all.
     /// Several apps may use the same. It reads each app by its key.
-    pub async fn find_number(
+    pub async fn find_reference(
         &self,
         app_id: Option<&AppId>,
-        number: &str,
+        reference: &str,
         limit: u32,
-    ) -> Result<Vec<NumberMatch>, StoreError> {
+    ) -> Result<Vec<ReferenceMatch>> {
         Ok(sqlx::query_as!(
-            NumberMatch,
-            r#"SELECT a.app_id, f.kind AS "kind!", $2::text AS "number!", f.open_id AS "open_id!",
+            ReferenceMatch,
+            r#"SELECT a.app_id, f.kind AS "kind!", $2::text AS "reference!", f.open_id AS "open_id!",
                       e.seq, e.free_change, e.charge_change, f.text AS "text!", e.at
                FROM apps a
                CROSS JOIN LATERAL (
@@ -194,7 +187,7 @@ impl Store {
                WHERE $1::text IS NULL OR a.app_id = $1
                ORDER BY a.app_id, f.kind DESC LIMIT $3"#,
             app_id.map(AppId::as_str),
-            number,
+            reference,
             i64::from(limit)
         )
         .fetch_all(&self.pool)

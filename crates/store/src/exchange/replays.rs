@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::ids::{AppId, BizNo};
 
-use crate::{Store, StoreError};
+use crate::{Result, Store};
 
 /// Maximum number of `biz_no`s between two writes. It limits the memory (some 1 MB) and the
 /// statement.
@@ -55,7 +55,7 @@ impl Replays {
 impl Store {
     /// Writes the replays that this process has counted since the last call. The server calls it
     /// once a second. When the write fails, the counts are lost.
-    pub async fn write_replays(&self) -> Result<(), StoreError> {
+    pub async fn write_replays(&self) -> Result<()> {
         let ReplayCounts { by_biz_no, uncounted } = self.replays.take();
         if uncounted > 0 {
             tracing::warn!(uncounted, "more exchanges were replayed in a second than are counted");
@@ -69,36 +69,29 @@ impl Store {
         let app_ids: Vec<_> = counted.iter().map(|((app_id, _), _)| app_id.to_string()).collect();
         let biz_nos: Vec<_> = counted.iter().map(|((_, biz_no), _)| biz_no.to_string()).collect();
         let counts: Vec<_> = counted.iter().map(|(_, count)| *count).collect();
-        self.transaction((app_ids, biz_nos, counts), move |connection, (app_ids, biz_nos, counts)| {
-            Box::pin(async move {
-                sqlx::query!(
-                    "INSERT INTO exchange_replays AS known (app_id, biz_no, replays, first_at, last_at)
-                     SELECT app_id, biz_no, replays, now(), now()
-                     FROM unnest($1::text[], $2::text[], $3::bigint[]) AS counted (app_id, biz_no, replays)
-                     ON CONFLICT (app_id, biz_no) DO UPDATE
-                     SET replays = known.replays + excluded.replays, last_at = excluded.last_at",
-                    app_ids,
-                    biz_nos,
-                    counts
-                )
-                .execute(connection)
-                .await?;
-                Ok(())
-            })
-        })
-        .await
+        sqlx::query!(
+            "INSERT INTO exchange_replays AS known (app_id, biz_no, replays, first_at, last_at)
+             SELECT app_id, biz_no, replays, now(), now()
+             FROM unnest($1::text[], $2::text[], $3::bigint[]) AS counted (app_id, biz_no, replays)
+             ON CONFLICT (app_id, biz_no) DO UPDATE
+             SET replays = known.replays + excluded.replays, last_at = excluded.last_at",
+            &app_ids,
+            &biz_nos,
+            &counts
+        )
+        .execute(&self.pool)
+        .await?;
+        Ok(())
     }
 
     /// Deletes counts whose last replay was 30 days ago. There is no index for it: it would cost
     /// every count more than this hourly scan of a small table.
-    pub async fn forget_old_replays(&self) -> Result<u64, StoreError> {
+    pub async fn forget_old_replays(&self) -> Result<u64> {
         let gone = sqlx::query!(
             "DELETE FROM exchange_replays WHERE last_at < now() - make_interval(days => $1)",
             KEPT_DAYS
-        )
-        .execute(&self.pool)
-        .await?;
-        Ok(gone.rows_affected())
+        );
+        Ok(gone.execute(&self.pool).await?.rows_affected())
     }
 }
 

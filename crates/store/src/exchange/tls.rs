@@ -14,7 +14,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::StoreError;
+use crate::{Result, StoreError};
 
 /// The same address, user, password, database and options.
 pub(super) fn configuration(options: &PgConnectOptions) -> Config {
@@ -47,7 +47,7 @@ pub(super) fn configuration(options: &PgConnectOptions) -> Config {
 }
 
 /// The TLS connector for the URL. `None` when the URL never leads to TLS.
-pub(super) fn connector(options: &PgConnectOptions) -> Result<Option<MakeRustlsConnect>, StoreError> {
+pub(super) fn connector(options: &PgConnectOptions) -> Result<Option<MakeRustlsConnect>> {
     let mode = options.get_ssl_mode();
     if options.get_socket().is_some() || matches!(mode, PgSslMode::Disable | PgSslMode::Allow) {
         return Ok(None);
@@ -80,7 +80,7 @@ fn verifier(
     mode: PgSslMode,
     roots: Option<String>,
     provider: &Arc<CryptoProvider>,
-) -> Result<Option<Arc<WebPkiServerVerifier>>, StoreError> {
+) -> Result<Option<Arc<WebPkiServerVerifier>>> {
     if !matches!(mode, PgSslMode::VerifyCa | PgSslMode::VerifyFull) {
         return Ok(None);
     }
@@ -94,7 +94,7 @@ fn verifier(
     built.map(Some).map_err(unusable)
 }
 
-fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+fn certificates(file: &str) -> Result<Vec<CertificateDer<'static>>> {
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect);
     read.map_err(|error| unreadable(file, error))
 }

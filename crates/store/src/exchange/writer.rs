@@ -21,7 +21,7 @@ use super::driver::Opening;
 use super::fault::SessionFault;
 use super::replays::Replays;
 use super::session::Session;
-use crate::{ATTEMPTS_MAX, StoreError};
+use crate::{ATTEMPTS_MAX, Result, StoreError};
 
 /// The maximum number of exchanges in one transaction.
 const BATCH_MAX: usize = 512;
@@ -31,7 +31,7 @@ const SET_ASIDE_FOR: Duration = Duration::from_millis(10);
 /// How long a writer locks wallets first after a conflict with another writer.
 const LOCKS_FOR: Duration = Duration::from_millis(200);
 
-type Outcome = Result<ExchangeOutcome, StoreError>;
+type Outcome = Result<ExchangeOutcome>;
 
 /// A handle of the writers. It is cheap to clone. The writers end when the last handle is dropped.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ impl Writers {
         opening: &Opening,
         metrics: &ExchangeMetrics,
         replays: &Replays,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self> {
         let (writers, queues) = Self::with_queues(count.max(1), queue_max);
         for jobs in queues {
             run_in_thread(keep_writing(Writer::new(jobs, opening.clone(), metrics.clone(), replays.clone())))
@@ -120,7 +120,7 @@ impl Writers {
         &self,
         exchange: Signed<Exchange>,
         deadline: Instant,
-    ) -> Result<oneshot::Receiver<Outcome>, StoreError> {
+    ) -> Result<oneshot::Receiver<Outcome>> {
         let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| StoreError::Overloaded)?;
         let queue = &self.queues[self.writer_of(&exchange)];
         let (answer, receiver) = oneshot::channel();

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::content_hash::ContentHash;
-use super::{Store, StoreError};
-use crate::operator_log::{Action, LogLine, record};
+use super::blob_hash::BlobHash;
+use crate::operator_log::{Action, LogLine};
+use crate::{Result, Store};
 
 /// A blocked picture.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
@@ -17,7 +17,7 @@ use crate::operator_log::{Action, LogLine, record};
 pub struct Block {
     /// SHA-256 of the blocked blob.
     #[serde(rename = "picture")]
-    pub contents: ContentHash,
+    pub contents: BlobHash,
     /// Reason, for people.
     pub reason: String,
     /// Database time.
@@ -25,7 +25,8 @@ pub struct Block {
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub blocked_at: time::OffsetDateTime,
     /// Number of images under the block.
-    pub images: u64,
+    #[schemars(with = "u64")]
+    pub images: i64,
 }
 
 /// The result of a block.
@@ -38,7 +39,7 @@ pub struct BlockOutcome {
 }
 
 /// Waits for a concurrent block. A later block waits for this transaction.
-pub(super) async fn hold_off(connection: &mut PgConnection) -> Result<(), StoreError> {
+pub(super) async fn hold_off(connection: &mut PgConnection) -> Result<()> {
     sqlx::query!("LOCK TABLE picture_blocks IN ROW SHARE MODE").execute(connection).await?;
     Ok(())
 }
@@ -46,29 +47,25 @@ pub(super) async fn hold_off(connection: &mut PgConnection) -> Result<(), StoreE
 /// True when a picture falls under a block.
 pub(super) async fn is_blocked(
     connection: &mut PgConnection,
-    contents: &ContentHash,
-    looks: Option<PerceptualHash>,
-) -> Result<bool, StoreError> {
-    let is_blocked = sqlx::query_scalar!(
+    contents: &BlobHash,
+    perceptual_hash: Option<PerceptualHash>,
+) -> Result<bool> {
+    Ok(sqlx::query_scalar!(
         "SELECT EXISTS (
              SELECT 1 FROM picture_blocks b
              WHERE b.content_sha256 = $1 OR EXISTS (
                  SELECT 1 FROM unnest(b.perceptual_hashes) AS h (bits)
                  WHERE bit_count((h.bits # $2)::bit(64)) <= $3)) AS \"is_blocked!\"",
         contents.as_bytes(),
-        looks.map(PerceptualHash::to_i64),
+        perceptual_hash.map(PerceptualHash::to_i64),
         i64::from(NEAR_COPY_DISTANCE_MAX)
     )
     .fetch_one(connection)
-    .await?;
-    Ok(is_blocked)
+    .await?)
 }
 
 /// Waits for running uploads, makes later ones wait, and returns the reason of the present block.
-async fn lock_block(
-    connection: &mut PgConnection,
-    contents: &ContentHash,
-) -> Result<Option<String>, StoreError> {
+async fn lock_block(connection: &mut PgConnection, contents: &BlobHash) -> Result<Option<String>> {
     sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
     let reason = sqlx::query_scalar!(
         "SELECT reason FROM picture_blocks WHERE content_sha256 = $1",
@@ -80,16 +77,16 @@ async fn lock_block(
 /// Writes a block and returns the number of images under it.
 async fn write_block(
     connection: &mut PgConnection,
-    contents: &ContentHash,
-    looks: &[i64],
+    contents: &BlobHash,
+    perceptual_hashes: &[i64],
     reason: &str,
-) -> Result<u64, StoreError> {
+) -> Result<u64> {
     sqlx::query!(
         "INSERT INTO picture_blocks (content_sha256, perceptual_hashes, reason) VALUES ($1, $2, $3)
          ON CONFLICT (content_sha256) DO UPDATE
          SET perceptual_hashes = EXCLUDED.perceptual_hashes, reason = EXCLUDED.reason",
         contents.as_bytes(),
-        looks,
+        perceptual_hashes,
         reason
     )
     .execute(&mut *connection)
@@ -100,7 +97,7 @@ async fn write_block(
              SELECT 1 FROM unnest($2::bigint[]) AS h (bits)
              WHERE bit_count((h.bits # perceptual_hash)::bit(64)) <= $3))",
         contents.as_bytes(),
-        looks,
+        perceptual_hashes,
         i64::from(NEAR_COPY_DISTANCE_MAX)
     )
     .execute(&mut *connection)
@@ -120,24 +117,20 @@ impl Store {
     pub async fn block_picture(
         &self,
         operator: &Operator,
-        contents: ContentHash,
-        looks: &[PerceptualHash],
+        contents: BlobHash,
+        perceptual_hashes: &[PerceptualHash],
         reason: &str,
-    ) -> Result<BlockOutcome, StoreError> {
-        let looks: Vec<i64> = looks.iter().map(|looks| looks.to_i64()).collect();
-        let context = (operator.clone(), looks, reason.to_owned());
-        self.transaction(context, move |connection, (operator, looks, reason)| {
+    ) -> Result<BlockOutcome> {
+        let hashes: Vec<i64> = perceptual_hashes.iter().map(|hash| hash.to_i64()).collect();
+        let context = (operator.clone(), hashes, reason.to_owned());
+        self.transaction(context, move |connection, (operator, hashes, reason)| {
             Box::pin(async move {
                 let former = lock_block(connection, &contents).await?;
-                let images = write_block(connection, &contents, looks, reason).await?;
+                let images = write_block(connection, &contents, hashes, reason).await?;
                 let subject = contents.to_string();
-                let line = LogLine {
-                    before: former.as_ref().map(|reason| json!({ "reason": reason })),
-                    after: Some(json!({ "reason": reason, "images": images })),
-                    note: reason,
-                    ..LogLine::new(operator, Action::ImageBlock, &subject)
-                };
-                record(connection, line).await?;
+                let line = LogLine::new(operator, Action::ImageBlock, &subject).note(reason);
+                let line = line.before(former.as_ref().map(|reason| json!({ "reason": reason })));
+                line.after(json!({ "reason": reason, "images": images })).record(connection).await?;
                 Ok(BlockOutcome { was_blocked: former.is_some(), images })
             })
         })
@@ -146,11 +139,7 @@ impl Store {
 
     /// Removes the block of a picture. `false` when there was none. Images that another block
     /// matches stay blocked.
-    pub async fn unblock_picture(
-        &self,
-        operator: &Operator,
-        contents: ContentHash,
-    ) -> Result<bool, StoreError> {
+    pub async fn unblock_picture(&self, operator: &Operator, contents: BlobHash) -> Result<bool> {
         self.transaction(operator.clone(), move |connection, operator| {
             Box::pin(async move {
                 let Some(reason) = lock_block(connection, &contents).await? else { return Ok(false) };
@@ -171,9 +160,9 @@ impl Store {
                 )
                 .execute(&mut *connection)
                 .await?;
-                let (subject, before) = (contents.to_string(), Some(json!({ "reason": reason })));
+                let subject = contents.to_string();
                 let line = LogLine::new(operator, Action::ImageUnblock, &subject);
-                record(connection, LogLine { before, ..line }).await?;
+                line.before(json!({ "reason": reason })).record(connection).await?;
                 Ok(true)
             })
         })
@@ -181,48 +170,27 @@ impl Store {
     }
 
     /// The block of an image.
-    pub async fn block_of(&self, img_id: &ImgId) -> Result<Option<Block>, StoreError> {
-        let row = sqlx::query_as!(
-            BlockRow,
-            "SELECT b.content_sha256, b.reason, b.blocked_at,
-                    (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS \"images!\"
-             FROM picture_blocks b JOIN images i ON i.blocked_by = b.content_sha256 WHERE i.img_id = $1",
+    pub async fn block_of(&self, img_id: &ImgId) -> Result<Option<Block>> {
+        Ok(sqlx::query_as!(
+            Block,
+            r#"SELECT b.content_sha256 AS "contents: BlobHash", b.reason, b.blocked_at,
+                      (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS "images!"
+               FROM picture_blocks b JOIN images i ON i.blocked_by = b.content_sha256 WHERE i.img_id = $1"#,
             img_id.as_str()
         )
         .fetch_optional(&self.pool)
-        .await?;
-        row.map(BlockRow::read).transpose()
+        .await?)
     }
 
     /// The block list, newest first.
-    pub async fn blocks(&self) -> Result<Vec<Block>, StoreError> {
-        let rows = sqlx::query_as!(
-            BlockRow,
-            "SELECT b.content_sha256, b.reason, b.blocked_at,
-                    (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS \"images!\"
-             FROM picture_blocks b ORDER BY b.blocked_at DESC, b.content_sha256"
+    pub async fn blocks(&self) -> Result<Vec<Block>> {
+        Ok(sqlx::query_as!(
+            Block,
+            r#"SELECT b.content_sha256 AS "contents: BlobHash", b.reason, b.blocked_at,
+                      (SELECT count(*) FROM images i WHERE i.blocked_by = b.content_sha256) AS "images!"
+               FROM picture_blocks b ORDER BY b.blocked_at DESC, b.content_sha256"#
         )
         .fetch_all(&self.pool)
-        .await?;
-        rows.into_iter().map(BlockRow::read).collect()
-    }
-}
-
-/// A row of `picture_blocks`, with the number of images under it.
-struct BlockRow {
-    content_sha256: Vec<u8>,
-    reason: String,
-    blocked_at: time::OffsetDateTime,
-    images: i64,
-}
-
-impl BlockRow {
-    fn read(self) -> Result<Block, StoreError> {
-        Ok(Block {
-            contents: ContentHash::from_column(&self.content_sha256)?,
-            reason: self.reason,
-            blocked_at: self.blocked_at,
-            images: u64::try_from(self.images).unwrap_or_default(),
-        })
+        .await?)
     }
 }

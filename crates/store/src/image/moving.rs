@@ -3,16 +3,16 @@
 use bytes::Bytes;
 use domain::picture_store::PictureStore;
 
-use super::content_hash::ContentHash;
+use super::blob_hash::BlobHash;
 use super::contents;
 use super::outside::{self, PictureObject};
-use super::{Store, StoreError};
+use crate::{Result, Store, StoreError};
 
 /// A blob that images use, and its location.
 #[derive(Debug, Clone)]
 pub struct BlobLocation {
     /// SHA-256 of the blob.
-    pub contents: ContentHash,
+    pub contents: BlobHash,
     /// Its length in bytes.
     pub byte_length: u64,
     /// Number of images that use it, of all apps.
@@ -41,7 +41,7 @@ pub enum MoveOutcome {
 
 impl Store {
     /// The number of blobs that images use. With `not_in`, only those outside this store.
-    pub async fn count_contents(&self, not_in: Option<PictureStore>) -> Result<u64, StoreError> {
+    pub async fn count_contents(&self, not_in: Option<PictureStore>) -> Result<u64> {
         let count = sqlx::query_scalar!(
             "SELECT count(DISTINCT i.content_sha256) AS \"count!\" FROM images i
              LEFT JOIN picture_objects o ON o.content_sha256 = i.content_sha256 AND o.is_kept
@@ -56,12 +56,12 @@ impl Store {
     /// The next blobs in the order of their hashes. With `not_in`, only those outside this store.
     pub async fn contents_after(
         &self,
-        after: Option<ContentHash>,
+        after: Option<BlobHash>,
         not_in: Option<PictureStore>,
         limit: u32,
-    ) -> Result<Vec<BlobLocation>, StoreError> {
+    ) -> Result<Vec<BlobLocation>> {
         let rows = sqlx::query!(
-            "SELECT i.content_sha256, max(i.byte_length) AS \"byte_length!\", count(*) AS \"images!\",
+            "SELECT i.content_sha256 AS \"contents: BlobHash\", max(i.byte_length) AS \"byte_length!\", count(*) AS \"images!\",
                     o.name AS \"name?\", o.stored_in AS \"stored_in?\"
              FROM images i
              LEFT JOIN picture_objects o ON o.content_sha256 = i.content_sha256 AND o.is_kept
@@ -70,41 +70,27 @@ impl Store {
             after.as_ref().map_or(&[][..], |after| after.as_bytes()),
             not_in.map(PictureStore::as_str),
             i64::from(limit)
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        let places = rows.into_iter().map(|row| {
-            let object = match (row.name, row.stored_in) {
-                (Some(name), Some(stored_in)) => {
-                    Some(PictureObject::read(&name, &stored_in, row.byte_length)?)
-                }
-                (None, _) | (_, None) => None,
-            };
+        );
+        let places = rows.fetch_all(&self.pool).await?.into_iter().map(|row| {
             Ok(BlobLocation {
-                contents: ContentHash::from_column(&row.content_sha256)?,
+                contents: row.contents,
                 byte_length: u64::try_from(row.byte_length)
                     .map_err(|_| StoreError::damaged("images.byte_length"))?,
                 images: u64::try_from(row.images).unwrap_or_default(),
-                object,
+                object: PictureObject::read(row.name, row.stored_in, row.byte_length)?,
             })
         });
         places.collect()
     }
 
     /// Reads a blob and compares it with its hash. The inner error describes the damage.
-    pub async fn verify_contents(&self, place: &BlobLocation) -> Result<Result<Bytes, String>, StoreError> {
+    pub async fn verify_contents(&self, place: &BlobLocation) -> Result<Result<Bytes, String>> {
         let bytes = match self.contents(&place.contents, place.byte_length).await {
             Ok(bytes) => Bytes::from(bytes),
             Err(StoreError::Internal(reason)) => return Ok(Err(reason)),
-            Err(
-                error @ (StoreError::Unavailable(_)
-                | StoreError::PicturesUnavailable(_)
-                | StoreError::Overloaded
-                | StoreError::Again
-                | StoreError::Repeated),
-            ) => return Err(error),
+            Err(error) => return Err(error),
         };
-        let (hashed, found) = tokio::task::spawn_blocking(move || (ContentHash::of(&bytes), bytes))
+        let (hashed, found) = tokio::task::spawn_blocking(move || (BlobHash::of(&bytes), bytes))
             .await
             .map_err(|fault| StoreError::Internal(format!("hashing contents: {fault}")))?;
         if hashed == place.contents {
@@ -117,11 +103,7 @@ impl Store {
     /// Moves a blob. It verifies the blob, writes it to the other store, reads it back, changes the
     /// location in the database, and removes the old copy. After an interruption the blob is
     /// complete in one of the two stores, and the move may be repeated.
-    pub async fn move_contents(
-        &self,
-        place: &BlobLocation,
-        to: PictureStore,
-    ) -> Result<MoveOutcome, StoreError> {
+    pub async fn move_contents(&self, place: &BlobLocation, to: PictureStore) -> Result<MoveOutcome> {
         let bytes = match self.verify_contents(place).await? {
             Ok(bytes) => bytes,
             Err(reason) => return Ok(MoveOutcome::Damaged(reason)),
@@ -133,7 +115,7 @@ impl Store {
             None => None,
             Some(outside) => {
                 let object = PictureObject::new(outside, bytes.len());
-                self.announce_object(&object, place.contents).await?;
+                outside::announce(&self.pool, &object, &place.contents).await?;
                 self.write_object(&object, &bytes, place.contents.as_array()).await?;
                 Some(object)
             }
@@ -151,41 +133,23 @@ impl Store {
         Ok(if moved? { MoveOutcome::Moved } else { MoveOutcome::MovedByAnother })
     }
 
-    async fn announce_object(&self, object: &PictureObject, contents: ContentHash) -> Result<(), StoreError> {
-        self.transaction((object.clone(), contents), |connection, (object, contents)| {
-            Box::pin(outside::announce(connection, object, contents))
-        })
-        .await
-    }
-
     /// Changes the location in the database, unless it has changed meanwhile.
     async fn switch(
         &self,
         place: &BlobLocation,
         target: Option<PictureObject>,
         bytes: Bytes,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool> {
         self.transaction((place.clone(), target, bytes), |connection, (place, target, bytes)| {
             Box::pin(async move {
-                let left = match &place.object {
-                    Some(old) => {
-                        sqlx::query!(
-                            "DELETE FROM picture_objects WHERE name = $1 AND is_kept",
-                            old.name.as_str()
-                        )
-                        .execute(&mut *connection)
-                        .await?
+                let (old, contents) = (&place.object, place.contents.as_bytes());
+                let leaving = match old.as_ref().map(|old| old.name.as_str()) {
+                    Some(name) => {
+                        sqlx::query!("DELETE FROM picture_objects WHERE name = $1 AND is_kept", name)
                     }
-                    None => {
-                        sqlx::query!(
-                            "DELETE FROM picture_parts WHERE content_sha256 = $1",
-                            place.contents.as_bytes()
-                        )
-                        .execute(&mut *connection)
-                        .await?
-                    }
+                    None => sqlx::query!("DELETE FROM picture_parts WHERE content_sha256 = $1", contents),
                 };
-                if left.rows_affected() == 0 {
+                if leaving.execute(&mut *connection).await?.rows_affected() == 0 {
                     return Ok(false);
                 }
                 match target {

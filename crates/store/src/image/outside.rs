@@ -7,11 +7,11 @@
 
 use bytes::Bytes;
 use domain::picture_store::Outside;
-use sqlx::PgConnection;
+use sqlx::{PgConnection, PgExecutor};
 
-use super::content_hash::ContentHash;
-use super::{Store, StoreError};
+use super::blob_hash::BlobHash;
 use crate::objects::ObjectName;
+use crate::{Result, Store, StoreError};
 
 /// An object outside the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,23 +27,28 @@ impl PictureObject {
         Self { outside, name: ObjectName::random(), byte_length: byte_length as u64 }
     }
 
-    /// Parses a row.
-    pub(super) fn read(name: &str, stored_in: &str, byte_length: i32) -> Result<Self, StoreError> {
+    /// Parses a row, if there is one.
+    pub(super) fn read(
+        name: Option<String>,
+        stored_in: Option<String>,
+        byte_length: i32,
+    ) -> Result<Option<Self>> {
+        let (Some(name), Some(stored_in)) = (name, stored_in) else { return Ok(None) };
         let damaged = StoreError::damaged;
-        Ok(Self {
-            outside: Outside::parse(stored_in).map_err(|_| damaged("picture_objects.stored_in"))?,
-            name: ObjectName::parse(name).ok_or_else(|| damaged("picture_objects.name"))?,
+        Ok(Some(Self {
+            outside: Outside::parse(&stored_in).map_err(|_| damaged("picture_objects.stored_in"))?,
+            name: ObjectName::parse(&name).ok_or_else(|| damaged("picture_objects.name"))?,
             byte_length: u64::try_from(byte_length).map_err(|_| damaged("picture_objects.byte_length"))?,
-        })
+        }))
     }
 }
 
 /// Inserts the row of an object before the object is written.
 pub(super) async fn announce(
-    connection: &mut PgConnection,
+    executor: impl PgExecutor<'_>,
     object: &PictureObject,
-    contents: &ContentHash,
-) -> Result<(), StoreError> {
+    contents: &BlobHash,
+) -> Result<()> {
     sqlx::query!(
         "INSERT INTO picture_objects (name, stored_in, content_sha256, byte_length) VALUES ($1, $2, $3, $4)",
         object.name.as_str(),
@@ -51,13 +56,13 @@ pub(super) async fn announce(
         contents.as_bytes(),
         i32::try_from(object.byte_length).unwrap_or(i32::MAX)
     )
-    .execute(connection)
+    .execute(executor)
     .await?;
     Ok(())
 }
 
 /// Puts an object into use that was written and read back. `false` when it was given up meanwhile.
-pub(super) async fn keep(connection: &mut PgConnection, object: &PictureObject) -> Result<bool, StoreError> {
+pub(super) async fn keep(connection: &mut PgConnection, object: &PictureObject) -> Result<bool> {
     let kept = sqlx::query!(
         "UPDATE picture_objects SET is_kept = true WHERE name = $1 AND NOT is_kept",
         object.name.as_str()
@@ -85,7 +90,7 @@ impl Store {
         object: &PictureObject,
         contents: &Bytes,
         sha256: &[u8; 32],
-    ) -> Result<(), StoreError> {
+    ) -> Result<()> {
         let written = self.try_to_write(object, contents, sha256).await;
         if written.is_err() {
             self.discard_object(object).await;
@@ -93,12 +98,7 @@ impl Store {
         written
     }
 
-    async fn try_to_write(
-        &self,
-        object: &PictureObject,
-        contents: &Bytes,
-        sha256: &[u8; 32],
-    ) -> Result<(), StoreError> {
+    async fn try_to_write(&self, object: &PictureObject, contents: &Bytes, sha256: &[u8; 32]) -> Result<()> {
         let PictureObject { outside, name, byte_length } = object;
         let away = |error| StoreError::of_object_store(*outside, &error);
         self.check_own_store(*outside).await?;
@@ -113,7 +113,7 @@ impl Store {
         }
     }
 
-    async fn try_to_discard(&self, object: &PictureObject) -> Result<(), StoreError> {
+    async fn try_to_discard(&self, object: &PictureObject) -> Result<()> {
         // A transaction without an answer may have put it into use. Only the row shows that.
         let given_up =
             sqlx::query!("DELETE FROM picture_objects WHERE name = $1 AND NOT is_kept", object.name.as_str())
@@ -126,7 +126,7 @@ impl Store {
     }
 
     /// Removes an object that has no row.
-    pub(super) async fn remove_object(&self, object: &PictureObject) -> Result<(), StoreError> {
+    pub(super) async fn remove_object(&self, object: &PictureObject) -> Result<()> {
         let away = |error| StoreError::of_object_store(object.outside, &error);
         self.objects.remove(object.outside, &object.name).await.map_err(away)
     }

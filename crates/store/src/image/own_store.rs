@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use domain::picture_store::Outside;
 
-use super::{Store, StoreError};
 use crate::objects::ObjectName;
+use crate::{Result, Store, StoreError};
 
 /// The stores that belong to this database, with their ids.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Store {
     /// Verifies that an object store answers, can be written, and belongs to this database. It
     /// takes a store without an owner. The inner error is the reason why the store must not be
     /// used.
-    pub async fn open_picture_store(&self, outside: Outside) -> Result<Result<(), String>, StoreError> {
+    pub async fn open_picture_store(&self, outside: Outside) -> Result<Result<(), String>> {
         let away = |error| StoreError::of_object_store(outside, &error);
         // The object store first: an instance records the id in the database before it writes the
         // marker.
@@ -72,7 +72,7 @@ impl Store {
 
     /// Verifies before a write or a removal that the store belongs to this database. A folder is
     /// checked each time, because its disk can disappear.
-    pub(super) async fn check_own_store(&self, outside: Outside) -> Result<(), StoreError> {
+    pub(super) async fn check_own_store(&self, outside: Outside) -> Result<()> {
         let refused = |text| StoreError::PicturesUnavailable(text);
         let Some(id) = self.own_stores.id(outside).get() else {
             return self.open_picture_store(outside).await?.map_err(refused);
@@ -87,18 +87,17 @@ impl Store {
         }
     }
 
-    async fn has_objects(&self, outside: Outside) -> Result<bool, StoreError> {
-        let has_objects = sqlx::query_scalar!(
+    async fn has_objects(&self, outside: Outside) -> Result<bool> {
+        Ok(sqlx::query_scalar!(
             "SELECT EXISTS (SELECT 1 FROM picture_objects WHERE stored_in = $1 AND is_kept) AS \"has_objects!\"",
             outside.as_str()
         )
         .fetch_one(&self.pool)
-        .await?;
-        Ok(has_objects)
+        .await?)
     }
 
     /// A new id, or the id of an instance that was first.
-    async fn new_store_id(&self, outside: Outside) -> Result<String, StoreError> {
+    async fn new_store_id(&self, outside: Outside) -> Result<String> {
         let fresh = ObjectName::random();
         sqlx::query!(
             "INSERT INTO picture_stores (stored_in, id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
@@ -107,10 +106,8 @@ impl Store {
         )
         .execute(&self.pool)
         .await?;
-        let id = sqlx::query_scalar!("SELECT id FROM picture_stores WHERE stored_in = $1", outside.as_str())
-            .fetch_one(&self.pool)
-            .await?;
-        Ok(id)
+        let id = sqlx::query_scalar!("SELECT id FROM picture_stores WHERE stored_in = $1", outside.as_str());
+        Ok(id.fetch_one(&self.pool).await?)
     }
 }
 

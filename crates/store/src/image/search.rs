@@ -1,17 +1,14 @@
 //! Search of images for operators, newest first, and the details of one image.
 
-use std::fmt;
-
 use domain::fields::Expected;
 use domain::ids::{AppId, ImgId};
-use domain::picture_store::{Outside, PictureStore};
 use pictures::NEAR_COPY_DISTANCE_MAX;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use super::{Block, ImageRow, StoredImage};
-use crate::paging::cut_to_page;
-use crate::{Store, StoreError};
+use super::{BlobHash, Block, ImageRow, StoredImage};
+use crate::paging::{CursorKey, Page, TimeCursor};
+use crate::{Result, Store};
 
 /// How many orders of an image are listed, in the order of their numbers.
 const ORDERS_MAX: i64 = 20;
@@ -58,44 +55,11 @@ pub struct ImageFilter {
     pub after: Option<ImageCursor>,
 }
 
-/// A position in a list of images, newest first. Its text form can be part of a URL.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageCursor {
-    uploaded_at: OffsetDateTime,
-    img_id: ImgId,
-}
+/// A position in a list of images, newest first.
+pub type ImageCursor = TimeCursor<ImgId>;
 
-impl ImageCursor {
-    /// Parses the text form.
-    pub fn parse(text: &str) -> Result<Self, Expected> {
-        let place = text.split_once('.').and_then(|(micros, img_id)| {
-            let micros: i64 = micros.parse().ok()?;
-            let uploaded_at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(micros) * 1000).ok()?;
-            Some(Self { uploaded_at, img_id: ImgId::parse(img_id).ok()? })
-        });
-        place.ok_or(Expected::new("the place of an image in a list, as an earlier page gave it"))
-    }
-
-    fn of(image: &StoredImage) -> Self {
-        Self { uploaded_at: image.uploaded_at, img_id: image.img_id.clone() }
-    }
-}
-
-impl fmt::Display for ImageCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The database's times have microseconds.
-        write!(f, "{}.{}", self.uploaded_at.unix_timestamp_nanos() / 1000, self.img_id)
-    }
-}
-
-/// A page of images.
-#[derive(Debug, Clone, Serialize)]
-pub struct ImagePage {
-    /// Newest first.
-    pub images: Vec<StoredImage>,
-    /// The cursor of the next page, or `None`.
-    #[serde(skip)]
-    pub next: Option<ImageCursor>,
+impl CursorKey for ImgId {
+    const EXPECTED: &'static str = "the place of an image in a list, as an earlier page gave it";
 }
 
 /// The details of an image, without its bytes.
@@ -140,8 +104,8 @@ macro_rules! image_ids {
             filter.blocked,
             filter.uploaded_since,
             filter.uploaded_until,
-            after.map(|after| after.uploaded_at),
-            after.map(|after| after.img_id.as_str()),
+            after.map(|after| after.at),
+            after.map(|after| after.key.as_str()),
         )
         // The best plan depends on the filters, so the query is planned each time.
         .persistent(false)
@@ -150,7 +114,7 @@ macro_rules! image_ids {
 
 impl Store {
     /// At most `limit` images that match `filter`, newest first.
-    pub async fn images(&self, filter: &ImageFilter, limit: u32) -> Result<ImagePage, StoreError> {
+    pub async fn images(&self, filter: &ImageFilter, limit: u32) -> Result<Page<StoredImage, ImageCursor>> {
         // One more row shows whether there is another page.
         let wanted = i64::from(limit) + 1;
         let ids = match (&filter.key, &filter.app_id) {
@@ -177,17 +141,15 @@ impl Store {
                 image_ids!("$1::text IS NULL", filter, None::<&str>, wanted).fetch_all(&self.pool).await?
             }
         };
-        let mut images = self.images_by_id(&ids).await?;
-        let has_more = cut_to_page(&mut images, limit);
-        let next = images.last().filter(|_| has_more).map(ImageCursor::of);
-        Ok(ImagePage { images, next })
+        let cursor = |last: &StoredImage| TimeCursor { at: last.uploaded_at, key: last.img_id.clone() };
+        Ok(Page::cut(self.images_by_id(&ids).await?, limit, cursor))
     }
 
     /// The details of an image. `None` when there is no such image.
-    pub async fn image_detail(&self, img_id: &ImgId) -> Result<Option<ImageDetail>, StoreError> {
+    pub async fn image_detail(&self, img_id: &ImgId) -> Result<Option<ImageDetail>> {
         let Some(image) = self.image(img_id).await? else { return Ok(None) };
         let row = sqlx::query!(
-            r#"SELECT i.sha256, o.stored_in AS "stored_in?", o.name AS "object_name?",
+            r#"SELECT i.sha256, coalesce(o.stored_in, 'database') AS "stored_in!", o.name AS "object_name?",
                       ARRAY(SELECT out_biz_order_no FROM orders
                             WHERE orders.app_id = i.app_id AND orders.product_cover_img_id = i.img_id
                             ORDER BY out_biz_order_no LIMIT $2) AS "out_biz_order_nos!"
@@ -196,15 +158,11 @@ impl Store {
                WHERE i.img_id = $1"#,
             img_id.as_str(),
             ORDERS_MAX
-        )
-        .fetch_optional(&self.pool)
-        .await?;
-        let Some(row) = row else { return Ok(None) };
-        let stored_in = row.stored_in.as_deref().map(Outside::parse).transpose();
-        let stored_in = stored_in.map_err(|_| StoreError::damaged("picture_objects.stored_in"))?;
+        );
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
         Ok(Some(ImageDetail {
             sha256: hex::encode(row.sha256),
-            stored_in: stored_in.map_or(PictureStore::Database, PictureStore::from).to_string(),
+            stored_in: row.stored_in,
             object_name: row.object_name,
             block: self.block_of(img_id).await?,
             out_biz_order_nos: row.out_biz_order_nos,
@@ -214,7 +172,7 @@ impl Store {
         }))
     }
 
-    async fn copies(&self, image: &StoredImage) -> Result<Vec<StoredImage>, StoreError> {
+    async fn copies(&self, image: &StoredImage) -> Result<Vec<StoredImage>> {
         let ids = sqlx::query_scalar!(
             "SELECT img_id FROM images WHERE content_sha256 = $1 AND img_id <> $2
              ORDER BY uploaded_at DESC, img_id DESC LIMIT $3",
@@ -227,7 +185,7 @@ impl Store {
 
     /// Images whose perceptual hash is as near as a block accepts. A block also compares crops, so
     /// it may find more.
-    async fn near_copies(&self, image: &StoredImage) -> Result<Vec<StoredImage>, StoreError> {
+    async fn near_copies(&self, image: &StoredImage) -> Result<Vec<StoredImage>> {
         let ids = sqlx::query_scalar!(
             "SELECT i.img_id FROM images this JOIN images i
                  ON bit_count((i.perceptual_hash # this.perceptual_hash)::bit(64)) <= $2
@@ -241,10 +199,10 @@ impl Store {
     }
 
     /// The images with these ids, newest first.
-    pub(super) async fn images_by_id(&self, ids: &[String]) -> Result<Vec<StoredImage>, StoreError> {
+    pub(super) async fn images_by_id(&self, ids: &[String]) -> Result<Vec<StoredImage>> {
         let rows = sqlx::query_as!(
             ImageRow,
-            r#"SELECT app_id, img_id, format, side, byte_length, content_sha256,
+            r#"SELECT app_id, img_id, format, side, byte_length, content_sha256 AS "contents: BlobHash",
                       blocked_by IS NOT NULL AS "is_blocked!", uploaded_at
                FROM images WHERE img_id = ANY ($1) ORDER BY uploaded_at DESC, img_id DESC"#,
             ids

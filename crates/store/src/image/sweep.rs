@@ -6,8 +6,8 @@ use domain::picture_store::Outside;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::outside::PictureObject;
-use super::{Store, StoreError};
 use crate::objects::{ListedObject, ObjectName};
+use crate::{Result, Store, StoreError};
 
 /// How many blobs are removed in one transaction. Uploads wait for it.
 const CONTENTS_AT_ONCE: usize = 50;
@@ -34,7 +34,7 @@ pub struct Swept {
 impl Store {
     /// Sweeps the database and every object store of the settings. With `dry_run` it only counts.
     /// It does not touch running uploads and moves.
-    pub async fn sweep_pictures(&self, dry_run: bool) -> Result<Swept, StoreError> {
+    pub async fn sweep_pictures(&self, dry_run: bool) -> Result<Swept> {
         let stores: Vec<_> = Outside::ALL.into_iter().filter(|outside| self.objects.has(*outside)).collect();
         for outside in &stores {
             self.check_own_store(*outside).await?;
@@ -49,7 +49,7 @@ impl Store {
 
     /// Removes blobs that no image uses. A blob that is in the database and outside stays in the
     /// database.
-    async fn sweep_contents(&self, dry_run: bool) -> Result<u64, StoreError> {
+    async fn sweep_contents(&self, dry_run: bool) -> Result<u64> {
         let (mut count, mut after) = (0, Vec::new());
         loop {
             let found = sqlx::query_scalar!(
@@ -81,7 +81,7 @@ impl Store {
 
     /// Removes those of some blobs that are still unused. An object loses only its row here. It is
     /// removed with the other objects without a row.
-    async fn forget_contents(&self, some: Vec<Vec<u8>>) -> Result<(), StoreError> {
+    async fn forget_contents(&self, some: Vec<Vec<u8>>) -> Result<()> {
         self.transaction(some, |connection, some| {
             Box::pin(async move {
                 // An upload that has found a blob writes its image before this lock, or looks up
@@ -117,7 +117,7 @@ impl Store {
 
     /// Removes the rows of objects that are unfinished after an hour. An upload whose row is gone
     /// starts again.
-    async fn sweep_unfinished(&self, outside: Outside, dry_run: bool) -> Result<u64, StoreError> {
+    async fn sweep_unfinished(&self, outside: Outside, dry_run: bool) -> Result<u64> {
         let store = outside.as_str();
         let count = if dry_run {
             sqlx::query_scalar!(
@@ -142,12 +142,7 @@ impl Store {
     }
 
     /// Removes objects and files without a row.
-    async fn sweep_store(
-        &self,
-        outside: Outside,
-        dry_run: bool,
-        swept: &mut Swept,
-    ) -> Result<(), StoreError> {
+    async fn sweep_store(&self, outside: Outside, dry_run: bool, swept: &mut Swept) -> Result<()> {
         let away = |error| StoreError::of_object_store(outside, &error);
         let mut lots = self.objects.list(outside);
         while let Some(lot) = lots.try_next().await.map_err(away)? {
@@ -156,12 +151,11 @@ impl Store {
             let (mut objects, mut files) = (Vec::new(), Vec::new());
             for found in lot {
                 match found {
-                    ListedObject::Object(name) if !known.contains(name.as_str()) => objects.push(name),
-                    ListedObject::Unfinished(name, file) if !known.contains(name.as_str()) => {
-                        files.push(file);
-                    }
-                    ListedObject::Object(_) | ListedObject::Unfinished(..) => {}
                     ListedObject::Foreign => swept.foreign += 1,
+                    ListedObject::Object(name) | ListedObject::Unfinished(name, _)
+                        if known.contains(name.as_str()) => {}
+                    ListedObject::Object(name) => objects.push(name),
+                    ListedObject::Unfinished(_, file) => files.push(file),
                 }
             }
             swept.objects += objects.len() as u64;
@@ -176,7 +170,7 @@ impl Store {
         Ok(())
     }
 
-    async fn remove_unknown(&self, outside: Outside, names: Vec<ObjectName>) -> Result<(), StoreError> {
+    async fn remove_unknown(&self, outside: Outside, names: Vec<ObjectName>) -> Result<()> {
         futures_util::stream::iter(names)
             .map(|name| async move { self.remove_object(&PictureObject { outside, name, byte_length: 0 }).await })
             .buffer_unordered(REMOVALS_MAX)
@@ -185,11 +179,7 @@ impl Store {
     }
 
     /// The names that have a row, without the rows that a sweep removes.
-    async fn known_objects(
-        &self,
-        outside: Outside,
-        lot: &[ListedObject],
-    ) -> Result<HashSet<String>, StoreError> {
+    async fn known_objects(&self, outside: Outside, lot: &[ListedObject]) -> Result<HashSet<String>> {
         let names: Vec<String> = lot
             .iter()
             .filter_map(|found| match found {
@@ -204,9 +194,7 @@ impl Store {
              AND (is_kept OR created_at >= now() - interval '1 hour')",
             &names,
             outside.as_str()
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        Ok(known.into_iter().collect())
+        );
+        Ok(known.fetch_all(&self.pool).await?.into_iter().collect())
     }
 }

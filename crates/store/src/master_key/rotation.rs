@@ -5,9 +5,9 @@ use domain::operator::Operator;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use crate::operator_log::{Action, LogLine, record};
+use crate::operator_log::{Action, LogLine};
 use crate::secrets::{Keyring, MasterKey};
-use crate::{Store, StoreError};
+use crate::{Result, Store, StoreError};
 
 /// The number of apps in one transaction.
 const APPS_AT_ONCE: i64 = 64;
@@ -19,7 +19,7 @@ impl Store {
     ///
     /// # Errors
     /// No loaded key opens a secret, or another rotation has begun meanwhile.
-    pub async fn rotate_master_key(&self, operator: &Operator) -> Result<u64, StoreError> {
+    pub async fn rotate_master_key(&self, operator: &Operator) -> Result<u64> {
         let to = self.directory.keyring()?.first().clone();
         self.begin_rotation(operator, &to).await?;
         let secrets = self.encrypt_all_again(&to).await?;
@@ -28,7 +28,7 @@ impl Store {
     }
 
     /// From here on `to` encrypts, and a process without both keys does not start.
-    async fn begin_rotation(&self, operator: &Operator, to: &MasterKey) -> Result<(), StoreError> {
+    async fn begin_rotation(&self, operator: &Operator, to: &MasterKey) -> Result<()> {
         let keyring = self.directory.keyring()?;
         let context = (operator.clone(), to.clone(), keyring);
         self.transaction(context, move |connection, (operator, to, keyring)| {
@@ -51,40 +51,38 @@ impl Store {
                 sqlx::query!("UPDATE master_key_check SET value = $1 WHERE id = 1", to.check_value())
                     .execute(&mut *connection)
                     .await?;
-                let line = LogLine {
-                    before: Some(json!({ "key": from.id() })),
-                    after: Some(json!({ "key": to.id() })),
-                    ..LogLine::new(operator, Action::MasterKeyRotate, to.id())
-                };
-                record(connection, line).await
+                let line = LogLine::new(operator, Action::MasterKeyRotate, to.id());
+                let line = line.before(json!({ "key": from.id() })).after(json!({ "key": to.id() }));
+                line.record(connection).await
             })
         })
         .await
     }
 
     /// Encrypts all secrets that need another key, some apps in each transaction.
-    async fn encrypt_all_again(&self, to: &MasterKey) -> Result<u64, StoreError> {
+    async fn encrypt_all_again(&self, to: &MasterKey) -> Result<u64> {
         let (mut after, mut secrets) = (String::new(), 0);
         loop {
-            let step = self
+            let (encrypted, last_app) = self
                 .transaction((self.clone(), to.clone(), after), |connection, (store, to, after)| {
                     Box::pin(store.encrypt_some_again(connection, to, after))
                 })
                 .await?;
-            secrets += step.secrets;
-            match step.last_app {
-                Some(last) => after = last,
+            secrets += encrypted;
+            match last_app {
+                Some(last_app) => after = last_app,
                 None => return Ok(secrets),
             }
         }
     }
 
+    /// Returns the number of secrets that it encrypted again, and the last app. `None` after the last.
     async fn encrypt_some_again(
         &self,
         connection: &mut PgConnection,
         to: &MasterKey,
         after: &str,
-    ) -> Result<RotationStep, StoreError> {
+    ) -> Result<(u64, Option<String>)> {
         require_current(&self.encrypting_key(connection).await?, to)?;
         let keyring = self.directory.keyring()?;
         // The lock keeps others from replacing keys and secrets of these apps meanwhile.
@@ -124,16 +122,11 @@ impl Store {
                 secrets += 1;
             }
         }
-        Ok(RotationStep { secrets, last_app: app_ids.last().cloned() })
+        Ok((secrets, app_ids.last().cloned()))
     }
 
     /// No secret needs a former key any more. From here on the new key is enough.
-    async fn end_rotation(
-        &self,
-        operator: &Operator,
-        to: &MasterKey,
-        secrets: u64,
-    ) -> Result<(), StoreError> {
+    async fn end_rotation(&self, operator: &Operator, to: &MasterKey, secrets: u64) -> Result<()> {
         let context = (self.clone(), operator.clone(), to.clone());
         self.transaction(context, move |connection, (store, operator, to)| {
             Box::pin(async move {
@@ -144,26 +137,15 @@ impl Store {
                 if ended.rows_affected() == 0 && secrets == 0 {
                     return Ok(());
                 }
-                let after = Some(json!({ "secrets": secrets }));
-                record(
-                    connection,
-                    LogLine { after, ..LogLine::new(operator, Action::MasterKeyRotated, to.id()) },
-                )
-                .await
+                let line = LogLine::new(operator, Action::MasterKeyRotated, to.id());
+                line.after(json!({ "secrets": secrets })).record(connection).await
             })
         })
         .await
     }
 }
 
-/// The result of one transaction of a rotation.
-struct RotationStep {
-    secrets: u64,
-    /// `None` after the last app.
-    last_app: Option<String>,
-}
-
-fn require_current(current: &MasterKey, to: &MasterKey) -> Result<(), StoreError> {
+fn require_current(current: &MasterKey, to: &MasterKey) -> Result<()> {
     if current.id() == to.id() {
         return Ok(());
     }
@@ -172,12 +154,7 @@ fn require_current(current: &MasterKey, to: &MasterKey) -> Result<(), StoreError
 }
 
 /// The secret, encrypted with `to`. `None` when it is already.
-fn encrypt_again(
-    keyring: &Keyring,
-    to: &MasterKey,
-    app_id: &str,
-    sealed: &[u8],
-) -> Result<Option<Vec<u8>>, StoreError> {
+fn encrypt_again(keyring: &Keyring, to: &MasterKey, app_id: &str, sealed: &[u8]) -> Result<Option<Vec<u8>>> {
     let app_id = AppId::parse(app_id).map_err(|_| StoreError::damaged("apps.app_id"))?;
     if to.open(&app_id, sealed).is_ok() {
         return Ok(None);

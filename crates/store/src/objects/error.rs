@@ -19,6 +19,11 @@ pub enum ObjectStoreError {
     Unavailable(String),
 }
 
+/// The error of a store that does not answer, with its cause.
+pub(super) fn unavailable(cause: impl std::fmt::Display) -> ObjectStoreError {
+    ObjectStoreError::Unavailable(cause.to_string())
+}
+
 /// The error of a store that the settings do not name.
 pub(super) fn not_set(outside: Outside) -> ObjectStoreError {
     let setting = match outside {

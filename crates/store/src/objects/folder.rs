@@ -12,13 +12,11 @@ use futures_util::{StreamExt as _, TryFutureExt as _, TryStreamExt as _};
 use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 
-use super::{ListedObject, MARKER, ObjectName, ObjectStoreError, Objects, not_set};
+use super::{ListedObject, MARKER, ObjectName, ObjectStoreError, Objects, not_set, unavailable};
 
 /// Opens the folder. It makes a missing folder, which only its owner may enter.
 pub(super) fn open(folder: &Path) -> Result<Arc<dyn ObjectStore>, ObjectStoreError> {
-    let fault = |error: &dyn std::fmt::Display| {
-        ObjectStoreError::Unavailable(format!("{}: {error}", folder.display()))
-    };
+    let fault = |error: &dyn std::fmt::Display| unavailable(format!("{}: {error}", folder.display()));
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| fault(&error))?;
     let store = LocalFileSystem::new_with_prefix(folder).map_err(|error| fault(&error))?;
     Ok(Arc::new(store.with_fsync(true)))
@@ -77,6 +75,5 @@ impl Objects {
 }
 
 fn ended<T>(task: Result<io::Result<T>, tokio::task::JoinError>) -> Result<T, ObjectStoreError> {
-    let fault = |text: String| ObjectStoreError::Unavailable(text);
-    task.map_err(|error| fault(error.to_string()))?.map_err(|error| fault(error.to_string()))
+    task.map_err(unavailable)?.map_err(unavailable)
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::picture_store::Outside;
-use error::{error_of, not_set};
+use error::{error_of, not_set, unavailable};
 use futures_util::TryStreamExt as _;
 use futures_util::stream::BoxStream;
 use object_store::path::Path;
@@ -122,8 +122,8 @@ impl Objects {
             let read = match got.payload {
                 GetResultPayload::File(file, _) => tokio::task::spawn_blocking(move || hash_of_file(file))
                     .await
-                    .map_err(|fault| ObjectStoreError::Unavailable(fault.to_string()))?
-                    .map_err(|error| ObjectStoreError::Unavailable(error.to_string()))?,
+                    .map_err(unavailable)?
+                    .map_err(unavailable)?,
                 GetResultPayload::Stream(stream) => {
                     let hashing =
                         stream.try_fold(Sha256::new(), async |hash, bytes| Ok(hash.chain_update(bytes)));
@@ -210,9 +210,7 @@ impl Objects {
             match store.put(&path, PutPayload::from(bytes)).await.map_err(|error| error_of(&error)) {
                 Ok(_) => Ok(()),
                 // The bucket does not exist.
-                Err(ObjectStoreError::Missing) => {
-                    Err(ObjectStoreError::Unavailable("it was not found".to_owned()))
-                }
+                Err(ObjectStoreError::Missing) => Err(unavailable("it was not found")),
                 Err(fault) => Err(fault),
             }
         };
@@ -251,7 +249,7 @@ impl Objects {
         }
         let folder = self.0.folder.clone().ok_or_else(|| not_set(Outside::Folder))?;
         let opened = tokio::task::spawn_blocking(move || folder::open(&folder)).await;
-        let opened = opened.map_err(|fault| ObjectStoreError::Unavailable(fault.to_string()))??;
+        let opened = opened.map_err(unavailable)??;
         Ok(Arc::clone(self.0.folder_store.get_or_init(|| opened)))
     }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use super::search::StoredOrder;
-use crate::{Store, StoreError};
+use crate::{Result, Store};
 
 /// How many payment attempts are listed.
 const PAYMENTS_MAX: i64 = 100;
@@ -64,11 +64,7 @@ fn changes(before: Option<&Value>, after: &Value) -> Vec<OrderChange> {
 
 impl Store {
     /// The order with this number. `None` when the app has none.
-    pub async fn order(
-        &self,
-        app_id: &AppId,
-        out_biz_order_no: &OrderNo,
-    ) -> Result<Option<StoredOrder>, StoreError> {
+    pub async fn order(&self, app_id: &AppId, out_biz_order_no: &OrderNo) -> Result<Option<StoredOrder>> {
         let key = vec![app_id.to_string(), out_biz_order_no.to_string()];
         Ok(self.orders_by_key(&[key]).await?.pop())
     }
@@ -78,7 +74,7 @@ impl Store {
         &self,
         app_id: &AppId,
         out_biz_order_no: &OrderNo,
-    ) -> Result<Vec<OrderPayment>, StoreError> {
+    ) -> Result<Vec<OrderPayment>> {
         // The stored reports lead to the payment attempts by their key. An index by order number
         // would cost every report, for this page alone.
         Ok(sqlx::query_as!(
@@ -103,7 +99,7 @@ impl Store {
         out_biz_order_no: &OrderNo,
         before: Option<i64>,
         limit: u32,
-    ) -> Result<Vec<OrderEvent>, StoreError> {
+    ) -> Result<Vec<OrderEvent>> {
         let rows = sqlx::query!(
             r#"SELECT e.seq, e.order_status, e.at, e.report, former.report AS "former?"
                FROM order_events e
@@ -115,10 +111,8 @@ impl Store {
             out_biz_order_no.as_str(),
             before.unwrap_or(i64::MAX),
             i64::from(limit)
-        )
-        .fetch_all(&self.pool)
-        .await?;
-        let events = rows.into_iter().map(|row| OrderEvent {
+        );
+        let events = rows.fetch_all(&self.pool).await?.into_iter().map(|row| OrderEvent {
             seq: row.seq,
             order_status: row.order_status,
             at: row.at,

@@ -4,52 +4,29 @@
 //! orders that arrive meanwhile do not shift pages.
 
 use std::fmt;
+use std::ops::Deref;
 
 use domain::fields::Expected;
 use domain::ids::{AppId, OpenId, OrderNo};
-use serde::Serialize;
+use domain::order::Order;
+use serde::{Deserialize, Serialize};
+use sqlx::types::Json;
 use time::OffsetDateTime;
 
-use crate::paging::cut_to_page;
-use crate::{Store, StoreError};
+use crate::paging::Page;
+use crate::{Result, Store};
 
 /// The present state of an order.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(rename = "Order")]
 pub struct StoredOrder {
     /// The app.
-    #[schemars(with = "AppId")]
-    pub app_id: String,
+    pub app_id: AppId,
     /// Order number that the player sees.
-    #[schemars(with = "OrderNo")]
-    pub out_biz_order_no: String,
-    /// Payment pre-order number of the last report.
-    #[schemars(with = "OrderNo")]
-    pub out_order_no: String,
-    /// The player.
-    #[schemars(with = "OpenId")]
-    pub open_id: String,
-    /// Time of the order in Unix milliseconds, as reported.
-    pub order_create_time: i64,
-    /// Status code of contract 4.3.
-    #[schemars(with = "domain::order::OrderStatus")]
-    pub order_status: i16,
-    /// `virtual` or `physical`, after a status that decides it.
-    pub goods_kind: Option<String>,
-    /// In-app path, as reported.
-    pub order_path: String,
-    /// Cover image.
-    pub product_cover_img_id: String,
-    /// Fallback web link, as reported.
-    pub order_backup_url: Option<String>,
-    /// Point of interest.
-    pub poi_id: Option<String>,
-    /// Product id.
-    pub product_id: Option<String>,
-    /// Product category code.
-    pub product_catalog_code: Option<i64>,
-    /// City of the product.
-    pub product_city: Option<String>,
+    pub out_biz_order_no: OrderNo,
+    /// Its state.
+    #[serde(flatten)]
+    pub order: Order,
     /// Number of reports that changed the order.
     pub event_count: i64,
     /// Database time of the first report.
@@ -60,6 +37,14 @@ pub struct StoredOrder {
     #[serde(with = "time::serde::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub updated_at: OffsetDateTime,
+}
+
+impl Deref for StoredOrder {
+    type Target = Order;
+
+    fn deref(&self) -> &Order {
+        &self.order
+    }
 }
 
 /// A filter of orders. The default lets all orders through.
@@ -105,14 +90,9 @@ impl OrderCursor {
         }
     }
 
-    fn of(order: &StoredOrder) -> Result<Self, StoreError> {
-        let damaged = StoreError::damaged;
-        Ok(Self {
-            order_create_time: order.order_create_time,
-            app_id: AppId::parse(&order.app_id).map_err(|_| damaged("orders.app_id"))?,
-            out_biz_order_no: OrderNo::parse(&order.out_biz_order_no)
-                .map_err(|_| damaged("orders.out_biz_order_no"))?,
-        })
+    fn of(order: &StoredOrder) -> Self {
+        let (app_id, out_biz_order_no) = (order.app_id.clone(), order.out_biz_order_no.clone());
+        Self { order_create_time: order.order_create_time, app_id, out_biz_order_no }
     }
 }
 
@@ -121,15 +101,6 @@ impl fmt::Display for OrderCursor {
         // Neither an app id nor an order number contains a point.
         write!(f, "{}.{}.{}", self.order_create_time, self.app_id, self.out_biz_order_no)
     }
-}
-
-/// A page of orders.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OrderPage {
-    /// Newest first.
-    pub orders: Vec<StoredOrder>,
-    /// The cursor of the next page, or `None`.
-    pub next: Option<OrderCursor>,
 }
 
 /// The query for the keys of orders. `$found_by` decides which index it uses. It reads each app
@@ -186,7 +157,7 @@ impl CreationRange {
 
 impl Store {
     /// At most `limit` orders that match `filter`, newest first by their creation time.
-    pub async fn orders(&self, filter: &OrderFilter, limit: u32) -> Result<OrderPage, StoreError> {
+    pub async fn orders(&self, filter: &OrderFilter, limit: u32) -> Result<Page<StoredOrder, OrderCursor>> {
         // One more row shows whether there is another page.
         let wanted = i64::from(limit) + 1;
         let keys: Vec<Vec<String>> = if let Some(number) = &filter.number {
@@ -205,28 +176,21 @@ impl Store {
         } else {
             order_keys!("$2::text IS NULL", filter, None::<&str>, wanted).fetch_all(&self.pool).await?
         };
-        let mut orders = self.orders_by_key(&keys).await?;
-        let has_more = cut_to_page(&mut orders, limit);
-        let next = orders.last().filter(|_| has_more).map(OrderCursor::of).transpose()?;
-        Ok(OrderPage { orders, next })
+        Ok(Page::cut(self.orders_by_key(&keys).await?, limit, OrderCursor::of))
     }
 
     /// The orders with these keys, newest first.
-    pub(super) async fn orders_by_key(&self, keys: &[Vec<String>]) -> Result<Vec<StoredOrder>, StoreError> {
+    pub(super) async fn orders_by_key(&self, keys: &[Vec<String>]) -> Result<Vec<StoredOrder>> {
         let part = |place: usize| keys.iter().filter_map(|key| key.get(place).cloned()).collect::<Vec<_>>();
-        Ok(sqlx::query_as!(
-            StoredOrder,
-            "SELECT o.app_id, o.out_biz_order_no, o.out_order_no, o.open_id, o.order_create_time, o.order_status,
-                    o.goods_kind, o.order_path, o.product_cover_img_id, o.order_backup_url, o.poi_id, o.product_id,
-                    o.product_catalog_code, o.product_city, o.event_count, o.created_at, o.updated_at
-             FROM unnest($1::text[], $2::text[]) AS k (app_id, out_biz_order_no)
-             JOIN orders o ON o.app_id = k.app_id AND o.out_biz_order_no = k.out_biz_order_no
-             ORDER BY o.order_create_time DESC, o.app_id DESC, o.out_biz_order_no DESC",
+        let orders = sqlx::query_scalar!(
+            r#"SELECT to_jsonb(o) AS "order!: Json<StoredOrder>"
+               FROM unnest($1::text[], $2::text[]) AS k (app_id, out_biz_order_no)
+               JOIN orders o ON o.app_id = k.app_id AND o.out_biz_order_no = k.out_biz_order_no
+               ORDER BY o.order_create_time DESC, o.app_id DESC, o.out_biz_order_no DESC"#,
             &part(0),
             &part(1)
-        )
-        .fetch_all(&self.pool)
-        .await?)
+        );
+        Ok(orders.fetch_all(&self.pool).await?.into_iter().map(|Json(order)| order).collect())
     }
 }
 

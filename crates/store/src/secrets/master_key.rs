@@ -55,7 +55,7 @@ impl MasterKey {
     /// Encrypts a secret of an app.
     #[must_use]
     pub fn seal(&self, app_id: &AppId, secret: &str) -> Vec<u8> {
-        self.seal_text(app_id.as_str(), secret)
+        self.cipher.seal(app_id.as_str(), secret)
     }
 
     /// Decrypts a secret of an app.
@@ -63,7 +63,7 @@ impl MasterKey {
     /// # Errors
     /// Another key, another app, or damaged bytes.
     pub fn open(&self, app_id: &AppId, sealed: &[u8]) -> Result<String, WrongKey> {
-        self.open_text(app_id.as_str(), sealed)
+        self.cipher.open(app_id.as_str(), sealed).ok_or(WrongKey)
     }
 
     /// The derived key that signs the checkpoints of audits.
@@ -75,21 +75,13 @@ impl MasterKey {
     /// A value to store, with which [`MasterKey::fits`] recognises this key.
     #[must_use]
     pub fn check_value(&self) -> Vec<u8> {
-        self.seal_text(CHECK_CONTEXT, CHECK_TEXT)
+        self.cipher.seal(CHECK_CONTEXT, CHECK_TEXT)
     }
 
     /// True when a stored check value was made with this key.
     #[must_use]
     pub fn fits(&self, check_value: &[u8]) -> bool {
-        self.open_text(CHECK_CONTEXT, check_value).is_ok_and(|text| text == CHECK_TEXT)
-    }
-
-    fn seal_text(&self, context: &str, secret: &str) -> Vec<u8> {
-        self.cipher.seal(context, secret)
-    }
-
-    fn open_text(&self, context: &str, sealed: &[u8]) -> Result<String, WrongKey> {
-        self.cipher.open(context, sealed).ok_or(WrongKey)
+        self.cipher.open(CHECK_CONTEXT, check_value).is_some_and(|text| text == CHECK_TEXT)
     }
 }
 

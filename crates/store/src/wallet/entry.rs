@@ -6,7 +6,7 @@ use domain::ledger::{ChainHash, LedgerEntry};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::StoreError;
+use crate::{Result, StoreError};
 
 /// The locked row of a wallet.
 pub(super) struct LockedWallet {
@@ -23,16 +23,14 @@ pub(super) async fn lock_wallet(
     connection: &mut PgConnection,
     app_id: &AppId,
     open_id: &OpenId,
-) -> Result<Option<LockedWallet>, StoreError> {
+) -> Result<Option<LockedWallet>> {
     let row = sqlx::query!(
         r#"SELECT free_balance, charge_balance, entry_count, chain_hash, clock_timestamp() AS "at!"
            FROM wallets WHERE app_id = $1 AND open_id = $2 FOR UPDATE"#,
         app_id.as_str(),
         open_id.as_str()
-    )
-    .fetch_optional(connection)
-    .await?;
-    let Some(row) = row else { return Ok(None) };
+    );
+    let Some(row) = row.fetch_optional(connection).await? else { return Ok(None) };
     let balances =
         Balances::new(row.free_balance, row.charge_balance).map_err(|_| StoreError::damaged("wallets"))?;
     let chain_hash = ChainHash::try_from(row.chain_hash).map_err(|_| StoreError::damaged("wallets"))?;
@@ -44,7 +42,7 @@ pub(super) async fn write_entry(
     connection: &mut PgConnection,
     wallet: &LockedWallet,
     entry: &LedgerEntry<'_>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     let chain_hash = entry.chain_hash(&wallet.chain_hash);
     sqlx::query!(
         "INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,

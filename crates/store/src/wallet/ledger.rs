@@ -1,14 +1,12 @@
 //! Reading of a wallet's ledger: pages, totals, and one credit.
 
-use domain::fields::Expected;
 use domain::ids::{AppId, CreditRef, OpenId};
-use domain::ledger::{CREDIT, EXCHANGE};
 use serde::Serialize;
 use time::OffsetDateTime;
 
 use super::{LedgerLine, Wallet, ledger_line};
-use crate::paging::cut_to_page;
-use crate::{Store, StoreError};
+use crate::paging::Page;
+use crate::{Result, Store};
 
 /// How many entries a page examines at most. It limits the time of a search in a wallet with
 /// millions of entries. The next page continues from there.
@@ -16,33 +14,13 @@ const LOOKED_THROUGH_MAX: i64 = 100_000;
 /// The maximum number of entries for totals.
 const ADDED_UP_MAX: i64 = 20_000;
 
-/// The kind of a ledger entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EntryKind {
-    /// A credit by an operator.
-    Credit,
-    /// A deduction by an exchange.
-    Exchange,
-}
-
-impl EntryKind {
-    /// The word in the database.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Credit => CREDIT,
-            Self::Exchange => EXCHANGE,
-        }
-    }
-
-    /// Parses the word.
-    pub fn parse(text: &str) -> Result<Self, Expected> {
-        match text {
-            CREDIT => Ok(Self::Credit),
-            EXCHANGE => Ok(Self::Exchange),
-            _ => Err(Expected::new("credit or exchange")),
-        }
+domain::word_enum! {
+    /// The kind of a ledger entry.
+    pub enum EntryKind {
+        /// A credit by an operator.
+        Credit = "credit",
+        /// A deduction by an exchange.
+        Exchange = "exchange",
     }
 }
 
@@ -70,15 +48,9 @@ pub struct LedgerRow {
     pub text: String,
 }
 
-/// A page of entries.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LedgerPage {
-    /// Newest first.
-    pub items: Vec<LedgerRow>,
-    /// The `after` of the next page, when there are older entries that were not examined. A page
-    /// that has examined 100,000 entries without a match has no items and a `next`.
-    pub next: Option<i64>,
-}
+/// A page of entries, newest first. The cursor is the `seq` of the last entry that was examined. A page
+/// that has examined 100,000 entries without a match has no items and a `next`.
+pub type LedgerPage = Page<LedgerRow, i64>;
 
 /// Totals of a wallet's entries. Sums are text, because they may need more than 64 bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -127,8 +99,8 @@ impl Store {
         filter: &LedgerFilter,
         after: Option<i64>,
         limit: u32,
-    ) -> Result<LedgerPage, StoreError> {
-        let Some(newest) = self.entry_count(app_id, open_id).await? else {
+    ) -> Result<LedgerPage> {
+        let Some(Wallet { entries: newest, .. }) = self.wallet(app_id, open_id).await? else {
             return Ok(LedgerPage { items: Vec::new(), next: None });
         };
         let (mut lowest, mut highest) =
@@ -139,13 +111,9 @@ impl Store {
         }
         let floor = lowest.max(highest.saturating_sub(LOOKED_THROUGH_MAX - 1));
         let wanted = (floor, highest);
-        let mut items = self.ledger_rows(app_id, open_id, filter, wanted, i64::from(limit) + 1).await?;
-        let has_more = cut_to_page(&mut items, limit);
-        let next = match items.last() {
-            Some(last) if has_more => Some(last.line.seq),
-            Some(_) | None => (floor > lowest).then_some(floor),
-        };
-        Ok(LedgerPage { items, next })
+        let rows = self.ledger_rows(app_id, open_id, filter, wanted, i64::from(limit) + 1).await?;
+        let page = Page::cut(rows, limit, |last| last.line.seq);
+        Ok(Page { next: page.next.or((floor > lowest).then_some(floor)), ..page })
     }
 
     /// The newest entries from `floor` to `highest` that match the filter.
@@ -156,7 +124,7 @@ impl Store {
         filter: &LedgerFilter,
         (floor, highest): (i64, i64),
         limit: i64,
-    ) -> Result<Vec<LedgerRow>, StoreError> {
+    ) -> Result<Vec<LedgerRow>> {
         let rows = sqlx::query!(
             r#"SELECT e.seq AS "seq!", e.kind AS "kind!", e.reference AS "reference!",
                       e.free_change AS "free_change!", e.charge_change AS "charge_change!",
@@ -190,18 +158,9 @@ impl Store {
         Ok(rows.collect())
     }
 
-    async fn entry_count(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<i64>, StoreError> {
-        Ok(self.wallet(app_id, open_id).await?.map(|wallet| wallet.entries))
-    }
-
     /// The first and the last entry with this `biz_no` or ref. There are at most two. Without any,
     /// the range is empty.
-    async fn entries_of(
-        &self,
-        app_id: &AppId,
-        open_id: &OpenId,
-        reference: &str,
-    ) -> Result<(i64, i64), StoreError> {
+    async fn entries_of(&self, app_id: &AppId, open_id: &OpenId, reference: &str) -> Result<(i64, i64)> {
         let found = sqlx::query!(
             r#"SELECT coalesce(min(seq), 1) AS "first!", coalesce(max(seq), 0) AS "last!" FROM (
                    SELECT seq FROM exchanges WHERE app_id = $1 AND biz_no = $3 AND open_id = $2
@@ -218,7 +177,7 @@ impl Store {
 
     /// The totals of a wallet. `None` for more than 20,000 entries, which would take too long for a
     /// page.
-    pub async fn wallet_totals(&self, wallet: &Wallet) -> Result<Option<WalletTotals>, StoreError> {
+    pub async fn wallet_totals(&self, wallet: &Wallet) -> Result<Option<WalletTotals>> {
         if wallet.entries > ADDED_UP_MAX {
             return Ok(None);
         }
@@ -241,11 +200,7 @@ impl Store {
     }
 
     /// The credit with this ref. `None` when the app has none.
-    pub async fn credit_by_ref(
-        &self,
-        app_id: &AppId,
-        reference: &CreditRef,
-    ) -> Result<Option<CreditRecord>, StoreError> {
+    pub async fn credit_by_ref(&self, app_id: &AppId, reference: &CreditRef) -> Result<Option<CreditRecord>> {
         let row = sqlx::query!(
             "SELECT c.open_id, c.note, e.seq, e.kind, e.reference, e.free_change, e.charge_change,
                     e.free_balance, e.charge_balance, e.at

@@ -7,8 +7,8 @@ use domain::ids::{AppId, OpenId};
 use serde::{Serialize, Serializer};
 
 use super::Wallet;
-use crate::paging::cut_to_page;
-use crate::{Store, StoreError};
+use crate::paging::Page;
+use crate::{Result, Store};
 
 /// A character above every character of an open id.
 const AFTER_EVERY_ID: char = '\u{7f}';
@@ -25,8 +25,8 @@ pub struct PlayerFilter {
 /// A position in the order of [`Store::find_players`]. As text `<open_id>.<app_id>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlayerCursor {
-    open_id: OpenId,
-    app_id: AppId,
+    open_id: String,
+    app_id: String,
 }
 
 impl fmt::Display for PlayerCursor {
@@ -40,7 +40,8 @@ impl FromStr for PlayerCursor {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (open_id, app_id) = text.split_once('.').ok_or("expected <open_id>.<app_id>")?;
-        Ok(Self { open_id: open_id.parse()?, app_id: app_id.parse()? })
+        let (open_id, app_id): (OpenId, AppId) = (open_id.parse()?, app_id.parse()?);
+        Ok(Self { open_id: open_id.to_string(), app_id: app_id.to_string() })
     }
 }
 
@@ -50,14 +51,8 @@ impl Serialize for PlayerCursor {
     }
 }
 
-/// A page of players.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PlayersPage {
-    /// In the order of their open ids, then of their apps. So an exact match comes first.
-    pub items: Vec<Wallet>,
-    /// The cursor of the next page, or `None`.
-    pub next: Option<PlayerCursor>,
-}
+/// A page of players in the order of their open ids, then of their apps. So an exact match comes first.
+pub type PlayersPage = Page<Wallet, PlayerCursor>;
 
 impl Store {
     /// At most `limit` players with both purses. It reads at most `limit` rows of each app by its
@@ -67,11 +62,11 @@ impl Store {
         filter: &PlayerFilter,
         after: Option<&PlayerCursor>,
         limit: u32,
-    ) -> Result<PlayersPage, StoreError> {
+    ) -> Result<PlayersPage> {
         let beginning = filter.open_id.as_ref().map_or("", OpenId::as_str);
         let (after_open_id, after_app_id) =
             after.map_or(("", ""), |after| (after.open_id.as_str(), after.app_id.as_str()));
-        let mut items = sqlx::query_as!(
+        let wallets = sqlx::query_as!(
             Wallet,
             r#"SELECT w.app_id AS "app_id!", w.open_id AS "open_id!", w.free_balance AS "free_balance!",
                       w.charge_balance AS "charge_balance!", w.entry_count AS "entries!"
@@ -95,18 +90,11 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        let has_more = cut_to_page(&mut items, limit);
-        let next = items.last().filter(|_| has_more).map(cursor_behind).transpose()?;
-        Ok(PlayersPage { items, next })
+        Ok(Page::cut(wallets, limit, |last| PlayerCursor {
+            open_id: last.open_id.clone(),
+            app_id: last.app_id.clone(),
+        }))
     }
-}
-
-fn cursor_behind(wallet: &Wallet) -> Result<PlayerCursor, StoreError> {
-    let damaged = |_| StoreError::damaged("wallets");
-    Ok(PlayerCursor {
-        open_id: OpenId::parse(&wallet.open_id).map_err(damaged)?,
-        app_id: AppId::parse(&wallet.app_id).map_err(damaged)?,
-    })
 }
 
 #[cfg(test)]

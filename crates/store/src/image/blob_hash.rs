@@ -6,13 +6,14 @@ use pictures::Kept;
 use serde::{Serialize, Serializer};
 use sha2::{Digest as _, Sha256};
 
-use crate::StoreError;
+use crate::{Result, StoreError};
 
 /// SHA-256 of a blob. The public API never shows it: the id of an image is random (contract 5.6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ContentHash([u8; 32]);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::Type)]
+#[sqlx(transparent)]
+pub struct BlobHash([u8; 32]);
 
-impl ContentHash {
+impl BlobHash {
     /// Hashes these bytes. It takes long for a large picture.
     #[must_use]
     pub fn of(contents: &[u8]) -> Self {
@@ -24,15 +25,10 @@ impl ContentHash {
         Self(kept.content_sha256)
     }
 
-    /// Parses a column.
-    pub(super) fn from_column(bytes: &[u8]) -> Result<Self, StoreError> {
-        bytes.try_into().map(Self).map_err(|_| StoreError::damaged("content_sha256"))
-    }
-
     /// Starts to compare bytes with this hash.
     #[must_use]
-    pub fn check(&self) -> ContentCheck {
-        ContentCheck { expected: *self, hash: Sha256::new() }
+    pub fn check(&self) -> BlobCheck {
+        BlobCheck { expected: *self, hash: Sha256::new() }
     }
 
     pub(super) const fn as_bytes(&self) -> &[u8] {
@@ -46,17 +42,17 @@ impl ContentHash {
 
 /// Compares the bytes of a blob with its hash, piece by piece.
 #[derive(Debug, Clone)]
-pub struct ContentCheck {
-    expected: ContentHash,
+pub struct BlobCheck {
+    expected: BlobHash,
     hash: Sha256,
 }
 
-impl ContentCheck {
+impl BlobCheck {
     /// Adds the next piece.
     ///
     /// # Errors
     /// The piece was the last one, and the bytes do not have the hash.
-    pub fn add(&mut self, piece: &[u8], is_last: bool) -> Result<(), StoreError> {
+    pub fn add(&mut self, piece: &[u8], is_last: bool) -> Result<()> {
         self.hash.update(piece);
         if is_last && self.hash.clone().finalize()[..] != self.expected.0 {
             return Err(lost(&self.expected, "they are other bytes"));
@@ -65,30 +61,30 @@ impl ContentCheck {
     }
 }
 
-impl fmt::Display for ContentHash {
+impl fmt::Display for BlobHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&hex::encode(self.0))
     }
 }
 
-impl Serialize for ContentHash {
+impl Serialize for BlobHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
 /// The error of a blob that is missing or damaged.
-pub(super) fn lost(contents: &ContentHash, what: &str) -> StoreError {
+pub(super) fn lost(contents: &BlobHash, what: &str) -> StoreError {
     StoreError::Internal(format!("the contents {contents} of a picture: {what}"))
 }
 
-impl schemars::JsonSchema for ContentHash {
+impl schemars::JsonSchema for BlobHash {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "ContentHash".into()
+        "BlobHash".into()
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
