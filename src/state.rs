@@ -30,7 +30,7 @@ const REQUEST_BYTES_MAX: u64 = 11_000_000;
 #[derive(Clone)]
 pub struct AppState(Arc<Shared>);
 
-/// What a [`AppState`] shares.
+/// The parts that all clones of [`AppState`] share.
 pub struct Shared {
     /// Settings.
     pub config: Config,
@@ -65,7 +65,7 @@ impl std::ops::Deref for AppState {
 }
 
 impl AppState {
-    /// A till on this store. To be called within a runtime, where the settings name a collector of traces.
+    /// Builds the state on this store. Call it within a runtime if the settings name a collector of traces.
     #[must_use]
     pub fn new(config: Config, clock: Arc<dyn Clock>, store: Store) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
