@@ -50,22 +50,10 @@ impl PerceptualHash {
         hash(&down_columns(&across_rows(&luma_on_white(picture), &whole), &whole))
     }
 
-    /// How many of the 64 bits differ.
-    #[must_use]
-    pub const fn distance(self, other: Self) -> u32 {
-        (self.0 ^ other.0).count_ones()
-    }
-
     /// The hash as a number for a database.
     #[must_use]
     pub const fn to_i64(self) -> i64 {
         self.0.cast_signed()
-    }
-
-    /// Reads the result of [`PerceptualHash::to_i64`].
-    #[must_use]
-    pub const fn from_i64(value: i64) -> Self {
-        Self(value.cast_unsigned())
     }
 }
 

@@ -1,7 +1,5 @@
 //! The types of the verdict on a picture: what was found, and each reason to refuse it.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 use thiserror::Error;
 
@@ -56,18 +54,11 @@ impl Format {
     /// Reads what [`Format::as_str`] wrote. Anything else is `None`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "png" => Some(Self::Png),
-            "jpeg" => Some(Self::Jpeg),
-            _ => None,
-        }
+        [Self::Png, Self::Jpeg].into_iter().find(|format| format.as_str() == text)
     }
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Png => "PNG",
-            Self::Jpeg => "JPEG",
-        }
+    fn name(self) -> String {
+        self.as_str().to_ascii_uppercase()
     }
 }
 
@@ -121,7 +112,7 @@ pub enum Unacceptable {
     #[error("the JPEG has more than {scans_max} scans; save it again")]
     TooManyScans {
         /// The most scans that are accepted.
-        scans_max: u32,
+        scans_max: usize,
     },
     /// The file ends before the picture does, or an end marker stands in the middle of the picture.
     #[error("the {} is cut: {detail}", format.name())]
@@ -160,12 +151,9 @@ impl Unacceptable {
     }
 
     pub(crate) fn unknown_format(bytes: &[u8]) -> Self {
-        let mut first_bytes = String::new();
-        for (index, byte) in bytes.iter().take(FIRST_BYTES_SHOWN).enumerate() {
-            let space = if index == 0 { "" } else { " " };
-            write!(first_bytes, "{space}{byte:02x}").expect("writing to a String cannot fail");
-        }
-        Self::UnknownFormat { first_bytes }
+        let first_bytes: Vec<_> =
+            bytes.iter().take(FIRST_BYTES_SHOWN).map(|byte| format!("{byte:02x}")).collect();
+        Self::UnknownFormat { first_bytes: first_bytes.join(" ") }
     }
 }
 

@@ -184,20 +184,6 @@ pub(super) fn marker_at(bytes: &[u8], position: usize) -> Option<(usize, u8)> {
     (run > 0).then_some((position + run, code))
 }
 
-/// The end of the entropy-coded data that begins at `position`: the offset of the next marker that is
-/// no restart marker, or the end of the file.
-pub(super) fn data_end(bytes: &[u8], mut position: usize) -> usize {
-    while let Some(step) = bytes[position..].iter().position(|&byte| byte == 0xff) {
-        position += step;
-        match marker_at(bytes, position) {
-            Some((offset, 0 | 0xd0..=0xd7)) => position = offset + 1,
-            Some(_) => return position,
-            None => break,
-        }
-    }
-    bytes.len()
-}
-
 /// Whether any byte of the word is 0xff.
 const fn has_ff(word: u64) -> bool {
     const LOW: u64 = 0x0101_0101_0101_0101;

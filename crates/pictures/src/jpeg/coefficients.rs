@@ -3,6 +3,7 @@
 
 use super::bits::{BitReader, Fault};
 use super::frame::{COEFFICIENTS, Component, Frame};
+use super::scan::{self, Scan};
 use super::tables::Tables;
 
 /// Samples of a block, across and down, in the picture's full size.
@@ -67,6 +68,7 @@ struct Part {
 }
 
 /// Takes the coefficients of a picture as they are read, and keeps the lowest of every block.
+#[derive(Default)]
 pub(super) struct Coefficients {
     /// The most pixels of the small picture, across and down.
     side_max: u32,
@@ -86,41 +88,23 @@ pub(super) struct Coefficients {
 
 impl Coefficients {
     /// Keeps what gives each pixel of a small picture a sample of its own.
-    pub(super) const fn new(side_max: u32) -> Self {
-        Self {
-            side_max,
-            planes: Vec::new(),
-            parts: Vec::new(),
-            units_across: 1,
-            low: 0,
-            is_kept: false,
-            part: 0,
-            kept: 0,
-            start: 0,
-        }
+    pub(super) fn new(side_max: u32) -> Self {
+        Self { side_max, ..Self::default() }
     }
 
-    /// The next units are those of a scan of `components`. It brings means (DC), or only details (AC), and
-    /// `low` is its lowest bit.
-    pub(super) fn begin_scan(
-        &mut self,
-        frame: &Frame,
-        tables: &Tables,
-        components: &[usize],
-        has_means: bool,
-        low: u8,
-    ) {
+    /// The next units are those of this scan.
+    pub(super) fn begin_scan(&mut self, frame: &Frame, tables: &Tables, scan: &Scan) {
         if self.planes.is_empty() {
             let side_max = self.side_max;
             let planes = frame.components.iter().map(|component| Plane::new(frame, component, side_max));
             self.planes = planes.collect();
         }
         self.parts.clear();
-        for &index in components {
+        for &scan::Part { index, .. } in &scan.parts {
             let component = &frame.components[index];
             let plane = &mut self.planes[index];
             plane.steps = plane.steps.or(tables.quantization[usize::from(component.quantization)]);
-            let (horizontal, vertical) = match components {
+            let (horizontal, vertical) = match scan.parts[..] {
                 [_] => (1, 1),
                 _ => (component.horizontal as usize, component.vertical as usize),
             };
@@ -137,12 +121,9 @@ impl Coefficients {
                 mean: 0,
             });
         }
-        self.units_across = match components {
-            &[index] => frame.blocks(&frame.components[index]).0,
-            _ => frame.units().0,
-        };
-        self.low = low;
-        self.is_kept = has_means || self.parts.iter().any(|part| part.kept != MEAN);
+        self.units_across = scan.units(frame).0;
+        self.low = scan.low;
+        self.is_kept = scan.has_means() || self.parts.iter().any(|part| part.kept != MEAN);
         // In a scan of which nothing is kept it stays so.
         self.kept = 0;
     }

@@ -2,20 +2,22 @@
 
 use super::bits::{BitReader, Fault, marker_at};
 use super::coefficients::Coefficients;
-use super::entropy::Coding;
-use super::frame::Frame;
+use super::entropy::{Coding, ScanData};
+use super::frame::{COEFFICIENTS, Frame};
 use super::huffman::HuffmanTable;
 use super::refusals::{corrupt, fault, truncated, unsupported};
 use super::scan::Scan;
-use super::segments::END;
+use super::segments::{AppSegments, END};
 use super::tables::Tables;
 use crate::verdict::Unacceptable;
 
+/// The start marker.
+const START: [u8; 2] = [0xff, 0xd8];
 /// The start marker and the first byte of the marker that must follow.
 pub(crate) const FIRST_BYTES: [u8; 3] = [0xff, 0xd8, 0xff];
 
 /// An honest encoder makes about ten. A file with thousands keeps a decoder busy for minutes.
-const SCANS_MAX: u32 = 100;
+const SCANS_MAX: usize = 100;
 /// Bytes that may be left over between the end of a scan's data and the next marker. Some encoders
 /// pad their data to whole words, and libjpeg drops up to so many without a warning.
 const SCAN_PADDING_BYTES_MAX: usize = 7;
@@ -23,37 +25,31 @@ const SCAN_PADDING_BYTES_MAX: usize = 7;
 const DC_SIZE_MAX: u8 = 15;
 
 /// What has been read so far.
+#[derive(Default)]
 pub(super) struct Decoder<'a> {
     bytes: &'a [u8],
     /// Offset of the next byte to read.
-    position: usize,
+    pub(super) position: usize,
     tables: Tables,
     frame: Option<Frame>,
     /// Units between two restart markers; 0 for no such markers.
     restart_interval: u32,
-    scans: u32,
-    coefficients: Coefficients,
+    /// Where the data of each scan ends.
+    scan_ends: Vec<usize>,
+    pub(super) coefficients: Coefficients,
+    pub(super) segments: AppSegments<'a>,
 }
 
 impl<'a> Decoder<'a> {
     /// `bytes` begin with [`FIRST_BYTES`]. Keeps the coefficients that a picture of `side_max` pixels
     /// across and down needs.
     pub(super) fn new(bytes: &'a [u8], side_max: u32) -> Self {
-        Self {
-            bytes,
-            // The start marker is two bytes long.
-            position: 2,
-            tables: Tables::default(),
-            frame: None,
-            restart_interval: 0,
-            scans: 0,
-            coefficients: Coefficients::new(side_max),
-        }
+        let coefficients = Coefficients::new(side_max);
+        Self { bytes, position: START.len(), coefficients, ..Self::default() }
     }
 
-    /// Gives the frame, of which nothing is missing, the coefficients that are kept, and the length of
-    /// the picture in bytes.
-    pub(super) fn read_to_end(mut self) -> Result<(Frame, Coefficients, usize), Unacceptable> {
+    /// Reads up to the end marker. Gives the frame, of which nothing is missing.
+    pub(super) fn read_to_end(&mut self) -> Result<Frame, Unacceptable> {
         loop {
             let marker = self.read_marker()?;
             match marker {
@@ -66,16 +62,48 @@ impl<'a> Decoder<'a> {
                 // Restart markers that no scan asked for, and TEM, stand alone and mean nothing.
                 0xd0..=0xd7 | 0x01 => {}
                 // Application data, comments, and what only other kinds of JPEG need (DNL, DAC).
-                0xe0..=0xef | 0xfe | 0xdc | 0xcc => self.skip_segment()?,
+                0xe0..=0xef | 0xfe | 0xdc | 0xcc => {
+                    let body = self.skip_segment()?;
+                    if self.scan_ends.is_empty() {
+                        self.segments.note(marker, body);
+                    }
+                }
                 0xd8 => return Err(corrupt("a second start marker stands inside it")),
                 other => return Err(unsupported(other)),
             }
         }
-        let mut frame = self.frame.ok_or_else(|| truncated("its end marker comes before any picture"))?;
+        let mut frame =
+            self.frame.take().ok_or_else(|| truncated("its end marker comes before any picture"))?;
         frame.check_complete()?;
         // They may be most of the memory.
         frame.components.iter_mut().for_each(|component| component.nonzero = Vec::new());
-        Ok((frame, self.coefficients, self.position))
+        Ok(frame)
+    }
+
+    /// Copies the picture, which was read to its end, without its metadata.
+    pub(super) fn without_metadata(mut self) -> Result<Vec<u8>, Unacceptable> {
+        let mut contents = Vec::with_capacity(self.position);
+        contents.extend(START);
+        contents.extend(self.segments.to_bytes());
+        self.position = START.len();
+        let mut scan_ends = std::mem::take(&mut self.scan_ends).into_iter();
+        loop {
+            let marker = self.read_marker()?;
+            let start = self.position;
+            match marker {
+                END => break,
+                0xd0..=0xd7 | 0x01 => {}
+                0xda => self.position = scan_ends.next().unwrap_or(start),
+                _ => drop(self.skip_segment()?),
+            }
+            // A decoder reads these. Everything else describes the picture, or means nothing.
+            if matches!(marker, 0xc0..=0xc2 | 0xc4 | 0xda | 0xdb | 0xdd) {
+                contents.extend([0xff, marker]);
+                contents.extend_from_slice(&self.bytes[start..self.position]);
+            }
+        }
+        contents.extend([0xff, END]);
+        Ok(contents)
     }
 
     /// The next marker. Any number of 0xff may stand before it.
@@ -106,14 +134,14 @@ impl<'a> Decoder<'a> {
         Ok(body)
     }
 
-    /// Steps over a segment that nobody needs. If its length does not even count its own two bytes, the
-    /// segment ends there, as in libjpeg.
-    fn skip_segment(&mut self) -> Result<(), Unacceptable> {
+    /// The body of a segment that the picture does without. If its length does not even count its own
+    /// two bytes, the segment ends there, as in libjpeg.
+    fn skip_segment(&mut self) -> Result<&'a [u8], Unacceptable> {
         if let Some(&[0, 0 | 1]) = self.bytes[self.position..].first_chunk::<2>() {
             self.position += 2;
-            return Ok(());
+            return Ok(&[]);
         }
-        self.read_segment().map(|_| ())
+        self.read_segment()
     }
 
     fn read_frame(&mut self, progressive: bool) -> Result<(), Unacceptable> {
@@ -158,18 +186,13 @@ impl<'a> Decoder<'a> {
                 return Err(corrupt(format!("there is no quantization table {place:02x}")));
             }
             let too_short = || corrupt("a quantization table is longer than its segment");
-            let table;
-            (table, body) = if wide == 1 {
-                let (words, rest) = rest.split_first_chunk::<128>().ok_or_else(too_short)?;
-                (
-                    std::array::from_fn(|index| u16::from_be_bytes([words[2 * index], words[2 * index + 1]])),
-                    rest,
-                )
-            } else {
-                let (bytes, rest) = rest.split_first_chunk::<64>().ok_or_else(too_short)?;
-                (bytes.map(u16::from), rest)
+            let (steps, rest) = rest.split_at_checked(COEFFICIENTS << wide).ok_or_else(too_short)?;
+            let step = |index| match wide {
+                0 => u16::from(steps[index]),
+                _ => u16::from_be_bytes([steps[2 * index], steps[2 * index + 1]]),
             };
-            self.tables.quantization[usize::from(slot)] = Some(table);
+            self.tables.quantization[usize::from(slot)] = Some(std::array::from_fn(step));
+            body = rest;
         }
         Ok(())
     }
@@ -186,29 +209,31 @@ impl<'a> Decoder<'a> {
     fn read_scan(&mut self) -> Result<(), Unacceptable> {
         let body = self.read_segment()?;
         let frame = self.frame.as_mut().ok_or_else(|| corrupt("a scan comes before the frame header"))?;
-        self.scans += 1;
-        if self.scans > SCANS_MAX {
+        if self.scan_ends.len() == SCANS_MAX {
             return Err(Unacceptable::TooManyScans { scans_max: SCANS_MAX });
         }
         let scan = Scan::parse(body, frame)?;
         let (across, down) = scan.units(frame);
         let side = frame.side;
-        let components: Vec<usize> = scan.parts.iter().map(|part| part.index).collect();
-        self.coefficients.begin_scan(frame, &self.tables, &components, scan.has_means(), scan.low);
+        self.coefficients.begin_scan(frame, &self.tables, &scan);
         let mut coding = scan.begin(frame, &self.tables)?;
-        let mut reader = BitReader::new(self.bytes, self.position);
-        let interval = self.restart_interval;
-        read_units(&mut coding, &mut reader, across * down, interval, &mut self.coefficients).map_err(
-            |(unit, found)| {
-                let row = unit / across * side / down;
-                fault(found, reader.next_marker(), row, side)
-            },
-        )?;
-        let left = reader.bytes_left();
+        let bits = BitReader::new(self.bytes, self.position);
+        let mut data = ScanData { bits, coefficients: &mut self.coefficients };
+        let read = read_units(&mut coding, &mut data, across * down, self.restart_interval);
+        read.map_err(|(unit, found)| {
+            let row = unit / across * side / down;
+            fault(found, data.bits.next_marker(), row, side)
+        })?;
+        let left = data.bits.bytes_left();
         if left > SCAN_PADDING_BYTES_MAX {
             return Err(corrupt(format!("{left} bytes follow the last row of a scan")));
         }
-        self.position = reader.position();
+        self.position = data.bits.position();
+        // Restart markers that follow the last row belong to the data of the scan.
+        while let Some((offset, 0xd0..=0xd7)) = marker_at(self.bytes, self.position) {
+            self.position = offset + 1;
+        }
+        self.scan_ends.push(self.position);
         Ok(())
     }
 }
@@ -216,23 +241,22 @@ impl<'a> Decoder<'a> {
 /// Reads all units of a scan. On failure gives the number of the unit that could not be read.
 fn read_units(
     coding: &mut Coding<'_>,
-    reader: &mut BitReader<'_>,
+    data: &mut ScanData<'_>,
     units: u32,
     restart_interval: u32,
-    coefficients: &mut Coefficients,
 ) -> Result<(), (u32, Fault)> {
     let mut until_restart = restart_interval;
     let mut due = 0;
     for unit in 0..units {
         if restart_interval > 0 && until_restart == 0 {
-            reader.restart(due).map_err(|fault| (unit, fault))?;
+            data.bits.restart(due).map_err(|fault| (unit, fault))?;
             coding.restart();
-            coefficients.restart();
+            data.coefficients.restart();
             due = (due + 1) % 8;
             until_restart = restart_interval;
         }
-        coefficients.begin_unit(unit);
-        coding.read_unit(reader, unit as usize, coefficients).map_err(|fault| (unit, fault))?;
+        data.coefficients.begin_unit(unit);
+        coding.read_unit(data, unit as usize).map_err(|fault| (unit, fault))?;
         until_restart = until_restart.saturating_sub(1);
     }
     Ok(())

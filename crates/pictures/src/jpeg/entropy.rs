@@ -9,118 +9,103 @@ const COEFFICIENTS: u32 = 64;
 /// A run of 15 zeros and a size of 0 stand for sixteen zeros.
 const SIXTEEN_ZEROS: u8 = 15;
 
-/// How the units of a scan are coded. The number beside a table is the number of blocks of a unit.
+/// The data of a scan while it is read: its bits, and where its coefficients go.
+pub(super) struct ScanData<'a> {
+    pub(super) bits: BitReader<'a>,
+    pub(super) coefficients: &'a mut Coefficients,
+}
+
+/// How the units of a scan are coded.
 pub(super) enum Coding<'a> {
-    /// Whole blocks, with the tables for the means (DC) and the details (AC).
-    Sequential(Vec<(u32, &'a HuffmanTable, &'a HuffmanTable)>),
-    /// The high bits of the means.
-    DcFirst(Vec<(u32, &'a HuffmanTable)>),
-    /// One more bit of the means.
-    DcRefine(Vec<u32>),
-    /// The high bits of a band of one component, and the record of its blocks.
-    AcFirst(Band<'a>, &'a mut [u64]),
-    /// One more bit of a band of one component, and the record of its blocks.
-    AcRefine(Band<'a>, &'a mut [u64]),
+    /// The means (DC) of each part of the scan. In a sequential frame, the details (AC) too.
+    Means(Vec<PartCoding<'a>>),
+    /// A band of the details (AC) of one component, and the record of its blocks.
+    Details(Band<'a>, &'a mut [u64]),
+}
+
+/// How the blocks of one component are coded.
+pub(super) struct PartCoding<'a> {
+    /// Blocks of a unit.
+    pub(super) blocks: u32,
+    /// The table for the high bits of the means. `None`: the scan brings one more bit of each.
+    pub(super) dc: Option<&'a HuffmanTable>,
+    /// The table for the details of a sequential frame.
+    pub(super) ac: Option<&'a HuffmanTable>,
 }
 
 impl Coding<'_> {
     /// Reads the unit with this number, counted row by row.
-    pub(super) fn read_unit(
-        &mut self,
-        reader: &mut BitReader<'_>,
-        unit: usize,
-        coefficients: &mut Coefficients,
-    ) -> Result<(), Fault> {
+    pub(super) fn read_unit(&mut self, data: &mut ScanData<'_>, unit: usize) -> Result<(), Fault> {
         match self {
-            Self::Sequential(parts) => {
-                for (part, &(blocks, dc, ac)) in parts.iter().enumerate() {
-                    for block in 0..blocks {
-                        coefficients.begin_block(part, block);
-                        read_mean(reader, dc, coefficients)?;
-                        read_details(reader, ac, coefficients)?;
+            Self::Means(parts) => {
+                for (index, part) in parts.iter().enumerate() {
+                    for block in 0..part.blocks {
+                        data.coefficients.begin_block(index, block);
+                        match part.dc {
+                            Some(dc) => data.read_mean(dc)?,
+                            None => data.coefficients.mean_bit(data.bits.number(1)?),
+                        }
+                        if let Some(ac) = part.ac {
+                            data.read_details(ac)?;
+                        }
                     }
                 }
                 Ok(())
             }
-            Self::DcFirst(parts) => {
-                for (part, &(blocks, dc)) in parts.iter().enumerate() {
-                    for block in 0..blocks {
-                        coefficients.begin_block(part, block);
-                        read_mean(reader, dc, coefficients)?;
-                    }
+            Self::Details(band, nonzero) => {
+                data.coefficients.begin_block(0, 0);
+                if band.refines {
+                    band.read_refinement(data, &mut nonzero[unit])
+                } else {
+                    band.read_first(data, &mut nonzero[unit])
                 }
-                Ok(())
-            }
-            Self::DcRefine(parts) => {
-                for (part, &blocks) in parts.iter().enumerate() {
-                    for block in 0..blocks {
-                        coefficients.begin_block(part, block);
-                        coefficients.mean_bit(reader.number(1)?);
-                    }
-                }
-                Ok(())
-            }
-            Self::AcFirst(band, nonzero) => {
-                coefficients.begin_block(0, 0);
-                band.read_first(reader, &mut nonzero[unit], coefficients)
-            }
-            Self::AcRefine(band, nonzero) => {
-                coefficients.begin_block(0, 0);
-                band.read_refinement(reader, &mut nonzero[unit], coefficients)
             }
         }
     }
 
     /// At a restart marker a run of empty blocks ends.
     pub(super) const fn restart(&mut self) {
-        match self {
-            Self::Sequential(_) | Self::DcFirst(_) | Self::DcRefine(_) => {}
-            Self::AcFirst(band, _) | Self::AcRefine(band, _) => band.empty_blocks = 0,
+        if let Self::Details(band, _) = self {
+            band.empty_blocks = 0;
         }
     }
 }
 
-fn read_mean(
-    reader: &mut BitReader<'_>,
-    dc: &HuffmanTable,
-    coefficients: &mut Coefficients,
-) -> Result<(), Fault> {
-    let size = reader.symbol(dc)?;
-    coefficients.mean(read_value(reader, size)?);
-    Ok(())
+impl ScanData<'_> {
+    fn read_mean(&mut self, dc: &HuffmanTable) -> Result<(), Fault> {
+        let size = self.bits.symbol(dc)?;
+        self.coefficients.mean(read_value(&mut self.bits, size)?);
+        Ok(())
+    }
+
+    fn read_details(&mut self, ac: &HuffmanTable) -> Result<(), Fault> {
+        let mut index = 1;
+        while index < COEFFICIENTS {
+            let (zeros, size) = split(self.bits.symbol(ac)?);
+            if size == 0 {
+                if zeros != SIXTEEN_ZEROS {
+                    break;
+                }
+                // Zeros past the end of the block are harmless, and some encoders write them.
+                index += 16;
+                continue;
+            }
+            index += u32::from(zeros);
+            if index >= COEFFICIENTS {
+                return Err(Fault::CoefficientOverflow);
+            }
+            self.coefficients.detail(index, read_value(&mut self.bits, size)?);
+            index += 1;
+        }
+        Ok(())
+    }
 }
 
 /// A number of `size` bits, at most 15 (T.81, F.2.2.1). Half of the numbers are below zero.
-fn read_value(reader: &mut BitReader<'_>, size: u8) -> Result<i32, Fault> {
-    let bits = reader.number(size.into())?.cast_signed();
-    let below_zero = size > 0 && bits >> (size - 1) == 0;
-    Ok(if below_zero { bits - (1 << size) + 1 } else { bits })
-}
-
-fn read_details(
-    reader: &mut BitReader<'_>,
-    ac: &HuffmanTable,
-    coefficients: &mut Coefficients,
-) -> Result<(), Fault> {
-    let mut index = 1;
-    while index < COEFFICIENTS {
-        let (zeros, size) = split(reader.symbol(ac)?);
-        if size == 0 {
-            if zeros != SIXTEEN_ZEROS {
-                break;
-            }
-            // Zeros past the end of the block are harmless, and some encoders write them.
-            index += 16;
-            continue;
-        }
-        index += u32::from(zeros);
-        if index >= COEFFICIENTS {
-            return Err(Fault::CoefficientOverflow);
-        }
-        coefficients.detail(index, read_value(reader, size)?);
-        index += 1;
-    }
-    Ok(())
+fn read_value(bits: &mut BitReader<'_>, size: u8) -> Result<i32, Fault> {
+    let value = bits.number(size.into())?.cast_signed();
+    let below_zero = size > 0 && value >> (size - 1) == 0;
+    Ok(if below_zero { value - (1 << size) + 1 } else { value })
 }
 
 /// A run of zeros, and the size in bits of the coefficient after it.
@@ -133,32 +118,30 @@ pub(super) struct Band<'a> {
     first: u32,
     last: u32,
     table: &'a HuffmanTable,
+    /// The scan brings one more bit, not the high bits.
+    refines: bool,
     /// Number of the following blocks that bring nothing new (T.81, G.1.2.2).
     empty_blocks: u32,
 }
 
 impl<'a> Band<'a> {
     /// `first` to `last`, 1 to 63.
-    pub(super) fn new(first: u8, last: u8, table: &'a HuffmanTable) -> Self {
-        Self { first: first.into(), last: last.into(), table, empty_blocks: 0 }
+    pub(super) fn new(first: u8, last: u8, table: &'a HuffmanTable, refines: bool) -> Self {
+        Self { first: first.into(), last: last.into(), table, refines, empty_blocks: 0 }
     }
 
-    fn read_first(
-        &mut self,
-        reader: &mut BitReader<'_>,
-        nonzero: &mut u64,
-        coefficients: &mut Coefficients,
-    ) -> Result<(), Fault> {
+    fn read_first(&mut self, data: &mut ScanData<'_>, nonzero: &mut u64) -> Result<(), Fault> {
+        let ScanData { bits, coefficients } = data;
         if self.empty_blocks > 0 {
             self.empty_blocks -= 1;
             return Ok(());
         }
         let mut index = self.first;
         while index <= self.last {
-            let (zeros, size) = split(reader.symbol(self.table)?);
+            let (zeros, size) = split(bits.symbol(self.table)?);
             if size == 0 {
                 if zeros != SIXTEEN_ZEROS {
-                    self.empty_blocks = Self::read_empty_blocks(reader, zeros)? - 1;
+                    self.empty_blocks = Self::read_empty_blocks(bits, zeros)? - 1;
                     break;
                 }
                 index += 16;
@@ -168,7 +151,7 @@ impl<'a> Band<'a> {
             if index > self.last {
                 return Err(Fault::CoefficientOverflow);
             }
-            coefficients.detail(index, read_value(reader, size)?);
+            coefficients.detail(index, read_value(bits, size)?);
             *nonzero |= 1 << index;
             index += 1;
         }
@@ -176,35 +159,31 @@ impl<'a> Band<'a> {
     }
 
     /// The number of blocks, this one included, that bring nothing from here on.
-    fn read_empty_blocks(reader: &mut BitReader<'_>, size: u8) -> Result<u32, Fault> {
-        Ok((1 << size) + reader.number(size.into())?)
+    fn read_empty_blocks(bits: &mut BitReader<'_>, size: u8) -> Result<u32, Fault> {
+        Ok((1 << size) + bits.number(size.into())?)
     }
 
     /// Each old coefficient that is not zero has a correction bit, between the new coefficients.
-    fn read_refinement(
-        &mut self,
-        reader: &mut BitReader<'_>,
-        nonzero: &mut u64,
-        coefficients: &mut Coefficients,
-    ) -> Result<(), Fault> {
+    fn read_refinement(&mut self, data: &mut ScanData<'_>, nonzero: &mut u64) -> Result<(), Fault> {
+        let ScanData { bits, coefficients } = data;
         let mut index = self.first;
         while self.empty_blocks == 0 && index <= self.last {
-            let (zeros, size) = split(reader.symbol(self.table)?);
+            let (zeros, size) = split(bits.symbol(self.table)?);
             if size == 0 && zeros != SIXTEEN_ZEROS {
-                self.empty_blocks = Self::read_empty_blocks(reader, zeros)?;
+                self.empty_blocks = Self::read_empty_blocks(bits, zeros)?;
                 break;
             }
             if size > 1 {
                 return Err(Fault::RefinementSize);
             }
             // The sign of the new coefficient.
-            let value = read_value(reader, size)?;
+            let value = read_value(bits, size)?;
             let place = self.zero_after(index, zeros, *nonzero);
             if size == 1 && place.is_none() {
                 return Err(Fault::CoefficientOverflow);
             }
             let end = place.unwrap_or(self.last);
-            coefficients.correct(reader, *nonzero & mask(index, end))?;
+            coefficients.correct(bits, *nonzero & mask(index, end))?;
             if size == 1 {
                 coefficients.detail(end, value);
                 *nonzero |= 1 << end;
@@ -213,7 +192,7 @@ impl<'a> Band<'a> {
         }
         if self.empty_blocks > 0 {
             if index <= self.last {
-                coefficients.correct(reader, *nonzero & mask(index, self.last))?;
+                coefficients.correct(bits, *nonzero & mask(index, self.last))?;
             }
             self.empty_blocks -= 1;
         }

@@ -15,7 +15,6 @@ mod reduce;
 mod refusals;
 mod scan;
 mod segments;
-mod strip;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -23,20 +22,19 @@ mod tests;
 pub(crate) use self::decoder::FIRST_BYTES;
 
 use self::decoder::Decoder;
-use self::segments::AppSegments;
 use crate::processed::Processed;
 use crate::reduced::Reduced;
 use crate::verdict::{Format, Picture, Unacceptable};
 
 /// Processes `bytes`, which begin with [`FIRST_BYTES`].
 pub(crate) fn process(bytes: &[u8], side_max: u32) -> Result<Processed, Unacceptable> {
-    let (frame, coefficients, length) = Decoder::new(bytes, side_max).read_to_end()?;
+    let mut decoder = Decoder::new(bytes, side_max);
+    let frame = decoder.read_to_end()?;
     let small = frame.side.min(side_max);
-    let segments = AppSegments::read(bytes);
-    let pixels = reduce::reduce(&frame, &coefficients, &segments, small);
+    let pixels = reduce::reduce(&frame, &decoder.coefficients, &decoder.segments, small);
     Ok(Processed {
-        picture: Picture { format: Format::Jpeg, side: frame.side, length },
-        contents: strip::without_metadata(bytes, &segments),
-        reduced: Reduced::turned(small, &pixels, segments.orientation),
+        picture: Picture { format: Format::Jpeg, side: frame.side, length: decoder.position },
+        reduced: Reduced::turned(small, &pixels, decoder.segments.orientation()),
+        contents: decoder.without_metadata()?,
     })
 }

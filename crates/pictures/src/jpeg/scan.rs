@@ -1,6 +1,6 @@
 //! The header of a scan (T.81, B.2.3), and the rules for the order of scans.
 
-use super::entropy::{Band, Coding};
+use super::entropy::{Band, Coding, PartCoding};
 use super::frame::{COEFFICIENTS, Frame};
 use super::huffman::HuffmanTable;
 use super::refusals::corrupt;
@@ -94,37 +94,35 @@ impl Scan {
             }
         }
         if frame.progressive {
-            self.begin_progressive(frame, tables)
-        } else {
-            self.begin_sequential(frame, tables)
-        }
-    }
-
-    fn begin_sequential<'a>(
-        &self,
-        frame: &mut Frame,
-        tables: &'a Tables,
-    ) -> Result<Coding<'a>, Unacceptable> {
-        // The second form is not in the standard. Old encoders write it, and decoders ignore it.
-        if !matches!((self.first, self.last, self.high, self.low), (0, 63 | 0, 0, 0)) {
+            self.note_progress(frame)?;
+        } else if !matches!((self.first, self.last, self.high, self.low), (0, 63 | 0, 0, 0)) {
+            // The second form is not in the standard. Old encoders write it, and decoders ignore it.
             return Err(corrupt("a scan of a sequential frame has the parameters of a progressive one"));
+        }
+        if !self.has_means() {
+            let part = &self.parts[0];
+            let table = huffman(&tables.ac, "AC", part.ac)?;
+            let band = Band::new(self.first, self.last, table, self.high > 0);
+            return Ok(Coding::Details(band, &mut frame.components[part.index].nonzero));
         }
         let mut parts = Vec::with_capacity(self.parts.len());
         for part in &self.parts {
-            if frame.components[part.index].bits_missing[0].is_some() {
-                return Err(corrupt(format!("colour {} is sent twice", part.index + 1)));
+            if !frame.progressive {
+                let bits_missing = &mut frame.components[part.index].bits_missing;
+                if std::mem::replace(bits_missing, [Some(0); COEFFICIENTS])[0].is_some() {
+                    return Err(corrupt(format!("colour {} is sent twice", part.index + 1)));
+                }
             }
-            frame.components[part.index].bits_missing = [Some(0); COEFFICIENTS];
-            parts.push((self.blocks(frame, part), dc_table(tables, part)?, ac_table(tables, part)?));
+            let dc = (self.high == 0).then(|| huffman(&tables.dc, "DC", part.dc)).transpose()?;
+            let ac = (!frame.progressive).then(|| huffman(&tables.ac, "AC", part.ac)).transpose()?;
+            parts.push(PartCoding { blocks: self.blocks(frame, part), dc, ac });
         }
-        Ok(Coding::Sequential(parts))
+        Ok(Coding::Means(parts))
     }
 
-    fn begin_progressive<'a>(
-        &self,
-        frame: &'a mut Frame,
-        tables: &'a Tables,
-    ) -> Result<Coding<'a>, Unacceptable> {
+    /// Each scan of a coefficient must continue where the one before stopped. The first scan of a
+    /// block is that of its mean (T.81, G.1.1.1).
+    fn note_progress(&self, frame: &mut Frame) -> Result<(), Unacceptable> {
         let &Self { first, last, high, low, .. } = self;
         let band_fits = if first == 0 {
             last == 0
@@ -137,46 +135,20 @@ impl Scan {
                 self.parts.len()
             )));
         }
+        let band = usize::from(first)..=usize::from(last);
         for part in &self.parts {
-            self.note_progress(part, &mut frame.components[part.index].bits_missing)?;
-        }
-        match (self.parts.as_slice(), first, high) {
-            (parts, 0, 0) => {
-                let parts = parts.iter().map(|part| Ok((self.blocks(frame, part), dc_table(tables, part)?)));
-                Ok(Coding::DcFirst(parts.collect::<Result<_, Unacceptable>>()?))
+            let (number, bits_missing) = (part.index + 1, &mut frame.components[part.index].bits_missing);
+            if first > 0 && bits_missing[0].is_none() {
+                return Err(corrupt(format!("details of colour {number} come before its means")));
             }
-            (parts, 0, _) => {
-                Ok(Coding::DcRefine(parts.iter().map(|part| self.blocks(frame, part)).collect()))
+            for (index, missing) in band.clone().zip(&mut bits_missing[band.clone()]) {
+                if missing.unwrap_or(0) != high {
+                    return Err(corrupt(format!(
+                        "coefficient {index} of colour {number} is refined out of order (bit {low})"
+                    )));
+                }
+                *missing = Some(low);
             }
-            (parts, _, _) => {
-                let part = &parts[0];
-                let band = Band::new(first, last, ac_table(tables, part)?);
-                let nonzero = frame.components[part.index].nonzero.as_mut_slice();
-                Ok(if high == 0 { Coding::AcFirst(band, nonzero) } else { Coding::AcRefine(band, nonzero) })
-            }
-        }
-    }
-
-    /// Each scan of a coefficient must continue where the one before stopped. The first scan of a
-    /// block is that of its mean (T.81, G.1.1.1).
-    fn note_progress(
-        &self,
-        part: &Part,
-        bits_missing: &mut [Option<u8>; COEFFICIENTS],
-    ) -> Result<(), Unacceptable> {
-        let number = part.index + 1;
-        if self.first > 0 && bits_missing[0].is_none() {
-            return Err(corrupt(format!("details of colour {number} come before its means")));
-        }
-        let band = usize::from(self.first)..=usize::from(self.last);
-        for (index, missing) in band.clone().zip(&mut bits_missing[band]) {
-            if missing.unwrap_or(0) != self.high {
-                return Err(corrupt(format!(
-                    "coefficient {index} of colour {number} is refined out of order (bit {})",
-                    self.low
-                )));
-            }
-            *missing = Some(self.low);
         }
         Ok(())
     }
@@ -187,18 +159,12 @@ impl Scan {
     }
 }
 
-fn dc_table<'a>(tables: &'a Tables, part: &Part) -> Result<&'a HuffmanTable, Unacceptable> {
-    tables
-        .dc
-        .get(usize::from(part.dc))
-        .and_then(Option::as_ref)
-        .ok_or_else(|| corrupt(format!("a scan needs Huffman table DC {}, which is not defined", part.dc)))
-}
-
-fn ac_table<'a>(tables: &'a Tables, part: &Part) -> Result<&'a HuffmanTable, Unacceptable> {
-    tables
-        .ac
-        .get(usize::from(part.ac))
-        .and_then(Option::as_ref)
-        .ok_or_else(|| corrupt(format!("a scan needs Huffman table AC {}, which is not defined", part.ac)))
+/// The Huffman table with this number, for DC or AC.
+fn huffman<'a>(
+    tables: &'a [Option<HuffmanTable>; 4],
+    kind: &str,
+    number: u8,
+) -> Result<&'a HuffmanTable, Unacceptable> {
+    let table = tables.get(usize::from(number)).and_then(Option::as_ref);
+    table.ok_or_else(|| corrupt(format!("a scan needs Huffman table {kind} {number}, which is not defined")))
 }

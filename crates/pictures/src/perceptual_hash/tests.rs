@@ -42,8 +42,13 @@ fn hash_of(picture: &Reduced) -> PerceptualHash {
     PerceptualHash::of(picture).unwrap()
 }
 
+/// How many of the 64 bits differ.
+fn distance(one: PerceptualHash, other: PerceptualHash) -> u32 {
+    (one.0 ^ other.0).count_ones()
+}
+
 fn is_near(copy: PerceptualHash, blocked: &[PerceptualHash]) -> bool {
-    blocked.iter().any(|hash| hash.distance(copy) <= NEAR_COPY_DISTANCE_MAX)
+    blocked.iter().any(|&hash| distance(hash, copy) <= NEAR_COPY_DISTANCE_MAX)
 }
 
 #[test]
@@ -107,15 +112,13 @@ fn transparent_pixels_count_as_white() {
     let shown = picture(64, blots(1));
     let pixels = shown.pixels().iter().map(|&[grey, _, _, _]| [0, 0, 0, 255 - grey]).collect();
     let veiled = Reduced::new(64, pixels);
-    assert!(hash_of(&veiled).distance(hash_of(&shown)) <= 2);
+    assert!(distance(hash_of(&veiled), hash_of(&shown)) <= 2);
 }
 
 #[test]
-fn a_number_is_read_back() {
+fn the_number_for_a_database_has_the_same_bits() {
     for bits in [0, 1, u64::MAX, 1 << 63, 0x0123_4567_89ab_cdef] {
-        let hash = PerceptualHash(bits);
-        assert_eq!(PerceptualHash::from_i64(hash.to_i64()), hash);
-        assert_eq!(hash.distance(PerceptualHash(0)), bits.count_ones());
+        assert_eq!(PerceptualHash(bits).to_i64().cast_unsigned(), bits);
     }
     assert_eq!(PerceptualHash(u64::MAX).to_i64(), -1);
 }

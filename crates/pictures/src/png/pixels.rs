@@ -1,6 +1,6 @@
 //! Decodes the image data of a PNG row by row, and averages it to a small picture.
 
-use std::io::{BufRead, Error, ErrorKind, Read, Result as IoResult, Seek, SeekFrom};
+use std::io::{BufRead, Chain, Error, ErrorKind, Read, Seek, SeekFrom};
 
 use fdeflate::{DecompressionError, Decompressor};
 use png::{BitDepth, ColorType, DecodeOptions, Decoder, DecodingError, Info, Transformations};
@@ -77,7 +77,7 @@ fn decode(stripped: &Stripped, passes: &[Pass], small: u32, height: u32) -> Prog
     let mut progress = Progress { rows_read: 0, bytes: 0, ended_well: false, boxes };
     let mut head = stripped.head.clone();
     head[HEIGHT..HEIGHT + 4].copy_from_slice(&height.to_be_bytes());
-    let file = Joined(&head, &stripped.contents[stripped.data_start..]);
+    let file = Joined((&head[..]).chain(&stripped.contents[stripped.data_start..]));
     if let Err(error) = decode_rows(file, passes, &mut progress) {
         progress.ended_well = error.to_string() == NO_MORE_DATA;
     }
@@ -183,34 +183,28 @@ fn cut(total: usize, bytes: usize) -> Unacceptable {
     }
 }
 
-/// Two slices, read as one file.
-struct Joined<'a>(&'a [u8], &'a [u8]);
+/// Two slices, read as one file. The decoder asks for [`Seek`], and never uses it.
+struct Joined<'a>(Chain<&'a [u8], &'a [u8]>);
 
 impl Read for Joined<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> IoResult<usize> {
-        let count = self.fill_buf()?.read(buffer)?;
-        self.consume(count);
-        Ok(count)
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Error> {
+        self.0.read(buffer)
     }
 }
 
 impl BufRead for Joined<'_> {
-    fn fill_buf(&mut self) -> IoResult<&[u8]> {
-        if self.0.is_empty() {
-            self.0 = std::mem::take(&mut self.1);
-        }
-        Ok(self.0)
+    fn fill_buf(&mut self) -> Result<&[u8], Error> {
+        self.0.fill_buf()
     }
 
     fn consume(&mut self, count: usize) {
-        self.0 = &self.0[count..];
+        self.0.consume(count);
     }
 }
 
-/// The decoder asks for it, and never uses it.
 impl Seek for Joined<'_> {
-    fn seek(&mut self, _: SeekFrom) -> IoResult<u64> {
-        Err(Error::from(ErrorKind::Unsupported))
+    fn seek(&mut self, _: SeekFrom) -> Result<u64, Error> {
+        Err(ErrorKind::Unsupported.into())
     }
 }
 
