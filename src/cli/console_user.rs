@@ -7,8 +7,8 @@ use clap::Subcommand;
 use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, Role};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
-use store::{ConsoleUserChange as Change, Store};
 use store::secrets::PasswordHash;
+use store::{ConsoleUserChange as Change, Store};
 
 use super::Context;
 
@@ -63,7 +63,8 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
             output.list("users", &store.console_users().await?, &columns, none)
         }
         ConsoleUserCommand::SetPassword { name } => {
-            let is_known = store.change_console_user(operator, &name, Change::Password(new_password()?)).await?;
+            let is_known =
+                store.change_console_user(operator, &name, Change::Password(new_password()?)).await?;
             let done = "has a new password. All sessions have ended.";
             changed(is_known, &name, json!({ "name": name }), done)
         }
