@@ -1,49 +1,27 @@
 //! The order center as a player sees it: what each status is called, and under which tab an order
 //! stands (contract 4.3).
 
-use super::fields::Expected;
 use super::order::OrderStatus;
 
-/// A tab of the order center.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tab {
-    /// Every order. Those that nothing is to be done about any more stand here alone: cancelled, used,
-    /// and received.
-    #[default]
-    All,
-    /// Orders that wait for their payment.
-    ToPay,
-    /// Orders that are paid and of which something is still to come: use, shipment or receipt.
-    InProgress,
-    /// Orders of the refund group of contract 4.3, whatever became of the refund.
-    AfterSale,
+crate::word_enum! {
+    /// A tab of the order center. Its word stands in addresses.
+    #[derive(Default)]
+    pub enum Tab {
+        /// Every order. Those that nothing is to be done about any more stand here alone: cancelled,
+        /// used, and received.
+        #[default]
+        All = "all",
+        /// Orders that wait for their payment.
+        ToPay = "to_pay",
+        /// Orders that are paid and of which something is still to come: use, shipment or receipt.
+        InProgress = "in_progress",
+        /// Orders of the refund group of contract 4.3, whatever became of the refund.
+        AfterSale = "after_sale",
+    }
 }
 
 impl Tab {
-    /// Every tab, from left to right.
-    pub const EVERY: [Self; 4] = [Self::All, Self::ToPay, Self::InProgress, Self::AfterSale];
-
-    /// The word in addresses.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::ToPay => "to_pay",
-            Self::InProgress => "in_progress",
-            Self::AfterSale => "after_sale",
-        }
-    }
-
-    /// Reads the word.
-    ///
-    /// # Errors
-    /// Any other word.
-    pub fn parse(text: &str) -> Result<Self, Expected> {
-        let found = Self::EVERY.into_iter().find(|tab| tab.as_str() == text);
-        found.ok_or(Expected::new("all, to_pay, in_progress or after_sale"))
-    }
-
-    /// What stands on it.
+    /// Its title.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -66,14 +44,14 @@ impl Tab {
     }
 }
 
-/// How an order stands, for its look: what is over well, what is over badly, what goes on.
+/// How an order is shown: it ended well, it ended badly, or it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Something is still to come.
     Waits,
-    /// It came to what the player wanted.
+    /// It ended as the player wanted.
     Good,
-    /// It did not.
+    /// It ended in another way.
     Bad,
 }
 
@@ -135,8 +113,7 @@ mod tests {
         for (code, words, tabs) in STATUSES {
             let status = OrderStatus::parse(&code.to_string()).unwrap();
             assert_eq!(status.meaning(), words);
-            let shown: Vec<Tab> =
-                Tab::EVERY.into_iter().filter(|tab| tab.statuses().contains(&code)).collect();
+            let shown: Vec<Tab> = Tab::ALL.into_iter().filter(|tab| tab.statuses().contains(&code)).collect();
             assert_eq!(shown, tabs, "{code}");
         }
         assert!(Tab::All.statuses().is_empty());
@@ -144,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_tab_is_known_by_its_word_alone() {
-        for tab in Tab::EVERY {
+        for tab in Tab::ALL {
             assert_eq!(Tab::parse(tab.as_str()), Ok(tab));
         }
         assert!(Tab::parse("").is_err() && Tab::parse("All").is_err());

@@ -74,7 +74,7 @@ async fn center(
     }
     let found = state.store.orders(&filter, ORDERS).await?;
     let of_tab = |tab: Tab, after: &str| input.address(PATH, &[("tab", tab.as_str()), ("after", after)]);
-    let tabs = Tab::EVERY.map(|other| TabLink {
+    let tabs = Tab::ALL.map(|other| TabLink {
         title: other.title(),
         href: of_tab(other, ""),
         is_here: other == tab,

@@ -60,7 +60,7 @@ async fn page(State(state): State<AppState>, signed_in: SignedIn) -> Response {
     let in_hour = answered(&samples, samples.len());
     let recent = answered(&samples, RECENT_SAMPLES);
     let refusals = in_hour.by_number().map(|(number, count)| {
-        let meanings = Code::ALL.into_iter().filter(|code| code.number() == number).map(Code::meaning);
+        let meanings = Code::ALL.into_iter().filter(|code| code.number() == number).map(|code| code.row().meaning);
         Refusals { number, meaning: meanings.collect::<Vec<_>>().join(", or "), count }
     });
     render(&OverviewPage {

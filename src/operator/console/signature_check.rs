@@ -12,7 +12,8 @@ use axum::routing::{get, post};
 use domain::app::App;
 use domain::caller::TokenState;
 use domain::caller::{SignatureFinding, SignatureVerdict, examine_signature};
-use domain::exchange::{Exchange, ExchangeFieldError, UsedNumber};
+use domain::code::Code;
+use domain::exchange::{Exchange, UsedNumber};
 use domain::fields::{Fields, UnreadableFields};
 use domain::ids::AppId;
 use domain::signature::SIGNED_FIELDS;
@@ -255,11 +256,10 @@ fn signature_step(finding: &SignatureFinding) -> Step {
 async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<Vec<Step>, ConsoleError> {
     let exchange = match Exchange::parse(fields, &state.reading()) {
         Ok(exchange) => exchange,
-        Err(ExchangeFieldError::OpenId(error)) => {
-            return Ok(vec![Step::bad("Fields", format!("{error}. The exchange is refused with 10000423."))]);
-        }
-        Err(ExchangeFieldError::Other(error)) => {
-            return Ok(vec![Step::bad("Fields", format!("{error}. The exchange is refused with 10000200."))]);
+        Err(error) => {
+            let is_open_id = error.field == "open_id" && error.is_malformed();
+            let code = if is_open_id { Code::IllegalOpenId } else { Code::IllegalParameter }.number();
+            return Ok(vec![Step::bad("Fields", format!("{error}. The exchange is refused with {code}."))]);
         }
     };
     let mut steps = vec![Step::good("Fields", "All fields are valid.")];
