@@ -103,7 +103,7 @@ impl Refusal {
         self.transport.unwrap_or_else(|| match error_status {
             ErrorStatus::Platform => StatusCode::OK,
             ErrorStatus::Rest => {
-                StatusCode::from_u16(self.code.rest_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY)
+                StatusCode::from_u16(self.code.row().rest_status).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY)
             }
         })
     }
@@ -226,7 +226,7 @@ mod tests {
         for code in Code::ALL {
             let status = |setting| Refusal::new(code, "m").render(Envelope::Open, setting).status().as_u16();
             let both = (status(ErrorStatus::Platform), status(ErrorStatus::Rest));
-            assert_eq!(both, (200, code.rest_status()), "{code:?}");
+            assert_eq!(both, (200, code.row().rest_status), "{code:?}");
         }
     }
 }

@@ -68,7 +68,7 @@ fn introduction() -> String {
         .to_owned();
     for code in Code::ALL {
         let status = Refusal::new(code, "").status(ErrorStatus::Rest).as_u16();
-        let _ = writeln!(text, "| {} | {} | {status} |", code.number(), code.meaning());
+        let _ = writeln!(text, "| {} | {} | {status} |", code.number(), code.row().meaning);
     }
     text
 }

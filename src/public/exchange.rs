@@ -6,10 +6,8 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use domain::exchange::{
-    AMOUNT_MAX, Amount, EXTENSION_BYTES_MAX, ExchangeFieldError, ExchangeOutcome, Receipt, Timestamp,
-};
-use domain::fields::Fields;
+use domain::exchange::{AMOUNT_MAX, Amount, EXTENSION_BYTES_MAX, ExchangeOutcome, Receipt, Timestamp};
+use domain::fields::{FieldError, Fields};
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use domain::product_info::{self, Item};
 use domain::signature::{Mistake, PayKey, SIGNED_FIELDS, canonical_string};
@@ -48,7 +46,7 @@ pub async fn exchange(State(state): State<AppState>, request: Request) -> Result
     let deadline = Instant::now() + state.config.exchange.deadline;
     let signed = tokio::time::timeout_at(deadline, auth::authenticate_exchange(&state, fields));
     let signed = signed.await.map_err(|_| StoreError::past_deadline())??;
-    let exchange = signed.exchange(&reading)?;
+    let exchange = signed.exchange(&reading).map_err(refused_field)?;
     let biz_no = exchange.value().biz_no.to_string();
     match state.store.submit(exchange, deadline).await? {
         ExchangeOutcome::Done(receipt) => Ok(answer(&receipt)),
@@ -123,13 +121,9 @@ fn answer(receipt: &Receipt) -> Response {
     json_response(StatusCode::OK, &Answer { code: 1, msg: "SUCCESS", data: receipt })
 }
 
-impl From<ExchangeFieldError> for Refusal {
-    fn from(error: ExchangeFieldError) -> Self {
-        match error {
-            ExchangeFieldError::OpenId(error) => Self::field(Code::IllegalOpenId, &error),
-            ExchangeFieldError::Other(error) => error.into(),
-        }
-    }
+/// A field that was refused: one of them has a code of its own.
+fn refused_field(error: FieldError) -> Refusal {
+    if error.field == "open_id" { Refusal::field(Code::IllegalOpenId, &error) } else { error.into() }
 }
 
 /// Order number of the example.

@@ -115,14 +115,14 @@ impl AppCommand {
             }
             AppAction::Suspend => Self::Suspend(true),
             AppAction::Resume => Self::Suspend(false),
-            AppAction::RotatePayKey if fields.is_form() => {
-                Self::RotatePayKey(Some(fields.required("seen", parse_generation)?))
+            AppAction::RotatePayKey => {
+                let seen = fields.is_form().then(|| fields.required("seen", parse_generation));
+                Self::RotatePayKey(seen.transpose()?)
             }
-            AppAction::RotatePayKey => Self::RotatePayKey(None),
-            AppAction::RotateSecret if fields.is_form() => {
-                Self::RotateSecret(Some(fields.text("seen").unwrap_or_default().to_owned()))
+            AppAction::RotateSecret => {
+                let seen = || fields.text("seen").unwrap_or_default().to_owned();
+                Self::RotateSecret(fields.is_form().then(seen))
             }
-            AppAction::RotateSecret => Self::RotateSecret(None),
             AppAction::Publish => Self::Publish(
                 fields.required("version", PackageVersion::parse)?,
                 fields.required_list("pages", PagePath::parse)?,

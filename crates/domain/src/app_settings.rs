@@ -2,7 +2,9 @@
 //! by command line, admin API and console, and it is what they show.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use crate::changes::words;
 use crate::fields::{FieldError, Fields, Update};
 use crate::ids::{APP_NAME_CHARS_MAX, AppName};
 use crate::per_second::PerSecond;
@@ -45,46 +47,27 @@ pub enum AppFieldKind {
 
 /// The value of a setting of an app, for forms and people.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AppFieldValue {
-    /// Text, or a word.
-    Text(String),
-    /// Words.
-    Set(Vec<&'static str>),
-    /// Yes or no.
-    Flag(bool),
-    /// A limit of the app's own.
-    Limit(Option<PerSecond>),
-}
+pub struct AppFieldValue(Value);
 
 impl AppFieldValue {
     /// The text of an input; empty for none.
     #[must_use]
     pub fn text(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Set(words) => words.join(" "),
-            Self::Flag(flag) => if *flag { "yes" } else { "no" }.to_owned(),
-            Self::Limit(limit) => limit.map(|limit| limit.get().to_string()).unwrap_or_default(),
-        }
+        if self.0.is_null() { String::new() } else { words(&self.0) }
     }
 
     /// The limit, where it is one.
     #[must_use]
     pub fn limit(&self) -> Option<PerSecond> {
-        match self {
-            Self::Limit(limit) => *limit,
-            Self::Text(_) | Self::Set(_) | Self::Flag(_) => None,
-        }
+        PerSecond::deserialize(&self.0).ok()
     }
 
-    /// Whether it is yes, or the box of this word is ticked.
+    /// Whether it is yes, or this word, or the box of this word is ticked.
     #[must_use]
     pub fn has(&self, word: &str) -> bool {
-        match self {
-            Self::Text(text) => text == word,
-            Self::Set(words) => words.contains(&word),
-            Self::Flag(flag) => *flag,
-            Self::Limit(_) => false,
+        match &self.0 {
+            Value::Array(words) => words.iter().any(|other| other == word),
+            value => value == word || value == true,
         }
     }
 }
@@ -94,7 +77,6 @@ trait AppValue: Sized {
     const KIND: AppFieldKind;
     /// `None` where the field did not come.
     fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError>;
-    fn value(&self) -> AppFieldValue;
 }
 
 impl AppValue for AppName {
@@ -103,10 +85,6 @@ impl AppValue for AppName {
     fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
         fields.present(name, Self::parse)
     }
-
-    fn value(&self) -> AppFieldValue {
-        AppFieldValue::Text(self.to_string())
-    }
 }
 
 impl AppValue for Category {
@@ -114,10 +92,6 @@ impl AppValue for Category {
 
     fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
         fields.present(name, Self::parse)
-    }
-
-    fn value(&self) -> AppFieldValue {
-        AppFieldValue::Text(self.to_string())
     }
 }
 
@@ -139,10 +113,6 @@ impl AppValue for Vec<Scope> {
             scopes
         }))
     }
-
-    fn value(&self) -> AppFieldValue {
-        AppFieldValue::Set(self.iter().map(|scope| scope.as_str()).collect())
-    }
 }
 
 impl AppValue for bool {
@@ -150,10 +120,6 @@ impl AppValue for bool {
 
     fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
         fields.flag(name)
-    }
-
-    fn value(&self) -> AppFieldValue {
-        AppFieldValue::Flag(*self)
     }
 }
 
@@ -166,10 +132,6 @@ impl AppValue for Option<PerSecond> {
             Update::Cleared => Some(None),
             Update::To(limit) => Some(Some(limit)),
         })
-    }
-
-    fn value(&self) -> AppFieldValue {
-        AppFieldValue::Limit(*self)
     }
 }
 
@@ -207,7 +169,7 @@ macro_rules! app_fields {
             /// The values, in the order of [`Self::FIELDS`].
             #[must_use]
             pub fn values(&self) -> [AppFieldValue; Self::NAMES.len()] {
-                [$(self.$name.value()),+]
+                [$(AppFieldValue(json!(self.$name))),+]
             }
 
             /// The settings after a change.

@@ -147,24 +147,13 @@ impl WalletCheck {
         if Some(entry.seq) != before.seq.checked_add(1) {
             found(Check::Gap, &|| format!("comes after entry {}", before.seq));
         }
-        let follows = |after: i64, before: i64, change: i64| {
-            i128::from(after) == i128::from(before) + i128::from(change)
-        };
-        if !follows(entry.free_balance, before.free_balance, entry.free_change) {
-            found(Check::Balance, &|| {
-                format!(
-                    "free balance {} is not {} {:+}",
-                    entry.free_balance, before.free_balance, entry.free_change
-                )
-            });
-        }
-        if !follows(entry.charge_balance, before.charge_balance, entry.charge_change) {
-            found(Check::Balance, &|| {
-                format!(
-                    "charge balance {} is not {} {:+}",
-                    entry.charge_balance, before.charge_balance, entry.charge_change
-                )
-            });
+        for (purse, after, before, change) in [
+            ("free", entry.free_balance, before.free_balance, entry.free_change),
+            ("charge", entry.charge_balance, before.charge_balance, entry.charge_change),
+        ] {
+            if i128::from(after) != i128::from(before) + i128::from(change) {
+                found(Check::Balance, &|| format!("{purse} balance {after} is not {before} {change:+}"));
+            }
         }
         if entry.free_balance < 0 || entry.charge_balance < 0 {
             found(Check::Negative, &|| {

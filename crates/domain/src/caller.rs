@@ -1,7 +1,7 @@
 //! Proofs of who calls (contract 3 and 6). A [`Caller`] is an app whose access token was checked.
 //! A [`Signed`] value is one whose signature was verified with a live pay key of that app.
-//! What moves money takes a [`Signed`] value, so an exchange without a valid signature does not
-//! compile:
+//! Functions that move money accept only a [`Signed`] value. So an exchange without a valid signature
+//! does not compile:
 //!
 //! ```compile_fail,E0451
 //! use domain::caller::{Caller, Signed};
@@ -14,8 +14,8 @@
 use std::sync::{Arc, LazyLock};
 
 use crate::app::App;
-use crate::exchange::{Exchange, ExchangeFieldError, Reading};
-use crate::fields::Fields;
+use crate::exchange::{Exchange, Reading};
+use crate::fields::{FieldError, Fields};
 use crate::ids::AppId;
 use crate::signature::{DiagnosisKeys, Mistake, PayKey, Sign, diagnose, exchange_string};
 
@@ -77,7 +77,7 @@ impl Caller {
         if self.app.live_pay_keys.iter().any(|key| key.verifies(&string_to_sign, &sign)) {
             return Ok(Signed { caller: self, value: fields });
         }
-        // Only a sandbox app is told more, so only there the search for the mistake is worth its time.
+        // The search for the mistake costs time. Only a sandbox app gets its result.
         let diagnosis = self.app.settings.sandbox.then(|| {
             let mistake = mistake(&self.app, &fields, &sign);
             SignatureDiagnosis { string_to_sign, mistake }
@@ -103,7 +103,7 @@ pub enum NotSigned {
     Mismatch(Option<SignatureDiagnosis>),
 }
 
-/// What a sandbox app is told about a signature that does not match.
+/// What a sandbox app learns about a signature that does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureDiagnosis {
     /// The string that the server signed.
@@ -138,7 +138,7 @@ impl Signed<Fields> {
     ///
     /// # Errors
     /// The first field that is absent or not acceptable.
-    pub fn exchange(self, reading: &Reading) -> Result<Signed<Exchange>, ExchangeFieldError> {
+    pub fn exchange(self, reading: &Reading) -> Result<Signed<Exchange>, FieldError> {
         let value = Exchange::parse(&self.value, reading)?;
         Ok(Signed { caller: self.caller, value })
     }

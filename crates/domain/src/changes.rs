@@ -1,4 +1,4 @@
-//! What differs between a thing as it stood before and after, in words: for the operator's log.
+//! The differences between two JSON objects in words, for the operator's log.
 
 use serde_json::{Map, Value};
 
@@ -13,7 +13,7 @@ pub struct Change {
     pub after: Option<String>,
 }
 
-/// The fields that differ; what stayed as it was is left out. Anything but an object has no fields.
+/// The fields that differ. Anything but an object has no fields.
 #[must_use]
 pub fn changes(before: Option<&Value>, after: Option<&Value>) -> Vec<Change> {
     let none = Map::new();
@@ -30,7 +30,7 @@ pub fn changes(before: Option<&Value>, after: Option<&Value>) -> Vec<Change> {
         .collect()
 }
 
-/// A value in words.
+/// A value for people.
 #[must_use]
 pub fn words(value: &Value) -> String {
     match value {
@@ -51,22 +51,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_and_what_became_is_told_and_nothing_else() {
+    fn only_the_fields_that_differ_are_listed() {
         let change = |field: &str, before: Option<&str>, after: Option<&str>| Change {
             field: field.to_owned(),
             before: before.map(str::to_owned),
             after: after.map(str::to_owned),
         };
-        let told = |before: Value, after: Value| {
+        let listed = |before: Value, after: Value| {
             changes(Some(&before).filter(|v| !v.is_null()), Some(&after).filter(|v| !v.is_null()))
         };
         assert_eq!(
-            told(json!({"suspended": false, "same": 1}), json!({"suspended": true, "same": 1})),
+            listed(json!({"suspended": false, "same": 1}), json!({"suspended": true, "same": 1})),
             [change("suspended", Some("no"), Some("yes"))]
         );
-        assert_eq!(told(json!({"b": null}), json!({"b": 2})), [change("b", Some("none"), Some("2"))]);
-        assert_eq!(told(Value::Null, json!({"ids": ["p1", "p2"]})), [change("ids", None, Some("p1 p2"))]);
-        assert_eq!(told(json!({"reason": "r"}), Value::Null), [change("reason", Some("r"), None)]);
-        assert_eq!(told(Value::Null, Value::Null), []);
+        assert_eq!(listed(json!({"b": null}), json!({"b": 2})), [change("b", Some("none"), Some("2"))]);
+        assert_eq!(listed(Value::Null, json!({"ids": ["p1", "p2"]})), [change("ids", None, Some("p1 p2"))]);
+        assert_eq!(listed(json!({"reason": "r"}), Value::Null), [change("reason", Some("r"), None)]);
+        assert_eq!(listed(Value::Null, Value::Null), []);
     }
 }

@@ -1,9 +1,9 @@
-//! The one place that reads the time. Everything else is handed a [`Clock`], so tests can set it.
+//! The one place that reads the time. All other code gets a [`Clock`], so tests can set the time.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Tells the time, and how much of it has passed.
+/// A clock: the time of day, and the time that has passed.
 pub trait Clock: Debug + Send + Sync {
     /// Milliseconds since the Unix epoch, as clients count `ts` and `order_create_time`.
     fn unix_millis(&self) -> i64;

@@ -21,7 +21,7 @@ pub enum BizNoState {
 
 macro_rules! codes {
     ($($variant:ident = $number:literal, $rest:literal, $transport:expr, $biz_no:ident, $endpoints:expr, $meaning:literal;)+) => {
-        /// A row of the code table. Two rows share a number where they differ in the HTTP status.
+        /// A code of the table. Two of them share a number where they differ in the HTTP status.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code {
             $(#[doc = concat!(stringify!($number), ": ", $meaning, ".")] $variant,)+
@@ -33,7 +33,7 @@ macro_rules! codes {
             const ROWS: [Row; Self::ALL.len()] = [$(Row {
                 number: $number,
                 rest_status: $rest,
-                transport: &$transport,
+                transport_statuses: &$transport,
                 biz_no: BizNoState::$biz_no,
                 endpoints: &$endpoints,
                 meaning: $meaning,
@@ -42,13 +42,21 @@ macro_rules! codes {
     };
 }
 
-struct Row {
-    number: u32,
-    rest_status: u16,
-    transport: &'static [u16],
-    biz_no: BizNoState,
-    endpoints: &'static [Endpoint],
-    meaning: &'static str,
+/// What a code stands for.
+#[derive(Debug)]
+pub struct Row {
+    /// The number on the wire.
+    pub number: u32,
+    /// The HTTP status of a refusal with `http.error_status = "rest"` (contract 2.3).
+    pub rest_status: u16,
+    /// The statuses of the transport that the code comes with (contract 2.2 and 5.7).
+    pub transport_statuses: &'static [u16],
+    /// What an exchange with this code means for its `biz_no`.
+    pub biz_no: BizNoState,
+    /// The endpoints that answer it.
+    pub endpoints: &'static [Endpoint],
+    /// The meaning in contract 7.1.
+    pub meaning: &'static str,
 }
 
 /// The endpoints that check an access token or a secret.
@@ -98,7 +106,9 @@ codes! {
 }
 
 impl Code {
-    const fn row(self) -> &'static Row {
+    /// Its row of the table.
+    #[must_use]
+    pub const fn row(self) -> &'static Row {
         &Self::ROWS[self as usize]
     }
 
@@ -106,35 +116,5 @@ impl Code {
     #[must_use]
     pub const fn number(self) -> u32 {
         self.row().number
-    }
-
-    /// The meaning in contract 7.1.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        self.row().meaning
-    }
-
-    /// The HTTP status of a refusal with `http.error_status = "rest"` (contract 2.3).
-    #[must_use]
-    pub const fn rest_status(self) -> u16 {
-        self.row().rest_status
-    }
-
-    /// The statuses of the transport that the code comes with (contract 2.2 and 5.7).
-    #[must_use]
-    pub const fn transport_statuses(self) -> &'static [u16] {
-        self.row().transport
-    }
-
-    /// What an exchange with this code means for its `biz_no`.
-    #[must_use]
-    pub const fn biz_no(self) -> BizNoState {
-        self.row().biz_no
-    }
-
-    /// The endpoints that answer it.
-    #[must_use]
-    pub const fn endpoints(self) -> &'static [Endpoint] {
-        self.row().endpoints
     }
 }

@@ -2,57 +2,21 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 use super::fields::Expected;
+use super::ids::{made_of, text_type};
 
-/// Longest name, in bytes.
-const NAME_BYTES_MAX: usize = 64;
 /// Shortest password, in characters.
 const PASSWORD_CHARS_MIN: usize = 12;
 /// Longest password, in bytes: more than anybody types, and little to hash.
 pub const PASSWORD_BYTES_MAX: usize = 1024;
 
-/// The name that somebody signs in with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct ConsoleUserName(String);
-
-impl ConsoleUserName {
-    /// Takes 1 to 64 of `0-9a-z._@-`: lower case, so that nobody is there twice.
-    ///
-    /// # Errors
-    /// Anything else.
-    pub fn parse(text: &str) -> Result<Self, Expected> {
-        let allowed =
-            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._@-".contains(&byte);
-        if (1..=NAME_BYTES_MAX).contains(&text.len()) && text.bytes().all(allowed) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(Expected::new("a name of 1 to 64 of a-z, 0-9, '.', '_', '@' and '-'"))
-        }
+text_type!(
+    /// The name that somebody signs in with: in lower case, so that nobody is there twice.
+    ConsoleUserName, "a name of 1 to 64 of a-z, 0-9, '.', '_', '@' and '-'",
+    |text| {
+        made_of(text, 1, 64, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._@-".contains(&byte))
     }
-
-    /// The text as it came.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ConsoleUserName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::str::FromStr for ConsoleUserName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::parse(text).map_err(|expected| format!("expected {}", expected.0))
-    }
-}
+);
 
 crate::word_enum! {
     /// What a user of the console, or an API key, may do.
@@ -69,8 +33,8 @@ crate::word_enum! {
 pub struct NewPassword(String);
 
 impl NewPassword {
-    /// Takes at least 12 characters, at most 1,024 bytes, and no control characters: one that cannot be
-    /// typed again is of no use.
+    /// Accepts at least 12 characters, at most 1,024 bytes, and no control characters, which nobody can
+    /// type again.
     ///
     /// # Errors
     /// Anything else.

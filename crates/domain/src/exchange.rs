@@ -19,7 +19,7 @@ pub const EXTENSION_BYTES_MAX: usize = 4096;
 pub struct Amount(i64);
 
 impl Amount {
-    /// Takes a canonical integer within the limits.
+    /// Accepts a canonical integer within the limits.
     ///
     /// # Errors
     /// Anything else.
@@ -44,7 +44,7 @@ pub enum PayPriority {
 }
 
 impl PayPriority {
-    /// Takes `0` or `1`.
+    /// Accepts `0` or `1`.
     ///
     /// # Errors
     /// Anything else.
@@ -115,10 +115,10 @@ impl Balances {
         self.charge
     }
 
-    /// Takes `amount` from the purse that `priority` names and what it lacks from the other.
+    /// Deducts `amount` from the purse that `priority` names, and the rest from the other purse.
     ///
     /// # Errors
-    /// Both together do not cover the amount; then nothing is taken.
+    /// Both together do not cover the amount. Then nothing is deducted.
     pub fn deduct(self, amount: Amount, priority: PayPriority) -> Result<PurseChange, InsufficientBalance> {
         let amount = amount.get();
         let (first, second) = match priority {
@@ -162,7 +162,7 @@ impl Timestamp {
     /// What is accepted, as a regular expression for the document of the API.
     pub const PATTERN: &'static str = "^([1-9][0-9]{12}|[1-9][0-9]{9})$";
 
-    /// Takes 13 digits of milliseconds or 10 digits of seconds.
+    /// Accepts 13 digits of milliseconds or 10 digits of seconds.
     ///
     /// # Errors
     /// Anything else.
@@ -212,7 +212,7 @@ pub struct Reading {
     pub now_millis: i64,
 }
 
-/// One exchange, every field of it checked. Who asks for it is said by the caller beside it.
+/// One exchange with checked fields. The caller beside it says who asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
     /// The order number, which deducts at most once.
@@ -223,7 +223,7 @@ pub struct Exchange {
     pub os: Os,
     /// When the game server made the request.
     pub ts: Timestamp,
-    /// Whether `ts` was inside the window when the request arrived. It is looked at only after
+    /// Whether `ts` was inside the window when the request arrived. It is checked only after
     /// the order number: a replay may be older.
     pub is_fresh: bool,
     /// Address of the player.
@@ -311,34 +311,13 @@ pub enum ExchangeOutcome {
     InsufficientBalance,
 }
 
-/// Why the fields of an exchange were refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExchangeFieldError {
-    /// `open_id` came, and is no open id.
-    OpenId(FieldError),
-    /// Any other field, or an absent one.
-    Other(FieldError),
-}
-
-impl From<FieldError> for ExchangeFieldError {
-    fn from(error: FieldError) -> Self {
-        Self::Other(error)
-    }
-}
-
 impl Exchange {
     /// Reads the fields of contract 3 that decide, in the order of its table.
     ///
     /// # Errors
     /// The first field that is absent or not acceptable.
-    pub fn parse(fields: &Fields, reading: &Reading) -> Result<Self, ExchangeFieldError> {
-        let open_id = fields.required("open_id", OpenId::parse).map_err(|error| {
-            if error.is_malformed() {
-                ExchangeFieldError::OpenId(error)
-            } else {
-                ExchangeFieldError::Other(error)
-            }
-        })?;
+    pub fn parse(fields: &Fields, reading: &Reading) -> Result<Self, FieldError> {
+        let open_id = fields.required("open_id", OpenId::parse)?;
         let zone_id = fields.required("zone_id", ZoneId::parse)?;
         let os = fields.required("os", Os::parse)?;
         let ts = fields.required("ts", Timestamp::parse)?;
@@ -352,11 +331,11 @@ impl Exchange {
         let product_desc = fields.required("product_desc", ProductText::parse)?;
         let extension = fields.optional("extension", parse_extension)?.unwrap_or_default();
         let texts = [extension.as_str(), product_desc.as_str(), product_info.as_str(), product_name.as_str()];
-        // Looked at closely only where a text names a player at all.
+        // Only a text that names a player needs the full check.
         if texts.iter().any(|text| text.contains("&open_id=")) && is_ambiguous(&exchange_string(fields)) {
             let expected =
                 "texts that cannot be taken for other signed fields (&open_id=, &os=, &product_desc=)";
-            return Err(FieldError::malformed("extension", expected, &extension).into());
+            return Err(FieldError::malformed("extension", expected, &extension));
         }
         let content = BusinessContent {
             open_id,

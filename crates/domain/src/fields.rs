@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use percent_encoding::percent_decode;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// More fields than any call has use for; a request with more is refused unread.
+/// The most fields of a request. No call needs so many.
 const FIELDS_MAX: usize = 256;
 /// Most elements of a list.
 pub const LIST_ITEMS_MAX: usize = 1000;
@@ -25,7 +26,8 @@ pub fn is_secret(name: &str) -> bool {
 }
 
 /// What was expected of a value that did not parse, in words that follow "expected".
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("expected {0}")]
 pub struct Expected(pub Cow<'static, str>);
 
 impl Expected {
@@ -45,7 +47,7 @@ impl Expected {
     }
 }
 
-/// Why a field was refused.
+/// The reason why a field was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     /// Name of the field.
@@ -61,7 +63,7 @@ pub enum FieldProblem {
     Missing,
     /// Not a field of this request.
     Unknown {
-        /// What was expected, as a whole sentence.
+        /// What was expected, as a sentence.
         expected: String,
     },
     /// Of a wrong JSON type: a boolean, an object, a float.
@@ -116,7 +118,7 @@ impl FieldError {
         Self { field: name.to_owned(), problem }
     }
 
-    /// A value that parsed but is not acceptable, or did not parse.
+    /// A value that did not parse, or that parsed but is not acceptable.
     #[must_use]
     pub fn malformed(name: &str, expected: impl Into<Cow<'static, str>>, value: &str) -> Self {
         let got = (!is_secret(name)).then(|| shown(value));
@@ -124,7 +126,7 @@ impl FieldError {
     }
 }
 
-/// Why a body or a query could not be read as fields at all.
+/// The reason why a body or a query has no readable fields.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableFields {
     /// Not UTF-8 after decoding.
@@ -201,7 +203,7 @@ enum Typing {
     Form,
 }
 
-/// What a request makes of a value that may be absent.
+/// How a request changes a value that may be absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Update<T> {
     /// It stays as it is: the field did not come.
@@ -240,11 +242,11 @@ impl Fields {
         let mut fields = Self::default();
         for pair in encoded.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
-            let name = decode(halves.next().unwrap_or_default())
-                .map_err(|fault| fault.named("a field name".to_owned()))?;
-            let value =
-                decode(halves.next().unwrap_or_default()).map_err(|fault| fault.named(shown_name(&name)))?;
-            fields.push(name, FieldValue::Text(value))?;
+            let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+            let name = decode(name).ok_or_else(|| UnreadableFields::NotUtf8("a field name".to_owned()))?;
+            check_name(&name)?;
+            let value = decode(value).ok_or_else(|| UnreadableFields::NotUtf8(shown_name(&name)))?;
+            fields.add_text(name, value)?;
         }
         Ok(fields)
     }
@@ -270,11 +272,11 @@ impl Fields {
             serde_json::from_str(text).map_err(|error| json_fault(text, &error))?;
         let mut fields = Self::default();
         for (name, raw) in object.0 {
-            if name.contains('\0') {
-                return Err(UnreadableFields::Nul("a field name".to_owned()));
+            check_name(&name)?;
+            match json_value(&name, raw.get())? {
+                FieldValue::Text(text) => fields.add_text(name, text)?,
+                value => fields.push(name, value)?,
             }
-            let value = json_value(&name, raw.get())?;
-            fields.push(name, value)?;
         }
         Ok(fields)
     }
@@ -334,8 +336,8 @@ impl Fields {
         Ok(())
     }
 
-    /// Refuses every field that is not one of these: a typing error in the name of an optional field
-    /// would otherwise be a change that nobody asked for.
+    /// Refuses every other field. Otherwise a wrong name of an optional field would be a change that
+    /// nobody asked for.
     ///
     /// # Errors
     /// One for each unknown field.
@@ -407,13 +409,9 @@ impl Fields {
         parse: impl FnOnce(&str) -> Result<T, Expected>,
     ) -> Result<Update<T>, FieldError> {
         match (self.typing, self.get(name)) {
-            (Typing::Strict, Some(FieldValue::Number(number))) => {
-                let wrong = |expected: Expected| {
-                    let got = FieldValue::Number(number.clone());
-                    FieldError::wrong_type(name, expected, &got)
-                };
-                parse(number).map(Update::To).map_err(wrong)
-            }
+            (Typing::Strict, Some(value @ FieldValue::Number(number))) => parse(number)
+                .map(Update::To)
+                .map_err(|expected| FieldError::wrong_type(name, expected, value)),
             (Typing::Strict, Some(FieldValue::Null)) => Ok(Update::Cleared),
             (Typing::Strict, Some(value)) => Err(wrong_type(name, value, parse)),
             (_, _) => self.update(name, parse),
@@ -425,10 +423,8 @@ impl Fields {
     /// # Errors
     /// A value of a wrong type, or outside the limits.
     pub fn integer(&self, name: &str, min: i64, max: i64) -> Result<Option<i64>, FieldError> {
-        let parse = |text: &str| {
-            let expected = || Expected(format!("an integer from {min} to {max}").into());
-            parse_integer(text, min, max, "").map_err(|_| expected())
-        };
+        let expected = Expected(format!("an integer from {min} to {max}").into());
+        let parse = |text: &str| parse_integer(text, min, max, "").map_err(|_| expected);
         Ok(self.number(name, parse)?.after(None))
     }
 
@@ -469,7 +465,7 @@ impl Fields {
         parse: impl FnOnce(&str) -> Result<T, Expected>,
     ) -> Result<T, FieldError> {
         if self.typing == Typing::Form {
-            // Whoever filled a form in reads better what to write than that it is missing.
+            // A person who filled in a form needs to know what to write, not that it is missing.
             let value = self.get(name).cloned().unwrap_or(FieldValue::Text(String::new()));
             return self.parse(name, &value, parse);
         }
@@ -588,7 +584,7 @@ fn lines<T>(
     parsed.collect::<Result<_, _>>().map(Some)
 }
 
-/// Only the parser knows what it expects: give it text that no parser accepts.
+/// Only the parser knows what it expects. So it gets text that no parser accepts.
 fn wrong_type<T>(
     name: &str,
     got: &FieldValue,
@@ -598,7 +594,7 @@ fn wrong_type<T>(
     FieldError::wrong_type(name, expected, got)
 }
 
-/// An integer as every field of the contract takes it: digits, no sign, no leading zero.
+/// True for an integer in the form of the contract: digits, no sign, no leading zero.
 #[must_use]
 pub fn is_canonical_integer(text: &str) -> bool {
     text == "0"
@@ -628,67 +624,26 @@ fn shown_plain(value: &str) -> String {
     quoted.replace('"', "")
 }
 
+fn check_name(name: &str) -> Result<(), UnreadableFields> {
+    if name.contains('\0') { Err(UnreadableFields::Nul("a field name".to_owned())) } else { Ok(()) }
+}
+
 fn shown_name(name: &str) -> String {
     if name.is_empty() { "a field without a name".to_owned() } else { shown_plain(name) }
 }
 
-/// Why bytes are no text.
-enum NoText {
-    NotUtf8,
-    Nul,
-}
-
-impl NoText {
-    fn named(self, name: String) -> UnreadableFields {
-        match self {
-            Self::NotUtf8 => UnreadableFields::NotUtf8(name),
-            Self::Nul => UnreadableFields::Nul(name),
-        }
-    }
-}
-
-/// Decodes plus signs and percent escapes once; broken escapes stand for themselves. Every byte of
-/// every exchange goes through here, so it makes one pass and one allocation.
-fn decode(encoded: &[u8]) -> Result<String, NoText> {
-    let mut bytes = Vec::with_capacity(encoded.len());
-    let mut rest = encoded;
-    while let Some((first, behind)) = rest.split_first() {
-        let (byte, behind) = match (first, behind) {
-            (b'+', _) => (b' ', behind),
-            (b'%', [high, low, behind @ ..]) => match (hex_digit(*high), hex_digit(*low)) {
-                (Some(high), Some(low)) => (high << 4 | low, behind),
-                (_, _) => (b'%', &rest[1..]),
-            },
-            (byte, _) => (*byte, behind),
-        };
-        bytes.push(byte);
-        rest = behind;
-    }
-    if bytes.contains(&0) {
-        // Bytes that are no text at all are told first.
-        return Err(if std::str::from_utf8(&bytes).is_ok() { NoText::Nul } else { NoText::NotUtf8 });
-    }
-    String::from_utf8(bytes).map_err(|_| NoText::NotUtf8)
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
+/// Decodes plus signs and percent escapes once; broken escapes stand for themselves. `None`: the result
+/// is not UTF-8.
+fn decode(encoded: &[u8]) -> Option<String> {
+    let spaced: Vec<u8> = encoded.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    String::from_utf8(Cow::from(percent_decode(&spaced)).into_owned()).ok()
 }
 
 fn json_value(name: &str, raw: &str) -> Result<FieldValue, UnreadableFields> {
     Ok(match raw.as_bytes().first() {
         Some(b'"') => {
-            let text: String =
-                serde_json::from_str(raw).map_err(|_| UnreadableFields::NotUtf8(shown_name(name)))?;
-            if text.contains('\0') {
-                return Err(UnreadableFields::Nul(shown_name(name)));
-            }
-            FieldValue::Text(text)
+            let text = serde_json::from_str(raw);
+            FieldValue::Text(text.map_err(|_| UnreadableFields::NotUtf8(shown_name(name)))?)
         }
         Some(b'{') => FieldValue::Other("an object"),
         Some(b'[') => FieldValue::Other("an array"),
@@ -756,13 +711,12 @@ mod tests {
             encoded in prop::collection::vec(
                 prop_oneof![Just(b'%'), Just(b'+'), Just(b'2'), Just(b'f'), Just(b'E'), any::<u8>()], 0..40),
         ) {
-            let spaced: Vec<u8> = encoded.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-            let expected: Vec<u8> = percent_encoding::percent_decode(&spaced).collect();
-            match (decode(&encoded), String::from_utf8(expected)) {
-                (Ok(text), Ok(expected)) => prop_assert_eq!(text, expected),
-                (Err(NoText::Nul), Ok(expected)) => prop_assert!(expected.contains('\0')),
-                (Err(NoText::NotUtf8), Err(_)) => {}
-                (got, expected) => prop_assert!(false, "{:?} {:?}", got.is_ok(), expected),
+            let pair = [b"name=", &encoded[..]].concat();
+            prop_assume!(!encoded.contains(&b'&'));
+            let (_, expected) = form_urlencoded::parse(&pair).next().unwrap();
+            match decode(&encoded) {
+                Some(text) => prop_assert_eq!(text, expected),
+                None => prop_assert!(expected.contains(char::REPLACEMENT_CHARACTER)),
             }
         }
     }

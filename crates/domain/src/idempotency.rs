@@ -1,5 +1,5 @@
-//! A request that takes effect once, however often it is sent: its name, what tells it from another
-//! request of the same name, and what is known of its answer before the change is made.
+//! An idempotent request: it takes effect once, however often it is sent. It has a name, a hash of its
+//! content, and the part of its answer that is known before the change.
 
 use std::fmt;
 
@@ -10,31 +10,31 @@ use super::ids::{ApiKeyName, IdempotencyKey};
 /// A request with an idempotency key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IdempotentRequest {
-    /// Whose it is: keys of two callers never meet.
+    /// The API key of the caller. Two callers may use the same idempotency key.
     pub api_key: ApiKeyName,
-    /// How the caller named it.
+    /// The name that the caller gave it.
     pub idempotency_key: IdempotencyKey,
     /// SHA-256 of what it asks for.
     pub content: [u8; 32],
-    /// Random; tells this try from repeats.
+    /// Random. It distinguishes this attempt from repeats.
     pub attempt: [u8; 16],
-    /// What its answer is encrypted with while it is kept.
+    /// The key that encrypts the stored answer.
     pub answer_key: [u8; 32],
-    /// What is known of the answer beforehand.
+    /// The part of the answer that is known before the change.
     pub answer: Map<String, Value>,
 }
 
 impl IdempotentRequest {
-    /// The whole answer: what was known beforehand, and what the change has told.
+    /// The full answer: the part that was known before, and the part that the change added.
     #[must_use]
-    pub fn answered(&self, told: Map<String, Value>) -> Value {
+    pub fn answered(&self, added: Map<String, Value>) -> Value {
         let mut answer = self.answer.clone();
-        answer.extend(told);
+        answer.extend(added);
         Value::Object(answer)
     }
 }
 
-/// Neither the key nor the answer, which may hold a secret.
+/// It shows neither the key nor the answer, which may hold a secret.
 impl fmt::Debug for IdempotentRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "IdempotentRequest({} {})", self.api_key, self.idempotency_key)

@@ -1,11 +1,10 @@
 //! Identifiers and short texts. Each has one `parse`; a value of the type is a value that passed it.
 
-use std::fmt;
 use std::net::IpAddr;
 
-use super::fields::{Expected, shown};
+use super::fields::Expected;
 
-/// Declares a text type whose only constructor is `parse`. Where the whole rule fits into a regular
+/// Declares a text type whose only constructor is `parse`. If the full rule fits into a regular
 /// expression (of ECMA 262, as JSON Schema has them), the type has it as `PATTERN`. What stands in braces
 /// is the rest of its JSON Schema. A limit in bytes is no smaller one in characters.
 macro_rules! text_type {
@@ -23,10 +22,11 @@ macro_rules! text_type {
                 pub const PATTERN: &'static str = $pattern;
             )?
 
-            #[doc = concat!("Takes `", $expected, "`.\n\n# Errors\nAnything else.")]
-            pub fn parse(text: &str) -> Result<Self, Expected> {
+            #[doc = concat!("Accepts `", $expected, "`.\n\n# Errors\nAnything else.")]
+            pub fn parse(text: &str) -> Result<Self, $crate::fields::Expected> {
                 let accepts: fn(&str) -> bool = $accepts;
-                if accepts(text) { Ok(Self(text.to_owned())) } else { Err(Expected::new($expected)) }
+                let expected = $crate::fields::Expected::new($expected);
+                if accepts(text) { Ok(Self(text.to_owned())) } else { Err(expected) }
             }
 
             /// The text as it came.
@@ -36,56 +36,16 @@ macro_rules! text_type {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&self.0)
-            }
-        }
-
-        impl schemars::JsonSchema for $name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({
-                    "type": "string",
-                    $("pattern": $pattern,)?
-                    $($($keyword: $value),*)?
-                })
-            }
-        }
-
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                Self::parse(&text).map_err(|Expected(expected)| {
-                    serde::de::Error::custom(format!("expected {expected}, got {}", shown(&text)))
-                })
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Self::parse(text).map_err(|expected| format!("expected {}", expected.0))
-            }
-        }
+        $crate::text_traits!($name, {
+            "type": "string",
+            $("pattern": $pattern,)?
+            $($($keyword: $value),*)?
+        });
     };
 }
+pub(crate) use text_type;
 
-fn made_of(text: &str, min: usize, max: usize, allowed: impl Fn(u8) -> bool) -> bool {
+pub(crate) fn made_of(text: &str, min: usize, max: usize, allowed: impl Fn(u8) -> bool) -> bool {
     (min..=max).contains(&text.len()) && text.bytes().all(allowed)
 }
 
@@ -225,7 +185,7 @@ text_type!(
     WebUrl, "an absolute http or https URL with a host, at most 2048 bytes" { "minLength": 1, "maxLength": WEB_URL_BYTES_MAX, "format": "uri" }, |text| {
         text.len() <= WEB_URL_BYTES_MAX
             && !text.contains(|c: char| c.is_control() || c.is_whitespace())
-            // A browser's parser takes `http:a` and `http:///a` for `http://a`; others do not.
+            // A browser reads `http:a` and `http:///a` as `http://a`. Other programs do not.
             && has_authority(text)
             && url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
     }
@@ -252,7 +212,7 @@ impl ImgId {
 pub struct PagePath(#[schemars(length(min = 1, max = PAGE_PATH_BYTES_MAX))] String);
 
 impl PagePath {
-    /// Takes what `order_path` or a list of pages holds: the path part, with or without the
+    /// Reads the path part of an `order_path` or of an item in a list of pages, with or without the
     /// leading slash; a query string or fragment after it is not part of the page.
     ///
     /// # Errors
@@ -277,8 +237,8 @@ impl PagePath {
         &self.0
     }
 
-    /// The page of a package that looks most like this path. To compare takes time, which a caller must
-    /// not be able to have much of: a long path is like none, nor are pages far down the list.
+    /// The page of a package that is most similar to this path. Comparing takes time, so only short
+    /// paths are compared, with the first pages of the list.
     #[must_use]
     pub fn nearest<'a>(&self, pages: &'a [String]) -> Option<&'a str> {
         let compared = if self.0.len() <= COMPARED_BYTES_MAX { COMPARED_PAGES_MAX } else { 0 };

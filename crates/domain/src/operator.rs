@@ -1,4 +1,4 @@
-//! Who changes something by hand, as the operator's log names them.
+//! The operator who makes a change, as the operator's log names them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::ids::Reason;
 const NAME_CHARS_MAX: usize = 128;
 
 crate::word_enum! {
-    /// The face that an operator works with.
+    /// The way in which an operator works with the service.
     pub enum OperatorKind {
         /// The command line: the name is the one given, or the operating system's.
         CommandLine = "command_line",
@@ -21,8 +21,8 @@ crate::word_enum! {
     }
 }
 
-/// An operator. Whatever changes something at an operator's wish takes one, so that the log of
-/// operators cannot be forgotten.
+/// An operator. Every function that makes a change for an operator has one as an argument, so that no
+/// change is missing in the operator's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
     kind: OperatorKind,
@@ -46,38 +46,38 @@ impl Operator {
         }
     }
 
-    /// The same operator with a reason for what follows; it stands as the note of each line in the log.
+    /// The same operator with a reason, which is the note of each line in the log.
     #[must_use]
     pub fn because(self, reason: &Reason) -> Self {
         Self { reason: reason.to_string(), ..self }
     }
 
-    /// The operator as the sender of a request that takes effect once: what the change is answered is
-    /// kept in the very transaction that makes it.
+    /// The same operator with an idempotent request. The answer is stored in the transaction that makes
+    /// the change.
     #[must_use]
     pub fn once(self, request: Arc<IdempotentRequest>) -> Self {
         Self { request: Some(request), ..self }
     }
 
-    /// The request that takes effect once, where there is one.
+    /// The idempotent request, if there is one.
     #[must_use]
     pub fn request(&self) -> Option<&IdempotentRequest> {
         self.request.as_deref()
     }
 
-    /// By which way.
+    /// The way in which the operator works.
     #[must_use]
     pub fn kind(&self) -> OperatorKind {
         self.kind
     }
 
-    /// Who.
+    /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Why; may be empty.
+    /// The reason. It may be empty.
     #[must_use]
     pub fn reason(&self) -> &str {
         &self.reason

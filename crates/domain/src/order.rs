@@ -30,7 +30,7 @@ impl OrderStatus {
     /// Every code that has a meaning, in the order of contract 4.3.
     pub const CODES: [i64; 12] = [1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 14, 15];
 
-    /// Takes a code of contract 4.3.
+    /// Accepts a code of contract 4.3.
     ///
     /// # Errors
     /// Anything else.
@@ -43,7 +43,7 @@ impl OrderStatus {
         i16::try_from(code).map(Self).map_err(|_| Expected::new(EXPECTED))
     }
 
-    /// Takes a code as the database has it; `None` for one without a meaning.
+    /// Reads a code from the database. `None` for a code without a meaning.
     #[must_use]
     pub fn from_code(code: i16) -> Option<Self> {
         Self::CODES.contains(&i64::from(code)).then_some(Self(code))
@@ -71,7 +71,7 @@ impl OrderStatus {
 pub struct OrderCreateTime(i64);
 
 impl OrderCreateTime {
-    /// Takes milliseconds at or before `now_millis`, give or take honest clocks.
+    /// Accepts milliseconds up to `now_millis`, plus the clock skew that is allowed.
     ///
     /// # Errors
     /// A time in the future; 10 digits or fewer, which are seconds; anything that is no integer.
@@ -102,7 +102,7 @@ pub fn parse_catalog_code(text: &str) -> Result<i64, Expected> {
     parse_integer(text, 1, i64::MAX, "a positive integer")
 }
 
-/// One report, every field of it checked by itself.
+/// One report. Each field is checked by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderReport {
     /// Order number shown to the user.
@@ -131,8 +131,8 @@ pub struct OrderReport {
     pub product_city: Option<ProductCity>,
 }
 
-/// An order as it stands: what the reports so far have made of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+/// The state of an order after all reports so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Order {
     /// Payment pre-order number of the last report.
     #[schemars(with = "OrderNo")]
@@ -198,33 +198,20 @@ impl Order {
         if let Some(order) = existing {
             order.check(report)?;
         }
-        let text = |new: Option<&str>, old: fn(&Self) -> Option<&String>| {
-            new.map(str::to_owned).or_else(|| existing.and_then(old).cloned())
-        };
+        let kept = existing.cloned().unwrap_or_default();
         Ok(Self {
             out_order_no: report.out_order_no.to_string(),
             open_id: report.open_id.to_string(),
             order_create_time: report.order_create_time.unix_millis(),
             order_status: report.order_status.code(),
-            goods_kind: report
-                .order_status
-                .goods_kind()
-                .or_else(|| existing.and_then(|order| order.goods_kind)),
+            goods_kind: report.order_status.goods_kind().or(kept.goods_kind),
             order_path: report.order_path.clone(),
             product_cover_img_id: report.product_cover_img_id.to_string(),
-            order_backup_url: text(report.order_backup_url.as_ref().map(WebUrl::as_str), |order| {
-                order.order_backup_url.as_ref()
-            }),
-            poi_id: text(report.poi_id.as_ref().map(PoiId::as_str), |order| order.poi_id.as_ref()),
-            product_id: text(report.product_id.as_ref().map(ProductId::as_str), |order| {
-                order.product_id.as_ref()
-            }),
-            product_catalog_code: report
-                .product_catalog_code
-                .or_else(|| existing.and_then(|order| order.product_catalog_code)),
-            product_city: text(report.product_city.as_ref().map(ProductCity::as_str), |order| {
-                order.product_city.as_ref()
-            }),
+            order_backup_url: text(report.order_backup_url.as_ref()).or(kept.order_backup_url),
+            poi_id: text(report.poi_id.as_ref()).or(kept.poi_id),
+            product_id: text(report.product_id.as_ref()).or(kept.product_id),
+            product_catalog_code: report.product_catalog_code.or(kept.product_catalog_code),
+            product_city: text(report.product_city.as_ref()).or(kept.product_city),
         })
     }
 
@@ -243,6 +230,10 @@ impl Order {
             (Some(_) | None, Some(_) | None) => Ok(()),
         }
     }
+}
+
+fn text(value: Option<&impl ToString>) -> Option<String> {
+    value.map(ToString::to_string)
 }
 
 #[cfg(test)]

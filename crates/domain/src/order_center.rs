@@ -4,11 +4,10 @@
 use super::order::OrderStatus;
 
 crate::word_enum! {
-    /// A tab of the order center, with its word in addresses.
+    /// A tab of the order center. Its word stands in addresses.
     #[derive(Default)]
     pub enum Tab {
-        /// Every order. Those that nothing is to be done about any more stand here alone: cancelled, used,
-        /// and received.
+        /// Every order. Those that need nothing more stand here alone: cancelled, used, and received.
         #[default]
         All = "all",
         /// Orders that wait for their payment.
@@ -21,7 +20,7 @@ crate::word_enum! {
 }
 
 impl Tab {
-    /// What stands on it.
+    /// Its title.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -45,13 +44,14 @@ impl Tab {
 }
 
 crate::word_enum! {
-    /// How a thing stands, for its look. The word is the class of the style sheet.
+    /// How an order is shown: it ended well, it ended badly, or it continues. The word is the class of
+    /// the style sheet.
     pub enum Standing {
-        /// Something is still to come, or to be watched.
+        /// Something is still to come.
         Waits = "wait",
-        /// It came to what was wanted.
+        /// It ended as the player wanted.
         Good = "good",
-        /// It did not.
+        /// It ended in another way.
         Bad = "bad",
     }
 }

@@ -55,10 +55,10 @@ impl fmt::Display for PerSecond {
 }
 
 impl FromStr for PerSecond {
-    type Err = String;
+    type Err = Expected;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::parse(text).map_err(|expected| format!("expected {}", expected.0))
+        Self::parse(text)
     }
 }
 

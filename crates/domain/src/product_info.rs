@@ -1,4 +1,4 @@
-//! `product_info`: the items of an exchange, JSON text that is checked and kept as it came (contract 3.5).
+//! `product_info`: the items of an exchange. The JSON text is checked and stored unchanged (contract 3.5).
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -17,7 +17,7 @@ const TIME_LIMITED: i64 = 1;
 pub struct ProductInfo(String);
 
 impl ProductInfo {
-    /// Takes the JSON text of an array of items; other keys in an item are ignored.
+    /// Accepts the JSON text of an array of items. Other keys in an item are ignored.
     ///
     /// # Errors
     /// The first thing wrong with it, naming the item and its field.

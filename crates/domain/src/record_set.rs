@@ -1,10 +1,9 @@
-//! Compares two sets of records without bringing them into the same order: each record becomes a
-//! number that only this run knows how to make, and the numbers are added up. Millions of records
-//! take the memory of one.
+//! Compares two sets of records without sorting them: each record becomes a keyed hash, and the hashes
+//! are added up. Millions of records need the memory of one.
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a block of SHA-256: a key of this size is taken in once for all records.
+/// Bytes of a block of SHA-256: a key of this size is hashed once for all records.
 const BLOCK_BYTES: usize = 64;
 
 /// A record, as its own table or as the ledger has it.
@@ -24,8 +23,8 @@ pub struct RecordLine<'a> {
     pub at: i64,
 }
 
-/// A set of records. Two sets made with the same key are equal where their sums are: who does not
-/// know the key cannot make records that cancel each other out.
+/// A set of records. Two sets with the same key are equal if their sums are equal. Without the key,
+/// nobody can make records that cancel each other out.
 #[derive(Debug, Clone)]
 pub struct RecordSet {
     keyed: Sha256,
@@ -59,13 +58,13 @@ impl RecordSet {
         self.count += 1;
     }
 
-    /// How many records there are.
+    /// Number of records.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Whether both hold the same records, each as often.
+    /// True when both hold the same records, each the same number of times.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         (self.sum, self.count) == (other.sum, other.count)

@@ -1,6 +1,8 @@
 //! The signature of an exchange: what is signed, how it is checked, and, for a sandbox app,
 //! which well-known mistake explains one that does not match (contract 3, "Signature").
 
+use std::sync::LazyLock;
+
 use hmac::{Hmac, KeyInit, Mac};
 use md5::{Digest, Md5};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -32,21 +34,11 @@ const JOINED_BYTES_USUAL: usize = 512;
 const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The same in ASCII order, as they are joined.
-const SIGNED_FIELDS_SORTED: [&str; 13] = [
-    "amount",
-    "app_id",
-    "biz_no",
-    "extension",
-    "open_id",
-    "os",
-    "pay_priority",
-    "product_desc",
-    "product_info",
-    "product_name",
-    "ts",
-    "user_ip",
-    "zone_id",
-];
+static SIGNED_FIELDS_SORTED: LazyLock<[&str; SIGNED_FIELDS.len()]> = LazyLock::new(|| {
+    let mut sorted = SIGNED_FIELDS;
+    sorted.sort_unstable();
+    sorted
+});
 
 /// Joins `name=value` with `&` in ASCII order of the names, leaving out empty values.
 #[must_use]
@@ -59,15 +51,15 @@ pub fn canonical_string<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) ->
 /// The string that the fields of an exchange must be signed with.
 #[must_use]
 pub fn exchange_string(fields: &Fields) -> String {
-    join(SIGNED_FIELDS_SORTED.into_iter().filter_map(|name| Some((name, fields.text(name)?))))
+    join(SIGNED_FIELDS_SORTED.iter().filter_map(|name| Some((*name, fields.text(name)?))))
 }
 
 /// Whether a string of [`exchange_string`] could have been made of other money fields.
 ///
 /// Nothing is escaped in it. Fields that decide money hold no `&` and `=`, so those before
-/// `extension` and behind `product_name` stand where they stand; but a free text can hold what
-/// looks like `open_id`, `os` and `pay_priority`, and with an `extension` before them it cannot be
-/// told which of the two is meant: one signature would fit two players.
+/// `extension` and after `product_name` are clear. But a free text can hold what looks like
+/// `open_id`, `os` and `pay_priority`. With an `extension` before them, nobody can decide which of
+/// the two is meant: one signature would fit two players.
 #[must_use]
 pub fn is_ambiguous(string: &str) -> bool {
     let names_a_player = |(at, _): &(usize, &str)| {
@@ -100,8 +92,7 @@ fn join<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     joined
 }
 
-/// A key that signs exchanges, or what the judge of pictures is asked, ready to use. Its text stays
-/// inside.
+/// A key that signs exchanges or requests to the judge of pictures. Its text is never shown.
 #[derive(Clone)]
 pub struct PayKey {
     keyed: Hmac<Sha256>,
@@ -118,10 +109,10 @@ impl PayKey {
     /// The key made of this text's bytes.
     ///
     /// # Panics
-    /// Never: HMAC takes keys of every length.
+    /// Never: HMAC accepts keys of every length.
     #[must_use]
     pub fn new(text: String) -> Self {
-        let keyed = Hmac::new_from_slice(text.as_bytes()).expect("HMAC takes keys of every length");
+        let keyed = Hmac::new_from_slice(text.as_bytes()).expect("HMAC accepts keys of every length");
         Self { keyed, text }
     }
 
@@ -152,7 +143,7 @@ pub struct Sign {
 }
 
 impl Sign {
-    /// Takes the `sign` field, decoded once from the form; one that was encoded twice is decoded again.
+    /// Reads the `sign` field, decoded once from the form. One that was encoded twice is decoded again.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut bytes = [0; 32];
@@ -255,10 +246,8 @@ fn mistaken_strings(fields: &Fields) -> Vec<(Mistake, String)> {
     let mut sorted: Vec<_> = signed(fields).collect();
     sorted.sort_unstable();
     // Absent fields are empty too: some servers write them all.
-    let mut all: Vec<_> =
-        SIGNED_FIELDS.iter().map(|name| (*name, fields.text(name).unwrap_or_default())).collect();
-    all.sort_unstable();
-    let table_order = SIGNED_FIELDS.iter().filter_map(|name| fields.text(name).map(|value| (*name, value)));
+    let all = SIGNED_FIELDS_SORTED.iter().map(|name| (*name, fields.text(name).unwrap_or_default()));
+    let table_order = SIGNED_FIELDS.iter().filter_map(|name| Some((*name, fields.text(name)?)));
     let with_token =
         fields.texts().filter(|(name, _)| *name == "access_token" || SIGNED_FIELDS.contains(name));
     let upper: Vec<(String, &str)> =
@@ -267,7 +256,7 @@ fn mistaken_strings(fields: &Fields) -> Vec<(Mistake, String)> {
         (Mistake::ValuesEncoded, encoded_by(|value| utf8_percent_encode(value, URL_ENCODED).to_string())),
         (Mistake::ValuesEncoded, encoded_by(form_encoded)),
         (Mistake::EmptyFieldsKept, join(sorted.into_iter())),
-        (Mistake::EmptyFieldsKept, join(all.into_iter())),
+        (Mistake::EmptyFieldsKept, join(all)),
         (Mistake::AccessTokenIncluded, canonical_string(with_token)),
         (Mistake::NotSorted, join(present())),
         (Mistake::NotSorted, join(table_order)),

@@ -16,7 +16,7 @@
 ///
 /// assert_eq!(Size::ALL.map(Size::as_str), ["small", "large"]);
 /// assert_eq!(Size::parse("large"), Ok(Size::Large));
-/// assert_eq!("tiny".parse::<Size>(), Err("expected small or large".to_owned()));
+/// assert_eq!("tiny".parse::<Size>().unwrap_err().to_string(), "expected small or large");
 /// ```
 #[macro_export]
 macro_rules! word_enum {
@@ -54,6 +54,16 @@ macro_rules! word_enum {
             }
         }
 
+        $crate::text_traits!($name, { "type": "string", "enum": Self::WORDS });
+    };
+}
+
+/// Implements what follows from `as_str` and `parse` of a type: `Display`, `FromStr`, `Serialize`,
+/// `Deserialize`, and `JsonSchema` with this schema.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! text_traits {
+    ($name:ident, $schema:tt) => {
         impl ::std::fmt::Display for $name {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 f.write_str(self.as_str())
@@ -61,16 +71,26 @@ macro_rules! word_enum {
         }
 
         impl ::std::str::FromStr for $name {
-            type Err = String;
+            type Err = $crate::fields::Expected;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Self::parse(text).map_err(|expected| format!("expected {}", expected.0))
+                Self::parse(text)
             }
         }
 
         impl ::serde::Serialize for $name {
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                Self::parse(&text).map_err(|expected| {
+                    let got = $crate::fields::shown(&text);
+                    ::serde::de::Error::custom(format!("{expected}, got {got}"))
+                })
             }
         }
 
@@ -84,17 +104,7 @@ macro_rules! word_enum {
             }
 
             fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
-                ::schemars::json_schema!({ "type": "string", "enum": Self::WORDS })
-            }
-        }
-
-        impl<'de> ::serde::Deserialize<'de> for $name {
-            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                Self::parse(&text).map_err(|expected| {
-                    let got = $crate::fields::shown(&text);
-                    ::serde::de::Error::custom(format!("expected {}, got {got}", expected.0))
-                })
+                ::schemars::json_schema!($schema)
             }
         }
     };

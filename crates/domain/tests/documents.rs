@@ -26,12 +26,12 @@ const HEADING: &str = "| code | meaning | status with `\"rest\"` | where |";
 /// The code table as docs/contract.md has it.
 fn table() -> Vec<String> {
     let row = |code: Code| {
-        let endpoints = if code.endpoints() == Endpoint::ALL {
+        let endpoints = if code.row().endpoints == Endpoint::ALL {
             "all".to_owned()
         } else {
-            code.endpoints().iter().map(|endpoint| endpoint.title()).collect::<Vec<_>>().join(", ")
+            code.row().endpoints.iter().map(|endpoint| endpoint.title()).collect::<Vec<_>>().join(", ")
         };
-        format!("| {} | {} | {} | {endpoints} |", code.number(), code.meaning(), code.rest_status())
+        format!("| {} | {} | {} | {endpoints} |", code.number(), code.row().meaning, code.row().rest_status)
     };
     ["| 1 | success | 200 | all |".to_owned()].into_iter().chain(Code::ALL.map(row)).collect()
 }
@@ -61,7 +61,7 @@ fn the_contract_has_the_statuses_of_the_transport() {
         let cells = cells(row);
         let status: u16 = cells[0].split(',').next().unwrap().parse().unwrap();
         let fits = |code: &Code| {
-            code.number().to_string() == cells[2] && code.transport_statuses().contains(&status)
+            code.number().to_string() == cells[2] && code.row().transport_statuses.contains(&status)
         };
         assert!(Code::ALL.iter().any(fits), "no code of the program has {row}");
     }
@@ -72,7 +72,7 @@ fn the_contract_has_the_statuses_of_the_transport() {
 fn the_guide_tells_what_a_code_means_for_the_biz_no() {
     let text = fs::read_to_string(path("docs/api.md")).unwrap();
     let rows = rows(&text, "| `code` of the repeat | has the player paid? | what to do |");
-    let words = |code: Code| match code.biz_no() {
+    let words = |code: Code| match code.row().biz_no {
         BizNoState::Free => Some("Not yet"),
         BizNoState::Paid => Some("Yes"),
         BizNoState::PaidOther => Some("Perhaps"),
@@ -89,7 +89,7 @@ fn the_guide_tells_what_a_code_means_for_the_biz_no() {
 #[test]
 fn every_code_has_a_number_that_no_client_reads_as_success_and_an_endpoint() {
     for code in Code::ALL {
-        assert!(code.number() > 1 && code.rest_status() >= 400, "{code:?}");
-        assert!(!code.endpoints().is_empty() && !code.meaning().is_empty(), "{code:?}");
+        assert!(code.number() > 1 && code.row().rest_status >= 400, "{code:?}");
+        assert!(!code.row().endpoints.is_empty() && !code.row().meaning.is_empty(), "{code:?}");
     }
 }

@@ -65,7 +65,7 @@ async fn page(visit: Visit) -> Answer {
 /// What the codes of this number mean.
 fn meaning(number: u32) -> String {
     let codes = Code::ALL.into_iter().filter(|code| code.number() == number);
-    codes.map(Code::meaning).collect::<Vec<_>>().join(", or ")
+    codes.map(|code| code.row().meaning).collect::<Vec<_>>().join(", or ")
 }
 
 /// The newest sample, and the one that is `count` samples older or else the oldest.

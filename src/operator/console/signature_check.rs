@@ -11,7 +11,7 @@ use axum::routing::{get, post};
 use domain::app::App;
 use domain::caller::{SignatureFinding, SignatureVerdict, TokenState, examine_signature};
 use domain::code::Code;
-use domain::exchange::{Exchange, ExchangeFieldError, UsedNumber};
+use domain::exchange::{Exchange, UsedNumber};
 use domain::fields::{Fields, UnreadableFields};
 use domain::ids::AppId;
 use domain::order_center::Standing;
@@ -229,11 +229,10 @@ fn signature_step(finding: &SignatureFinding) -> Step {
 async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<Vec<Step>, ConsoleError> {
     let exchange = match Exchange::parse(fields, &state.reading()) {
         Ok(exchange) => exchange,
-        Err(ExchangeFieldError::OpenId(error)) => {
-            return Ok(vec![Step::refused("Fields", error, Code::IllegalOpenId)]);
-        }
-        Err(ExchangeFieldError::Other(error)) => {
-            return Ok(vec![Step::refused("Fields", error, Code::IllegalParameter)]);
+        Err(error) => {
+            let is_open_id = error.field == "open_id" && error.is_malformed();
+            let code = if is_open_id { Code::IllegalOpenId } else { Code::IllegalParameter };
+            return Ok(vec![Step::refused("Fields", error, code)]);
         }
     };
     let mut steps = vec![Step::good("Fields", "All fields are valid.")];

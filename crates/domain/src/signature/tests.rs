@@ -1,4 +1,4 @@
-//! The string to sign, its vectors, and the mistakes that are told apart.
+//! The string to sign, its vectors, and the mistakes that are recognised.
 
 use std::collections::BTreeSet;
 
@@ -37,9 +37,7 @@ fn request() -> Fields {
 
 #[test]
 fn the_fields_are_joined_in_ascii_order() {
-    let mut sorted = SIGNED_FIELDS;
-    sorted.sort_unstable();
-    assert_eq!(SIGNED_FIELDS_SORTED, sorted);
+    assert!(SIGNED_FIELDS_SORTED.is_sorted());
     let fields = request();
     assert_eq!(exchange_string(&fields), canonical_string(signed(&fields)));
 }
@@ -151,7 +149,7 @@ fn readings(string: &str) -> BTreeSet<Vec<String>> {
 }
 
 fn free_text() -> impl Strategy<Value = String> {
-    // Whole players are likely, so that most cases come close to what must be told apart.
+    // Whole players are likely, so that most cases come close to what must be distinguished.
     let pieces = [
         "x",
         "&",

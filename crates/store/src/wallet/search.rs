@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use domain::fields::Expected;
 use domain::ids::{AppId, OpenId};
 use serde::{Serialize, Serializer};
 
@@ -36,10 +37,10 @@ impl fmt::Display for PlayerCursor {
 }
 
 impl FromStr for PlayerCursor {
-    type Err = String;
+    type Err = Expected;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (open_id, app_id) = text.split_once('.').ok_or("expected <open_id>.<app_id>")?;
+    fn from_str(text: &str) -> Result<Self, Expected> {
+        let (open_id, app_id) = text.split_once('.').ok_or(Expected::new("<open_id>.<app_id>"))?;
         let (open_id, app_id): (OpenId, AppId) = (open_id.parse()?, app_id.parse()?);
         Ok(Self { open_id: open_id.to_string(), app_id: app_id.to_string() })
     }
