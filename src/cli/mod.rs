@@ -31,6 +31,9 @@ use domain::clock::{Clock, SystemClock};
 use domain::ids::AppId;
 use domain::operator::Operator;
 use output::Output;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::config::{Config, LogFormat};
 
@@ -189,16 +192,17 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
 }
 
 fn start_log(filter: &str, format: LogFormat) -> Result<()> {
-    let filter =
-        tracing_subscriber::EnvFilter::try_new(filter).map_err(|error| anyhow!("log.filter: {error}"))?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let filter: Targets = filter.parse().map_err(|error| anyhow!("log.filter: {error}"))?;
+    // The filter decides alone.
+    let lines = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => {
             let coloured = std::io::IsTerminal::is_terminal(&std::io::stderr());
-            lines.with_ansi(coloured).with_target(false).init();
+            lines.with_ansi(coloured).with_target(false).finish().with(filter).init();
         }
         LogFormat::Json => {
-            lines.json().flatten_event(true).with_current_span(true).with_span_list(false).init();
+            let lines = lines.json().flatten_event(true).with_current_span(true).with_span_list(false);
+            lines.finish().with(filter).init();
         }
     }
     Ok(())
