@@ -377,7 +377,7 @@ async fn a_database_that_is_ahead_of_the_program_is_accepted_and_one_that_differ
     sqlx::raw_sql("DELETE FROM _sqlx_migrations WHERE version = 1").execute(&sql).await.unwrap();
     assert_eq!(Request::get("/readyz").send(server.operator_address).await.status, 503);
     // A schema that another migration of the same number made is not this program's.
-    sqlx::raw_sql("UPDATE _sqlx_migrations SET version = 1").execute(&sql).await.unwrap();
+    sqlx::raw_sql("UPDATE _sqlx_migrations SET version = 1 WHERE version = 99").execute(&sql).await.unwrap();
     let complaint = program.complaint(&["migrate"]);
     assert!(complaint.contains("migration 1 was previously applied but has been modified"), "{complaint}");
 }

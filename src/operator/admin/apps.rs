@@ -7,7 +7,7 @@ use domain::app_command::{
 };
 use domain::app_settings::{AppField, AppFieldKind};
 use domain::fields::{FieldError, LIST_ITEMS_MAX};
-use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
+use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use domain::per_second::PerSecond;
 use serde_json::{Value, json};
 
@@ -168,7 +168,9 @@ fn settings(fields: &[AppField], name: &str, example: impl Into<Value>) -> Vec<F
     let mut described: Vec<Field> = fields
         .iter()
         .map(|field| match field.kind {
-            AppFieldKind::Text(_) => Field::optional::<AppName>(field.name, field.help),
+            AppFieldKind::Text(chars_max) => {
+                Field::optional::<String>(field.name, field.help).demand("maxLength", chars_max)
+            }
             AppFieldKind::Choice(_) => Field::optional::<Category>(field.name, field.help),
             AppFieldKind::Set(words) => Field::optional::<Vec<String>>(field.name, field.help)
                 .demand("items", json!({ "type": "string", "enum": words }))
