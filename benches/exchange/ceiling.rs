@@ -15,6 +15,9 @@ use store::{DatabaseAddress, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::Fallible;
 use crate::program::Program;
@@ -37,10 +40,8 @@ pub(crate) fn start(program: &Program) -> Fallible<Server> {
 /// Serves until SIGTERM, or until whoever started it is gone.
 pub(crate) fn run() -> Fallible<()> {
     let config = Config::load(None, std::env::vars())?;
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_new(&config.log.filter)?)
-        .with_writer(std::io::stderr)
-        .init();
+    let lines = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(std::io::stderr);
+    lines.finish().with(config.log.filter.parse::<Targets>()?).init();
     // The same runtime as that of `minitill serve`.
     http_server::runtime()?.block_on(serve(config))
 }
