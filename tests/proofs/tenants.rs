@@ -71,7 +71,7 @@ impl Proof {
         let version = PackageVersion::parse("2").unwrap();
         let pages = [PAGE, "pages/victim/secret"].map(|page| PagePath::parse(page).unwrap());
         till.store
-            .carry_out(&operator(), &victim.id, AppCommand::Publish(version.clone(), pages.clone()))
+            .carry_out(&operator(), &victim.id, AppCommand::Publish(version.clone(), pages.to_vec()))
             .await
             .unwrap();
         till.store
