@@ -635,8 +635,14 @@ fn shown_name(name: &str) -> String {
 /// Decodes plus signs and percent escapes once; broken escapes stand for themselves. `None`: the result
 /// is not UTF-8.
 fn decode(encoded: &[u8]) -> Option<String> {
-    let spaced: Vec<u8> = encoded.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
-    String::from_utf8(Cow::from(percent_decode(&spaced)).into_owned()).ok()
+    let mut bytes = Vec::with_capacity(encoded.len());
+    for (index, word) in encoded.split(|byte| *byte == b'+').enumerate() {
+        if index > 0 {
+            bytes.push(b' ');
+        }
+        bytes.extend(percent_decode(word));
+    }
+    String::from_utf8(bytes).ok()
 }
 
 fn json_value(name: &str, raw: &str) -> Result<FieldValue, UnreadableFields> {
