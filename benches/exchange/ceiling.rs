@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use domain::clock::{Clock, SystemClock};
+use minitill::cli;
 use minitill::config::Config;
 use minitill::public::router;
 use minitill::state::AppState;
@@ -15,9 +16,6 @@ use store::{DatabaseAddress, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::Fallible;
 use crate::program::Program;
@@ -40,8 +38,7 @@ pub(crate) fn start(program: &Program) -> Fallible<Server> {
 /// Serves until SIGTERM, or until whoever started it is gone.
 pub(crate) fn run() -> Fallible<()> {
     let config = Config::load(None, std::env::vars())?;
-    let lines = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(std::io::stderr);
-    lines.finish().with(config.log.filter.parse::<Targets>()?).init();
+    cli::start_log(&config.log.filter, config.log.format)?;
     // The same runtime as that of `minitill serve`.
     http_server::runtime()?.block_on(serve(config))
 }

@@ -191,7 +191,11 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
     .map(|()| ExitCode::SUCCESS)
 }
 
-fn start_log(filter: &str, format: LogFormat) -> Result<()> {
+/// Starts the log on standard error, with the events that `log.filter` names.
+///
+/// # Errors
+/// A filter that does not parse.
+pub fn start_log(filter: &str, format: LogFormat) -> Result<()> {
     let filter: Targets = filter.parse().map_err(|error| anyhow!("log.filter: {error}"))?;
     // The filter decides alone.
     let lines = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(std::io::stderr);
