@@ -121,8 +121,8 @@ fn answer(receipt: &Receipt) -> Response {
     json_response(StatusCode::OK, &Answer { code: 1, msg: "SUCCESS", data: receipt })
 }
 
-/// A field that was refused: one of them has a code of its own.
-fn refused_field(error: FieldError) -> Refusal {
+/// The refusal of a field of the exchange. One field has a code of its own (contract 7.1).
+pub(crate) fn refused_field(error: FieldError) -> Refusal {
     if error.field == "open_id" { Refusal::field(Code::IllegalOpenId, &error) } else { error.into() }
 }
 

@@ -22,6 +22,7 @@ use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
 use super::route::{Access, Route};
 use super::visit::{Answer, Visit};
+use crate::public::exchange::refused_field;
 use crate::state::AppState;
 
 /// It has a page and a form, which change nothing.
@@ -230,9 +231,8 @@ async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<
     let exchange = match Exchange::parse(fields, &state.reading()) {
         Ok(exchange) => exchange,
         Err(error) => {
-            let is_open_id = error.field == "open_id" && error.is_malformed();
-            let code = if is_open_id { Code::IllegalOpenId } else { Code::IllegalParameter };
-            return Ok(vec![Step::refused("Fields", error, code)]);
+            let refusal = refused_field(error);
+            return Ok(vec![Step::refused("Fields", refusal.message, refusal.code)]);
         }
     };
     let mut steps = vec![Step::good("Fields", "All fields are valid.")];
