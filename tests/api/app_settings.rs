@@ -49,7 +49,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
         uploads_per_second: limit(3),
         tokens_per_second: limit(4),
     };
-    till.store.carry_out(&operator(), &app.id, AppCommand::Limit(limits.clone())).await.unwrap();
+    till.command(&app, AppCommand::Limit(limits.clone())).await;
     let now = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
     assert_eq!((now.limits, now.settings), (AppLimits::default().changed(&limits), summary.settings.clone()));
     assert_eq!((line.action.as_str(), line.note.as_str()), ("app.change", "asked for by mail"));
@@ -60,8 +60,8 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     // The same again, and nothing at all, leave no line; an app that is not there is not made.
     let lines = "SELECT count(*) FROM operator_log";
     let count = till.number(lines).await;
-    till.store.carry_out(&operator(), &app.id, AppCommand::Change(all)).await.unwrap();
-    till.store.carry_out(&operator(), &app.id, AppCommand::Change(AppChange::default())).await.unwrap();
+    till.command(&app, AppCommand::Change(all)).await;
+    till.command(&app, AppCommand::Change(AppChange::default())).await;
     let nobody = AppId::parse("a9").unwrap();
     let unknown = || CommandError::Refused(AppRefusal::UnknownApp(nobody.clone()));
     let change = AppCommand::Change(AppChange::default());
@@ -69,7 +69,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     assert_eq!(till.number(lines).await, count);
 
     let alone = AppChange { sandbox: Some(false), ..AppChange::default() };
-    till.store.carry_out(&operator(), &app.id, AppCommand::Change(alone)).await.unwrap();
+    till.command(&app, AppCommand::Change(alone)).await;
     let summary = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
     assert!(
         !summary.settings.sandbox
@@ -107,24 +107,12 @@ async fn an_app_shows_what_belongs_to_it_and_no_secret() {
     let app = till.app("a1").await;
     let other = till.app("a2").await;
     for poi_id in ["p2", "p1"] {
-        till.store
-            .carry_out(&operator(), &app.id, AppCommand::AddPois(vec![PoiId::parse(poi_id).unwrap()]))
-            .await
-            .unwrap();
+        till.command(&app, AppCommand::AddPois(vec![PoiId::parse(poi_id).unwrap()])).await;
     }
-    till.store
-        .carry_out(&operator(), &app.id, AppCommand::AddPreorders(vec![OrderNo::parse("order_1").unwrap()]))
-        .await
-        .unwrap();
+    till.command(&app, AppCommand::AddPreorders(vec![OrderNo::parse("order_1").unwrap()])).await;
     let version = PackageVersion::parse("2").unwrap();
-    till.store
-        .carry_out(
-            &operator(),
-            &app.id,
-            AppCommand::Publish(version.clone(), vec![PagePath::parse("pages/new").unwrap()]),
-        )
-        .await
-        .unwrap();
+    till.command(&app, AppCommand::Publish(version.clone(), vec![PagePath::parse("pages/new").unwrap()]))
+        .await;
     till.rotate_pay_key(&app).await;
     till.rotate_pay_key(&app).await;
     till.store.issue_token(&app.id, Duration::from_mins(1)).await.unwrap();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{TestApp, TestTill, operator};
+use crate::support::{TestApp, TestTill};
 
 /// What the tables held, to be put back after each damage.
 const KEEP: &str = "\
@@ -199,10 +199,7 @@ async fn till() -> (TestTill, TestApp, Program) {
     let app = till.app("a1").await;
     till.player(&app, "o1", 50, 50).await;
     till.player(&app, "o2", 50, 50).await;
-    till.store
-        .carry_out(&operator(), &app.id, AppCommand::AddUsers(vec![OpenId::parse("o3").unwrap()]))
-        .await
-        .unwrap();
+    till.command(&app, AppCommand::AddUsers(vec![OpenId::parse("o3").unwrap()])).await;
     for index in 0..3 {
         Game::new(&app, "o1", &format!("b{index}"), 10).send(&till).await;
     }

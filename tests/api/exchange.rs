@@ -7,7 +7,7 @@ use domain::signature::PayKey;
 use md5::{Digest as _, Md5};
 
 use crate::game::{Game, ITEMS, PATH};
-use crate::support::{AppKind, NOW, Request, TestTill, form, operator};
+use crate::support::{AppKind, NOW, Request, TestTill, form};
 
 /// A refused exchange records nothing: purses, ledger and numbers are as they were.
 async fn assert_untouched(till: &TestTill) {
@@ -347,12 +347,12 @@ async fn the_access_token_is_checked_before_the_signature_and_the_signature_befo
     till.clock.advance(Duration::from_secs(10));
     let expired = Game::new(&app, "o1", "b1", 10).with("access_token", short);
     expired.send(&till).await.assert_refused(100_200_102, "access_token: expired, request a new one");
-    till.store.carry_out(&operator(), &app.id, AppCommand::Suspend(true)).await.unwrap();
+    till.command(&app, AppCommand::Suspend(true)).await;
     till.clock.advance(Duration::from_secs(3));
     let game = Game::new(&app, "o1", "b1", 10);
     game.send(&till).await.assert_refused(100_200_102, "app_id: the app is suspended");
     assert_untouched(&till).await;
-    till.store.carry_out(&operator(), &app.id, AppCommand::Suspend(false)).await.unwrap();
+    till.command(&app, AppCommand::Suspend(false)).await;
     till.clock.advance(Duration::from_secs(3));
     assert_eq!(game.send(&till).await.code(), 1);
 }

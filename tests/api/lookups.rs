@@ -214,7 +214,7 @@ async fn totals_are_what_the_entries_add_up_to() {
     };
     assert_eq!(totals, expected);
     assert!(totals.first_at.unwrap() < totals.last_at.unwrap());
-    till.store.carry_out(&operator(), &app.id, AppCommand::AddUsers(vec![open_id("new")])).await.unwrap();
+    till.command(&app, AppCommand::AddUsers(vec![open_id("new")])).await;
     let empty = till.store.wallet(&app.id, &open_id("new")).await.unwrap().unwrap();
     let totals = till.store.wallet_totals(&empty).await.unwrap().unwrap();
     assert_eq!((totals.credits, totals.credited_free.as_str(), totals.first_at), (0, "0", None));

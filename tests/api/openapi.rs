@@ -1,14 +1,14 @@
 //! The document of the public API: every example in it is sent, and the answer must be the documented
 //! one, under both values of `http.error_status`.
 
-mod scenario;
+pub(crate) mod scenario;
 pub(crate) mod schema;
 
 use minitill::config::Config;
 use minitill::error::{ErrorStatus, Refusal};
 use minitill::openapi::{Content, Example, Success, viewer};
 use minitill::public::{Described, calls, document};
-use scenario::{IN_TURN, Scenario};
+use scenario::{IN_TURN, Scenario, in_turn};
 use serde_json::Value;
 
 use crate::support::program::Program;
@@ -94,9 +94,7 @@ async fn try_refusals(
     examples: Vec<&Example<Refusal>>,
     setting: ErrorStatus,
 ) {
-    let is_in_turn = |example: &&Example<Refusal>| IN_TURN.contains(&example.name);
-    let (mut in_turn, alone): (Vec<_>, Vec<_>) = examples.into_iter().partition(is_in_turn);
-    in_turn.sort_by_key(|example| IN_TURN.iter().position(|name| *name == example.name));
+    let (in_turn, alone) = in_turn(&IN_TURN, examples);
     let shared = Scenario::prepare(call, IN_TURN[0], setting, 0).await;
     for example in in_turn {
         try_refusal(document, call, example, &shared).await;

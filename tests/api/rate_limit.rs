@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::game::Game;
-use crate::support::{Answer, Request, TestApp, TestTill, operator};
+use crate::support::{Answer, Request, TestApp, TestTill};
 
 const TEXT: &str = "too many requests, try again later";
 
@@ -111,7 +111,7 @@ async fn an_app_may_have_limits_of_its_own_and_0_is_none() {
         uploads_per_second: PerSecond::new(0),
         ..AppLimits::default()
     };
-    till.store.carry_out(&operator(), &app.id, AppCommand::Limit(own.into())).await.unwrap();
+    till.command(&app, AppCommand::Limit(own.into())).await;
     assert_eq!(burst(&till, &report(&app)).await, 7);
     assert_eq!(burst(&till, &upload(&app, "uploadWithFile")).await, 20);
     assert_eq!(burst(&till, &token(&app, &app.secret)).await, 2);
@@ -176,7 +176,7 @@ async fn limits_of_an_app_change_while_the_server_runs_and_none_takes_the_settin
     };
     let steps = [(all, [6, 9, 2, 1]), (unlimited, [20; 4]), (AppLimits::default(), [4, 5, 3, 2])];
     for (limits, [exchanges, reports, uploads, tokens]) in steps {
-        till.store.carry_out(&operator(), &app.id, AppCommand::Limit(limits.clone().into())).await.unwrap();
+        till.command(&app, AppCommand::Limit(limits.clone().into())).await;
         till.clock.advance(Duration::from_secs(5));
         assert_eq!(burst(&till, &exchange).await, exchanges, "{limits:?}");
         assert_eq!(burst(&till, &report(&app)).await, reports, "{limits:?}");

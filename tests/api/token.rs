@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Answer, NOW, Request, TestApp, TestTill, operator};
+use crate::support::{Answer, NOW, Request, TestApp, TestTill};
 
 const PATH: &str = "/oauth2/access_token";
 
@@ -142,7 +142,7 @@ async fn a_wrong_app_id_or_secret_is_100200101_and_nothing_tells_which() {
         let answer = till.send(Request::get(&format!("{PATH}?{}", query(app_id, secret)))).await;
         answer.assert_refused(100_200_101, "app_id or app_secret is wrong");
     }
-    till.store.carry_out(&operator(), &app.id, AppCommand::Suspend(true)).await.unwrap();
+    till.command(&app, AppCommand::Suspend(true)).await;
     till.clock.advance(Duration::from_secs(3));
     till.send(by_get(&app)).await.assert_refused(100_200_102, "app_id: the app is suspended");
 }
@@ -152,7 +152,7 @@ async fn a_rotated_secret_ends_the_old_one_and_no_token() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     let old = token(&till.send(by_get(&app)).await);
-    let rotated = till.store.carry_out(&operator(), &app.id, AppCommand::RotateSecret(None)).await.unwrap();
+    let rotated = till.command(&app, AppCommand::RotateSecret(None)).await;
     let AppReport::AppSecret(NewAppSecret { app_secret: secret, .. }) = rotated else {
         panic!("{rotated:?}")
     };
@@ -318,7 +318,7 @@ async fn a_refusal_is_the_same_to_the_byte_for_a_wrong_secret_and_an_unknown_app
         till.send(Request::post(PATH).body(query(app_id, secret))).await.assert_body(wrong);
     }
     // Only who knows the secret learns that the app is suspended.
-    till.store.carry_out(&operator(), &app.id, AppCommand::Suspend(true)).await.unwrap();
+    till.command(&app, AppCommand::Suspend(true)).await;
     till.clock.advance(Duration::from_secs(3));
     till.send(Request::get(&format!("{PATH}?{}", query("a1", "x")))).await.assert_body(wrong);
     let suspended = till.send(by_get(&app)).await;

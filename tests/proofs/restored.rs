@@ -29,7 +29,7 @@ use crate::digests::digests;
 use crate::private::{self, text};
 use crate::service::cluster::USER;
 use crate::service::program::Program;
-use crate::service::{Answer, NOW, PICTURE, Request, TestApp, TestTill, empty_database, operator};
+use crate::service::{Answer, NOW, PICTURE, Request, TestApp, TestTill, empty_database};
 use crate::support::figures::Figures;
 use crate::support::full_or_short;
 
@@ -86,18 +86,8 @@ impl Proof {
         for player in 0..PLAYERS {
             till.player(&app, &format!("o{player}"), START, START).await;
         }
-        till.store
-            .carry_out(&operator(), &app.id, AppCommand::AddPois(vec![PoiId::parse("poi1").unwrap()]))
-            .await
-            .unwrap();
-        till.store
-            .carry_out(
-                &operator(),
-                &app.id,
-                AppCommand::AddPreorders(vec![OrderNo::parse("preorder1").unwrap()]),
-            )
-            .await
-            .unwrap();
+        till.command(&app, AppCommand::AddPois(vec![PoiId::parse("poi1").unwrap()])).await;
+        till.command(&app, AppCommand::AddPreorders(vec![OrderNo::parse("preorder1").unwrap()])).await;
         till.rotate_pay_key(&app).await;
         let mut proof = Self { till, app, exchanged: Vec::new(), images: Vec::new(), reports: Vec::new() };
         for number in 0..full_or_short(2000, 200) {

@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::calls::{credentials, exchange, picture, report, token, try_send_bytes, upload};
 use crate::digests::digests;
-use crate::service::{AppKind, NOW, PAGE, Request, TestApp, TestTill, encoded, operator};
+use crate::service::{AppKind, NOW, PAGE, Request, TestApp, TestTill, encoded};
 use crate::support::figures::Figures;
 
 const EXCHANGE: &str = "/api/{payment_segment}/minigame/pay";
@@ -70,18 +70,8 @@ impl Proof {
         till.player(&victim, "theirs", 500, 500).await;
         let version = PackageVersion::parse("2").unwrap();
         let pages = [PAGE, "pages/victim/secret"].map(|page| PagePath::parse(page).unwrap());
-        till.store
-            .carry_out(&operator(), &victim.id, AppCommand::Publish(version.clone(), pages.to_vec()))
-            .await
-            .unwrap();
-        till.store
-            .carry_out(
-                &operator(),
-                &victim.id,
-                AppCommand::AddPois(vec![PoiId::parse("poi-theirs").unwrap()]),
-            )
-            .await
-            .unwrap();
+        till.command(&victim, AppCommand::Publish(version.clone(), pages.to_vec())).await;
+        till.command(&victim, AppCommand::AddPois(vec![PoiId::parse("poi-theirs").unwrap()])).await;
         let uploaded = till.send(upload(&victim, &picture(1))).await;
         let victims_img_id = uploaded.json()["data"]["imgId"].as_str().unwrap().to_owned();
         let bought = till.send(exchange(&victim, "theirs", "number1", 10, NOW)).await;
@@ -225,14 +215,8 @@ impl Proof {
         let own = uploaded.json()["data"]["imgId"].as_str().unwrap().to_owned();
         assert_ne!(own, img_id, "the same bytes have another id in another app");
         self.till
-            .store
-            .carry_out(
-                &operator(),
-                &other.id,
-                AppCommand::AddPreorders(vec![OrderNo::parse("paid-theirs").unwrap()]),
-            )
-            .await
-            .unwrap();
+            .command(&other, AppCommand::AddPreorders(vec![OrderNo::parse("paid-theirs").unwrap()]))
+            .await;
         self.same(REPORT, 10_002_018, ("paid-theirs", "paid-nobody"), |number| {
             report(&thief, number, "own1", &own, 1)
         })
@@ -256,7 +240,7 @@ impl Proof {
 
     /// One app that is at its limit, or suspended, is so alone.
     async fn limits(&mut self) {
-        self.till.store.carry_out(&operator(), &self.thief.id, AppCommand::Suspend(true)).await.unwrap();
+        self.till.command(&self.thief, AppCommand::Suspend(true)).await;
         self.till.clock.advance(Duration::from_secs(5));
         let refused = self.till.send(exchange(&self.thief, "own1", "n5", 1, NOW)).await;
         assert_eq!(refused.code(), 100_200_102, "{}", refused.body);

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::app::{AppSettings, Category, Scope};
-use domain::app_command::{AppCommand, NewAppSecrets, NewPayKey};
+use domain::app_command::{AppCommand, AppReport, NewAppSecrets, NewPayKey};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use domain::operator::{Operator, OperatorKind};
@@ -226,10 +226,14 @@ impl TestTill {
         TestApp { id, secret: secrets.app_secret, pay_key: secrets.pay_key, token }
     }
 
+    /// Carries out a command on an app.
+    pub async fn command(&self, app: &TestApp, command: AppCommand) -> AppReport {
+        self.store.carry_out(&operator(), &app.id, command).await.unwrap()
+    }
+
     /// Makes a new pay key of the app.
     pub async fn rotate_pay_key(&self, app: &TestApp) -> String {
-        let rotated =
-            self.store.carry_out(&operator(), &app.id, AppCommand::RotatePayKey(None)).await.unwrap();
+        let rotated = self.command(app, AppCommand::RotatePayKey(None)).await;
         NewPayKey::try_from(rotated).unwrap().pay_key
     }
 

@@ -11,7 +11,7 @@ use domain::per_second::PerSecond;
 use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
 use minitill::config::Config;
 use minitill::error::{ErrorStatus, Refusal};
-use minitill::openapi::{Operation, Place, plain};
+use minitill::openapi::{Example, Operation, Place, plain};
 use minitill::public::Described;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::{Answer, AppKind, PICTURE, Request, TestApp, TestTill, form, operator};
 
 /// How long a body may take here, so that no test waits long for the refusal.
-const SHORT_BODY_TIMEOUT: Duration = Duration::from_millis(500);
+pub(crate) const SHORT_BODY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The examples of a call that one till can answer in turn, in this order. The last one breaks it.
 pub(super) const IN_TURN: [&str; 20] = [
@@ -60,7 +60,7 @@ pub(super) struct Scenario {
     body: Vec<(&'static str, Value)>,
     headers: Vec<(&'static str, String)>,
     picture: Vec<u8>,
-    image: Option<ImgId>,
+    image: ImgId,
     /// Signs; absent where the test has set `sign` itself.
     pay_key: Option<String>,
 }
@@ -103,7 +103,7 @@ impl Scenario {
             body: body_of(operation),
             headers: Vec::new(),
             picture,
-            image: None,
+            image: image.clone(),
             pay_key: Some(app.pay_key.clone()),
             till: Arc::new(till),
             app,
@@ -111,15 +111,13 @@ impl Scenario {
             example,
         };
         scenario.fill_in(&image, &format!("http://{origin}/cover.png"));
-        scenario.image = Some(image);
         scenario
     }
 
     /// The scenario of this example on the same till.
     pub(super) async fn about(&self, example: &'static str) -> Self {
         let mut scenario = Self { example, ..self.clone() };
-        let image = scenario.image.clone().expect("it was uploaded");
-        scenario.arrange(&image).await;
+        scenario.arrange(&self.image).await;
         scenario
     }
 
@@ -190,11 +188,7 @@ impl Scenario {
                 self.till.execute("UPDATE access_tokens SET expires_at = now() - interval '1 second'").await;
             }
             "app_suspended" => {
-                self.till
-                    .store
-                    .carry_out(&operator(), &self.app.id, AppCommand::Suspend(true))
-                    .await
-                    .unwrap();
+                self.till.command(&self.app, AppCommand::Suspend(true)).await;
             }
             "sign_missing" => {
                 self.pay_key = None;
@@ -346,10 +340,7 @@ impl Scenario {
                 // What follows the last part of a multipart body need not come.
                 let held_back = if self.media_type == Some("multipart/form-data") { 200 } else { 1 };
                 let bytes = self.request().bytes();
-                let mut answer = slowly(self.till.address, &bytes[..bytes.len() - held_back]).await;
-                // The documented limit is the default's; this one spared the test the waiting.
-                answer.body = answer.body.replace("within 0.5 s", "within 30 s");
-                answer
+                slowly(self.till.address, &bytes[..bytes.len() - held_back]).await
             }
             _ => self.till.send(self.request()).await,
         }
@@ -373,14 +364,29 @@ fn configure(config: &mut Config, example: &str) {
     }
 }
 
-/// Sends a part of a request, and waits for the answer.
-async fn slowly(address: SocketAddr, bytes: &[u8]) -> Answer {
+/// The examples that one till can answer in turn, in the order of these names, and the others.
+pub(crate) fn in_turn<'a, R>(
+    names: &[&str],
+    examples: impl IntoIterator<Item = &'a Example<R>>,
+) -> (Vec<&'a Example<R>>, Vec<&'a Example<R>>) {
+    let place = |example: &Example<R>| names.iter().position(|name| *name == example.name);
+    let (mut in_turn, alone): (Vec<_>, Vec<_>) =
+        examples.into_iter().partition(|example| place(example).is_some());
+    in_turn.sort_by_key(|example| place(example));
+    (in_turn, alone)
+}
+
+/// Sends a part of a request, and waits for the answer. The answer names the documented limit of a body's
+/// time, the default's: the limit here spares the tests the waiting.
+pub(crate) async fn slowly(address: SocketAddr, bytes: &[u8]) -> Answer {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     let mut received = Vec::new();
     let reading = stream.read_to_end(&mut received);
     tokio::time::timeout(Duration::from_secs(20), reading).await.expect("an answer in time").unwrap();
-    Answer::parse(&received)
+    let mut answer = Answer::parse(&received);
+    answer.body = answer.body.replace("within 0.5 s", "within 30 s");
+    answer
 }
 
 /// A server that answers whatever it is asked with these bytes, for as long as the test runs.

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::{SUCCESS, Scene, request};
-use crate::support::{AppKind, Request, TestTill, operator};
+use crate::support::{AppKind, Request, TestTill};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_not_one_json_object_is_refused() {
@@ -73,7 +73,7 @@ async fn the_caller_needs_a_token_of_its_own_and_the_scope_before_anything_is_re
     let length =
         tokio::time::timeout(Duration::from_secs(5), stream.read(&mut received)).await.unwrap().unwrap();
     assert!(String::from_utf8_lossy(&received[..length]).contains("100200102"));
-    scene.till.store.carry_out(&operator(), &scene.app.id, AppCommand::Suspend(true)).await.unwrap();
+    scene.till.command(&scene.app, AppCommand::Suspend(true)).await;
     scene.till.clock.advance(Duration::from_secs(3));
     scene.send(&scene.report()).await.assert_refused(100_200_102, "app_id: the app is suspended");
     scene.till.clock.advance(Duration::from_hours(48));
@@ -198,7 +198,7 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
     let other = till.app("a2").await;
     let bare = till.app_like("a3", AppKind { scopes: &[], ..AppKind::default() }).await;
     let suspended = till.app("a4").await;
-    till.store.carry_out(&operator(), &suspended.id, AppCommand::Suspend(true)).await.unwrap();
+    till.command(&suspended, AppCommand::Suspend(true)).await;
     let (short, _) = till.store.issue_token(&scene.app.id, Duration::from_secs(10)).await.unwrap().unwrap();
     till.clock.advance(Duration::from_secs(10));
     let of = |app_id: &str, token: &str| format!("app_id={app_id}&access_token={token}");

@@ -12,7 +12,7 @@ use domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
 use fields::bad_fields;
 use serde_json::{Map, Value, json};
 
-use crate::support::{Answer, AppKind, PAGE, Request, TestApp, TestTill, operator};
+use crate::support::{Answer, AppKind, PAGE, Request, TestApp, TestTill};
 
 const SUCCESS: &str = r#"{"result":1,"error_msg":"success"}"#;
 const CREATED: i64 = 1_700_000_000_000;
@@ -184,12 +184,7 @@ async fn the_path_must_be_a_page_of_the_latest_published_package() {
     let both = scene.send_with(&[("order_path", json!("pages/x")), ("open_id", json!("nobody"))]).await;
     both.assert_refused(10_000_423, "open_id: expected a player of this app");
     let (version, page) = (PackageVersion::parse("2").unwrap(), PagePath::parse("pages/new").unwrap());
-    scene
-        .till
-        .store
-        .carry_out(&operator(), &scene.app.id, AppCommand::Publish(version.clone(), vec![page]))
-        .await
-        .unwrap();
+    scene.till.command(&scene.app, AppCommand::Publish(version.clone(), vec![page])).await;
     scene.till.clock.advance(Duration::from_secs(3));
     path("pages/new").await.assert_body(SUCCESS);
     assert_eq!(path(PAGE).await.code(), 10_001_007);
@@ -207,12 +202,7 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
     let other = scene.till.app("a2").await;
     scene.till.player(&other, "theirs", 0, 0).await;
     let their_image = scene.till.image(&other).await.to_string();
-    scene
-        .till
-        .store
-        .carry_out(&operator(), &other.id, AppCommand::AddPois(vec![PoiId::parse("their-poi").unwrap()]))
-        .await
-        .unwrap();
+    scene.till.command(&other, AppCommand::AddPois(vec![PoiId::parse("their-poi").unwrap()])).await;
     scene
         .send_with(&[("open_id", json!("theirs"))])
         .await
@@ -221,12 +211,7 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
     image.assert_refused(10_000_417, "product_cover_img_id: expected an image of this app");
     let poi = scene.send_with(&[("poi_id", json!("their-poi"))]).await;
     poi.assert_refused(10_002_003, "poi_id: expected one registered for this app");
-    scene
-        .till
-        .store
-        .carry_out(&operator(), &scene.app.id, AppCommand::AddPois(vec![PoiId::parse("our-poi").unwrap()]))
-        .await
-        .unwrap();
+    scene.till.command(&scene.app, AppCommand::AddPois(vec![PoiId::parse("our-poi").unwrap()])).await;
     scene.send_with(&[("poi_id", json!("our-poi"))]).await.assert_body(SUCCESS);
     // The same numbers in another app are another order.
     let mut report = scene.report();
@@ -262,14 +247,8 @@ async fn with_preorder_check_the_payment_must_be_a_registered_preorder() {
     assert_eq!(scene.rows().await, (0, 0, 0));
     scene
         .till
-        .store
-        .carry_out(
-            &operator(),
-            &scene.app.id,
-            AppCommand::AddPreorders(vec![OrderNo::parse("payment_01").unwrap()]),
-        )
-        .await
-        .unwrap();
+        .command(&scene.app, AppCommand::AddPreorders(vec![OrderNo::parse("payment_01").unwrap()]))
+        .await;
     scene.send(&scene.report()).await.assert_body(SUCCESS);
     scene.send_with(&[("out_order_no", json!("payment_02"))]).await.assert_refused(10_002_018, message);
     assert_eq!(scene.rows().await, (1, 1, 1));
@@ -342,12 +321,7 @@ async fn virtual_and_physical_goods_do_not_mix_and_any_other_transition_passes()
 #[tokio::test(flavor = "multi_thread")]
 async fn an_optional_field_that_is_left_out_null_or_empty_keeps_its_value() {
     let scene = Scene::new().await;
-    scene
-        .till
-        .store
-        .carry_out(&operator(), &scene.app.id, AppCommand::AddPois(vec![PoiId::parse("poi 1").unwrap()]))
-        .await
-        .unwrap();
+    scene.till.command(&scene.app, AppCommand::AddPois(vec![PoiId::parse("poi 1").unwrap()])).await;
     let given = [
         ("order_backup_url", json!("https://a.example/1")),
         ("poi_id", json!("poi 1")),
@@ -428,12 +402,7 @@ async fn a_refused_report_changes_nothing_of_an_order_that_is_there() {
         assert_eq!((answer.status, answer.code()), (200, code), "{name} {value}: {}", answer.body);
         assert_eq!(scene.books().await, books, "{name} {value}");
     }
-    scene
-        .till
-        .store
-        .carry_out(&operator(), &scene.app.id, AppCommand::Publish(version.clone(), vec![page]))
-        .await
-        .unwrap();
+    scene.till.command(&scene.app, AppCommand::Publish(version.clone(), vec![page])).await;
     scene.till.clock.advance(Duration::from_secs(3));
     assert_eq!(scene.send_with(&[("order_status", json!(11))]).await.code(), 10_001_007);
     assert_eq!(scene.books().await, books);
@@ -454,12 +423,7 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
     let pages: Vec<PagePath> = ["pages/index", "pages/order/list", "pages/order/detail", &longest]
         .map(|page| PagePath::parse(page).unwrap())
         .to_vec();
-    scene
-        .till
-        .store
-        .carry_out(&operator(), &scene.app.id, AppCommand::Publish(version.clone(), pages.clone()))
-        .await
-        .unwrap();
+    scene.till.command(&scene.app, AppCommand::Publish(version.clone(), pages.clone())).await;
     scene.till.clock.advance(Duration::from_secs(3));
     let path = async |path: &str| scene.send_with(&[("order_path", json!(path))]).await;
     let query = format!("pages/index?{}", "x".repeat(4084));
@@ -499,12 +463,7 @@ async fn a_path_is_compared_exactly_and_the_nearest_of_several_pages_is_named() 
     assert_eq!(scene.books().await, books);
     // The page may have gone from the package; what was published last counts.
     let first = PackageVersion::parse("1").unwrap();
-    scene
-        .till
-        .store
-        .carry_out(&operator(), &scene.app.id, AppCommand::Publish(first.clone(), pages[..1].to_vec()))
-        .await
-        .unwrap();
+    scene.till.command(&scene.app, AppCommand::Publish(first.clone(), pages[..1].to_vec())).await;
     scene.till.clock.advance(Duration::from_secs(3));
     path("pages/index").await.assert_body(SUCCESS);
     assert_eq!(path("pages/order/list").await.code(), 10_001_007);
@@ -542,16 +501,7 @@ async fn a_preorder_of_another_app_is_none_and_without_the_check_nobody_asks() {
     let other = scene.till.app("a2").await;
     scene.till.player(&other, "o1", 0, 0).await;
     let their_image = scene.till.image(&other).await.to_string();
-    scene
-        .till
-        .store
-        .carry_out(
-            &operator(),
-            &other.id,
-            AppCommand::AddPreorders(vec![OrderNo::parse("payment_01").unwrap()]),
-        )
-        .await
-        .unwrap();
+    scene.till.command(&other, AppCommand::AddPreorders(vec![OrderNo::parse("payment_01").unwrap()])).await;
     let message = "out_order_no: expected a payment pre-order of this app";
     scene.send(&scene.report()).await.assert_refused(10_002_018, message);
     assert_eq!(scene.rows().await, (0, 0, 0));
