@@ -93,6 +93,15 @@ impl Config {
                 "{section}.tls_certificate and {section}.tls_key: expected both or none"
             );
         }
+        let (public, ops) = (&self.public, &self.ops);
+        for (name, is_set) in [
+            ("public.hosts", !public.hosts.is_empty()),
+            ("public.metrics_token", public.metrics_token.get().is_some()),
+            ("ops.trusted_proxies", !ops.trusted_proxies.is_empty()),
+            ("ops.docs", ops.docs),
+        ] {
+            ensure!(!is_set, "{name}: this listener has no such setting");
+        }
         let Self { http, exchange, image, fetch, image_judge: judge, .. } = self;
         for (name, value, least) in [
             ("http.header_bytes_max", http.header_bytes_max, 8192),

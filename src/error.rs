@@ -45,8 +45,8 @@ pub struct Refusal {
     pub transport: Option<StatusCode>,
     /// What `Retry-After` says.
     pub retry_after: Option<Duration>,
-    /// `data` beside a refusal: only a sandbox's signature diagnosis has it.
-    pub data: Option<SignatureAdvice>,
+    /// `data` beside a refusal: what a sandbox app is told more.
+    pub data: Option<Advice>,
     /// Cause for the log; never sent.
     pub cause: Option<String>,
 }
@@ -85,10 +85,10 @@ impl Refusal {
         }
     }
 
-    /// 10000305, to be tried again after `wait`.
+    /// 10000305 with the limit, to be tried again after `wait`.
     #[must_use]
-    pub fn rate_limited(wait: Duration) -> Self {
-        Self { retry_after: Some(wait), ..Self::new(Code::RateLimited, "too many requests, try again later") }
+    pub fn rate_limited(limit: impl Into<String>, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..Self::new(Code::RateLimited, limit) }
     }
 
     /// A field that was refused: `code` where its value is at fault, 10000200 where it is absent
@@ -113,7 +113,7 @@ impl Refusal {
     }
 
     fn of_others(&self) -> OpenRefusal<'_> {
-        OpenRefusal { result: self.code.number(), error_msg: &self.message }
+        OpenRefusal { result: self.code.number(), error_msg: &self.message, data: self.data.as_ref() }
     }
 
     /// The body of the refusal in the envelope of its endpoint.
@@ -164,7 +164,7 @@ pub(crate) struct ExchangeRefusal<'a> {
     /// Only a sandbox app gets it, and only when its signature is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SignatureAdvice")]
-    data: Option<&'a SignatureAdvice>,
+    data: Option<&'a Advice>,
 }
 
 /// A refusal of the other endpoints (contract 2.1).
@@ -175,6 +175,27 @@ pub(crate) struct OpenRefusal<'a> {
     /// The field at fault, what was expected and what came.
     #[schemars(length(min = 1))]
     error_msg: &'a str,
+    /// Only a sandbox app gets it, and only when its URL cannot be fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "FetchAdvice")]
+    data: Option<&'a Advice>,
+}
+
+/// What a sandbox app is told beside a refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Advice {
+    /// About a signature (contract 3.7).
+    Signature(SignatureAdvice),
+    /// About a fetch (contract 5.3.17).
+    Fetch(FetchAdvice),
+}
+
+/// Why a URL was not fetched, for a sandbox app.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FetchAdvice {
+    /// A name of contract 5.3.17.
+    pub cause: &'static str,
 }
 
 /// What the server signed, for a sandbox app whose signature is wrong.
@@ -214,6 +235,7 @@ pub(crate) fn json_response(status: StatusCode, body: &impl Serialize) -> Respon
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 

@@ -1,11 +1,13 @@
-//! Rate limits for each app and endpoint (contract 7). Only authenticated requests count, so a
+//! Rate limits for each app and endpoint (contract 7.2). Only authenticated requests count, so a
 //! stranger can neither use up an app's share nor fill our memory.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::app::App;
+use domain::endpoint::Endpoint;
 use domain::gcra::Gcra;
 use domain::ids::AppId;
 use domain::per_second::PerSecond;
@@ -25,6 +27,44 @@ pub enum Limited {
     Tokens,
 }
 
+impl Limited {
+    /// What the calls of an endpoint count as; `None` for those of players.
+    #[must_use]
+    pub fn of(endpoint: Endpoint) -> Option<Self> {
+        match endpoint {
+            Endpoint::Exchange => Some(Self::Exchanges),
+            Endpoint::OrderReport => Some(Self::Reports),
+            Endpoint::UploadWithFile | Endpoint::UploadWithUrl => Some(Self::Uploads),
+            Endpoint::AccessToken => Some(Self::Tokens),
+            Endpoint::Image => None,
+        }
+    }
+}
+
+/// A request that was one too many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitExceeded {
+    /// What there were too many of.
+    pub limited: Limited,
+    /// How many of them a second are admitted.
+    pub per_second: u32,
+    /// When the next one is.
+    pub wait: Duration,
+}
+
+/// Which limit, and for tokens what to do about it.
+impl fmt::Display for LimitExceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, advice) = match self.limited {
+            Limited::Exchanges => ("exchanges", ""),
+            Limited::Reports => ("order reports", ""),
+            Limited::Uploads => ("uploads", ""),
+            Limited::Tokens => ("token requests", "; keep the token: it lives for 48 hours"),
+        };
+        write!(f, "rate limit: expected at most {} {what} a second of this app{advice}", self.per_second)
+    }
+}
+
 /// The limits of this process.
 #[derive(Debug)]
 pub struct RateLimits {
@@ -42,8 +82,8 @@ impl RateLimits {
     /// Counts a request of an app.
     ///
     /// # Errors
-    /// How long to wait, when it is one too many.
-    pub fn admit(&self, app: &App, limited: Limited, now: Duration) -> Result<(), Duration> {
+    /// It is one too many.
+    pub fn admit(&self, app: &App, limited: Limited, now: Duration) -> Result<(), LimitExceeded> {
         let (own, setting) = match limited {
             Limited::Exchanges => (app.limits.exchanges_per_second, self.settings.exchanges_per_second),
             Limited::Reports => (app.limits.reports_per_second, self.settings.reports_per_second),
@@ -55,6 +95,8 @@ impl RateLimits {
             return Ok(());
         }
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        states.entry((app.id.clone(), limited)).or_default().admit(now, per_second.get())
+        let state = states.entry((app.id.clone(), limited)).or_default();
+        let exceeded = |wait| LimitExceeded { limited, per_second: per_second.get(), wait };
+        state.admit(now, per_second.get()).map_err(exceeded)
     }
 }

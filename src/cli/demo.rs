@@ -13,8 +13,10 @@ use serde_json::{Map, json};
 use store::{CommandError, Credit, CreditOutcome, KeepOutcome, Store};
 
 use super::database::Opened;
+use super::running::Addresses;
 use super::sign::sign;
 use super::{Context, app, unknown_app};
+use crate::config::DEMO_PICTURE_PATH;
 use crate::operator;
 
 const APP_ID: &str = "demo";
@@ -93,14 +95,15 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene> {
     let issued = app::command(context, store, &app_id, AppCommand::IssueToken(TOKEN_LIFETIME)).await?;
     let AppReport::Token(IssuedToken { access_token, .. }) = issued else { bail!("no token was issued") };
     let app = store.find_app(&app_id).await?.ok_or_else(|| unknown_app(&app_id))?;
+    let addresses = Addresses::find(&opened.folder, &context.config).await;
     Ok(Scene {
-        base: context.config.public.base_url(),
+        base: addresses.public,
         app,
         access_token,
         balances,
         img_id,
         picture: write_picture(opened)?,
-        picture_url: context.config.demo_picture_url(),
+        picture_url: addresses.operator + DEMO_PICTURE_PATH,
         now_millis,
     })
 }

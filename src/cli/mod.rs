@@ -15,6 +15,7 @@ mod openapi;
 mod operator;
 mod operator_log;
 mod output;
+mod running;
 mod serve;
 mod sign;
 mod token;

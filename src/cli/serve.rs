@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
+use super::running::Addresses;
 use super::{Context, database};
 use crate::config::Listener;
 use crate::operator;
@@ -27,14 +28,14 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
 const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(context: &Context) -> Result<()> {
-    let config = &context.config;
+    let mut config = context.config.clone();
     let mut stop = pin!(stop_signal()?);
     if let Err(error) = http_server::raise_open_files_limit() {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }
     // This comes before the database starts, so an address in use is reported at once.
-    let (public, public_tls, public_url) = listen("public", &config.public).await?;
-    let (operator, operator_tls, operator_url) = listen("ops", &config.ops).await?;
+    let (public, public_tls) = listen("public", &mut config.public).await?;
+    let (operator, operator_tls) = listen("ops", &mut config.ops).await?;
     let opened = tokio::select! {
         opened = database::open_for_server(context) => opened?,
         () = &mut stop => return Ok(()),
@@ -43,11 +44,18 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     let state = AppState::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
+    if operator_tls.is_none() && !config.ops.listen.ip().is_loopback() {
+        tracing::warn!(
+            listen = %config.ops.listen,
+            "the operator's listener is open to other machines without TLS: passwords and API keys can be read on the way"
+        );
+    }
     let limits = config.server_limits();
+    let _left = Addresses::of(&config).leave_in(&opened.folder);
     let (routes, connections) = (router::public(state.clone()), state.connections.clone());
     let mut serving =
         tokio::spawn(http_server::serve(public, public_tls, routes, limits, connections, public_stopped));
-    let routes = operator::operator(state.clone());
+    let routes = operator::operator(state.clone(), operator_tls.clone());
     let connections = OpenConnections::default();
     let beside = [
         tokio::spawn(operator::keep_sampling(state.clone())),
@@ -57,7 +65,8 @@ pub(super) async fn run(context: &Context) -> Result<()> {
             let _ = http_server::serve(operator, operator_tls, routes, limits, connections, stopped).await;
         }),
     ];
-    tracing::info!("ready: public {public_url}, operator {operator_url}; try `minitill demo`");
+    let (public, operator) = (config.public.bound_url(), config.ops.bound_url());
+    tracing::info!("ready: public {public}, operator {operator}; try `minitill demo`");
     let ended_early = tokio::select! {
         ended = &mut serving => Some(ended),
         () = stop => None,
@@ -103,21 +112,21 @@ async fn open_picture_stores(context: &Context, store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Listens as the settings of this section say. Returns the listener's URL as well. A task reloads a renewed
-/// certificate.
-async fn listen(section: &str, settings: &Listener) -> Result<(TcpListener, Option<TlsIdentity>, String)> {
+/// Listens as the settings of this section say, and puts the port into them that was chosen for port 0. A
+/// task reloads a renewed certificate.
+async fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option<TlsIdentity>)> {
     let Listener { listen, tls_certificate, tls_key, .. } = settings;
-    let listener = TcpListener::bind(listen)
+    let listener = TcpListener::bind(*listen)
         .await
         .map_err(|error| anyhow!("{section}.listen: cannot listen on {listen}: {error}"))?;
-    let address = listener.local_addr()?;
+    *listen = listener.local_addr()?;
     if tls_certificate.as_os_str().is_empty() {
-        return Ok((listener, None, format!("http://{address}")));
+        return Ok((listener, None));
     }
     let tls = TlsIdentity::load(tls_certificate, tls_key)
         .map_err(|error| anyhow!("{section}.tls_certificate and {section}.tls_key: {error}"))?;
     tokio::spawn(tls.clone().keep_fresh());
-    Ok((listener, Some(tls), format!("https://{address}")))
+    Ok((listener, Some(tls)))
 }
 
 async fn keep_house(store: Store) {

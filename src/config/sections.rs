@@ -32,6 +32,15 @@ pub struct Listener {
     /// Only `[public]` has it: a listener of operators needs no address of the client.
     #[serde(default)]
     pub trusted_proxies: Vec<IpNet>,
+    /// Only `[public]` has it: the operator's listener always serves the documents.
+    #[serde(default)]
+    pub docs: bool,
+    /// Only `[ops]` has it: game servers may call the public listener by any name.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// Only `[ops]` has it.
+    #[serde(default)]
+    pub metrics_token: Secret,
 }
 
 impl Listener {
@@ -49,8 +58,18 @@ impl Listener {
     /// The listener's URL as this machine reaches it.
     #[must_use]
     pub fn base_url(&self) -> String {
+        self.url_of(self.reachable())
+    }
+
+    /// The listener's URL as it was bound, which may be every address of this machine.
+    #[must_use]
+    pub fn bound_url(&self) -> String {
+        self.url_of(self.listen)
+    }
+
+    fn url_of(&self, address: SocketAddr) -> String {
         let scheme = if self.tls_certificate.as_os_str().is_empty() { "http" } else { "https" };
-        format!("{scheme}://{}", self.reachable())
+        format!("{scheme}://{address}")
     }
 }
 

@@ -6,15 +6,19 @@
 pub mod admin;
 pub mod console;
 mod docs;
+mod host;
 
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Router, middleware};
+use http_server::TlsIdentity;
 use serde_json::json;
+use store::secrets::token_hash;
+use subtle::ConstantTimeEq as _;
 
 use crate::config::DEMO_PICTURE_PATH;
 use crate::error::{Refusal, json_response};
@@ -28,8 +32,12 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// The operator listener.
-pub fn operator(state: AppState) -> Router {
+/// The operator listener, with the certificate whose names it may be called by.
+pub fn operator(state: AppState, tls: Option<TlsIdentity>) -> Router {
+    let has_tls = tls.is_some();
+    let named = middleware::from_fn_with_state((state.clone(), tls), host::check);
+    let strict =
+        middleware::map_response(move |response| async move { with_strict_transport(has_tls, response) });
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -42,7 +50,18 @@ pub fn operator(state: AppState) -> Router {
             let refusal = Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint");
             refusal.render(crate::error::Envelope::Open, state.config.http.error_status)
         })
+        .layer(named)
+        .layer(strict)
         .with_state(state)
+}
+
+/// With TLS, tells browsers to come by TLS alone for a year.
+fn with_strict_transport(has_tls: bool, mut response: Response) -> Response {
+    if has_tls {
+        let year = HeaderValue::from_static("max-age=31536000");
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, year);
+    }
+    response
 }
 
 /// 200 while the process lives.
@@ -61,13 +80,26 @@ async fn readyz(State(state): State<AppState>) -> Response {
     json_response(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "not ready", "reason": reason }))
 }
 
-/// Everything that is counted and measured, for Prometheus.
-async fn metrics(State(state): State<AppState>) -> Result<Response, Response> {
+/// Everything that is counted and measured, for Prometheus. With `ops.metrics_token` only for who has it.
+async fn metrics(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, Response> {
+    if !may_read_metrics(&state, &headers) {
+        let text = "authorization: expected Bearer and the setting ops.metrics_token";
+        let refusal = Refusal::transport(StatusCode::UNAUTHORIZED, text);
+        let refused = refusal.render(crate::error::Envelope::Open, state.config.http.error_status);
+        return Err(([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response());
+    }
     let text = state.metrics.text(&read_off(&state).await).map_err(|fault| {
         let refusal = Refusal::internal(fault.to_string());
         refusal.render(crate::error::Envelope::Open, state.config.http.error_status)
     })?;
     Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
+}
+
+fn may_read_metrics(state: &AppState, headers: &HeaderMap) -> bool {
+    let Some(expected) = state.config.ops.metrics_token.get() else { return true };
+    let sent =
+        headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    sent.is_some_and(|sent| token_hash(sent).ct_eq(&token_hash(expected)).into())
 }
 
 /// How things stand now. Asks the database, for two seconds at most.

@@ -6,22 +6,23 @@ use std::sync::Arc;
 
 use domain::app::{App, Scope};
 use domain::caller::{Caller, NotSigned, SignatureDiagnosis, Signed, TokenRefused, verify_for_nobody};
-use domain::fields::Fields;
+use domain::exchange::required_fields;
+use domain::fields::{FieldError, Fields};
 use domain::ids::AppId;
 use domain::signature::Mistake;
 use store::secrets::token_hash;
 use subtle::ConstantTimeEq as _;
 
-use crate::error::{Code, Refusal, SignatureAdvice};
+use crate::error::{Advice, Code, Refusal, SignatureAdvice};
 use crate::openapi::refusals;
 use crate::rate_limit::Limited;
 use crate::state::AppState;
 
 refusals! { Refusal:
     /// No `app_id` came.
-    app_id_missing() => Refusal::new(Code::Unauthorised, "app_id is missing");
+    app_id_missing() => absent(Code::Unauthorised, &Fields::default().absent("app_id"));
     /// No token came.
-    access_token_missing() => Refusal::new(Code::Unauthorised, "access_token is missing");
+    access_token_missing() => absent(Code::Unauthorised, &Fields::default().absent("access_token"));
     /// There is no such app.
     unknown_app() => Refusal::new(Code::Unauthorised, "app_id: unknown app");
     /// The token is not one of this app.
@@ -34,12 +35,20 @@ refusals! { Refusal:
     scope_missing(scope = Scope::Epay) =>
         Refusal::new(Code::Forbidden, format!("app_id: the app lacks the scope {scope}"));
     /// No signature came.
-    sign_missing() => Refusal::new(Code::BadSignature, "sign is missing");
+    sign_missing() => absent(Code::BadSignature, &Fields::default().absent("sign"));
     /// The signature does not match.
     bad_signature() => Refusal::new(Code::BadSignature, "sign: the signature does not match");
     /// There is no such app, or the secret does not belong to it.
     token_credentials() => Refusal::new(Code::TokenCredentials, "app_id or app_secret is wrong");
 }
+
+/// The refusal of a credential that is empty, in a wrong place or missing.
+fn absent(code: Code, error: &FieldError) -> Refusal {
+    Refusal::new(code, error.to_string())
+}
+
+/// The credentials of a call with an access token.
+pub const CREDENTIALS: [&str; 2] = ["app_id", "access_token"];
 
 /// Checks `app_id` and `access_token`, the app's state and its rate limit.
 ///
@@ -50,8 +59,9 @@ pub async fn authenticate(
     credentials: &Fields,
     limited: Limited,
 ) -> Result<Caller, Refusal> {
-    let app_id = credentials.text("app_id").ok_or_else(app_id_missing)?;
-    let token = credentials.text("access_token").ok_or_else(access_token_missing)?;
+    let required =
+        |name| credentials.text(name).ok_or_else(|| absent(Code::Unauthorised, &credentials.absent(name)));
+    let (app_id, token) = (required("app_id")?, required("access_token")?);
     let hash = token_hash(token);
     // A text that cannot be an app id is an unknown app: the answer is the same.
     let app_id = AppId::parse(app_id).map_err(|_| unknown_app())?;
@@ -71,7 +81,8 @@ fn admit(state: &AppState, app: &App, limited: Limited) -> Result<(), Refusal> {
     if app.suspended {
         return Err(app_suspended());
     }
-    state.rate_limits.admit(app, limited, state.clock.monotonic()).map_err(Refusal::rate_limited)
+    let admitted = state.rate_limits.admit(app, limited, state.clock.monotonic());
+    admitted.map_err(|exceeded| Refusal::rate_limited(exceeded.to_string(), exceeded.wait))
 }
 
 /// Checks that the caller holds a permission scope (contract 4).
@@ -88,7 +99,20 @@ pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
 /// As [`authenticate`]; 100200114 for a signature that is absent or does not match.
 pub async fn authenticate_exchange(state: &AppState, fields: Fields) -> Result<Signed<Fields>, Refusal> {
     match authenticate(state, &fields, Limited::Exchanges).await {
-        Ok(caller) => caller.verify(fields).map_err(not_signed),
+        Ok(caller) => {
+            // A client that sends the form in the query learns that, and not that its signature is wrong.
+            if let Some(error) = fields.misplaced(required_fields()) {
+                return Err(if error.field == "sign" {
+                    absent(Code::BadSignature, &error)
+                } else {
+                    error.into()
+                });
+            }
+            match caller.verify(fields) {
+                Err(NotSigned::Mismatch(Some(diagnosis))) => Err(diagnosed(state, diagnosis).await?),
+                verified => verified.map_err(not_signed),
+            }
+        }
         Err(refusal) => {
             verify_for_nobody(&fields);
             Err(refusal)
@@ -96,13 +120,23 @@ pub async fn authenticate_exchange(state: &AppState, fields: Fields) -> Result<S
     }
 }
 
+/// The refusal of a sandbox app's signature. What explains it may be another app's key.
+async fn diagnosed(state: &AppState, mut diagnosis: SignatureDiagnosis) -> Result<Refusal, Refusal> {
+    if diagnosis.mistake.is_none() {
+        diagnosis.try_keys_of_others(&state.store.pay_keys_of_others(&diagnosis.app_id).await?);
+    }
+    Ok(not_signed(NotSigned::Mismatch(Some(diagnosis))))
+}
+
 /// The refusal of a signature. A sandbox app gets the string that the server signed, and the mistake.
 fn not_signed(not_signed: NotSigned) -> Refusal {
-    let NotSigned::Mismatch(diagnosis) = not_signed else { return sign_missing() };
-    let data = diagnosis.map(|SignatureDiagnosis { string_to_sign, mistake }| SignatureAdvice {
-        bytes: string_to_sign.len(),
-        mistake: mistake.map(Mistake::text),
-        string_to_sign,
+    let diagnosis = match not_signed {
+        NotSigned::Missing(error) => return absent(Code::BadSignature, &error),
+        NotSigned::Mismatch(diagnosis) => diagnosis,
+    };
+    let data = diagnosis.map(|SignatureDiagnosis { string_to_sign, mistake, .. }| {
+        let (bytes, mistake) = (string_to_sign.len(), mistake.map(Mistake::text));
+        Advice::Signature(SignatureAdvice { bytes, mistake, string_to_sign })
     });
     Refusal { data, ..bad_signature() }
 }

@@ -14,6 +14,7 @@ use crate::body::{too_large, too_slow};
 use crate::config::Config;
 use crate::error::{Code, Envelope, ErrorStatus, ExchangeRefusal, OpenRefusal, Refusal};
 use crate::openapi::{self, Api, Call, Document, Example, Refused, schema};
+use crate::rate_limit::{LimitExceeded, Limited};
 
 /// A row of the route table with its description.
 pub type Described = openapi::Described<Route, Refusal>;
@@ -83,8 +84,9 @@ fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
             StoreError::Unavailable(String::new()),
         ),
     ];
-    if route.authentication != Authentication::Path {
-        let often = Refusal::rate_limited(Duration::from_secs(1));
+    if let Some(limited) = Limited::of(route.endpoint) {
+        let exceeded = LimitExceeded { limited, per_second: 1, wait: Duration::from_secs(1) };
+        let often = Refusal::rate_limited(exceeded.to_string(), exceeded.wait);
         let words = "The app calls too often; wait as `Retry-After` says.";
         refusals.extend([example::app_suspended(), Example::new("rate_limited", words, often)]);
     }
@@ -121,6 +123,11 @@ fn rendered(Described { route, operation }: Described) -> Call {
     let general = refusal.root["$ref"].as_str().and_then(|address| address.rsplit('/').next());
     let mut own = general.and_then(|general| refusal.named.remove(general)).unwrap_or_default();
     own["properties"][code]["enum"] = codes.into_iter().collect();
+    if let Some(properties) = own["properties"].as_object_mut()
+        && operation.refusals.iter().all(|example| example.refusal.data.is_none())
+    {
+        properties.remove("data");
+    }
     refusal.root["$ref"] = format!("#/components/schemas/{name}").into();
     refusal.named.insert(name, own);
     let operation = operation.rendered(|refusal| Refused {

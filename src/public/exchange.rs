@@ -7,8 +7,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use domain::exchange::{AMOUNT_MAX, Amount, EXTENSION_BYTES_MAX, ExchangeOutcome, Receipt, Timestamp};
-use domain::fields::{FieldError, Fields};
+use domain::fields::{FieldError, Fields, Place};
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
+use domain::moment;
 use domain::product_info::{self, Item};
 use domain::signature::{Mistake, PayKey, SIGNED_FIELDS, canonical_string};
 use schemars::JsonSchema;
@@ -22,9 +23,9 @@ use super::describe::{ANY_KIND, SomeText, wrong_value};
 use super::extract::query_fields;
 use crate::body::read_body;
 use crate::config::{self, Config};
-use crate::error::{Code, Refusal, SignatureAdvice, json_response};
+use crate::error::{Advice, Code, Refusal, SignatureAdvice, json_response};
 use crate::openapi::{
-    ACCESS_TOKEN, APP_ID, Example, Field, NOW_MILLIS, OPEN_ID, Operation, PAY_KEY, Place, Success, plain,
+    self, ACCESS_TOKEN, APP_ID, Example, Field, NOW_MILLIS, OPEN_ID, Operation, PAY_KEY, Success, plain,
     refusals,
 };
 use crate::state::AppState;
@@ -39,15 +40,20 @@ static IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-rep
 /// The codes of contract 7 that are marked exchange or all.
 pub async fn exchange(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    // The query gives nothing, but is held to the same rules.
-    query_fields(&parts.uri)?;
-    let fields = Fields::from_urlencoded(&read_body(&state.config.http, body).await?)?;
+    // The query gives no field, but is held to the same rules.
+    let query = query_fields(&parts.uri)?;
+    let body = read_body(&state.config.http, body).await?;
+    if matches!(body.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return Err(sent_as_json());
+    }
+    let place = Place { expected: "form", got: "query" };
+    let fields = Fields::from_urlencoded(&body)?.beside(&query, place);
     let reading = state.reading();
     let deadline = Instant::now() + state.config.exchange.deadline;
     let signed = tokio::time::timeout_at(deadline, auth::authenticate_exchange(&state, fields));
     let signed = signed.await.map_err(|_| StoreError::past_deadline())??;
     let exchange = signed.exchange(&reading).map_err(refused_field)?;
-    let biz_no = exchange.value().biz_no.to_string();
+    let (biz_no, ts) = (exchange.value().biz_no.to_string(), exchange.value().ts);
     match state.store.submit(exchange, deadline).await? {
         ExchangeOutcome::Done(receipt) => Ok(answer(&receipt)),
         ExchangeOutcome::Replayed(receipt) => {
@@ -58,7 +64,7 @@ pub async fn exchange(State(state): State<AppState>, request: Request) -> Result
         ExchangeOutcome::BizNoConflict => Err(biz_no_conflict(&biz_no)),
         ExchangeOutcome::BizNoExpired => Err(biz_no_expired(&biz_no)),
         ExchangeOutcome::TsOutsideWindow => {
-            Err(ts_outside_window(&state.config.exchange, state.clock.unix_millis()))
+            Err(ts_outside_window(&state.config.exchange, ts, reading.now_millis))
         }
         ExchangeOutcome::UnknownWallet => Err(illegal_open_id()),
         ExchangeOutcome::InsufficientBalance => Err(insufficient_balance()),
@@ -69,30 +75,36 @@ refusals! { Refusal:
     /// The `biz_no` paid for something else.
     biz_no_conflict(biz_no = BIZ_NO) => Refusal::new(
         Code::BizNoConflict,
-        format!("biz_no: {biz_no} was already used with other content; take a new number"),
+        format!("biz_no: {biz_no} has paid for other content; a new number is a new payment"),
     );
     /// The `biz_no` was used more than 48 hours ago.
     biz_no_expired(biz_no = BIZ_NO) => Refusal::new(
         Code::BizNoExpired,
-        format!("biz_no: {biz_no} was used more than 48 hours ago; take a new number"),
+        format!("biz_no: {biz_no} paid more than 48 hours ago; a new number is a new payment"),
     );
     /// Both purses together do not cover the amount; nothing was deducted.
     insufficient_balance() =>
         Refusal::new(Code::InsufficientBalance, "amount: the balance does not cover it");
     /// The app has no wallet for this player.
     illegal_open_id() =>
-        Refusal::new(Code::IllegalOpenId, "open_id: expected a player of this app");
+        Refusal::new(Code::IllegalOpenId, format!("open_id: expected a player of this app; {PLAYERS}"));
     /// A field is missing or not acceptable; the text says which, what was expected and what came.
     illegal_parameter() => wrong_value(Code::IllegalParameter, "amount", "-5", Amount::parse);
+    /// The body is JSON.
+    sent_as_json() => Refusal::new(
+        Code::IllegalParameter,
+        "body: expected a form (application/x-www-form-urlencoded), got JSON",
+    );
     /// Too many exchanges wait. It is safe to repeat, as `Retry-After` says.
     overloaded() => Refusal::from(StoreError::Overloaded);
 }
 
-fn ts_outside_window(settings: &config::Exchange, now_millis: i64) -> Refusal {
+fn ts_outside_window(settings: &config::Exchange, ts: Timestamp, now_millis: i64) -> Refusal {
     let text = format!(
-        "ts: expected at most {} ahead of and {} behind now, which is {now_millis}",
+        "ts: expected at most {} ahead of and {} behind now, which is {now_millis}; it is {}",
         in_words(settings.ts_ahead_max),
-        in_words(settings.ts_behind_max)
+        in_words(settings.ts_behind_max),
+        moment::distance(ts.unix_millis(), now_millis)
     );
     Refusal::new(Code::TsOutsideWindow, text)
 }
@@ -126,6 +138,8 @@ pub(crate) fn refused_field(error: FieldError) -> Refusal {
     if error.field == "open_id" { Refusal::field(Code::IllegalOpenId, &error) } else { error.into() }
 }
 
+/// How a player becomes known, for a caller whose player is not.
+const PLAYERS: &str = "a login makes a player known, and so does the operator's `minitill user add`";
 /// Order number of the example.
 const BIZ_NO: &str = "20270115080000001";
 /// Items of the example.
@@ -138,7 +152,8 @@ pub(super) fn describe(config: &Config) -> Operation<Refusal> {
     let sign = PayKey::new(PAY_KEY.to_owned()).sign(&string_to_sign);
     let sign =
         Field::required::<SomeText>("sign", sign, "The signature, 64 hexadecimal digits of either case.");
-    let outside = ts_outside_window(&config.exchange, NOW_MILLIS);
+    let ts = Timestamp::parse("1700000000").expect("the example is a time");
+    let outside = ts_outside_window(&config.exchange, ts, NOW_MILLIS);
     let receipt = Receipt { biz_no: BIZ_NO.to_owned(), free_balance: 0, charge_balance: 80 };
     let success =
         |name, summary| Success::json(name, summary, &Answer { code: 1, msg: "SUCCESS", data: &receipt });
@@ -147,13 +162,14 @@ pub(super) fn describe(config: &Config) -> Operation<Refusal> {
     let words = "It is there, and `true`, when the answer is that of an earlier try.";
     let replayed = success("replayed", "The same request again: the first answer, and nothing is deducted.");
     Operation::new("Exchange in-game currency for items", description())
-        .with(Place::Path, [segment.demand("pattern", "^[^/]+$")])
+        .with(openapi::Place::Path, [segment.demand("pattern", "^[^/]+$")])
         .body(&ANY_KIND[..1], fields.into_iter().chain([sign]))
         .answers(success("deducted", "60 coins of 40 gifted and 100 charged ones, gifted first."))
         .answers(replayed.header("Idempotent-Replayed", words, "true"))
         .refuses(signature_refusals(string_to_sign))
         .refuses([
             example::illegal_parameter(),
+            example::sent_as_json(),
             example::illegal_open_id(),
             example::biz_no_conflict(),
             example::biz_no_expired(),
@@ -257,7 +273,8 @@ fn string_to_sign(fields: &[Field]) -> String {
 
 fn signature_refusals(string_to_sign: String) -> [Example<Refusal>; 3] {
     let mistake = Some(Mistake::NotSorted.text());
-    let data = Some(SignatureAdvice { bytes: string_to_sign.len(), mistake, string_to_sign });
+    let advice = SignatureAdvice { bytes: string_to_sign.len(), mistake, string_to_sign };
+    let data = Some(Advice::Signature(advice));
     let words = "The same for a sandbox app: it gets the string that the server signed and, if one explains it, the mistake.";
     [
         auth::example::sign_missing(),

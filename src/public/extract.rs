@@ -1,12 +1,15 @@
 //! How a request is read: query, form, JSON and multipart, every fault answered in the envelope.
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
-use domain::fields::{Fields, UnreadableFields};
+use domain::fields::{Fields, Place, UnreadableFields};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::body::{read_body, read_start};
+use crate::config::Http;
 use crate::error::{Code, Refusal, json_response};
 
 /// The fields of a query.
@@ -17,22 +20,71 @@ pub(super) fn query_fields(uri: &Uri) -> Result<Fields, UnreadableFields> {
     Fields::from_urlencoded(uri.query().unwrap_or_default().as_bytes())
 }
 
+/// The query of a call that takes these names from its query alone, and the body. A name that is absent
+/// is refused whatever the body holds, so the body is only searched for it (contract 2.6.3).
+///
+/// # Errors
+/// 10000200 for a query that cannot be read.
+pub(super) async fn query_with(
+    names: &[&str],
+    limits: &Http,
+    parts: &Parts,
+    body: Body,
+) -> Result<(Fields, Body), UnreadableFields> {
+    let query = query_fields(&parts.uri)?;
+    if names.iter().all(|name| query.text(name).is_some()) {
+        return Ok((query, body));
+    }
+    let mut found = Fields::default();
+    let start = read_start(limits, body).await;
+    // A picture may follow what is looked for, so the start is not a whole body.
+    let _ = read_any_kind(&mut found, &parts.headers, start).await;
+    Ok((query.beside(&found, Place { expected: "query", got: "body" }), Body::empty()))
+}
+
+/// Each of these names from the query, else from a small body of any kind. The body is read only for a
+/// name that the query lacks.
+///
+/// # Errors
+/// 10000200 for a query or a body that cannot be read, 408 and 413.
+pub(super) async fn query_or_body(
+    names: &[&str],
+    limits: &Http,
+    parts: &Parts,
+    body: Body,
+) -> Result<Fields, Refusal> {
+    let mut fields = query_fields(&parts.uri)?;
+    if names.iter().any(|name| fields.text(name).is_none()) {
+        let body = read_body(limits, body).await?;
+        fields.complete(names, &fields_of_any_kind(&parts.headers, body).await?);
+    }
+    Ok(fields)
+}
+
 /// The fields of a small body whose kind the client chose: multipart by its content type, JSON
 /// by its first character, else a form. Nothing, `{}` and `[]` are no fields (contract 5).
 ///
 /// # Errors
 /// 10000200 for a body that cannot be read.
 pub async fn fields_of_any_kind(headers: &HeaderMap, body: Bytes) -> Result<Fields, Refusal> {
+    let mut fields = Fields::default();
+    read_any_kind(&mut fields, headers, body).await?;
+    Ok(fields)
+}
+
+/// Fills `fields` with what the body has, and with what was read before a fault.
+async fn read_any_kind(fields: &mut Fields, headers: &HeaderMap, body: Bytes) -> Result<(), Refusal> {
     if let Some(boundary) = multipart_boundary(headers) {
-        return multipart_fields(boundary, body).await;
+        return read_multipart(fields, boundary, body).await;
     }
     let trimmed = body.trim_ascii();
     let is_empty_array = trimmed.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii() == b"]");
     if trimmed.is_empty() || is_empty_array {
-        return Ok(Fields::default());
+        return Ok(());
     }
     let is_json = matches!(trimmed[0], b'{' | b'[');
-    Ok(if is_json { Fields::from_json(trimmed)? } else { Fields::from_urlencoded(trimmed)? })
+    *fields = if is_json { Fields::from_json(trimmed)? } else { Fields::from_urlencoded(trimmed)? };
+    Ok(())
 }
 
 /// The boundary of a multipart body, when the content type says that it is one.
@@ -42,11 +94,10 @@ pub fn multipart_boundary(headers: &HeaderMap) -> Option<String> {
     multer::parse_boundary(content_type).ok()
 }
 
-async fn multipart_fields(boundary: String, body: Bytes) -> Result<Fields, Refusal> {
+async fn read_multipart(fields: &mut Fields, boundary: String, body: Bytes) -> Result<(), Refusal> {
     let unreadable = |error: multer::Error| Refusal::new(Code::IllegalParameter, format!("body: {error}"));
     let stream = futures_util::stream::iter([Ok::<_, std::convert::Infallible>(body)]);
     let mut multipart = multer::Multipart::new(stream, boundary);
-    let mut fields = Fields::default();
     while let Some(part) = multipart.next_field().await.map_err(unreadable)? {
         let name = part.name().unwrap_or_default().to_owned();
         let bytes = part.bytes().await.map_err(unreadable)?;
@@ -54,7 +105,7 @@ async fn multipart_fields(boundary: String, body: Bytes) -> Result<Fields, Refus
             .map_err(|_| Refusal::new(Code::IllegalParameter, "body: expected UTF-8 text"))?;
         fields.add_text(name, value)?;
     }
-    Ok(fields)
+    Ok(())
 }
 
 /// A success of the order, image and token endpoints, with what comes beside it (contract 2.1).

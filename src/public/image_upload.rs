@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::BytesMut;
 use domain::caller::Caller;
-use domain::fields::{Expected, Fields};
+use domain::fields::{Fields, shown};
 use futures_util::{Stream, StreamExt as _, stream};
 use guarded_fetch::bulkhead::Permit;
 use guarded_fetch::{FetchError, TrustedUrl};
@@ -17,11 +17,11 @@ use pictures::{self, Unacceptable};
 use telemetry::traces::{self, SpanKind};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::extract::{fields_of_any_kind, multipart_boundary, query_fields};
+use super::extract::{fields_of_any_kind, multipart_boundary, query_with};
 use crate::body::{read_body, too_large, too_slow};
-use crate::error::{Code, Refusal};
+use crate::error::{Advice, Code, FetchAdvice, Refusal};
 use crate::openapi::refusals;
-use crate::public::auth::authenticate;
+use crate::public::auth::{CREDENTIALS, authenticate};
 use crate::rate_limit::Limited;
 use crate::state::{AppState, KIB};
 
@@ -40,6 +40,8 @@ const BESIDE_PICTURE_BYTES: usize = 64 * 1024;
 const PACE_GRACE: Duration = Duration::from_secs(5);
 /// What a body whose length is not announced is expected to bring, as far as its pace goes.
 const PACE_BYTES: usize = 1024 * 1024;
+/// How many parts the refusal of a body without the part `file` names.
+const PARTS_NAMED_MAX: usize = 10;
 /// Extensions a file name may have, where one is given (contract 5.1).
 const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 
@@ -49,7 +51,8 @@ const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
 /// The codes of contract 7 that are marked images or all.
 pub async fn upload_with_file(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let caller = authenticate(&state, &query_fields(&parts.uri)?, Limited::Uploads).await?;
+    let (query, body) = query_with(&CREDENTIALS, &state.config.http, &parts, body).await?;
+    let caller = authenticate(&state, &query, Limited::Uploads).await?;
     let boundary = multipart_boundary(&parts.headers)
         .ok_or_else(|| illegal("content type: expected multipart/form-data with a boundary"))?;
     let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -61,7 +64,7 @@ pub async fn upload_with_file(State(state): State<AppState>, request: Request) -
     let time = state.config.http.body_timeout;
     let body = paced(body, announced.unwrap_or(PACE_BYTES), time);
     let bytes = read_file_part(body, boundary, picture_bytes).await?;
-    accept(state, caller, bytes, permit).await
+    accept(state, caller, "file", bytes, permit).await
 }
 
 /// `POST /openapi/mp/developer/file/img/uploadWithUrl`.
@@ -71,38 +74,37 @@ pub async fn upload_with_file(State(state): State<AppState>, request: Request) -
 pub async fn upload_with_url(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
     let (query, trailing_url) = split_trailing_url(parts.uri.query().unwrap_or_default());
-    let query = Fields::from_urlencoded(query.as_bytes())?;
-    let names = ["app_id", "access_token"];
-    let url_in_query = trailing_url.is_some() || query.text("url").is_some();
+    let mut fields = Fields::from_urlencoded(query.as_bytes())?;
+    let url_in_query = trailing_url.is_some() || fields.text("url").is_some();
     // Credentials in the query are checked before the body is read.
     let mut caller = None;
-    if names.iter().all(|name| query.text(name).is_some()) {
-        caller = Some(authenticate(&state, &query, Limited::Uploads).await?);
+    if CREDENTIALS.iter().all(|name| fields.text(name).is_some()) {
+        caller = Some(authenticate(&state, &fields, Limited::Uploads).await?);
     }
-    let body = if caller.is_some() && url_in_query {
-        Fields::default()
-    } else {
-        fields_of_any_kind(&parts.headers, read_body(&state.config.http, body).await?).await?
-    };
+    if caller.is_none() || !url_in_query {
+        let body = read_body(&state.config.http, body).await?;
+        let body = fields_of_any_kind(&parts.headers, body).await?;
+        fields.complete(&["app_id", "access_token", "url"], &body);
+    }
     let caller = match caller {
         Some(caller) => caller,
-        None => authenticate(&state, &merged_credentials(&query, &body)?, Limited::Uploads).await?,
+        None => authenticate(&state, &fields, Limited::Uploads).await?,
     };
-    let any_text = |text: &str| Ok::<_, Expected>(text.to_owned());
     let url = match trailing_url {
         Some(url) => url.to_owned(),
-        None if url_in_query => query.required("url", any_text)?,
-        None => body.required("url", any_text)?,
+        None => fields.required("url", |text| Ok(text.to_owned()))?,
     };
-    let trusted = caller.app().settings.sandbox.then(|| demo_picture(&state));
+    let is_sandbox = caller.app().settings.sandbox;
+    let trusted = is_sandbox.then(|| demo_picture(&state));
     let started = Instant::now();
     let fetched = state.fetcher.get(caller.app().id.as_str(), &url, trusted.as_ref()).await;
     trace_fetch(started, fetched.as_ref().err().copied());
     let fetched = fetched.map_err(|error| {
         state.metrics.fetch_refused(error);
-        Refusal { cause: Some(error.cause().to_owned()), ..illegal_url() }
+        let advice = is_sandbox.then(|| Advice::Fetch(FetchAdvice { cause: cause_for_sandbox(error) }));
+        Refusal { cause: Some(error.cause().to_owned()), data: advice, ..illegal_url() }
     })?;
-    accept(state, caller, fetched.bytes, fetched.permit).await
+    accept(state, caller, "url", fetched.bytes, fetched.permit).await
 }
 
 /// Adds the span of a fetch. It has the outcome and never the address.
@@ -118,9 +120,36 @@ fn trace_fetch(started: Instant, error: Option<FetchError>) {
     }
 }
 
+/// What a sandbox app learns of a failed fetch (contract 5.3.17). Whatever would tell one address from
+/// another has one name.
+fn cause_for_sandbox(error: FetchError) -> &'static str {
+    match error {
+        FetchError::Url | FetchError::UrlTooLong | FetchError::UserInfo => "url_unreadable",
+        FetchError::Scheme | FetchError::Downgrade => "scheme_not_allowed",
+        FetchError::Port => "port_not_allowed",
+        FetchError::Status | FetchError::Location => "status_not_200",
+        FetchError::TooLarge | FetchError::HeaderTooLarge => "too_large",
+        FetchError::Busy | FetchError::TimedOut => "too_slow",
+        FetchError::TooManyRedirects => "too_many_redirects",
+        FetchError::NameNotFound
+        | FetchError::AddressNotPublic
+        | FetchError::ConnectFailed
+        | FetchError::ConnectTimedOut
+        | FetchError::NoCertificateStore
+        | FetchError::Tls
+        | FetchError::Broken
+        | FetchError::Encoded => "not_reachable",
+    }
+}
+
 refusals! { Refusal:
     /// There is no part `file`.
-    file_missing() => illegal("file is missing");
+    file_missing(others = r#""image""#) => illegal(format!("file is missing; the parts are: {others}"));
+    /// The same for a sandbox app: it gets the cause.
+    illegal_url_sandbox() => Refusal {
+        data: Some(Advice::Fetch(FetchAdvice { cause: cause_for_sandbox(FetchError::Port) })),
+        ..illegal_url()
+    };
     /// No `url` came.
     url_missing() => illegal("url is missing");
     // It must not tell what is inside the network.
@@ -176,17 +205,6 @@ fn illegal(text: impl Into<String>) -> Refusal {
     Refusal::new(Code::IllegalParameter, text)
 }
 
-/// Each credential from the query, else from the body.
-fn merged_credentials(query: &Fields, body: &Fields) -> Result<Fields, Refusal> {
-    let mut merged = Fields::default();
-    for name in ["app_id", "access_token"] {
-        if let Some(value) = query.text(name).or_else(|| body.text(name)) {
-            merged.add_text(name.to_owned(), value.to_owned())?;
-        }
-    }
-    Ok(merged)
-}
-
 /// Splits an unencoded `url=` off the end of a query: real clients write it there as it is, `&`
 /// and all (contract 5). It is the last parameter when no credential stands only after it. Gives the
 /// query before it, and the URL as it stands there.
@@ -197,8 +215,7 @@ pub fn split_trailing_url(query: &str) -> (&str, Option<&str>) {
     let (before, rest) = (&query[..start], &query[start + "url=".len()..]);
     let value = rest.split('&').next().unwrap_or_default();
     let holds = |text: &str, name: &str| text.split('&').any(|pair| pair.split('=').next() == Some(name));
-    let credential_after =
-        ["app_id", "access_token"].iter().any(|name| holds(rest, name) && !holds(before, name));
+    let credential_after = CREDENTIALS.iter().any(|name| holds(rest, name) && !holds(before, name));
     if value.contains("://") && !credential_after {
         (before.trim_end_matches('&'), Some(rest))
     } else {
@@ -222,8 +239,10 @@ pub async fn read_file_part(
         .size_limit(multer::SizeLimit::new().whole_stream(UPLOAD_BODY_BYTES_MAX as u64));
     let mut multipart = multer::Multipart::with_constraints(body, boundary, constraints);
     let mut file = None;
+    let mut others = Vec::new();
     while let Some(mut part) = multipart.next_field().await.map_err(|error| unreadable(&error))? {
         if part.name() != Some("file") {
+            others.extend((others.len() < PARTS_NAMED_MAX).then(|| shown(part.name().unwrap_or_default())));
             continue;
         }
         if file.is_some() {
@@ -242,7 +261,9 @@ pub async fn read_file_part(
         }
         file = Some(bytes.freeze());
     }
-    file.ok_or_else(file_missing)
+    file.ok_or_else(|| {
+        if others.is_empty() { illegal("file is missing") } else { file_missing(others.join(", ")) }
+    })
 }
 
 fn unreadable(error: &multer::Error) -> Refusal {
@@ -257,15 +278,15 @@ fn unreadable(error: &multer::Error) -> Refusal {
     }
 }
 
+/// A name without a dot, as `blob`, says nothing: then the bytes decide.
 fn check_file_name(file_name: Option<&str>) -> Result<(), Refusal> {
-    let Some(name) = file_name.filter(|name| !name.is_empty()) else { return Ok(()) };
-    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    if extension.is_some_and(|extension| EXTENSIONS.contains(&extension.as_str())) {
-        Ok(())
-    } else {
-        let shown = domain::fields::shown(name);
-        Err(illegal(format!("file: expected a file name that ends in png, jpg or jpeg, got {shown}")))
+    let Some(name) = file_name else { return Ok(()) };
+    let Some((_, extension)) = name.rsplit_once('.') else { return Ok(()) };
+    if EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)) {
+        return Ok(());
     }
+    let shown = shown(name);
+    Err(illegal(format!("file: expected a file name that ends in png, jpg or jpeg, got {shown}")))
 }
 
 #[cfg(test)]

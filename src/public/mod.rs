@@ -2,6 +2,7 @@
 
 pub mod auth;
 mod describe;
+pub mod docs;
 mod document;
 pub mod exchange;
 pub mod extract;

@@ -4,7 +4,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use domain::app::{Category, Scope};
-use domain::fields::{Expected, Fields};
+use domain::fields::{Expected, FieldProblem, Fields, shown};
 use domain::ids::{
     ImgId, ORDER_PATH_BYTES_MAX, OpenId, OrderNo, PagePath, PoiId, ProductCity, ProductId, WebUrl,
 };
@@ -16,7 +16,7 @@ use serde::Serialize;
 use store::ReportOutcome;
 
 use super::describe::{credentials, wrong_value};
-use super::extract::{query_fields, succeeded, success};
+use super::extract::{query_with, succeeded, success};
 use super::{auth, exchange};
 use crate::body::read_body;
 use crate::config::Config;
@@ -31,7 +31,8 @@ use crate::state::AppState;
 /// The codes of contract 7 that are marked report or all.
 pub async fn report(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     let (parts, body) = request.into_parts();
-    let caller = auth::authenticate(&state, &query_fields(&parts.uri)?, Limited::Reports).await?;
+    let (query, body) = query_with(&auth::CREDENTIALS, &state.config.http, &parts, body).await?;
+    let caller = auth::authenticate(&state, &query, Limited::Reports).await?;
     auth::require_scope(&caller, Scope::Epay)?;
     let fields = Fields::from_json(&read_body(&state.config.http, body).await?)?;
     let app = caller.app();
@@ -42,11 +43,12 @@ pub async fn report(State(state): State<AppState>, request: Request) -> Result<R
         fields.required("product_city", ProductCity::parse)?;
     }
     let order_path = report.order_path.clone();
+    let img_id = shown(report.product_cover_img_id.as_str());
     match state.store.report(caller.clone(), report).await? {
         ReportOutcome::Done => Ok(success(Reported {})),
         ReportOutcome::UnknownOpenId => Err(illegal_open_id()),
         ReportOutcome::UnknownPage => Err(unknown_page(&app.pages, &order_path)),
-        ReportOutcome::UnknownImage => Err(image_not_found()),
+        ReportOutcome::UnknownImage => Err(unknown_image(&img_id)),
         ReportOutcome::BlockedImage => Err(image_blocked()),
         ReportOutcome::UnknownPoi => Err(illegal_poi_id()),
         ReportOutcome::UnknownPreorder => Err(order_not_found()),
@@ -69,8 +71,7 @@ refusals! { Refusal:
     /// The latest published package has no such page.
     illegal_path() => unknown_page(&[PAGE.to_owned()], "pages/order/detial");
     /// The image was not uploaded by this app.
-    image_not_found() =>
-        Refusal::new(Code::ImageNotFound, "product_cover_img_id: expected an image of this app");
+    image_not_found() => unknown_image(&shown(&"0".repeat(48)));
     /// The operator has blocked the picture.
     image_blocked() =>
         Refusal::new(Code::ImageBlocked, "product_cover_img_id: the image is blocked by risk control");
@@ -123,7 +124,10 @@ fn read(body: &mut Input<'_>, config: &Config, now_millis: i64) -> Result<OrderR
         product_cover_img_id: body
             .field("product_cover_img_id", "The cover image, from an upload of this app.")
             .required(IMG_ID, ImgId::parse)
-            .map_err(coded(Code::ImageNotFound))?,
+            .map_err(|error| match error.problem {
+                FieldProblem::Malformed { got: Some(got), .. } => unknown_image(&got),
+                _ => error.into(),
+            })?,
         order_backup_url: body
             .field("order_backup_url", format!("Fallback web link: {}.", WebUrl::EXPECTED))
             .example("https://shop.example/orders/1")
@@ -146,6 +150,12 @@ fn read(body: &mut Input<'_>, config: &Config, now_millis: i64) -> Result<OrderR
     })
 }
 
+/// The refusal of an id that this app has no image with, whoever made it up or gave it out.
+fn unknown_image(got: &str) -> Refusal {
+    let text = format!("product_cover_img_id: {got} is unknown here: upload the picture again");
+    Refusal::new(Code::ImageNotFound, text)
+}
+
 fn parse_order_path(text: &str) -> Result<String, Expected> {
     PagePath::parse(text).map(|_| text.to_owned())
 }
@@ -158,7 +168,7 @@ fn unknown_page(pages: &[String], order_path: &str) -> Refusal {
             return Refusal::new(Code::IllegalPath, format!("order_path: expected {}", expected.0));
         }
     };
-    let read = domain::fields::shown(path.as_str());
+    let read = shown(path.as_str());
     let hint = match path.nearest(pages) {
         Some(nearest) => format!("; the nearest page is \"{nearest}\""),
         None if pages.is_empty() => "; the app has published no package".to_owned(),
@@ -174,9 +184,7 @@ impl From<ReportConflict> for Refusal {
     fn from(conflict: ReportConflict) -> Self {
         let code = match conflict {
             ReportConflict::OwnerChanged => Code::IllegalOpenId,
-            ReportConflict::CreateTimeChanged { .. } | ReportConflict::GoodsKindChanged { .. } => {
-                Code::IllegalParameter
-            }
+            ReportConflict::GoodsKindChanged { .. } => Code::IllegalParameter,
         };
         Self::new(code, conflict.to_string())
     }
@@ -194,7 +202,7 @@ const DESCRIPTION: &str = "\
     JSON object, whatever the content type says. The app needs the scope `epay`.\n\n\
     The first report of an `out_biz_order_no`, in any status, makes the order; later ones update it. An optional field \
     that is left out keeps its value. An identical repeat is success and changes nothing.\n\n\
-    - `open_id` and `order_create_time` of an order do not change.\n\
+    - The `open_id` of an order does not change. Its `order_create_time` is that of the first report.\n\
     - Several `out_order_no` may belong to one order (every attempt to pay), but each belongs to one order only.\n\
     - After status 10 or 11 an order is about virtual goods and 12 to 15 are refused; after 12 to 15 it is about physical \
     goods and 10 and 11 are refused. No other change of status is refused.";

@@ -1,13 +1,12 @@
 //! The route table of the public listener, every route once, and the layers around it.
 
 mod client_address;
+mod path;
 
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
-use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
@@ -18,7 +17,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
 use self::client_address::client_address;
-use super::{exchange, image, image_upload, order_report, token};
+use super::{docs, exchange, image, image_upload, order_report, token};
 use crate::config::Config;
 use crate::error::{Code, Envelope, Refusal, panic_text};
 use crate::openapi::Operation;
@@ -134,14 +133,30 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Router {
         );
         routes = routes.route(first.path, handler);
     }
-    let not_found = (state.clone(), Envelope::Open);
+    if state.config.public.docs {
+        let rendering = (state.clone(), Envelope::Open);
+        routes = routes.merge(docs::own_routes().layer(middleware::from_fn_with_state(rendering, render)));
+    }
     let routes = routes
-        .fallback(async || Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint"))
-        .layer(middleware::from_fn_with_state(not_found, render))
+        .fallback(unknown_path)
         .layer(middleware::from_fn_with_state(state.clone(), observe))
         .with_state(state);
     // The path is rewritten before routing, which a layer of the router itself would be too late for.
-    Router::new().fallback_service(tower::util::MapRequest::new(routes, collapse_slashes))
+    Router::new().fallback_service(tower::util::MapRequest::new(routes, path::normalise))
+}
+
+/// 404 in the envelope that the other paths beside it have (contract 2.2.2).
+async fn unknown_path(State(state): State<AppState>, uri: Uri) -> Response {
+    let path = uri.path();
+    let envelope = if path.starts_with("/api/") { Envelope::Exchange } else { Envelope::Open };
+    let documents = match path {
+        "/" | "/docs" => {
+            "; the documents of this API are on the operator listener (setting ops.listen), at /docs"
+        }
+        _ => "",
+    };
+    let text = format!("path: no such endpoint: \"{}\"{documents}", path::shown(path));
+    rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope, &state)
 }
 
 fn method_not_allowed(methods: &[&str]) -> Response {
@@ -161,10 +176,16 @@ async fn render(
 ) -> Response {
     let mut response = next.run(request).await;
     let Some(refusal) = response.extensions_mut().remove::<Refusal>() else { return response };
-    let mut rendered = refusal.render(envelope, state.config.http.error_status);
+    let mut rendered = rendered(refusal, envelope, &state);
     if let Some(allow) = response.headers_mut().remove(axum::http::header::ALLOW) {
         rendered.headers_mut().insert(axum::http::header::ALLOW, allow);
     }
+    rendered
+}
+
+/// The response of a refusal, with what the log is told of it.
+fn rendered(refusal: Refusal, envelope: Envelope, state: &AppState) -> Response {
+    let mut rendered = refusal.render(envelope, state.config.http.error_status);
     rendered.extensions_mut().insert(Refused { code: refusal.code, cause: refusal.cause });
     rendered
 }
@@ -182,31 +203,14 @@ fn caught(panic: Box<dyn std::any::Any + Send + 'static>) -> Response {
     Refusal::internal(format!("panic: {}", panic_text(&*panic))).into_response()
 }
 
-/// Runs of slashes count as one: real clients send them (contract 2.4).
-fn collapse_slashes(mut request: Request<Body>) -> Request<Body> {
-    let path = request.uri().path();
-    if !path.contains("//") {
-        return request;
-    }
-    let mut characters: Vec<char> = path.chars().collect();
-    characters.dedup_by(|one, other| (*one, *other) == ('/', '/'));
-    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
-    let collapsed = String::from_iter(characters) + &query;
-    let mut parts = request.uri().clone().into_parts();
-    parts.path_and_query = PathAndQuery::try_from(collapsed).ok();
-    if let Ok(uri) = Uri::from_parts(parts) {
-        *request.uri_mut() = uri;
-    }
-    request
-}
-
 /// Gives the request its id, the metrics their numbers and the log its line: `info` for a refusal, `error` for a fault of
-/// ours, `debug` for a success. Never the path with its query, a header or a body (contract 2.8).
+/// ours, `debug` for a success. Never a query, a header or a body (contract 2.8).
 /// The client's address stands in it where clients are servers, not where players look at pictures.
 async fn observe(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let request_id = request_id(&request);
     let method = request.method().clone();
     let route = route_of(&request);
+    let unknown_path = route.is_none().then(|| path::shown(request.uri().path()));
     let may_be_player = route.is_some_and(|route| route.authentication == Authentication::Path);
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().filter(|_| !may_be_player);
     let client =
@@ -233,7 +237,7 @@ async fn observe(State(state): State<AppState>, request: Request, next: Next) ->
     let code = response.extensions().get::<Refused>().map(|refused| refused.code);
     state.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
     let endpoint = route.map_or("unknown", |route| route.path);
-    span.in_scope(|| log(&method, endpoint, &response, elapsed));
+    span.in_scope(|| log(&method, endpoint, unknown_path.as_deref(), &response, elapsed));
     if let (Some(tracer), Some(trace)) = (tracer, &trace) {
         // Methods that strangers make up stay out of it.
         let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
@@ -252,7 +256,13 @@ async fn observe(State(state): State<AppState>, request: Request, next: Next) ->
     response
 }
 
-fn log(method: &Method, endpoint: &'static str, response: &Response, elapsed: std::time::Duration) {
+fn log(
+    method: &Method,
+    endpoint: &'static str,
+    path: Option<&str>,
+    response: &Response,
+    elapsed: std::time::Duration,
+) {
     let status = response.status().as_u16();
     let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     let Some(Refused { code, cause }) = response.extensions().get::<Refused>() else {
@@ -263,7 +273,7 @@ fn log(method: &Method, endpoint: &'static str, response: &Response, elapsed: st
     if status >= 500 {
         tracing::error!(%method, endpoint, status, code, cause, elapsed_ms, "failed");
     } else {
-        tracing::info!(%method, endpoint, status, code, cause, elapsed_ms, "refused");
+        tracing::info!(%method, endpoint, path, status, code, cause, elapsed_ms, "refused");
     }
 }
 

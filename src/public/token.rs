@@ -12,8 +12,7 @@ use serde_json::json;
 
 use super::auth::{authenticate_secret, example, token_credentials};
 use super::describe::{ANY_KIND, SomeText};
-use super::extract::{fields_of_any_kind, query_fields, succeeded, success};
-use crate::body::read_body;
+use super::extract::{query_or_body, query_with, succeeded, success};
 use crate::config::Config;
 use crate::error::{Code, Refusal};
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field, Input, Operation, Place, Success};
@@ -24,7 +23,7 @@ const GRANT_TYPE: &str = "client_credentials";
 /// The app secret of the example.
 const APP_SECRET: &str = "a31f0c5d9e7b42868b1c6f0e2d4a5978a31f0c5d9e7b42868b1c6f0e2d4a5978";
 
-/// GET with a query, or POST with a form, multipart or JSON body.
+/// GET with a query, or POST with a query, or a form, multipart or JSON body.
 ///
 /// # Errors
 /// 100200100, 100200101, 100200102 for a suspended app, 10000305.
@@ -55,13 +54,16 @@ impl Issued {
     }
 }
 
+/// The parameters, in the order of their checks.
+const PARAMETERS: [&str; 3] = ["app_id", "app_secret", "grant_type"];
+
 /// The app's id and secret.
 async fn read(state: &AppState, request: Request) -> Result<(String, String), Refusal> {
     let (parts, body) = request.into_parts();
-    let query = query_fields(&parts.uri)?;
+    let limits = &state.config.http;
     let fields = match parts.method {
-        Method::GET => query,
-        _ => fields_of_any_kind(&parts.headers, read_body(&state.config.http, body).await?).await?,
+        Method::GET => query_with(&PARAMETERS, limits, &parts, body).await?.0,
+        _ => query_or_body(&PARAMETERS, limits, &parts, body).await?,
     };
     Ok(credentials(&mut Input::of(&fields))?)
 }

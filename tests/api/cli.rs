@@ -417,18 +417,16 @@ async fn a_master_key_that_does_not_fit_is_refused_in_words() {
     assert!(!nowhere.exists());
 }
 
+/// Rule (contract 8.4.3): the demonstration finds the running server by what it left in the data folder,
+/// and a file that a killed server left does not mislead it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_of_the_demonstration_succeed_as_printed() {
     let (program, url) = program().await;
     let folder = std::env::temp_dir().join(format!("minitill-demo-{}", std::process::id()));
     let program = program.with("MINITILL_DATABASE__DATA_DIR", folder.to_str().unwrap());
     let server = program.serve(None).await;
-    let demo = program
-        .clone()
-        .with("MINITILL_PUBLIC__LISTEN", &server.address.to_string())
-        .with("MINITILL_OPS__LISTEN", &server.operator_address.to_string());
     for _ in 0..2 {
-        let made = demo.json(&["demo"]);
+        let made = program.json(&["demo"]);
         let run = |name: &str| {
             let command = made["commands"][name].as_str().unwrap();
             let output = std::process::Command::new("sh").arg("-c").arg(command).output().unwrap();
@@ -444,6 +442,12 @@ async fn the_commands_of_the_demonstration_succeed_as_printed() {
         assert_eq!(run("upload_with_file").trim(), uploaded);
         assert_eq!(run("upload_with_url").trim(), uploaded);
     }
+    let left = std::fs::read(folder.join("server.json")).unwrap();
+    server.terminate();
+    assert!(!folder.join("server.json").exists());
+    std::fs::write(folder.join("server.json"), left).unwrap();
+    let elsewhere = program.with("MINITILL_PUBLIC__LISTEN", "127.0.0.1:4711").json(&["demo"]);
+    assert!(elsewhere["commands"]["exchange"].as_str().unwrap().contains("http://127.0.0.1:4711/api/"));
     std::fs::remove_dir_all(folder).unwrap();
     TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;
 }
@@ -475,7 +479,7 @@ async fn the_log_holds_a_line_for_each_refusal_and_no_secret() {
             made["app_secret"].as_str().unwrap()
         );
         assert_eq!(Request::get(&query).send(server.address).await.code(), 1);
-        Request::get(&format!("/made-up-path?access_token={token}")).send(server.address).await;
+        Request::get(&format!("/made-up-path/{token}?access_token={token}")).send(server.address).await;
         server.terminate();
         let text = std::fs::read_to_string(&log).unwrap();
         for secret in [
@@ -483,7 +487,6 @@ async fn the_log_holds_a_line_for_each_refusal_and_no_secret() {
             "5ec7e7516",
             "203.0.113.77",
             "private-body",
-            "made-up-path",
             made["app_secret"].as_str().unwrap(),
             made["pay_key"].as_str().unwrap(),
         ] {
@@ -496,6 +499,9 @@ async fn the_log_holds_a_line_for_each_refusal_and_no_secret() {
         assert_eq!(refused["span"]["request_id"], "my-id");
         assert_eq!(refused["span"]["app_id"], "a1");
         assert_eq!(refused["span"]["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+        let unknown =
+            lines.iter().find(|line| line["message"] == "refused" && line["status"] == 404).unwrap();
+        assert_eq!(unknown["path"], format!("/made-up-path/{}...", &token[..4]), "contract 2.2.6");
         let answered = lines.iter().any(|line| line["message"] == "answered");
         assert_eq!(answered, filter == "trace", "successes are logged at debug");
     }

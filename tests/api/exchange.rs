@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::app_command::AppCommand;
-use domain::signature::PayKey;
+use domain::signature::{Mistake, PayKey};
 use md5::{Digest as _, Md5};
 
 use crate::game::{Game, ITEMS, PATH};
@@ -71,7 +71,7 @@ async fn an_empty_pay_priority_takes_the_setting() {
         .with("pay_priority", 0)
         .send(&till)
         .await
-        .assert_refused(10_000_602, "biz_no: b1 was already used with other content; take a new number");
+        .assert_refused(10_000_602, "biz_no: b1 has paid for other content; a new number is a new payment");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,8 +118,10 @@ async fn a_number_with_other_content_is_refused_field_by_field() {
         ("extension", "other"),
     ] {
         let answer = game.clone().with(field, value).send(&till).await;
-        answer
-            .assert_refused(10_000_602, "biz_no: b1 was already used with other content; take a new number");
+        answer.assert_refused(
+            10_000_602,
+            "biz_no: b1 has paid for other content; a new number is a new payment",
+        );
     }
     assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
     assert_eq!(till.purses(&app, "o2").await, (0, 100, 1));
@@ -137,7 +139,10 @@ async fn a_number_expires_after_48_hours_of_database_time_and_never_deducts_agai
     till.execute("UPDATE exchanges SET created_at = now() - interval '48 hours'").await;
     for late in [game.clone(), game.with("amount", "11")] {
         let answer = late.send(&till).await;
-        answer.assert_refused(10_000_603, "biz_no: b1 was used more than 48 hours ago; take a new number");
+        answer.assert_refused(
+            10_000_603,
+            "biz_no: b1 paid more than 48 hours ago; a new number is a new payment",
+        );
     }
     assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
 }
@@ -171,6 +176,57 @@ async fn both_purses_together_must_cover_the_amount() {
     assert_untouched(&till).await;
 }
 
+/// Rule (contract 3.1.5): JSON is no form, and the answer says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_sent_as_json_is_told_that_a_form_is_expected() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    for body in [r#"{"app_id":"a1"}"#, "\r\n [1]", "{"] {
+        let request = Request::post(PATH).header("content-type", "application/x-www-form-urlencoded");
+        let text = "body: expected a form (application/x-www-form-urlencoded), got JSON";
+        till.send(request.body(body)).await.assert_refused(10_000_200, text);
+    }
+    assert_untouched(&till).await;
+}
+
+/// Rule (contract 3.1.6): a required field that came in the query alone is named as such, with the code
+/// of an absent one, and before the signature is looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_came_in_the_query_is_told_so() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let game = Game::new(&app, "o1", "b1", 10);
+    let whole = Request::post(&format!("{PATH}?{}", game.body()));
+    let text = |field: &str| format!("{field}: expected in the form, it came in the query");
+    till.send(whole).await.assert_refused(100_200_102, &text("app_id"));
+    for (field, code) in [
+        ("app_id", 100_200_102),
+        ("access_token", 100_200_102),
+        ("sign", 100_200_114),
+        ("open_id", 10_000_200),
+        ("zone_id", 10_000_200),
+        ("os", 10_000_200),
+        ("ts", 10_000_200),
+        ("user_ip", 10_000_200),
+        ("amount", 10_000_200),
+        ("biz_no", 10_000_200),
+        ("product_name", 10_000_200),
+        ("product_info", 10_000_200),
+        ("product_desc", 10_000_200),
+    ] {
+        let body = game.body();
+        let rest: Vec<&str> = body.split('&').filter(|pair| pair.split('=').next() != Some(field)).collect();
+        let misplaced = Request::post(&format!("{PATH}?{field}=x")).body(rest.join("&"));
+        till.send(misplaced).await.assert_refused(code, &text(field));
+    }
+    assert_untouched(&till).await;
+    // What the form has counts, and an optional field of the query is ignored.
+    let both = Request::post(&format!("{PATH}?amount=1&pay_priority=1&extension=x")).body(game.body());
+    assert_eq!(till.send(both).await.code(), 1);
+    assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_id_that_is_malformed_or_unknown_is_10000423() {
     let till = TestTill::start().await;
@@ -178,7 +234,9 @@ async fn an_open_id_that_is_malformed_or_unknown_is_10000423() {
     till.player(&other, "theirs", 0, 100).await;
     for unknown in ["nobody", "theirs"] {
         let answer = Game::new(&app, unknown, "b1", 10).send(&till).await;
-        answer.assert_refused(10_000_423, "open_id: expected a player of this app");
+        let text = "open_id: expected a player of this app; a login makes a player known, and so does the operator's \
+                    `minitill user add`";
+        answer.assert_refused(10_000_423, text);
     }
     let answer = Game::new(&app, "o.1", "b1", 10).send(&till).await;
     answer.assert_refused(10_000_423, "open_id: expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
@@ -190,8 +248,14 @@ async fn ts_must_be_inside_the_window_unless_the_number_was_used() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 100).await;
-    let message = format!("ts: expected at most 5m ahead of and 48h behind now, which is {NOW}");
-    for outside in [NOW + 300_001, NOW - 172_800_001] {
+    for (outside, distance) in [
+        (NOW + 360_000, "360.0 s ahead of"),
+        (NOW + 300_001, "300.0 s ahead of"),
+        (NOW - 172_800_001, "172800.0 s behind"),
+    ] {
+        let message = format!(
+            "ts: expected at most 5m ahead of and 48h behind now, which is {NOW}; it is {distance} this server's clock"
+        );
         let answer = Game::new(&app, "o1", "b1", 1).with("ts", outside).send(&till).await;
         answer.assert_refused(10_000_604, &message);
         // The window comes before the wallet.
@@ -228,16 +292,16 @@ async fn every_field_that_is_required_is_named_when_it_is_absent_or_empty() {
         "product_info",
         "product_desc",
     ] {
-        for broken in [game.clone().without(field), game.clone().with(field, "")] {
-            broken.send(&till).await.assert_refused(10_000_200, &format!("{field} is missing"));
-        }
+        let (absent, empty) = (game.clone().without(field), game.clone().with(field, ""));
+        absent.send(&till).await.assert_refused(10_000_200, &format!("{field} is missing"));
+        empty.send(&till).await.assert_refused(10_000_200, &format!("{field} is empty"));
     }
     for field in ["app_id", "access_token"] {
-        for broken in [game.clone().without(field), game.clone().with(field, "")] {
-            broken.send(&till).await.assert_refused(100_200_102, &format!("{field} is missing"));
-        }
+        let (absent, empty) = (game.clone().without(field), game.clone().with(field, ""));
+        absent.send(&till).await.assert_refused(100_200_102, &format!("{field} is missing"));
+        empty.send(&till).await.assert_refused(100_200_102, &format!("{field} is empty"));
     }
-    game.clone().with("sign", "").send(&till).await.assert_refused(100_200_114, "sign is missing");
+    game.clone().with("sign", "").send(&till).await.assert_refused(100_200_114, "sign is empty");
     let unsigned = game.body().split("&sign=").next().unwrap().to_owned();
     till.send(Request::post(PATH).body(unsigned)).await.assert_refused(100_200_114, "sign is missing");
     assert_untouched(&till).await;
@@ -427,6 +491,8 @@ async fn a_sandbox_app_is_told_the_string_and_the_mistake() {
             "MD5 with the app secret appended was used; exchanges are signed with HMAC-SHA256 and the pay key",
         ),
     ];
+    let other = PayKey::new(till.app("a2").await.pay_key).sign(&string);
+    let cases = cases.into_iter().chain([(other, Mistake::AnotherAppsKey.text())]);
     for (sign, mistake) in cases {
         let answer = game.clone().with("sign", sign).send(&till).await;
         let expected = serde_json::json!({

@@ -168,7 +168,7 @@ async fn an_upload_by_url_is_judged() {
     let url = encoded(&format!("http://{address}/x.png"));
     let query = format!("app_id=a1&access_token={}&url={url}", app.token);
     let request = Request::post(&format!("/openapi/mp/developer/file/img/uploadWithUrl?{query}"));
-    till.send(request).await.assert_refused(10_000_303, BLOCKED);
+    till.send(request).await.assert_refused(10_000_303, &BLOCKED.replace("file", "url"));
     assert_eq!(judge.questions()[0].body, PICTURE);
 }
 

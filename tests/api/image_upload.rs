@@ -84,18 +84,18 @@ async fn the_same_bytes_at_once_on_two_servers_are_one_image() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_name_ends_in_png_jpg_or_jpeg_and_without_one_the_bytes_decide() {
+async fn a_file_name_ends_in_png_jpg_or_jpeg_and_without_an_ending_the_bytes_decide() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     let head = |name: &str| format!("content-disposition: form-data; name=\"file\"; filename=\"{name}\"");
     // The bytes decide what it is: a .jpg that is a PNG is fine.
-    for name in ["a.png", "a.PNG", "a.jpg", "a.b.JPEG", ""] {
+    for name in ["a.png", "a.PNG", "a.jpg", "a.b.JPEG", "", "blob", "phpAbC123", "png"] {
         let answer = till.send(by_file(&app).multipart(&[(&head(name), PICTURE)])).await;
         assert_eq!(answer.code(), 1, "{name}");
     }
     let nameless = "content-disposition: form-data; name=\"file\"";
     assert_eq!(till.send(by_file(&app).multipart(&[(nameless, JPEG)])).await.code(), 1);
-    for name in ["a.gif", "png", "a.png.exe", "a."] {
+    for name in ["a.gif", "a.png.exe", "a."] {
         let answer = till.send(by_file(&app).multipart(&[(&head(name), PICTURE)])).await;
         answer.assert_refused(
             10_000_200,
@@ -115,7 +115,8 @@ async fn a_body_needs_one_part_named_file_and_others_are_skipped() {
     let twice = by_file(&app).multipart(&[(FILE_PART, PICTURE), (FILE_PART, PICTURE)]);
     till.send(twice).await.assert_refused(10_000_200, "file: expected once, given twice");
     let without = by_file(&app).multipart(&[(note, PICTURE)]);
-    till.send(without).await.assert_refused(10_000_200, "file is missing");
+    till.send(without).await.assert_refused(10_000_200, "file is missing; the parts are: \"note\"");
+    till.send(by_file(&app).multipart(&[])).await.assert_refused(10_000_200, "file is missing");
     let message = "content type: expected multipart/form-data with a boundary";
     till.send(by_file(&app).body(PICTURE)).await.assert_refused(10_000_200, message);
     for content_type in ["application/json", "multipart/form-data", "image/png"] {
@@ -233,6 +234,49 @@ async fn a_url_is_taken_from_the_query_else_a_form_else_json() {
     assert_eq!(ids.len(), 1);
 }
 
+/// Rule (contract 2.6.3): credentials of an upload by file belong in its query. One that came as a part
+/// before the picture is named, whatever the size of the picture.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_that_came_as_a_part_is_told_so() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let head = "content-disposition: form-data; name=\"access_token\"";
+    let large = vec![b'x'; 1_000_000];
+    for picture in [PICTURE, &large] {
+        let parts = [(head, app.token.as_bytes()), (FILE_PART, picture)];
+        let request =
+            Request::post("/openapi/mp/developer/file/img/uploadWithFile?app_id=a1").multipart(&parts);
+        let text = "access_token: expected in the query, it came in the body";
+        till.send(request).await.assert_refused(100_200_102, text);
+    }
+}
+
+/// Rule (contract 5.3.17): a sandbox app learns why its URL was not fetched, and nothing that tells one
+/// address from another. A live app gets one text.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sandbox_app_is_told_the_cause_of_a_failed_fetch() {
+    let address = origin(PICTURE).await;
+    let till = till_that_may_fetch(address).await;
+    let app = till.app_like("a1", AppKind { sandbox: true, ..AppKind::default() }).await;
+    let live = till.app("a2").await;
+    for (url, cause) in [
+        ("no url", "url_unreadable"),
+        ("http://user@a.example/", "url_unreadable"),
+        ("ftp://a.example/x.png", "scheme_not_allowed"),
+        ("http://a.example:81/x.png", "port_not_allowed"),
+        (&format!("http://{address}/other.png"), "status_not_200"),
+        (&format!("http://10.0.0.1:{}/", address.port()), "not_reachable"),
+        (&format!("http://name.invalid:{}/", address.port()), "not_reachable"),
+    ] {
+        let by = |app: &TestApp| {
+            by_url(&format!("app_id={}&access_token={}&url={}", app.id, app.token, encoded(url)))
+        };
+        let refused = r#"{"result":10000419,"error_msg":"REFUSED""#.replace("REFUSED", REFUSED_URL);
+        till.send(by(&app)).await.assert_body(&format!(r#"{refused},"data":{{"cause":"{cause}"}}}}"#));
+        till.send(by(&live)).await.assert_body(&format!("{refused}}}"));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_absent_url_is_10000200_and_credentials_come_first() {
     let till = TestTill::start().await;
@@ -240,13 +284,14 @@ async fn an_absent_url_is_10000200_and_credentials_come_first() {
     let credentials = format!("app_id={}&access_token={}", app.id, app.token);
     for request in [
         by_url(&credentials),
-        by_url(&format!("{credentials}&url=")),
         by_url(&credentials).body("{}"),
         by_url(&credentials).body("[]"),
         by_url(&credentials).body(r#"{"url":null}"#),
     ] {
         till.send(request).await.assert_refused(10_000_200, "url is missing");
     }
+    let empty = by_url(&format!("{credentials}&url="));
+    till.send(empty).await.assert_refused(10_000_200, "url is empty");
     till.send(by_url("url=http://a.example/x")).await.assert_refused(100_200_102, "app_id is missing");
     till.send(by_url("app_id=a1&url=http://a.example/x"))
         .await
@@ -295,7 +340,8 @@ async fn a_fetched_picture_that_is_not_acceptable_is_answered_as_an_upload_would
     let app = till.app("a1").await;
     let url = format!("http://{address}/cover.png?size=1&v=2");
     let answer = till.send(by_url(&format!("app_id=a1&access_token={}&url={url}", app.token))).await;
-    assert_eq!(answer.body, upload(&till, &app, b"GIF89a").await.body);
+    let uploaded = upload(&till, &app, b"GIF89a").await.body;
+    assert_eq!(answer.body, uploaded.replace("\"file:", "\"url:"), "the field is the one that came");
     assert_eq!(answer.code(), 10_000_200);
 }
 

@@ -1,6 +1,8 @@
 //! The operator listener (contract 9).
 
-use crate::support::{PICTURE, Request, TestTill};
+use domain::secret::Secret;
+
+use crate::support::{PICTURE, Request, TestTill, raw};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_is_200_while_the_process_lives_and_ready_when_it_can_serve() {
@@ -41,4 +43,58 @@ async fn the_two_listeners_serve_nothing_of_each_other() {
 async fn the_demonstrations_picture_is_one_that_is_accepted() {
     let picture = pictures::inspect(PICTURE).unwrap();
     assert_eq!((picture.side, picture.length), (128, PICTURE.len()));
+}
+
+/// Rule (contract 1.2.6): the listener answers to its own names alone, whatever the path.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_operators_listener_answers_to_its_own_names_alone() {
+    let till = TestTill::start_with(|config| config.ops.hosts = vec!["Till.Internal".to_owned()]).await;
+    let ask = async |head: &str| {
+        let request = format!("GET /healthz HTTP/1.1\r\n{head}connection: close\r\n\r\n");
+        raw(till.operator_address, request.as_bytes()).await
+    };
+    for host in [
+        "localhost",
+        "LOCALHOST:1",
+        "127.0.0.1:8081",
+        "10.1.2.3",
+        "[::1]:8081",
+        "till.internal:1",
+        "till.internal.",
+    ] {
+        assert_eq!(ask(&format!("host: {host}\r\n")).await.status, 200, "{host}");
+    }
+    for host in ["evil.example", "till.internal.evil.example", "localhost.evil.example", ""] {
+        let answer = ask(&format!("host: {host}\r\n")).await;
+        let text = format!("host: expected a name of this listener (setting ops.hosts), got \"{host}\"");
+        assert_eq!((answer.status, answer.message()), (421, text));
+    }
+    for none_or_two in ["", "host: localhost\r\nhost: localhost\r\n"] {
+        let answer = ask(none_or_two).await;
+        assert_eq!((answer.status, answer.message().as_str()), (400, "host: expected one Host header"));
+    }
+    let absolute =
+        b"GET http://evil.example/healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    assert_eq!(raw(till.operator_address, absolute).await.status, 421);
+}
+
+/// Rule (contract 9.7.3): with a token set, the metrics are for who has it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_metrics_need_their_token_where_there_is_one() {
+    let till =
+        TestTill::start_with(|config| config.ops.metrics_token = Secret::new("s3cret".to_owned())).await;
+    let ask = async |token: Option<&str>| {
+        let request = Request::get("/metrics");
+        let request = match token {
+            Some(token) => request.header("authorization", token),
+            None => request,
+        };
+        request.send(till.operator_address).await
+    };
+    for wrong in [None, Some("Bearer s3cre"), Some("s3cret")] {
+        let answer = ask(wrong).await;
+        assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("Bearer")), "{wrong:?}");
+        assert!(!answer.body.contains("minitill_"));
+    }
+    assert_eq!(ask(Some("Bearer s3cret")).await.status, 200);
 }

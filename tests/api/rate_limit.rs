@@ -14,7 +14,10 @@ use tokio::task::JoinSet;
 use crate::game::Game;
 use crate::support::{Answer, Request, TestApp, TestTill};
 
-const TEXT: &str = "too many requests, try again later";
+/// What the answer says of a limit (contract 7.2.8).
+fn text(limit: u32, what: &str) -> String {
+    format!("rate limit: expected at most {limit} {what} a second of this app")
+}
 
 fn per_second(limit: u32) -> PerSecond {
     PerSecond::new(limit).unwrap()
@@ -75,7 +78,7 @@ async fn a_second_of_burst_passes_and_then_the_rate_for_each_app_and_endpoint_ap
     assert_eq!(burst(&till, &upload(&app, "uploadWithUrl")).await, 0);
     assert_eq!(burst(&till, &report(&other)).await, 5);
     let refused = till.send(report(&app)).await;
-    refused.assert_refused(10_000_305, TEXT);
+    refused.assert_refused(10_000_305, &text(5, "order reports"));
     assert_eq!(refused.header("retry-after"), Some("1"));
     till.clock.advance(Duration::from_millis(199));
     assert_eq!(burst(&till, &report(&app)).await, 0);
@@ -86,7 +89,7 @@ async fn a_second_of_burst_passes_and_then_the_rate_for_each_app_and_endpoint_ap
     let exchange = Game::new(&app, "o1", "b1", 1);
     burst(&till, &exchange.request()).await;
     let refused = exchange.send(&till).await;
-    refused.assert_body(&format!(r#"{{"code":10000305,"msg":"{TEXT}"}}"#));
+    refused.assert_body(&format!(r#"{{"code":10000305,"msg":"{}"}}"#, text(4, "exchanges")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,7 +155,7 @@ async fn the_defaults_are_those_of_the_contract() {
     for _ in 0..10 {
         assert!(!is_limited(&till.send(upload(&app, "uploadWithUrl")).await));
     }
-    till.send(upload(&app, "uploadWithFile")).await.assert_refused(10_000_305, TEXT);
+    till.send(upload(&app, "uploadWithFile")).await.assert_refused(10_000_305, &text(50, "uploads"));
 }
 
 /// Contract 9: what an operator changes acts within 5 seconds.
@@ -204,10 +207,15 @@ async fn requests_at_the_same_moment_are_counted_each() {
 async fn who_waits_as_told_passes() {
     let till = till().await;
     let app = till.app("a1").await;
-    for request in [report(&app), token(&app, &app.secret), upload(&app, "uploadWithFile")] {
+    let keep = "; keep the token: it lives for 48 hours";
+    for (request, text) in [
+        (report(&app), text(5, "order reports")),
+        (token(&app, &app.secret), text(2, "token requests") + keep),
+        (upload(&app, "uploadWithFile"), text(3, "uploads")),
+    ] {
         burst(&till, &request).await;
         let refused = till.send(request.clone()).await;
-        refused.assert_body(&format!(r#"{{"result":10000305,"error_msg":"{TEXT}"}}"#));
+        refused.assert_body(&format!(r#"{{"result":10000305,"error_msg":"{text}"}}"#));
         let seconds = refused.header("retry-after").unwrap().parse().unwrap();
         till.clock.advance(Duration::from_secs(seconds));
         let answer = till.send(request).await;

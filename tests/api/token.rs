@@ -108,8 +108,9 @@ async fn a_parameter_that_is_missing_or_wrong_is_100200100() {
     for name in ["app_id", "app_secret", "grant_type"] {
         let without: Vec<&str> =
             full.split('&').filter(|pair| !pair.starts_with(&format!("{name}="))).collect();
-        for query in [without.join("&"), format!("{}&{name}=", without.join("&"))] {
-            let message = format!("{name} is missing");
+        let absent = without.join("&");
+        for (query, problem) in [(absent.clone(), "missing"), (format!("{absent}&{name}="), "empty")] {
+            let message = format!("{name} is {problem}");
             till.send(Request::get(&format!("{PATH}?{query}"))).await.assert_refused(100_200_100, &message);
             till.send(Request::post(PATH).body(query)).await.assert_refused(100_200_100, &message);
         }
@@ -243,8 +244,9 @@ async fn a_parameter_that_is_missing_from_json_or_multipart_is_named_too() {
         let (mut null, mut empty) = (absent.clone(), absent.clone());
         null.insert(missing.to_owned(), json!(null));
         empty.insert(missing.to_owned(), json!(""));
-        for body in [absent, null, empty] {
+        for (body, problem) in [(absent, "missing"), (null, "missing"), (empty, "empty")] {
             let body = serde_json::Value::Object(body).to_string();
+            let message = format!("{missing} is {problem}");
             till.send(Request::post(PATH).body(body)).await.assert_refused(100_200_100, &message);
         }
         let heads: Vec<String> = rest.iter().map(|(name, _)| part(name)).collect();
@@ -253,6 +255,31 @@ async fn a_parameter_that_is_missing_from_json_or_multipart_is_named_too() {
         till.send(Request::post(PATH).multipart(&parts)).await.assert_refused(100_200_100, &message);
     }
     assert_eq!(tokens_stored(&till).await, before);
+}
+
+/// Rule (contract 6.1): a POST may have its parameters in the query, each of them, and then its body is
+/// not looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_post_may_have_its_parameters_in_the_query_or_in_both_places() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let full = query("a1", &app.secret);
+    token(&till.send(Request::post(&format!("{PATH}?{full}"))).await);
+    token(&till.send(Request::post(&format!("{PATH}?{full}")).body("[1]")).await);
+    let (head, rest) = full.split_once('&').unwrap();
+    token(&till.send(Request::post(&format!("{PATH}?{head}")).body(rest)).await);
+    let unreadable = till.send(Request::post(&format!("{PATH}?{head}")).body("[1]")).await;
+    unreadable.assert_refused(100_200_100, "body: expected a JSON object, got an array");
+}
+
+/// Rule (contract 2.6.3): a GET has its parameters in the query. One that came in the body is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parameter_in_the_body_of_a_get_is_told_so() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let request = Request::get(&format!("{PATH}?app_id=a1")).body(query("a1", &app.secret));
+    let text = "app_secret: expected in the query, it came in the body";
+    till.send(request).await.assert_refused(100_200_100, text);
 }
 
 /// Contract 2.5: a value of a wrong type is at fault, and an identifier may come as an integer.

@@ -14,24 +14,59 @@ use crate::support::{Answer, AppKind, PAGE, PANICKING_PATH, PICTURE, Request, Te
 const REPORT: &str = "/openapi/mp/developer/order/v1/report";
 const UPLOAD: &str = "/openapi/mp/developer/file/img/uploadWithFile";
 
+/// Rule (contract 2.2.7): with the setting, the public listener serves its documents.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_path_is_404_in_the_envelope() {
+async fn the_public_listener_serves_its_documents_when_it_is_told_to() {
+    let till = TestTill::start_with(|config| config.public.docs = true).await;
+    let first = till.send(Request::get("/")).await;
+    assert_eq!((first.status, first.header("location")), (303, Some("/docs")));
+    let page = till.send(Request::get("/docs")).await;
+    assert!(page.status == 200 && page.body.contains("data-sends=\"true\""), "{}", page.body);
+    assert!(!page.body.contains("admin"), "{}", page.body);
+    for (path, kind) in [
+        ("/openapi.json", "application/json; charset=utf-8"),
+        ("/docs/start.js", "text/javascript; charset=utf-8"),
+        ("/docs/style.css", "text/css; charset=utf-8"),
+    ] {
+        let answer = till.send(Request::get(path)).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)), "{path}");
+    }
+    let answer = till.send(Request::post("/docs")).await;
+    let expected = r#"{"result":10000200,"error_msg":"method: expected GET"}"#;
+    assert_eq!((answer.status, answer.body.as_str()), (405, expected));
+    assert_eq!(answer.header("allow"), Some("GET,HEAD"));
+}
+
+/// Rule (contract 2.2): an unknown path is named. Under `/api/` the names are those of the exchange.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_path_is_404_in_the_envelope_and_is_named() {
     let till = TestTill::start().await;
-    for path in [
-        "/",
-        "/nothing",
-        "/api/kpay/minigame",
-        "/api/a/b/minigame/pay",
-        "/oauth2/access_token/",
-        "/healthz",
-        "/metrics",
+    let documents = "; the documents of this API are on the operator listener (setting ops.listen), at /docs";
+    let token = "0123456789abcdef".repeat(4);
+    for (path, named, more) in [
+        ("/", "/", documents),
+        ("/docs", "/docs", documents),
+        ("/nothing?access_token=secret", "/nothing", ""),
+        ("//oauth2///access_tokens/", "/oauth2/access_tokens", ""),
+        (&format!("/oauth2/access_token/{token}"), "/oauth2/access_token/0123...", ""),
+        ("/healthz", "/healthz", ""),
+        ("/metrics", "/metrics", ""),
+        ("/API/kpay/minigame/pay", "/API/kpay/minigame/pay", ""),
+        ("/api", "/api", ""),
     ] {
         let answer = till.send(Request::post(path)).await;
-        assert_eq!(
-            (answer.status, answer.body.as_str()),
-            (404, r#"{"result":10000200,"error_msg":"path: no such endpoint"}"#),
-            "{path}"
-        );
+        let expected =
+            format!(r#"{{"result":10000200,"error_msg":"path: no such endpoint: \"{named}\"{more}"}}"#);
+        assert_eq!((answer.status, answer.body), (404, expected), "{path}");
+    }
+    for (path, named) in [
+        ("/api/kpay/minigame", "/api/kpay/minigame"),
+        ("/api/a/b/minigame/pay", "/api/a/b/minigame/pay"),
+        ("//api//x/", "/api/x"),
+    ] {
+        let answer = till.send(Request::post(path)).await;
+        let expected = format!(r#"{{"code":10000200,"msg":"path: no such endpoint: \"{named}\""}}"#);
+        assert_eq!((answer.status, answer.body.as_str()), (404, expected.as_str()), "{path}");
         assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
     }
 }

@@ -72,7 +72,8 @@ impl Caller {
     /// # Errors
     /// `sign` is absent, or no live pay key of the app made it.
     pub fn verify(self, fields: Fields) -> Result<Signed<Fields>, NotSigned> {
-        let sign = fields.text("sign").map(Sign::new).ok_or(NotSigned::Missing)?;
+        let sign =
+            fields.text("sign").map(Sign::new).ok_or_else(|| NotSigned::Missing(fields.absent("sign")))?;
         let string_to_sign = exchange_string(&fields);
         if self.app.live_pay_keys.iter().any(|key| key.verifies(&string_to_sign, &sign)) {
             return Ok(Signed { caller: self, value: fields });
@@ -80,7 +81,7 @@ impl Caller {
         // The search for the mistake costs time. Only a sandbox app gets its result.
         let diagnosis = self.app.settings.sandbox.then(|| {
             let mistake = mistake(&self.app, &fields, &sign);
-            SignatureDiagnosis { string_to_sign, mistake }
+            SignatureDiagnosis { string_to_sign, mistake, sign, app_id: self.app.id.clone() }
         });
         Err(NotSigned::Mismatch(diagnosis))
     }
@@ -90,7 +91,7 @@ impl Caller {
 /// unknown app takes as long as a wrong key (contract 3).
 pub fn verify_for_nobody(fields: &Fields) {
     if let Some(sign) = fields.text("sign").map(Sign::new) {
-        std::hint::black_box(NOBODYS_KEY.verifies(&exchange_string(fields), &sign));
+        std::hint::black_box(NOBODYS_KEY.verifies(exchange_string(fields), &sign));
     }
 }
 
@@ -98,7 +99,7 @@ pub fn verify_for_nobody(fields: &Fields) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotSigned {
     /// There is no `sign`.
-    Missing,
+    Missing(FieldError),
     /// No live pay key made it. A sandbox app gets the diagnosis.
     Mismatch(Option<SignatureDiagnosis>),
 }
@@ -110,6 +111,18 @@ pub struct SignatureDiagnosis {
     pub string_to_sign: String,
     /// The mistake that explains the signature, where one does.
     pub mistake: Option<Mistake>,
+    /// The app whose keys were tried.
+    pub app_id: AppId,
+    sign: Sign,
+}
+
+impl SignatureDiagnosis {
+    /// Names the mistake if one of these keys of other apps made the signature.
+    pub fn try_keys_of_others(&mut self, keys: &[PayKey]) {
+        if keys.iter().any(|key| key.verifies(&self.string_to_sign, &self.sign)) {
+            self.mistake = Some(Mistake::AnotherAppsKey);
+        }
+    }
 }
 
 /// A value that an app signed with a live pay key. Only [`Caller::verify`] makes one.
@@ -162,6 +175,16 @@ pub struct SignatureFinding {
     pub string_to_sign: String,
     /// The verdict on `sign`.
     pub verdict: SignatureVerdict,
+}
+
+impl SignatureFinding {
+    /// Names the mistake if one of these keys of other apps made the signature of the same request.
+    pub fn try_keys_of_others(&mut self, fields: &Fields, keys: &[PayKey]) {
+        let Some(sign) = fields.text("sign").map(Sign::new) else { return };
+        if keys.iter().any(|key| key.verifies(&self.string_to_sign, &sign)) {
+            self.verdict = SignatureVerdict::Differs(Some(Mistake::AnotherAppsKey));
+        }
+    }
 }
 
 /// The verdict on a signature.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::fields::{Expected, FieldError, Fields, is_canonical_integer, parse_integer};
 use super::ids::{BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use super::product_info::ProductInfo;
-use super::signature::{exchange_string, is_ambiguous};
+use super::signature::{SIGNED_FIELDS, exchange_string, is_ambiguous};
 
 /// Largest amount of one exchange.
 pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
@@ -210,6 +210,12 @@ pub struct Reading {
     pub ts_window: TsWindow,
     /// When the request arrived, in Unix milliseconds.
     pub now_millis: i64,
+}
+
+/// The fields that an exchange must have beside its credentials (contract 3.1), in the order of the table.
+pub fn required_fields() -> impl Iterator<Item = &'static str> {
+    let signed = SIGNED_FIELDS.into_iter().filter(|name| !["pay_priority", "extension"].contains(name));
+    signed.chain(["sign"])
 }
 
 /// One exchange with checked fields. The caller beside it says who asks for it.

@@ -59,8 +59,12 @@ pub struct FieldError {
 /// What is wrong with a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldProblem {
-    /// Required, and absent or empty.
+    /// Required, and absent.
     Missing,
+    /// Required, and empty.
+    Empty,
+    /// Required, and sent in another place of the request.
+    Misplaced(Place),
     /// Not a field of this request.
     Unknown {
         /// What was expected, as a sentence.
@@ -86,6 +90,10 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.problem {
             FieldProblem::Missing => write!(f, "{} is missing", self.field),
+            FieldProblem::Empty => write!(f, "{} is empty", self.field),
+            FieldProblem::Misplaced(Place { expected, got }) => {
+                write!(f, "{}: expected in the {expected}, it came in the {got}", self.field)
+            }
             FieldProblem::Unknown { expected } => write!(f, "{}: {expected}", self.field),
             FieldProblem::WrongType { expected, got }
             | FieldProblem::Malformed { expected, got: Some(got) } => {
@@ -99,10 +107,6 @@ impl fmt::Display for FieldError {
 }
 
 impl FieldError {
-    fn missing(name: &str) -> Self {
-        Self { field: name.to_owned(), problem: FieldProblem::Missing }
-    }
-
     /// Whether text came that does not parse.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
@@ -124,6 +128,15 @@ impl FieldError {
         let got = (!is_secret(name)).then(|| shown(value));
         Self { field: name.to_owned(), problem: FieldProblem::Malformed { expected: expected.into(), got } }
     }
+}
+
+/// The place of a request where fields were expected, and the other place where some came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Where they are read: `query`, `form`.
+    pub expected: &'static str,
+    /// Where they came: `query`, `body`.
+    pub got: &'static str,
 }
 
 /// The reason why a body or a query has no readable fields.
@@ -231,6 +244,8 @@ impl<T> Update<T> {
 pub struct Fields {
     values: Vec<(String, FieldValue)>,
     typing: Typing,
+    /// Names that came in a place where they are not read. Most requests have none.
+    misplaced: Vec<(String, Place)>,
 }
 
 impl Fields {
@@ -307,7 +322,7 @@ impl Fields {
     #[must_use]
     pub fn typed<const N: usize>(values: [(&str, FieldValue); N]) -> Self {
         let values = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        Self { values, typing: Typing::Strict }
+        Self { values, typing: Typing::Strict, misplaced: Vec::new() }
     }
 
     /// Adds a text field, as a multipart body brings them one by one.
@@ -334,6 +349,46 @@ impl Fields {
         }
         self.values.push((name, value));
         Ok(())
+    }
+
+    /// Takes each of these names that has no value here from `others`, where it came.
+    pub fn complete(&mut self, names: &[&str], others: &Self) {
+        for name in names.iter().filter(|name| self.text(name).is_none()).collect::<Vec<_>>() {
+            if let Some(value) = others.get(name) {
+                self.values.retain(|(known, _)| known != name);
+                self.values.push(((*name).to_owned(), value.clone()));
+            }
+        }
+    }
+
+    /// Notes what came in a place where it is not read, so that [`Fields::absent`] can tell it.
+    #[must_use]
+    pub fn beside(mut self, others: &Self, place: Place) -> Self {
+        let others = others.texts().filter(|(_, value)| !value.is_empty());
+        self.misplaced.extend(others.map(|(name, _)| (name.to_owned(), place)));
+        self
+    }
+
+    /// The first of these names that came in another place alone.
+    #[must_use]
+    pub fn misplaced(&self, mut names: impl Iterator<Item = &'static str>) -> Option<FieldError> {
+        if self.misplaced.is_empty() {
+            return None;
+        }
+        let is_misplaced = |error: &FieldError| matches!(error.problem, FieldProblem::Misplaced(_));
+        names.find_map(|name| Some(self.absent(name)).filter(is_misplaced))
+    }
+
+    /// Why a required field has no value: it is empty, came in another place, or is missing.
+    #[must_use]
+    pub fn absent(&self, name: &str) -> FieldError {
+        let place = self.misplaced.iter().find(|(known, _)| known == name);
+        let problem = match (self.get(name), place) {
+            (Some(FieldValue::Text(_)), _) => FieldProblem::Empty,
+            (None, Some((_, place))) => FieldProblem::Misplaced(*place),
+            (_, _) => FieldProblem::Missing,
+        };
+        FieldError { field: name.to_owned(), problem }
     }
 
     /// Refuses every other field. Otherwise a wrong name of an optional field would be a change that
@@ -469,7 +524,7 @@ impl Fields {
             let value = self.get(name).cloned().unwrap_or(FieldValue::Text(String::new()));
             return self.parse(name, &value, parse);
         }
-        self.optional(name, parse)?.ok_or_else(|| FieldError::missing(name))
+        self.optional(name, parse)?.ok_or_else(|| self.absent(name))
     }
 
     /// Yes or no. In a form it is a box that was ticked: a box that was not ticked does not come, so
@@ -517,7 +572,7 @@ impl Fields {
         name: &str,
         parse: impl Fn(&str) -> Result<T, Expected>,
     ) -> Result<Vec<T>, FieldError> {
-        self.list_from(1, name, parse)?.ok_or_else(|| FieldError::missing(name))
+        self.list_from(1, name, parse)?.ok_or_else(|| self.absent(name))
     }
 
     fn list_from<T>(

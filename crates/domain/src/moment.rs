@@ -33,9 +33,24 @@ pub fn rfc3339_of_millis(unix_millis: i64) -> String {
     of_millis(unix_millis).map_or_else(|| unix_millis.to_string(), rfc3339)
 }
 
+/// How far a client's time is from now, both in Unix milliseconds: "6.0 s ahead of this server's clock".
+#[must_use]
+pub fn distance(client_millis: i64, now_millis: i64) -> String {
+    let ahead = i128::from(client_millis) - i128::from(now_millis);
+    let (side, millis) = if ahead < 0 { ("behind", -ahead) } else { ("ahead of", ahead) };
+    format!("{}.{} s {side} this server's clock", millis / 1000, millis % 1000 / 100)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_distance_is_in_seconds_and_has_a_side() {
+        assert_eq!(distance(16_000, 10_000), "6.0 s ahead of this server's clock");
+        assert_eq!(distance(8_765, 10_000), "1.2 s behind this server's clock");
+        assert_eq!(distance(i64::MIN, i64::MAX), "18446744073709551.6 s behind this server's clock");
+    }
 
     #[test]
     fn a_moment_is_a_date_with_or_without_a_time() {

@@ -1,14 +1,19 @@
-//! The signature of an exchange: what is signed, how it is checked, and, for a sandbox app,
-//! which well-known mistake explains one that does not match (contract 3, "Signature").
+//! The signature of an exchange: what is signed, how it is checked, and which well-known mistake
+//! explains one that does not match (contract 3.2 and 3.7).
+
+mod mistake;
+mod product_info_texts;
 
 use std::sync::LazyLock;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use md5::{Digest, Md5};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::Sha256;
 
 use super::fields::Fields;
+
+pub use mistake::{DiagnosisKeys, Mistake, diagnose, first_difference};
 
 /// The fields that are signed when they are not empty (contract 3.1), in the order of its table.
 pub const SIGNED_FIELDS: [&str; 13] = [
@@ -29,9 +34,6 @@ pub const SIGNED_FIELDS: [&str; 13] = [
 
 /// Room for the string of a usual exchange; a longer one costs another allocation.
 const JOINED_BYTES_USUAL: usize = 512;
-
-/// What a URL leaves as it is; everything else is percent-encoded.
-const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The same in ASCII order, as they are joined.
 static SIGNED_FIELDS_SORTED: LazyLock<[&str; SIGNED_FIELDS.len()]> = LazyLock::new(|| {
@@ -124,12 +126,17 @@ impl PayKey {
         hex::encode(mac.finalize().into_bytes())
     }
 
+    /// This key with a text before and one after it.
+    fn surrounded(&self, before: &str, after: &str) -> Self {
+        Self::new([before, &self.text, after].concat())
+    }
+
     /// Whether `sign` is this key's signature of `message`, in either case of hexadecimal;
     /// compared in constant time.
     #[must_use]
-    pub fn verifies(&self, message: &str, sign: &Sign) -> bool {
+    pub fn verifies(&self, message: impl AsRef<[u8]>, sign: &Sign) -> bool {
         let mut mac = self.keyed.clone();
-        mac.update(message.as_bytes());
+        mac.update(message.as_ref());
         // The same work for a text that can be no signature: no message is signed with zeros.
         mac.verify_slice(&sign.bytes.unwrap_or_default()).is_ok() && sign.bytes.is_some()
     }
@@ -158,117 +165,14 @@ impl Sign {
     fn is(&self, expected: &str) -> bool {
         self.text.eq_ignore_ascii_case(expected)
     }
-}
 
-/// What an app's server most likely did wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mistake {
-    /// Values were URL-encoded before signing.
-    ValuesEncoded,
-    /// Empty fields were kept.
-    EmptyFieldsKept,
-    /// `access_token` was signed too.
-    AccessTokenIncluded,
-    /// The fields were not sorted by name.
-    NotSorted,
-    /// The names were in upper case.
-    UpperCaseNames,
-    /// Key and message were swapped.
-    KeyAndMessageSwapped,
-    /// The app secret was the key.
-    AppSecretAsKey,
-    /// A pay key was used that a rotation has retired.
-    RetiredPayKey,
-    /// MD5 of the string with the app secret appended.
-    Md5WithAppSecret,
-}
-
-impl Mistake {
-    /// The mistake in words.
-    #[must_use]
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::ValuesEncoded => "values were URL-encoded before signing; sign them as they are",
-            Self::EmptyFieldsKept => "empty fields were kept; leave them out of the string",
-            Self::AccessTokenIncluded => "access_token was included; it is not signed",
-            Self::NotSorted => "the fields were not sorted; join them in ASCII order of their names",
-            Self::UpperCaseNames => "the field names were in upper case; sign them as they are sent",
-            Self::KeyAndMessageSwapped => "key and message were swapped; the pay key is the HMAC key",
-            Self::AppSecretAsKey => "the app secret was used as the key; sign with the pay key",
-            Self::RetiredPayKey => "the pay key is retired; sign with the current one",
-            Self::Md5WithAppSecret => {
-                "MD5 with the app secret appended was used; exchanges are signed with HMAC-SHA256 and the pay key"
-            }
-        }
+    /// The same signature, read as base64.
+    fn as_base64(&self) -> Option<Self> {
+        // A form decodes a plus sign to a space. Either alphabet, with padding or without.
+        let text = self.text.trim_end_matches('=').replace([' ', '-'], "+").replace('_', "/");
+        let bytes = STANDARD_NO_PAD.decode(text).ok()?;
+        Some(Self { bytes: Some(bytes.try_into().ok()?), text: String::new() })
     }
-}
-
-/// The keys of an app that a diagnosis tries.
-#[derive(Debug)]
-pub struct DiagnosisKeys<'a> {
-    /// Keys that are valid now.
-    pub live: &'a [PayKey],
-    /// Keys that rotations have retired.
-    pub retired: &'a [PayKey],
-    /// The app secret.
-    pub app_secret: &'a str,
-}
-
-/// Finds the one mistake that explains a signature which no live key verifies.
-#[must_use]
-pub fn diagnose(fields: &Fields, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mistake> {
-    let correct = exchange_string(fields);
-    let with_secret = PayKey::new(keys.app_secret.to_owned());
-    if with_secret.verifies(&correct, sign) {
-        return Some(Mistake::AppSecretAsKey);
-    }
-    if keys.retired.iter().any(|key| key.verifies(&correct, sign)) {
-        return Some(Mistake::RetiredPayKey);
-    }
-    let message_as_key = PayKey::new(correct.clone());
-    if keys.live.iter().any(|key| message_as_key.verifies(&key.text, sign)) {
-        return Some(Mistake::KeyAndMessageSwapped);
-    }
-    if sign.is(&hex::encode(Md5::digest(format!("{correct}{}", keys.app_secret)))) {
-        return Some(Mistake::Md5WithAppSecret);
-    }
-    let matches = |(_, string): &(Mistake, String)| keys.live.iter().any(|key| key.verifies(string, sign));
-    mistaken_strings(fields).into_iter().find(matches).map(|(mistake, _)| mistake)
-}
-
-/// The strings that the well-known mistakes of building it lead to.
-fn mistaken_strings(fields: &Fields) -> Vec<(Mistake, String)> {
-    let present = || signed(fields).filter(|(_, value)| !value.is_empty());
-    let encoded_by = |encode: fn(&str) -> String| {
-        let encoded: Vec<(&str, String)> = present().map(|(name, value)| (name, encode(value))).collect();
-        canonical_string(encoded.iter().map(|(name, value)| (*name, value.as_str())))
-    };
-    let mut sorted: Vec<_> = signed(fields).collect();
-    sorted.sort_unstable();
-    // Absent fields are empty too: some servers write them all.
-    let all = SIGNED_FIELDS_SORTED.iter().map(|name| (*name, fields.text(name).unwrap_or_default()));
-    let table_order = SIGNED_FIELDS.iter().filter_map(|name| Some((*name, fields.text(name)?)));
-    let with_token =
-        fields.texts().filter(|(name, _)| *name == "access_token" || SIGNED_FIELDS.contains(name));
-    let upper: Vec<(String, &str)> =
-        present().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect();
-    vec![
-        (Mistake::ValuesEncoded, encoded_by(|value| utf8_percent_encode(value, URL_ENCODED).to_string())),
-        (Mistake::ValuesEncoded, encoded_by(form_encoded)),
-        (Mistake::EmptyFieldsKept, join(sorted.into_iter())),
-        (Mistake::EmptyFieldsKept, join(all)),
-        (Mistake::AccessTokenIncluded, canonical_string(with_token)),
-        (Mistake::NotSorted, join(present())),
-        (Mistake::NotSorted, join(table_order)),
-        (
-            Mistake::UpperCaseNames,
-            canonical_string(upper.iter().map(|(name, value)| (name.as_str(), *value))),
-        ),
-    ]
-}
-
-fn form_encoded(value: &str) -> String {
-    form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }
 
 #[cfg(test)]

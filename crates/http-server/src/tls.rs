@@ -8,10 +8,11 @@ use std::time::Duration;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::version::{TLS12, TLS13};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
+use webpki::EndEntityCert;
 
 /// How often the files are checked for a change.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
@@ -105,6 +106,18 @@ impl TlsIdentity {
             }
             last_problem.clear();
         }
+    }
+
+    /// Whether the certificate in use names this host, a DNS name or an address.
+    #[must_use]
+    pub fn is_valid_for(&self, host: &str) -> bool {
+        let loaded = self.0.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        let leaf = CertificateDer::pem_slice_iter(&loaded.bytes.0).find_map(Result::ok);
+        let Some(leaf) = &leaf else { return false };
+        let (Ok(certificate), Ok(name)) = (EndEntityCert::try_from(leaf), ServerName::try_from(host)) else {
+            return false;
+        };
+        certificate.verify_is_valid_for_subject_name(&name).is_ok()
     }
 
     /// Makes TLS of a new connection, with the certificate that was read last.

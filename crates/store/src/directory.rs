@@ -20,6 +20,8 @@ use crate::{Result, Store, StoreError};
 const STATEMENT_MARGIN: Duration = Duration::from_millis(500);
 /// Number of pay keys that are loaded, retired ones for the diagnosis included.
 const RETIRED_PAY_KEYS: i64 = 8;
+/// How many keys of other apps a diagnosis tries.
+const PAY_KEYS_OF_OTHERS_MAX: i64 = 200;
 
 /// The keyring and the caches.
 #[derive(Debug, Default)]
@@ -50,6 +52,24 @@ impl Store {
             .apps
             .get_or(app_id.clone(), self.clock.monotonic(), self.look_up_within(), look_up)
             .await
+    }
+
+    /// The live pay keys of the newest other apps, at most [`PAY_KEYS_OF_OTHERS_MAX`]: a game server may have
+    /// signed with the key of another app.
+    pub async fn pay_keys_of_others(&self, app_id: &AppId) -> Result<Vec<PayKey>> {
+        let rows = sqlx::query!(
+            "SELECT app_id, pay_key FROM pay_keys k WHERE app_id <> $1 AND generation > (
+                 SELECT max(generation) FROM pay_keys newer WHERE newer.app_id = k.app_id) - $2
+             ORDER BY created_at DESC LIMIT $3",
+            app_id.as_str(),
+            i32::try_from(LIVE_PAY_KEYS).unwrap_or(i32::MAX),
+            PAY_KEYS_OF_OTHERS_MAX
+        );
+        let keyring = self.directory.keyring()?;
+        let rows = rows.fetch_all(&self.pool).await?.into_iter();
+        // A key that this keyring cannot open does not help the diagnosis.
+        let open = rows.filter_map(|row| keyring.open(&AppId::parse(&row.app_id).ok()?, &row.pay_key).ok());
+        Ok(open.map(PayKey::new).collect())
     }
 
     /// The time limit of a look-up. It is shorter than that of a statement, for a table that is

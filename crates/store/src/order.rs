@@ -57,10 +57,13 @@ struct ReportContext {
     payment_of: Option<String>,
     /// The present order.
     order: Option<StoredOrder>,
+    /// The creation time that the last event reported.
+    reported_create_time: Option<i64>,
 }
 
 /// The rows that a report writes.
 struct OrderUpdate {
+    /// The order after the report, but with the creation time that the report states.
     order: Order,
     /// Number of events before this one. 0 for a new order.
     event_count: i64,
@@ -152,10 +155,13 @@ fn decide(
     if found.payment_of.as_deref().is_some_and(|owner| owner != report.out_biz_order_no.as_str()) {
         return Err(ReportOutcome::PaymentOfAnotherOrder);
     }
-    if before == Some(&order) {
+    let create_time = report.order_create_time.unix_millis();
+    if before == Some(&order) && found.reported_create_time == Some(create_time) {
         // The last event has claimed the same payment number already.
         return Ok(None);
     }
+    // The event keeps the time of its report. The order keeps that of its first one.
+    let order = Order { order_create_time: create_time, ..order };
     let event_count = found.order.map_or(0, |stored| stored.event_count);
     Ok(Some(OrderUpdate { order, event_count, claims_payment: found.payment_of.is_none() }))
 }

@@ -6,7 +6,7 @@ use store::secrets::{PasswordHash, random_token, token_hash};
 use super::{Answer, Request, TestTill, form, operator};
 
 /// The origin of the console, as [`Request`] asks for it.
-pub const ORIGIN: &str = "http://till";
+pub const ORIGIN: &str = "http://localhost";
 
 /// A text that does something wherever it is not shown as text.
 pub const HOSTILE: &str = "<img src=x onerror=alert(1)>\"'&";

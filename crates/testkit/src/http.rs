@@ -66,7 +66,7 @@ impl Request {
             self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let (method, target, length) = (&self.method, &self.target, self.body.len());
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nhost: till\r\nconnection: close\r\n{}content-length: {length}\r\n\r\n",
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{}content-length: {length}\r\n\r\n",
             headers.concat()
         );
         let mut bytes = head.into_bytes();

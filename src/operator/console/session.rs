@@ -10,6 +10,9 @@ use store::secrets::token_hash;
 use crate::state::AppState;
 
 const COOKIE: &str = "minitill_console";
+/// The name under https. Browsers take a cookie with this prefix over https alone, so nobody can plant a
+/// session over http.
+const SECURE_COOKIE: &str = "__Secure-minitill_console";
 
 /// The signed-in user of a request.
 #[derive(Clone)]
@@ -31,28 +34,30 @@ impl SignedIn {
 
 /// The user of the session that the request's cookie names.
 pub(super) async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<SignedIn>, StoreError> {
-    let Some(token) = cookie(headers) else { return Ok(None) };
+    let Some(token) = cookie(headers, has_tls(state)) else { return Ok(None) };
     let token_hash = token_hash(token);
     let session = state.store.console_session(token_hash).await?;
     Ok(session.map(|(name, role)| SignedIn { name, role, csrf_token: csrf_token(token), token_hash }))
 }
 
-/// The session's secret in the request's cookies.
-fn cookie(headers: &HeaderMap) -> Option<&str> {
+/// The session's secret in the request's cookies. A listener with TLS takes the secure cookie alone.
+fn cookie(headers: &HeaderMap, has_tls: bool) -> Option<&str> {
     let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut cookies = texts.flat_map(|text| text.split(';')).filter_map(|one| one.trim().split_once('='));
-    cookies.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
+    let cookies = texts.flat_map(|text| text.split(';')).filter_map(|one| one.trim().split_once('='));
+    let mut named = cookies.filter(|(name, _)| *name == SECURE_COOKIE || (*name == COOKIE && !has_tls));
+    named.next().map(|(_, value)| value)
 }
 
 /// Sets the session cookie until the browser closes. With `is_secure` browsers send it over https only.
 pub(super) fn set_cookie(token: &str, is_secure: bool) -> String {
-    let secure = if is_secure { "; Secure" } else { "" };
-    format!("{COOKIE}={token}; Path=/console; HttpOnly; SameSite=Strict{secure}")
+    let (name, secure) = if is_secure { (SECURE_COOKIE, "; Secure") } else { (COOKIE, "") };
+    format!("{name}={token}; Path=/console; HttpOnly; SameSite=Strict{secure}")
 }
 
-/// Removes the cookie.
-pub(super) fn clear_cookie() -> String {
-    format!("{COOKIE}=; Path=/console; HttpOnly; SameSite=Strict; Max-Age=0")
+/// Removes the cookie, by either name.
+pub(super) fn clear_cookies() -> [String; 2] {
+    [(COOKIE, ""), (SECURE_COOKIE, "; Secure")]
+        .map(|(name, secure)| format!("{name}=; Path=/console; HttpOnly; SameSite=Strict; Max-Age=0{secure}"))
 }
 
 /// The form token: an HMAC of the session's secret. The secret cannot be computed from it.
@@ -64,8 +69,12 @@ fn csrf_token(token: &str) -> String {
 /// Whether the browser used https, to this listener or to a proxy in front. The `Origin` header of a request
 /// from this console shows it.
 pub(super) fn came_by_https(state: &AppState, headers: &HeaderMap) -> bool {
-    let has_tls = !state.config.ops.tls_certificate.as_os_str().is_empty();
-    has_tls || headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
+    has_tls(state)
+        || headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
+}
+
+fn has_tls(state: &AppState) -> bool {
+    !state.config.ops.tls_certificate.as_os_str().is_empty()
 }
 
 #[cfg(test)]
@@ -76,13 +85,17 @@ mod tests {
 
     #[test]
     fn the_sessions_cookie_is_found_among_others() {
-        let found = |text: &'static str| {
+        let found = |text: &'static str, has_tls| {
             let headers = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_static(text))]);
-            cookie(&headers).map(str::to_owned)
+            cookie(&headers, has_tls).map(str::to_owned)
         };
-        assert_eq!(found("a=b; minitill_console=t1; c=d").as_deref(), Some("t1"));
-        assert_eq!(found("xminitill_console=t1"), None);
-        assert_eq!(cookie(&HeaderMap::new()), None);
+        assert_eq!(found("a=b; minitill_console=t1; c=d", false).as_deref(), Some("t1"));
+        assert_eq!(found("xminitill_console=t1", false), None);
+        for has_tls in [false, true] {
+            assert_eq!(found("__Secure-minitill_console=t2", has_tls).as_deref(), Some("t2"));
+        }
+        assert_eq!(found("minitill_console=t1", true), None, "it may have been planted over http");
+        assert_eq!(cookie(&HeaderMap::new(), false), None);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use askama::Template;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse as _, Redirect};
+use axum::response::{AppendHeaders, IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::{ConsoleUserName, PASSWORD_BYTES_MAX};
 use store::StoreError;
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::error::ConsoleError;
 use super::page::{Page, Section, render};
 use super::route::{Access, Route};
-use super::session::{came_by_https, clear_cookie, set_cookie};
+use super::session::{came_by_https, clear_cookies, set_cookie};
 use super::visit::{Answer, Visit, read_fields, text};
 use crate::state::AppState;
 
@@ -87,7 +87,8 @@ async fn sign_in(State(state): State<AppState>, headers: HeaderMap, request: Req
 
 async fn sign_out(visit: Visit) -> Answer {
     visit.state.store.end_console_session(visit.user.token_hash).await?;
-    Ok(([(header::SET_COOKIE, clear_cookie())], Redirect::to("/console/sign-in")).into_response())
+    let cleared = AppendHeaders(clear_cookies().map(|cookie| (header::SET_COOKIE, cookie)));
+    Ok((cleared, Redirect::to("/console/sign-in")).into_response())
 }
 
 /// The secret of a new session, if the password matches. Answer and time are the same for an unknown name,

@@ -12,10 +12,10 @@ use domain::app::App;
 use domain::caller::{SignatureFinding, SignatureVerdict, TokenState, examine_signature};
 use domain::code::Code;
 use domain::exchange::{Exchange, UsedNumber};
-use domain::fields::{Fields, UnreadableFields};
+use domain::fields::{Fields, UnreadableFields, shown};
 use domain::ids::AppId;
 use domain::order_center::Standing;
-use domain::signature::SIGNED_FIELDS;
+use domain::signature::{SIGNED_FIELDS, first_difference};
 use store::secrets::token_hash;
 
 use super::error::ConsoleError;
@@ -43,6 +43,20 @@ const MISSING: &str = "The field is missing";
 struct CheckTemplate<'a> {
     page: Page<'a>,
     examined: Option<Examined>,
+    /// What the operator says that the game server signed.
+    compared: Option<Compared>,
+}
+
+/// The string that a game server signed beside the one that the server signs.
+#[derive(Debug, PartialEq, Eq)]
+enum Compared {
+    Same,
+    /// From a byte on, counted from 1, with the text from there on of either.
+    Differ {
+        byte: usize,
+        expected: String,
+        got: String,
+    },
 }
 
 /// The result for a request.
@@ -105,7 +119,20 @@ async fn examine(visit: Visit) -> Answer {
 }
 
 async fn show(visit: &Visit, examined: Option<Examined>) -> Answer {
-    render(&CheckTemplate { page: visit.search_page(Section::SIGNATURE_CHECK).await?, examined })
+    let signed = visit.text("signed").trim_end_matches(['\r', '\n']);
+    let right = examined.as_ref().and_then(|examined| examined.signature.as_ref());
+    let compared = right.filter(|_| !signed.is_empty()).map(|right| compare(&right.string_to_sign, signed));
+    render(&CheckTemplate { page: visit.search_page(Section::SIGNATURE_CHECK).await?, examined, compared })
+}
+
+/// Where the string that was signed begins to differ.
+fn compare(expected: &str, got: &str) -> Compared {
+    let Some(at) = first_difference(expected, got) else { return Compared::Same };
+    let from = |text: &str| {
+        let rest = &text[text.floor_char_boundary(at)..];
+        if rest.is_empty() { "the end".to_owned() } else { shown(rest) }
+    };
+    Compared::Differ { byte: at + 1, expected: from(expected), got: from(got) }
 }
 
 /// The checks in the order of contract 3.6: body, token, signature, fields, `biz_no`, `ts`, wallet.
@@ -138,7 +165,10 @@ async fn examine_request(
         steps.push(Step::refused("app_id", "The app is suspended", Code::Forbidden));
     }
     steps.push(token_step(state, &app, &fields).await?);
-    let signature = examine_signature(&app, &fields);
+    let mut signature = examine_signature(&app, &fields);
+    if signature.verdict == SignatureVerdict::Differs(None) {
+        signature.try_keys_of_others(&fields, &state.store.pay_keys_of_others(&app.id).await?);
+    }
     steps.push(signature_step(&signature));
     steps.extend(exchange_steps(state, &app, &fields).await?);
     Ok(Examined { steps, fields, signature: Some(signature) })
@@ -328,6 +358,19 @@ mod tests {
         for bad in ["GET /api/kpay/minigame/pay", "POST /api/minigame/pay", "https://pay.example", "/"] {
             assert_eq!(standing(bad), Some(Standing::Bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn the_first_byte_that_differs_is_found() {
+        let differ = |byte, expected: &str, got: &str| Compared::Differ {
+            byte,
+            expected: expected.to_owned(),
+            got: got.to_owned(),
+        };
+        assert_eq!(compare("a=1&b=2", "a=1&b=2"), Compared::Same);
+        assert_eq!(compare("a=1&b=2", "a=1&c=2"), differ(5, "\"b=2\"", "\"c=2\""));
+        assert_eq!(compare("a=1", "a=1&b=2"), differ(4, "the end", "\"&b=2\""));
+        assert_eq!(compare("a=币", "a=布"), differ(5, "\"币\"", "\"布\""));
     }
 
     #[test]

@@ -20,16 +20,17 @@ use crate::public::extract::success;
 use crate::small_copies;
 use crate::state::AppState;
 
-/// Judges a picture and keeps it. It is a task of its own, so that a caller that goes away does not
+/// Judges a picture and keeps it. Its refusals name `field`, which it came in. It is a task of its own, so that a caller that goes away does not
 /// return `permit` while its bytes are still in memory.
 pub(super) async fn accept(
     state: AppState,
     caller: Caller,
+    field: &'static str,
     bytes: Bytes,
     permit: Permit,
 ) -> Result<Response, Refusal> {
     let work = async move {
-        let kept = judge_and_keep(&state, &caller.app().id, bytes).await;
+        let kept = judge_and_keep(&state, &caller.app().id, field, bytes).await;
         drop(permit);
         kept
     };
@@ -38,8 +39,17 @@ pub(super) async fn accept(
     Ok(success(Uploaded::new(img_id)))
 }
 
-async fn judge_and_keep(state: &AppState, app_id: &AppId, bytes: Bytes) -> Result<ImgId, Refusal> {
-    let kept = judge(state, bytes).await?;
+async fn judge_and_keep(
+    state: &AppState,
+    app_id: &AppId,
+    field: &'static str,
+    bytes: Bytes,
+) -> Result<ImgId, Refusal> {
+    let id_of = |outcome| match outcome {
+        KeepOutcome::Kept(img_id) => Ok(img_id),
+        KeepOutcome::Blocked => Err(picture_blocked(field)),
+    };
+    let kept = judge(state, field, bytes).await?;
     let Some(outside) = &state.image_judge else { return id_of(state.store.keep_image(app_id, kept).await?) };
     // What is settled without a verdict needs none: the app's picture is here, or it is blocked.
     if let Some(outcome) = state.store.settled_image(app_id, &kept).await? {
@@ -49,7 +59,7 @@ async fn judge_and_keep(state: &AppState, app_id: &AppId, bytes: Bytes) -> Resul
     let ruling = ask(state, outside, app_id, &kept).await?;
     match ruling {
         Ruling::Allow | Ruling::AllowUnjudged => {}
-        Ruling::Block => return Err(picture_blocked()),
+        Ruling::Block => return Err(picture_blocked(field)),
         Ruling::TryAgain { cause } => {
             return Err(Refusal::unavailable(
                 "the picture cannot be judged now, try again",
@@ -65,14 +75,14 @@ async fn judge_and_keep(state: &AppState, app_id: &AppId, bytes: Bytes) -> Resul
 }
 
 /// By the rules of contract 5, on a thread that may block.
-async fn judge(state: &AppState, bytes: Bytes) -> Result<Kept, Refusal> {
+async fn judge(state: &AppState, field: &'static str, bytes: Bytes) -> Result<Kept, Refusal> {
     let turn = small_copies::turn(state).await?;
     let started = Instant::now();
     let judging = tokio::task::spawn_blocking(move || pictures::keep(&bytes));
     let judged = judging.await.map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?;
     state.metrics.judged(started.elapsed(), judged.as_ref().err());
     drop(turn);
-    judged.map_err(|reason| illegal(format!("file: {reason}")))
+    judged.map_err(|reason| illegal(format!("{field}: {reason}")))
 }
 
 /// By the operator's judge. The wait for a permit is bounded.
@@ -86,16 +96,10 @@ async fn ask(state: &AppState, outside: &ImageJudge, app_id: &AppId, kept: &Kept
     Ok(ruling)
 }
 
-fn id_of(outcome: KeepOutcome) -> Result<ImgId, Refusal> {
-    match outcome {
-        KeepOutcome::Kept(img_id) => Ok(img_id),
-        KeepOutcome::Blocked => Err(picture_blocked()),
-    }
-}
-
 refusals! { Refusal:
     /// The operator has blocked this picture, or one that looks nearly the same.
-    picture_blocked() => Refusal::new(Code::ImageBlocked, "file: the picture is blocked by risk control");
+    picture_blocked(field = "file") =>
+        Refusal::new(Code::ImageBlocked, format!("{field}: the picture is blocked by risk control"));
 }
 
 /// Contract 5.6.

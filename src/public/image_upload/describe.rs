@@ -14,11 +14,12 @@ use crate::public::extract::succeeded;
 /// What the API's document says of the upload by file.
 pub(in crate::public) fn describe_with_file(_: &Config) -> Operation<Refusal> {
     let words = format!(
-        "The picture. Its file name, where one is given, ends in one of {}, in any case.",
+        "The picture. The ending of its file name, where it has one, is one of {}, in any case.",
         EXTENSIONS.join(", ")
     );
     let file = Field::required::<String>("file", "cover.png", words);
-    describe("Upload a cover image by file", "Other parts of the body are skipped.", example::file_missing())
+    let rules = "Other parts of the body are skipped.";
+    describe("Upload a cover image by file", "file", rules, example::file_missing())
         .with(Place::Query, credentials(true))
         .body(&["multipart/form-data"], [file.demand("contentMediaType", "application/octet-stream")])
 }
@@ -38,13 +39,19 @@ pub(in crate::public) fn describe_with_url(config: &Config) -> Operation<Refusal
     let url = Field::optional::<WebUrl>("url", words).example("https://shop.example/cover.png");
     let app_id = Field::optional::<AppId>("app_id", "The app.").example(APP_ID);
     let token = Field::optional::<SomeText>("access_token", "A token of the app.").example(ACCESS_TOKEN);
-    describe("Upload a cover image by URL", &rules, example::url_missing())
+    describe("Upload a cover image by URL", "url", &rules, example::url_missing())
         .with(Place::Query, credentials(false).into_iter().chain([url.clone()]))
         .body(ANY_KIND, [app_id, token, url])
-        .refuses([example::illegal_url()])
+        .refuses([example::illegal_url(), example::illegal_url_sandbox()])
 }
 
-fn describe(summary: &'static str, rules: &str, missing: Example<Refusal>) -> Operation<Refusal> {
+/// The upload whose refusals of a picture name `field`.
+fn describe(
+    summary: &'static str,
+    field: &'static str,
+    rules: &str,
+    missing: Example<Refusal>,
+) -> Operation<Refusal> {
     let description = format!(
         "A whole PNG or JPEG, by its bytes: at most {BYTES_MAX} bytes, as wide as high, at most {PIXELS_MAX} pixels. A \
          picture that is cut off or corrupt is refused. The same picture uploaded again by the same app keeps its id. {rules}"
@@ -55,8 +62,8 @@ fn describe(summary: &'static str, rules: &str, missing: Example<Refusal>) -> Op
     Operation::new(summary, description)
         .answers(Success::json("uploaded", "The picture is kept, for ever.", &succeeded(kept)))
         .refuses([
-            Example::new("picture_unacceptable", words, illegal(format!("file: {reason}"))),
-            acceptance::example::picture_blocked(),
+            Example::new("picture_unacceptable", words, illegal(format!("{field}: {reason}"))),
+            Example { refusal: acceptance::picture_blocked(field), ..acceptance::example::picture_blocked() },
             missing,
         ])
 }

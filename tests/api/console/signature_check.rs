@@ -59,6 +59,11 @@ async fn a_wrong_signature_is_told_with_its_mistake() {
         let sign = PayKey::new(app.pay_key.clone()).sign(&format!("{unsorted}&amount=5"));
         let lines = format!("open_id=o1\r\napp_id={}\r\namount=5\r\nsign={sign}\r\n", app.id);
         assert!(examine(&till, &lines).await.contains(Mistake::NotSorted.text()));
+        let other = PayKey::new(till.app_like("other", AppKind::default()).await.pay_key);
+        let by_other = game.clone().with("sign", other.sign(&game.string_to_sign()));
+        assert!(examine(&till, &by_other.body()).await.contains(Mistake::AnotherAppsKey.text()));
+        till.execute("DELETE FROM pay_keys WHERE app_id = 'other'").await;
+        till.execute("DELETE FROM apps WHERE app_id = 'other'").await;
         let page = examine(&till, &game.clone().with("sign", "0".repeat(64)).body()).await;
         assert!(page.contains("no known mistake explains it") && page.contains("String to sign"));
         assert!(
@@ -66,6 +71,25 @@ async fn a_wrong_signature_is_told_with_its_mistake() {
                 .await
                 .contains("refused with 100200114")
         );
+    }
+}
+
+/// Rule: the page compares what the game server signed, and names the first byte that differs.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_signed_is_compared_byte_for_byte() {
+    let till = TestTill::start().await;
+    let [app, _] = apps(&till).await;
+    let game = Game::new(&app, "o1", "B1", 5);
+    let viewer = till.browser(Role::Viewer).await;
+    let right = game.string_to_sign();
+    for (signed, fact) in [
+        (right.clone(), "Your string is the same, byte for byte.".to_owned()),
+        (format!("{right}\r\n"), "Your string is the same, byte for byte.".to_owned()),
+        (right.replace("amount=5", "amount=6"), "Your string differs from byte 8 on.".to_owned()),
+        (format!("{right}&"), format!("Your string differs from byte {} on.", right.len() + 1)),
+    ] {
+        let answer = viewer.post(PAGE, &[("request", &*game.body()), ("signed", &signed)]).await;
+        assert!(answer.body.contains(&fact), "{fact} in {}", answer.body);
     }
 }
 

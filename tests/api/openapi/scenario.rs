@@ -86,7 +86,7 @@ impl Scenario {
         })
         .await;
         let scopes: &[Scope] = if example == "scope_missing" { &[] } else { &[Scope::Epay] };
-        let sandbox = example == "bad_signature_sandbox";
+        let sandbox = example.ends_with("_sandbox");
         let kind =
             AppKind { sandbox, scopes, preorder_check: example == "order_not_found", ..AppKind::default() };
         let app = till.app_like("demo", kind).await;
@@ -211,9 +211,14 @@ impl Scenario {
             "illegal_url" if self.call.route.id == "reportOrder" => {
                 self.replace("order_backup_url", "shop.example");
             }
-            "illegal_url" => self.replace("url", "http://127.0.0.1/cover.png"),
+            // In the sandbox example no port is allowed but that of the test's own origin.
+            "illegal_url" | "illegal_url_sandbox" => self.replace("url", "http://127.0.0.1/cover.png"),
+            "sent_as_json" => self.media_type = Some("application/json"),
             "illegal_poi_id" => self.body.push(("poi_id", "poi-1".into())),
-            "file_missing" => self.leave_out("file"),
+            "file_missing" => {
+                self.leave_out("file");
+                self.body.push(("image", "picture".into()));
+            }
             "url_missing" => self.leave_out("url"),
             "token_parameter" => self.leave_out("app_secret"),
             "token_credentials" => self.replace("app_secret", "another"),

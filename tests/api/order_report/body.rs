@@ -205,9 +205,9 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
     for (query, message) in [
         (String::new(), "app_id is missing"),
         (format!("access_token={}", scene.app.token), "app_id is missing"),
-        (of("", &scene.app.token), "app_id is missing"),
+        (of("", &scene.app.token), "app_id is empty"),
         ("app_id=a1".to_owned(), "access_token is missing"),
-        (of("a1", ""), "access_token is missing"),
+        (of("a1", ""), "access_token is empty"),
         (of("a1", &other.token), "access_token: expected a token of this app"),
         (of("a1", "never-issued"), "access_token: expected a token of this app"),
         (of("a1", &scene.app.secret), "access_token: expected a token of this app"),
@@ -241,12 +241,13 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
 
 /// Contract 2.9: the query decides the tenant, and only the query.
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_in_the_body_are_unknown_fields() {
+async fn credentials_in_the_body_are_unknown_fields_and_named_when_they_miss_in_the_query() {
     let scene = Scene::new().await;
     let other = scene.till.app("a2").await;
     let body = Value::Object(scene.with(&[("app_id", json!("a2")), ("access_token", json!(other.token))]));
     let stranger = Request::post("/openapi/mp/developer/order/v1/report").body(body.to_string());
-    scene.till.send(stranger).await.assert_refused(100_200_102, "app_id is missing");
+    let misplaced = "app_id: expected in the query, it came in the body";
+    scene.till.send(stranger).await.assert_refused(100_200_102, misplaced);
     scene.send_text(&body.to_string()).await.assert_body(SUCCESS);
     assert_eq!(scene.till.number("SELECT count(*) FROM orders WHERE app_id = 'a1'").await, 1);
     assert_eq!(scene.rows().await, (1, 1, 1));

@@ -16,6 +16,8 @@ use crate::support::{Answer, AppKind, PAGE, Request, TestApp, TestTill};
 
 const SUCCESS: &str = r#"{"result":1,"error_msg":"success"}"#;
 const CREATED: i64 = 1_700_000_000_000;
+const UNKNOWN_PLAYER: &str = "open_id: expected a player of this app; a login makes a player known, and so does the \
+     operator's `minitill user add`";
 
 /// A till with an app, a player and a picture.
 struct Scene {
@@ -182,7 +184,7 @@ async fn the_path_must_be_a_page_of_the_latest_published_package() {
         .assert_refused(10_001_007, "order_path: expected an in-app path of 1 to 1024 bytes, and at most 4096 with its query, got \"?id=1\"");
     // A stranger's order is about the player first.
     let both = scene.send_with(&[("order_path", json!("pages/x")), ("open_id", json!("nobody"))]).await;
-    both.assert_refused(10_000_423, "open_id: expected a player of this app");
+    both.assert_refused(10_000_423, UNKNOWN_PLAYER);
     let (version, page) = (PackageVersion::parse("2").unwrap(), PagePath::parse("pages/new").unwrap());
     scene.till.command(&scene.app, AppCommand::Publish(version.clone(), vec![page])).await;
     scene.till.clock.advance(Duration::from_secs(3));
@@ -203,12 +205,12 @@ async fn what_belongs_to_another_app_is_as_what_does_not_exist() {
     scene.till.player(&other, "theirs", 0, 0).await;
     let their_image = scene.till.image(&other).await.to_string();
     scene.till.command(&other, AppCommand::AddPois(vec![PoiId::parse("their-poi").unwrap()])).await;
-    scene
-        .send_with(&[("open_id", json!("theirs"))])
-        .await
-        .assert_refused(10_000_423, "open_id: expected a player of this app");
+    scene.send_with(&[("open_id", json!("theirs"))]).await.assert_refused(10_000_423, UNKNOWN_PLAYER);
     let image = scene.send_with(&[("product_cover_img_id", json!(their_image))]).await;
-    image.assert_refused(10_000_417, "product_cover_img_id: expected an image of this app");
+    image.assert_refused(
+        10_000_417,
+        &format!("product_cover_img_id: \"{their_image}\" is unknown here: upload the picture again"),
+    );
     let poi = scene.send_with(&[("poi_id", json!("their-poi"))]).await;
     poi.assert_refused(10_002_003, "poi_id: expected one registered for this app");
     scene.till.command(&scene.app, AppCommand::AddPois(vec![PoiId::parse("our-poi").unwrap()])).await;
@@ -255,22 +257,44 @@ async fn with_preorder_check_the_payment_must_be_a_registered_preorder() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn owner_and_create_time_of_an_order_do_not_change() {
+async fn the_owner_of_an_order_does_not_change() {
     let scene = Scene::new().await;
     scene.send(&scene.report()).await.assert_body(SUCCESS);
     let owner = scene.send_with(&[("open_id", json!("o2")), ("order_status", json!(2))]).await;
     owner.assert_refused(10_000_423, "open_id: expected the owner of the order, who does not change");
-    let time =
-        scene.send_with(&[("order_create_time", json!(CREATED + 1)), ("order_status", json!(2))]).await;
-    time.assert_refused(
-        10_000_200,
-        "order_create_time: expected 1700000000000, which does not change, got 1700000000001",
-    );
     assert_eq!(scene.rows().await, (1, 1, 1));
     assert_eq!(
         scene.till.number("SELECT count(*) FROM orders WHERE open_id = 'o1' AND order_status = 1").await,
         1
     );
+}
+
+/// Rule (contract 4.4.6): a client that sends the present time with every report succeeds. The order
+/// keeps the first time, and the event of each report keeps its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_keeps_its_first_create_time_and_an_event_that_of_its_report() {
+    let scene = Scene::new().await;
+    let report = async |time: i64, status: i64| {
+        let changes = [("order_create_time", json!(time)), ("order_status", json!(status))];
+        scene.send_with(&changes).await.assert_body(SUCCESS);
+    };
+    report(CREATED, 1).await;
+    report(CREATED - 1000, 2).await;
+    report(CREATED + 1000, 2).await;
+    assert_eq!(scene.rows().await, (1, 3, 1));
+    // An identical repeat adds no event.
+    report(CREATED + 1000, 2).await;
+    assert_eq!(scene.rows().await, (1, 3, 1));
+    report(CREATED, 2).await;
+    assert_eq!(scene.rows().await, (1, 4, 1));
+    let times: Vec<i64> =
+        sqlx::query_scalar("SELECT (report ->> 'order_create_time')::bigint FROM order_events ORDER BY seq")
+            .fetch_all(&scene.till.sql)
+            .await
+            .unwrap();
+    assert_eq!(times, [CREATED, CREATED - 1000, CREATED + 1000, CREATED]);
+    let kept = scene.till.number("SELECT order_create_time FROM orders").await;
+    assert_eq!(kept, CREATED);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -390,7 +414,6 @@ async fn a_refused_report_changes_nothing_of_an_order_that_is_there() {
         bad_fields().into_iter().map(|(name, value, code, _)| (name, value, code)).collect();
     cases.extend([
         ("open_id", json!("o2"), 10_000_423),
-        ("order_create_time", json!(CREATED - 1), 10_000_200),
         ("order_status", json!(12), 10_000_200),
         ("order_path", json!("pages/other"), 10_001_007),
         ("out_order_no", json!("payment_02"), 10_000_200),
@@ -480,11 +503,11 @@ async fn a_local_life_app_must_give_its_fields_in_every_report_and_none_empty() 
     scene.send_with(&given).await.assert_body(SUCCESS);
     let books = scene.books().await;
     for (name, _) in &given {
-        for nothing in [json!(null), json!("")] {
+        for (nothing, problem) in [(json!(null), "missing"), (json!(""), "empty")] {
             let mut report = scene.with(&given);
             report.insert((*name).to_owned(), nothing);
             // The order has the value, but the report must bring it.
-            scene.send(&report).await.assert_refused(10_000_200, &format!("{name} is missing"));
+            scene.send(&report).await.assert_refused(10_000_200, &format!("{name} is {problem}"));
         }
     }
     let mut long = scene.with(&given);

@@ -57,7 +57,7 @@ async fn sign_in(
     outputs: &mut Vec<Output>,
 ) -> Option<String> {
     let request = Request::post("/console/sign-in")
-        .header("origin", "http://till")
+        .header("origin", "http://localhost")
         .body(form(&[("name", user), ("password", password)]));
     let mut elsewhere = Vec::new();
     let answer =
@@ -74,7 +74,8 @@ async fn sign_in(
 /// Pages that come near secrets and addresses, and forms that hold some.
 async fn console(talker: &Talker, app: &TestApp, session: &str, outputs: &mut Vec<Output>) {
     let cookie = format!("minitill_console={session}");
-    let with_session = |request: Request| request.header("cookie", &cookie).header("origin", "http://till");
+    let with_session =
+        |request: Request| request.header("cookie", &cookie).header("origin", "http://localhost");
     let mut ask = async |name: &str, request: Request| {
         talker.ask_bytes(talker.operator_address, name, &with_session(request).bytes(), outputs).await
     };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use md5::{Digest as _, Md5};
 use proptest::prelude::*;
 
 use super::*;
@@ -100,8 +101,55 @@ fn each_mistake_is_named_and_anything_else_is_not() {
             .collect();
         assert_eq!(by_string(&upper.join("&")), Some(Mistake::UpperCaseNames));
         assert_eq!(by_string("something else"), None);
+        let base64 = |bytes: &str| STANDARD_NO_PAD.encode(hex::decode(bytes).unwrap());
+        let right = base64(&key.sign(&correct));
+        for text in [format!("{right}="), right.replace('+', "-").replace('/', "_"), right.replace('+', " ")]
+        {
+            assert_eq!(named(text), Some(Mistake::Base64));
+        }
+        assert_eq!(named(base64(&key.sign("something else"))), None);
+        for (before, after) in [("", "\n"), ("", " "), (" ", ""), ("", "\r\n"), ("", "\t")] {
+            let blank = key.surrounded(before, after).sign(&correct);
+            assert_eq!(named(blank), Some(Mistake::KeyWithBlank), "{before:?} {after:?}");
+        }
+        let unlisted = correct.replace("&open_id", "&else=1&open_id");
+        for string in [unlisted.clone(), format!("access_token=t&{unlisted}")] {
+            assert_eq!(named(key.sign(&canonical(&string))), Some(Mistake::UnlistedFieldsSigned));
+        }
+        let python = correct.replace("[{}]", "[{ }]");
+        assert_eq!(by_string(&python), None, "no library writes this");
     }
     assert_eq!(named("00".repeat(32)), None);
+}
+
+/// The same pairs in ASCII order.
+fn canonical(string: &str) -> String {
+    canonical_string(string.split('&').map(|pair| pair.split_once('=').unwrap()))
+}
+
+/// Texts outside ASCII, and items that a library has written anew.
+#[test]
+fn gbk_bytes_and_items_in_another_form_are_named() {
+    let info = r#"[{"product_id":1,"product_num":1,"product_type":0,"name":"金币/a"}]"#;
+    let mut fields = Fields::default();
+    for (name, value) in [("app_id", "a1"), ("product_info", info), ("product_name", "双倍卡")] {
+        fields.add_text(name.to_owned(), value.to_owned()).unwrap();
+    }
+    let live = [PayKey::new(KEY.to_owned())];
+    let keys = DiagnosisKeys { live: &live, retired: &[], app_secret: "secret" };
+    let named = |sign: String| diagnose(&fields, &keys, &Sign::new(&sign));
+    let correct = exchange_string(&fields);
+    let mut mac = live[0].keyed.clone();
+    mac.update(&encoding_rs::GBK.encode(&correct).0);
+    assert_eq!(named(hex::encode(mac.finalize().into_bytes())), Some(Mistake::GbkBytes));
+    for other in [
+        r#"[{"product_id": 1, "product_num": 1, "product_type": 0, "name": "\u91d1\u5e01/a"}]"#,
+        r#"[{"product_id":1,"product_num":1,"product_type":0,"name":"\u91d1\u5e01\/a"}]"#,
+        r#"[{"name":"金币/a","product_id":1,"product_num":1,"product_type":0}]"#,
+    ] {
+        let sign = live[0].sign(&correct.replace(info, other));
+        assert_eq!(named(sign), Some(Mistake::ProductInfoReserialised), "{other}");
+    }
 }
 
 /// Every way to read a canonical string as money fields, found by trying all of them.

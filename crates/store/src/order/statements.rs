@@ -35,10 +35,12 @@ pub(super) async fn find(
                   i.img_id IS NOT NULL AS "known_image!", i.blocked_by IS NOT NULL AS "blocked_image!",
                   EXISTS (SELECT 1 FROM pois WHERE app_id = $1 AND poi_id = $4) AS "known_poi!",
                   EXISTS (SELECT 1 FROM preorders WHERE app_id = $1 AND out_order_no = $5) AS "known_preorder!",
-                  p.out_biz_order_no AS "payment_of?", to_jsonb(o) AS "order?: Json<StoredOrder>"
+                  p.out_biz_order_no AS "payment_of?", to_jsonb(o) AS "order?: Json<StoredOrder>",
+                  (e.report ->> 'order_create_time')::bigint AS "reported_create_time?"
            FROM (VALUES (1)) AS always (there)
            LEFT JOIN images i ON i.app_id = $1 AND i.img_id = $3
            LEFT JOIN orders o ON o.app_id = $1 AND o.out_biz_order_no = $6
+           LEFT JOIN order_events e ON e.app_id = $1 AND e.out_biz_order_no = $6 AND e.seq = o.event_count
            LEFT JOIN order_payments p ON p.app_id = $1 AND p.out_order_no = $5"#,
         app_id.as_str(),
         report.open_id.as_str(),
@@ -57,6 +59,7 @@ pub(super) async fn find(
         preorder: row.known_preorder,
         payment_of: row.payment_of,
         order: row.order.map(|Json(order)| order),
+        reported_create_time: row.reported_create_time,
     })
 }
 

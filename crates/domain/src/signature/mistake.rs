@@ -1,0 +1,185 @@
+//! Which well-known mistake explains a signature that does not match (contract 3.7).
+
+use encoding_rs::GBK;
+use md5::{Digest as _, Md5};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::product_info_texts::product_info_texts;
+use super::{
+    PayKey, SIGNED_FIELDS, SIGNED_FIELDS_SORTED, Sign, canonical_string, exchange_string, join, signed,
+};
+use crate::fields::Fields;
+
+/// What a URL leaves as it is; everything else is percent-encoded.
+const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// What people copy around a key.
+const AROUND_A_KEY: [(&str, &str); 5] = [("", "\n"), ("", " "), (" ", ""), ("", "\r\n"), ("", "\t")];
+/// How many fields outside the list are tried one by one.
+const UNLISTED_FIELDS_MAX: usize = 16;
+
+macro_rules! mistakes {
+    ($($(#[doc = $summary:literal])+ $name:ident: $text:literal;)+) => {
+        /// What an app's server most likely did wrong.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Mistake {
+            $($(#[doc = $summary])+ $name,)+
+        }
+
+        impl Mistake {
+            /// The mistake in words.
+            #[must_use]
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+        }
+    };
+}
+
+mistakes! {
+    /// Values were URL-encoded before signing.
+    ValuesEncoded: "values were URL-encoded before signing; sign them as they are";
+    /// Empty fields were kept.
+    EmptyFieldsKept: "empty fields were kept; leave them out of the string";
+    /// `access_token` was signed too.
+    AccessTokenIncluded: "access_token was included; it is not signed";
+    /// The fields were not sorted by name.
+    NotSorted: "the fields were not sorted; join them in ASCII order of their names";
+    /// The names were in upper case.
+    UpperCaseNames: "the field names were in upper case; sign them as they are sent";
+    /// Key and message were swapped.
+    KeyAndMessageSwapped: "key and message were swapped; the pay key is the HMAC key";
+    /// The app secret was the key.
+    AppSecretAsKey: "the app secret was used as the key; sign with the pay key";
+    /// A pay key was used that a rotation has retired.
+    RetiredPayKey: "the pay key is retired; sign with the current one";
+    /// MD5 of the string with the app secret appended.
+    Md5WithAppSecret:
+        "MD5 with the app secret appended was used; exchanges are signed with HMAC-SHA256 and the pay key";
+    /// The signature is base64.
+    Base64: "the signature is in base64; send it in hexadecimal";
+    /// The string was encoded as GBK.
+    GbkBytes: "the string was encoded in GBK; sign its bytes in UTF-8";
+    /// The key had a blank or a line end around it.
+    KeyWithBlank: "the key had a blank or a line end around it; use the key alone";
+    /// Fields outside the list were signed.
+    UnlistedFieldsSigned: "fields were signed that are not in the list of signed fields; leave them out";
+    /// `product_info` was serialised again after signing, or before.
+    ProductInfoReserialised:
+        "product_info was signed in another form than it was sent in; make its text once, sign and send that";
+    /// The key of another app was used.
+    AnotherAppsKey: "the pay key of another app was used; sign with the key of this app_id";
+}
+
+/// The keys of an app that a diagnosis tries.
+#[derive(Debug)]
+pub struct DiagnosisKeys<'a> {
+    /// Keys that are valid now.
+    pub live: &'a [PayKey],
+    /// Keys that rotations have retired.
+    pub retired: &'a [PayKey],
+    /// The app secret.
+    pub app_secret: &'a str,
+}
+
+/// Finds the one mistake that explains a signature which no live key verifies.
+#[must_use]
+pub fn diagnose(fields: &Fields, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mistake> {
+    let correct = exchange_string(fields);
+    wrong_key(&correct, keys, sign).or_else(|| {
+        let matches =
+            |(_, string): &(Mistake, String)| keys.live.iter().any(|key| key.verifies(string, sign));
+        mistaken_strings(fields).into_iter().find(matches).map(|(mistake, _)| mistake)
+    })
+}
+
+/// The mistakes that leave the string as it should be.
+fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mistake> {
+    let by_live = |sign: &Sign, bytes: &[u8]| keys.live.iter().any(|key| key.verifies(bytes, sign));
+    if PayKey::new(keys.app_secret.to_owned()).verifies(correct, sign) {
+        return Some(Mistake::AppSecretAsKey);
+    }
+    if keys.retired.iter().any(|key| key.verifies(correct, sign)) {
+        return Some(Mistake::RetiredPayKey);
+    }
+    let message_as_key = PayKey::new(correct.to_owned());
+    if keys.live.iter().any(|key| message_as_key.verifies(&key.text, sign)) {
+        return Some(Mistake::KeyAndMessageSwapped);
+    }
+    if sign.is(&hex::encode(Md5::digest(format!("{correct}{}", keys.app_secret)))) {
+        return Some(Mistake::Md5WithAppSecret);
+    }
+    if sign.as_base64().is_some_and(|sign| by_live(&sign, correct.as_bytes())) {
+        return Some(Mistake::Base64);
+    }
+    if by_live(sign, &GBK.encode(correct).0) {
+        return Some(Mistake::GbkBytes);
+    }
+    let with_blank = |key: &PayKey| {
+        AROUND_A_KEY.iter().any(|(before, after)| key.surrounded(before, after).verifies(correct, sign))
+    };
+    keys.live.iter().any(with_blank).then_some(Mistake::KeyWithBlank)
+}
+
+/// The strings that the well-known mistakes of building it lead to.
+fn mistaken_strings(fields: &Fields) -> Vec<(Mistake, String)> {
+    let present = || signed(fields).filter(|(_, value)| !value.is_empty());
+    let encoded_by = |encode: fn(&str) -> String| {
+        let encoded: Vec<(&str, String)> = present().map(|(name, value)| (name, encode(value))).collect();
+        canonical_string(encoded.iter().map(|(name, value)| (*name, value.as_str())))
+    };
+    let mut sorted: Vec<_> = signed(fields).collect();
+    sorted.sort_unstable();
+    // Absent fields are empty too: some servers write them all.
+    let all = SIGNED_FIELDS_SORTED.iter().map(|name| (*name, fields.text(name).unwrap_or_default()));
+    let table_order = SIGNED_FIELDS.iter().filter_map(|name| Some((*name, fields.text(name)?)));
+    let with_token =
+        fields.texts().filter(|(name, _)| *name == "access_token" || SIGNED_FIELDS.contains(name));
+    let upper: Vec<(String, &str)> =
+        present().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect();
+    let mut strings = vec![
+        (Mistake::ValuesEncoded, encoded_by(|value| utf8_percent_encode(value, URL_ENCODED).to_string())),
+        (Mistake::ValuesEncoded, encoded_by(form_encoded)),
+        (Mistake::EmptyFieldsKept, join(sorted.into_iter())),
+        (Mistake::EmptyFieldsKept, join(all)),
+        (Mistake::AccessTokenIncluded, canonical_string(with_token)),
+        (Mistake::NotSorted, join(present())),
+        (Mistake::NotSorted, join(table_order)),
+        (
+            Mistake::UpperCaseNames,
+            canonical_string(upper.iter().map(|(name, value)| (name.as_str(), *value))),
+        ),
+    ];
+    strings.extend(with_unlisted_fields(fields).map(|string| (Mistake::UnlistedFieldsSigned, string)));
+    for text in product_info_texts(fields.text("product_info").unwrap_or_default()) {
+        let replaced =
+            present().map(|(name, value)| (name, if name == "product_info" { &text } else { value }));
+        strings.push((Mistake::ProductInfoReserialised, canonical_string(replaced)));
+    }
+    strings
+}
+
+/// The string with all fields that are not in the list, and with each of them alone.
+fn with_unlisted_fields(fields: &Fields) -> impl Iterator<Item = String> {
+    let is_unlisted =
+        |name: &str| !SIGNED_FIELDS.contains(&name) && !["sign", "access_token"].contains(&name);
+    let unlisted: Vec<&str> = fields.texts().map(|(name, _)| name).filter(|name| is_unlisted(name)).collect();
+    let with = move |chosen: &dyn Fn(&str) -> bool| {
+        canonical_string(fields.texts().filter(|(name, _)| SIGNED_FIELDS.contains(name) || chosen(name)))
+    };
+    let all = [with(&|name| is_unlisted(name)), with(&|name| name != "sign")];
+    let each = unlisted.into_iter().take(UNLISTED_FIELDS_MAX);
+    all.into_iter().chain(each.map(move |unlisted| with(&|name| name == unlisted)))
+}
+
+fn form_encoded(value: &str) -> String {
+    form_urlencoded::byte_serialize(value.as_bytes()).collect()
+}
+
+/// Where two strings begin to differ: the index of the first byte. `None` for equal strings.
+#[must_use]
+pub fn first_difference(one: &str, other: &str) -> Option<usize> {
+    let common = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
+    (common < one.len().max(other.len())).then_some(common)
+}

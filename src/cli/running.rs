@@ -1,0 +1,72 @@
+//! The addresses of a running server. The server leaves them in its data folder, so that commands
+//! find it whatever its settings are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::config::Config;
+
+/// Name of the file in the data folder.
+const FILE: &str = "server.json";
+/// How long a server may take to accept a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+
+/// Where a server listens, as this machine reaches it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Addresses {
+    /// URL of the public listener.
+    pub(super) public: String,
+    /// URL of the operator's listener.
+    pub(super) operator: String,
+}
+
+impl Addresses {
+    /// Those of these settings.
+    pub(super) fn of(config: &Config) -> Self {
+        Self { public: config.public.base_url(), operator: config.ops.base_url() }
+    }
+
+    /// Those of the server that runs on this data folder; else those of the settings.
+    pub(super) async fn find(folder: &Path, config: &Config) -> Self {
+        let left = fs::read(folder.join(FILE)).ok();
+        let left = left.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        match left {
+            // A server that was killed leaves its file behind.
+            Some(left) if left.is_answering().await => left,
+            Some(_) | None => Self::of(config),
+        }
+    }
+
+    async fn is_answering(&self) -> bool {
+        let authority = self.operator.split("://").nth(1).unwrap_or_default();
+        matches!(timeout(CONNECT_WITHIN, TcpStream::connect(authority)).await, Ok(Ok(_)))
+    }
+
+    /// Leaves them in the data folder until the result is dropped. Without the file, commands use the
+    /// settings.
+    pub(super) fn leave_in(&self, folder: &Path) -> LeftAddresses {
+        let path = folder.join(FILE);
+        let written = serde_json::to_vec(self).map_err(std::io::Error::from).and_then(|json| {
+            fs::create_dir_all(folder)?;
+            fs::write(&path, json)
+        });
+        if let Err(error) = written {
+            tracing::warn!(%error, path = %path.display(), "the addresses of the server could not be written");
+        }
+        LeftAddresses(path)
+    }
+}
+
+/// The file of a running server.
+pub(super) struct LeftAddresses(PathBuf);
+
+impl Drop for LeftAddresses {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
