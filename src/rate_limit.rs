@@ -23,6 +23,8 @@ pub enum Limited {
     Uploads,
     /// Token requests.
     Tokens,
+    /// Logins.
+    Logins,
 }
 
 /// The limits of this process.
@@ -49,6 +51,7 @@ impl RateLimits {
             Limited::Reports => (app.limits.reports_per_second, self.settings.reports_per_second),
             Limited::Uploads => (app.limits.uploads_per_second, self.settings.uploads_per_second),
             Limited::Tokens => (app.limits.tokens_per_second, self.settings.tokens_per_second),
+            Limited::Logins => (app.limits.logins_per_second, self.settings.logins_per_second),
         };
         let per_second = own.unwrap_or(setting);
         if per_second == PerSecond::UNLIMITED {

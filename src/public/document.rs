@@ -30,7 +30,7 @@ pub fn calls(config: &Config) -> Vec<Described> {
 pub fn document(config: &Config) -> Document {
     let api = Api {
         title: "Minitill",
-        summary: "Exchange of in-game currency, order reports and cover images",
+        summary: "Exchange of in-game currency, order reports, cover images and logins",
         description: introduction(),
         server: (config.public.base_url(), "The public listener (the setting public.listen)"),
         api_key: None,
@@ -43,11 +43,12 @@ pub fn document(config: &Config) -> Document {
     api.document()
 }
 
-const TAGS: [(&str, &str); 4] = [
+const TAGS: [(&str, &str); 5] = [
     ("Exchange", "A game server deducts currency from a player's wallet."),
     ("Orders", "A developer server reports orders."),
     ("Images", "Cover images of orders: uploads, and the pictures themselves."),
     ("Tokens", "Access tokens of an app."),
+    ("Login", "A developer server learns who a player is."),
 ];
 
 /// What holds for every call (contract 2).

@@ -1,12 +1,15 @@
 //! How a request is read: query, form, JSON and multipart, every fault answered in the envelope.
 
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use domain::fields::{Fields, UnreadableFields};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::body::read_body;
+use crate::config::Http;
 use crate::error::{Code, Refusal, json_response};
 
 /// The fields of a query.
@@ -15,6 +18,25 @@ use crate::error::{Code, Refusal, json_response};
 /// 10000200 for a query that cannot be read.
 pub(super) fn query_fields(uri: &Uri) -> Result<Fields, UnreadableFields> {
     Fields::from_urlencoded(uri.query().unwrap_or_default().as_bytes())
+}
+
+/// Each of these names from the query, else from a small body of any kind. The body is read only for a
+/// name that the query lacks.
+///
+/// # Errors
+/// 10000200 for a query or a body that cannot be read, 408 and 413.
+pub(super) async fn query_or_body(
+    names: &[&str],
+    limits: &Http,
+    parts: &Parts,
+    body: Body,
+) -> Result<Fields, Refusal> {
+    let mut fields = query_fields(&parts.uri)?;
+    if names.iter().any(|name| fields.text(name).is_none()) {
+        let body = read_body(limits, body).await?;
+        fields.complete(names, &fields_of_any_kind(&parts.headers, body).await?);
+    }
+    Ok(fields)
 }
 
 /// The fields of a small body whose kind the client chose: multipart by its content type, JSON

@@ -18,7 +18,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
 use self::client_address::client_address;
-use super::{exchange, image, image_upload, order_report, token};
+use super::{exchange, image, image_upload, login, order_report, token};
 use crate::config::Config;
 use crate::error::{Code, Envelope, Refusal, panic_text};
 use crate::openapi::Operation;
@@ -82,10 +82,10 @@ macro_rules! route {
     };
 }
 
-/// Every route of the public listener (contract 1: sections 3 to 6, and nothing else), those of a path
-/// together.
+/// Every route of the public listener (contract 1: sections 3 to 6 and 11, and nothing else), those of a
+/// path together.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 8] = [
+pub static ROUTES: [Route; 12] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
     route!(POST "/openapi/mp/developer/order/v1/report", "reportOrder" in "Orders",
@@ -98,6 +98,14 @@ pub static ROUTES: [Route; 8] = [
         AppSecret, AccessToken, Open, token::access_token, token::describe_get),
     route!(POST "/oauth2/access_token", "postAccessToken" in "Tokens",
         AppSecret, AccessToken, Open, token::access_token, token::describe_post),
+    route!(GET "/game/minigame/jscode2session", "getGameSession" in "Login",
+        AppSecret, Login, Open, login::login, login::describe_get),
+    route!(POST "/game/minigame/jscode2session", "postGameSession" in "Login",
+        AppSecret, Login, Open, login::login, login::describe_post),
+    route!(GET "/oauth2/mp/code2session", "getProgramSession" in "Login",
+        AppSecret, Login, Open, login::login, login::describe_get),
+    route!(POST "/oauth2/mp/code2session", "postProgramSession" in "Login",
+        AppSecret, Login, Open, login::login, login::describe_post),
     route!(GET "/img/{img_id}", "getImage" in "Images", Path, Image, Open, image::image, image::describe_get),
     route!(HEAD "/img/{img_id}", "headImage" in "Images", Path, Image, Open, image::image, image::describe_head),
 ];

@@ -17,7 +17,7 @@ pub const LIST_ITEMS_MAX: usize = 1000;
 /// How many characters of a value an error repeats.
 const SHOWN_CHARS_MAX: usize = 64;
 /// Fields whose value no answer and no log may repeat (contract 2.8).
-const SECRET_FIELDS: [&str; 4] = ["access_token", "app_secret", "sign", "user_ip"];
+const SECRET_FIELDS: [&str; 5] = ["access_token", "app_secret", "js_code", "sign", "user_ip"];
 
 /// Whether no answer and no log may repeat the value of a field of this name (contract 2.8).
 #[must_use]
@@ -334,6 +334,16 @@ impl Fields {
         }
         self.values.push((name, value));
         Ok(())
+    }
+
+    /// Takes each of these names that has no value here from `others`, where it came.
+    pub fn complete(&mut self, names: &[&str], others: &Self) {
+        for name in names.iter().filter(|name| self.text(name).is_none()).collect::<Vec<_>>() {
+            if let Some(value) = others.get(name) {
+                self.values.retain(|(known, _)| known != name);
+                self.values.push(((*name).to_owned(), value.clone()));
+            }
+        }
     }
 
     /// Refuses every other field. Otherwise a wrong name of an optional field would be a change that

@@ -130,6 +130,7 @@ pub fn test_config() -> Config {
         ("MINITILL_LIMITS__REPORTS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__TOKENS_PER_SECOND", "0"),
+        ("MINITILL_LIMITS__LOGINS_PER_SECOND", "0"),
     ];
     let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     Config::load(None, variables).unwrap()
