@@ -25,6 +25,8 @@ pub enum Limited {
     Uploads,
     /// Token requests.
     Tokens,
+    /// Logins.
+    Logins,
 }
 
 impl Limited {
@@ -36,6 +38,7 @@ impl Limited {
             Endpoint::OrderReport => Some(Self::Reports),
             Endpoint::UploadWithFile | Endpoint::UploadWithUrl => Some(Self::Uploads),
             Endpoint::AccessToken => Some(Self::Tokens),
+            Endpoint::Login => Some(Self::Logins),
             Endpoint::Image => None,
         }
     }
@@ -60,6 +63,7 @@ impl fmt::Display for LimitExceeded {
             Limited::Reports => ("order reports", ""),
             Limited::Uploads => ("uploads", ""),
             Limited::Tokens => ("token requests", "; keep the token: it lives for 48 hours"),
+            Limited::Logins => ("logins", ""),
         };
         write!(f, "rate limit: expected at most {} {what} a second of this app{advice}", self.per_second)
     }
@@ -89,6 +93,7 @@ impl RateLimits {
             Limited::Reports => (app.limits.reports_per_second, self.settings.reports_per_second),
             Limited::Uploads => (app.limits.uploads_per_second, self.settings.uploads_per_second),
             Limited::Tokens => (app.limits.tokens_per_second, self.settings.tokens_per_second),
+            Limited::Logins => (app.limits.logins_per_second, self.settings.logins_per_second),
         };
         let per_second = own.unwrap_or(setting);
         if per_second == PerSecond::UNLIMITED {

@@ -86,7 +86,8 @@ pub(super) async fn carry_out(
         | AppReport::Preorders(_)
         | AppReport::Players(_)
         | AppReport::Token(_)
-        | AppReport::Revoked(_) => context.output.show(&report),
+        | AppReport::Revoked(_)
+        | AppReport::LoginCode(_) => context.output.show(&report),
     }
 }
 

@@ -9,6 +9,7 @@ mod demo;
 mod help_page;
 mod image;
 mod image_stores;
+mod login_code;
 mod master_key;
 mod migrate;
 mod openapi;
@@ -82,6 +83,9 @@ enum StoreCommand {
     /// Issue and revoke access tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
+    /// Issue login codes
+    #[command(subcommand)]
+    LoginCode(login_code::LoginCodeCommand),
     /// Register players
     #[command(subcommand)]
     User(user::UserCommand),
@@ -106,7 +110,7 @@ enum StoreCommand {
     OperatorLog(operator_log::OperatorLogArguments),
     /// Migrate the database to the schema of this program
     Migrate,
-    /// Create a sandbox app and print a curl command for each of the four endpoints
+    /// Create a sandbox app and print curl commands for it: exchange, report, uploads and login
     Demo,
 }
 
@@ -178,6 +182,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
     match command {
         StoreCommand::App(command) => app::run(context, store, command).await,
         StoreCommand::Token(command) => token::run(context, store, command).await,
+        StoreCommand::LoginCode(command) => login_code::run(context, store, command).await,
         StoreCommand::User(command) => user::run(context, store, command).await,
         StoreCommand::Wallet(command) => wallet::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,

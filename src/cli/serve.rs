@@ -149,6 +149,7 @@ async fn clean(store: &Store) {
     for (expired, outcome) in [
         ("old answers of the admin API", store.forget_old_requests().await),
         ("expired tokens", store.forget_expired_tokens().await),
+        ("expired login codes", store.forget_expired_login_codes().await),
         ("ended console sessions", store.forget_ended_console_sessions().await),
         ("old counts of replays", store.forget_old_replays().await),
     ] {

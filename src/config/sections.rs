@@ -188,6 +188,7 @@ pub struct Limits {
     pub reports_per_second: PerSecond,
     pub uploads_per_second: PerSecond,
     pub tokens_per_second: PerSecond,
+    pub logins_per_second: PerSecond,
 }
 
 /// `[tracing]`.
@@ -217,6 +218,7 @@ impl Limits {
             reports_per_second: Some(self.reports_per_second),
             uploads_per_second: Some(self.uploads_per_second),
             tokens_per_second: Some(self.tokens_per_second),
+            logins_per_second: Some(self.logins_per_second),
         }
     }
 }

@@ -25,6 +25,10 @@ pub(crate) use self::schema::schema;
 pub const APP_ID: &str = "demo";
 /// Player of all examples.
 pub const OPEN_ID: &str = "player-1";
+/// What stands for a person in all examples.
+pub const UNION_ID: &str = "person-1";
+/// Login code of all examples. It is not valid.
+pub const JS_CODE: &str = "5b0f7a1c93d24e6880f1a2b3c4d5e6f75b0f7a1c93d24e6880f1a2b3c4d5e6f7";
 /// Access token of all examples. It is not valid.
 pub const ACCESS_TOKEN: &str = "440db387e44d0ba1c4b1f4e2b2b6b3f7d3f9fd1d9d7dbe1b2f8e1f0c9a5b7c3d";
 /// Pay key of all examples.

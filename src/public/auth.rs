@@ -1,4 +1,4 @@
-//! Authentication of the public endpoints (contract 3, 4, 5 and 6): it looks up the app and its
+//! Authentication of the public endpoints (contract 3, 4, 5, 6 and 11): it looks up the app and its
 //! token, and turns each failed check into its refusal. The proofs themselves are types of
 //! [`domain::caller`].
 
@@ -141,7 +141,7 @@ fn not_signed(not_signed: NotSigned) -> Refusal {
     Refusal { data, ..bad_signature() }
 }
 
-/// Checks `app_id` and `app_secret` of a token request (contract 6).
+/// Checks `app_id` and `app_secret` of a token request or a login (contract 6 and 11).
 ///
 /// # Errors
 /// 100200101 when either is wrong, 100200102 when the app is suspended, 10000305.
@@ -149,6 +149,7 @@ pub async fn authenticate_secret(
     state: &AppState,
     app_id: &str,
     app_secret: &str,
+    limited: Limited,
 ) -> Result<Arc<App>, Refusal> {
     let app_id = AppId::parse(app_id).map_err(|_| token_credentials())?;
     let app = state.store.find_app(&app_id).await?;
@@ -156,6 +157,6 @@ pub async fn authenticate_secret(
     let same = bool::from(token_hash(expected).ct_eq(&token_hash(app_secret)));
     let app = app.filter(|_| same).ok_or_else(token_credentials)?;
     tracing::Span::current().record("app_id", app.id.as_str());
-    admit(state, &app, Limited::Tokens)?;
+    admit(state, &app, limited)?;
     Ok(app)
 }

@@ -9,7 +9,7 @@ use store::StoreError;
 
 use super::auth::example;
 use super::image_upload::UPLOAD_BODY_BYTES_MAX;
-use super::router::{Authentication, ROUTES, Route};
+use super::routes::{Authentication, ROUTES, Route};
 use crate::body::{too_large, too_slow};
 use crate::config::Config;
 use crate::error::{Code, Envelope, ErrorStatus, ExchangeRefusal, OpenRefusal, Refusal};
@@ -31,7 +31,7 @@ pub fn calls(config: &Config) -> Vec<Described> {
 pub fn document(config: &Config) -> Document {
     let api = Api {
         title: "Minitill",
-        summary: "Exchange of in-game currency, order reports and cover images",
+        summary: "Exchange of in-game currency, order reports, cover images and logins",
         description: introduction(),
         server: (config.public.base_url(), "The public listener (the setting public.listen)"),
         api_key: None,
@@ -44,11 +44,12 @@ pub fn document(config: &Config) -> Document {
     api.document()
 }
 
-const TAGS: [(&str, &str); 4] = [
+const TAGS: [(&str, &str); 5] = [
     ("Exchange", "A game server deducts currency from a player's wallet."),
     ("Orders", "A developer server reports orders."),
     ("Images", "Cover images of orders: uploads, and the pictures themselves."),
     ("Tokens", "Access tokens of an app."),
+    ("Login", "A developer server learns who a player is."),
 ];
 
 /// What holds for every call (contract 2).

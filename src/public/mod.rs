@@ -1,5 +1,6 @@
 //! The public listener: its routes, who calls, how a request is read, and one file an endpoint.
 
+mod app_secret;
 pub mod auth;
 mod describe;
 pub mod docs;
@@ -8,8 +9,10 @@ pub mod exchange;
 pub mod extract;
 pub mod image;
 pub mod image_upload;
+pub mod login;
 pub mod order_report;
 pub mod router;
+pub mod routes;
 pub mod token;
 
 pub use document::{Described, calls, document};

@@ -1,4 +1,4 @@
-//! The route table of the public listener, every route once, and the layers around it.
+//! The router of the public listener: the route table, and the layers around it.
 
 mod client_address;
 mod path;
@@ -10,96 +10,18 @@ use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodFilter, MethodRouter};
 use telemetry::traces::{Answered, Trace, TraceParent};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
 use self::client_address::client_address;
-use super::{docs, exchange, image, image_upload, order_report, token};
-use crate::config::Config;
+use super::docs;
+use super::routes::{Authentication, ROUTES, Route};
 use crate::error::{Code, Envelope, Refusal, panic_text};
-use crate::openapi::Operation;
 use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
-use domain::endpoint::Endpoint;
-
-/// How a route knows its caller. A test asks each of these for a case of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Authentication {
-    /// Token and signature in the form.
-    SignedForm,
-    /// Token in the query.
-    QueryToken,
-    /// Token in the query or the body.
-    QueryOrBodyToken,
-    /// App secret.
-    AppSecret,
-    /// None: whoever knows the path may see what is there.
-    Path,
-}
-
-/// One route of the public listener: one method of one path.
-#[derive(Debug, Clone, Copy)]
-pub struct Route {
-    /// Its method.
-    pub method: &'static str,
-    /// Path, with parameters in braces.
-    pub path: &'static str,
-    /// Its name in the API's document. It never changes.
-    pub id: &'static str,
-    /// Its group in the API's document.
-    pub tag: &'static str,
-    /// How it knows its caller.
-    pub authentication: Authentication,
-    /// What the metrics count it as.
-    pub endpoint: Endpoint,
-    /// Names of the answer's fields.
-    pub envelope: Envelope,
-    /// Makes what answers it.
-    pub handler: fn() -> MethodRouter<AppState>,
-    /// What the API's document says of it.
-    pub describe: fn(&Config) -> Operation<Refusal>,
-}
-
-/// A row of the table, written as it reads.
-macro_rules! route {
-    ($method:ident $path:literal, $id:literal in $tag:literal, $authentication:ident, $endpoint:ident, $envelope:ident,
-     $handler:path, $describe:path) => {
-        Route {
-            method: stringify!($method),
-            path: $path,
-            id: $id,
-            tag: $tag,
-            authentication: Authentication::$authentication,
-            endpoint: Endpoint::$endpoint,
-            envelope: Envelope::$envelope,
-            handler: || on(MethodFilter::$method, $handler),
-            describe: $describe,
-        }
-    };
-}
-
-/// Every route of the public listener (contract 1: sections 3 to 6, and nothing else), those of a path
-/// together.
-#[rustfmt::skip]
-pub static ROUTES: [Route; 8] = [
-    route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
-        SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
-    route!(POST "/openapi/mp/developer/order/v1/report", "reportOrder" in "Orders",
-        QueryToken, OrderReport, Open, order_report::report, order_report::describe),
-    route!(POST "/openapi/mp/developer/file/img/uploadWithFile", "uploadWithFile" in "Images",
-        QueryToken, UploadWithFile, Open, image_upload::upload_with_file, image_upload::describe_with_file),
-    route!(POST "/openapi/mp/developer/file/img/uploadWithUrl", "uploadWithUrl" in "Images",
-        QueryOrBodyToken, UploadWithUrl, Open, image_upload::upload_with_url, image_upload::describe_with_url),
-    route!(GET "/oauth2/access_token", "getAccessToken" in "Tokens",
-        AppSecret, AccessToken, Open, token::access_token, token::describe_get),
-    route!(POST "/oauth2/access_token", "postAccessToken" in "Tokens",
-        AppSecret, AccessToken, Open, token::access_token, token::describe_post),
-    route!(GET "/img/{img_id}", "getImage" in "Images", Path, Image, Open, image::image, image::describe_get),
-    route!(HEAD "/img/{img_id}", "headImage" in "Images", Path, Image, Open, image::image, image::describe_head),
-];
 
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 

@@ -48,6 +48,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
         reports_per_second: limit(2),
         uploads_per_second: limit(3),
         tokens_per_second: limit(4),
+        logins_per_second: limit(5),
     };
     till.command(&app, AppCommand::Limit(limits.clone())).await;
     let now = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;

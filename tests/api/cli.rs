@@ -79,6 +79,7 @@ async fn an_app_is_created_once_listed_shown_suspended_and_resumed() {
         &["app", "preorder", "add", "a9", "order1"],
         &["token", "issue", "a9"],
         &["token", "revoke", "a9", "--all"],
+        &["login-code", "issue", "a9", "o1"],
         &["user", "add", "a9", "o1"],
         &["wallet", "credit", "a9", "o1", "--ref", "r1"],
     ] {
@@ -103,7 +104,7 @@ async fn keys_rotate_pages_are_published_and_limits_are_set() {
         assert_eq!(shown["pages"], json!([page.trim_start_matches('/'), "pages/x"]));
     }
     program.json(&["app", "limit", "a1", "--uploads-per-second", "5", "--tokens-per-second", "0"]);
-    let limits = json!({"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": 5, "tokens_per_second": 0});
+    let limits = json!({"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": 5, "tokens_per_second": 0, "logins_per_second": null});
     assert_eq!(program.json(&["app", "show", "a1"])["limits"], limits);
     program.json(&["app", "poi", "add", "a1", "p1", "p2"]);
     program.json(&["app", "poi", "add", "a1", "p2"]);
@@ -120,6 +121,28 @@ async fn a_token_lives_as_long_as_was_asked_for() {
     let till = TestTill::start_on(url, |_| {}).await;
     let minutes = "SELECT round(extract(epoch FROM expires_at - issued_at) / 60)::bigint FROM access_tokens";
     assert_eq!(till.number(minutes).await, 90);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_code_is_issued_and_logs_its_player_in() {
+    let (program, url) = program().await;
+    let made = program.json(&["app", "create", "a1"]);
+    let issued = program.json(&["login-code", "issue", "a1", "o1", "--union-id", "u1"]);
+    assert_eq!(keys(&issued), ["app_id", "expires_at", "js_code"]);
+    let code = issued["js_code"].as_str().unwrap();
+    assert_eq!(code.len(), 64);
+    let server = program.serve(None).await;
+    let secret = made["app_secret"].as_str().unwrap();
+    let path = format!("/oauth2/mp/code2session?app_id=a1&app_secret={secret}&js_code={code}");
+    let session = Request::get(&path).send(server.address).await.json();
+    assert_eq!((&session["open_id"], &session["union_id"]), (&json!("o1"), &json!("u1")));
+    server.terminate();
+    for wrong in [&["o.1"][..], &["o1", "--union-id", "u 1"], &["o1", "--union-id", ""], &[]] {
+        let arguments = [&["login-code", "issue", "a1"], wrong].concat();
+        assert_eq!(program.run(&arguments).status.code(), Some(2), "{arguments:?}");
+    }
+    let till = TestTill::start_on(url, |_| {}).await;
+    assert_eq!(till.number("SELECT count(*) FROM login_codes").await, 0);
 }
 
 /// Contract 9: what an operator changes acts on every running instance within 5 seconds.
@@ -441,6 +464,9 @@ async fn the_commands_of_the_demonstration_succeed_as_printed() {
             format!(r#"{{"result":1,"error_msg":"success","data":{{"imgId":{}}}}}"#, made["img_id"]);
         assert_eq!(run("upload_with_file").trim(), uploaded);
         assert_eq!(run("upload_with_url").trim(), uploaded);
+        let login = run("login");
+        let known = r#"{"result":1,"error_msg":"success","open_id":"sandbox-alice","session_key":""#;
+        assert!(login.starts_with(known), "{login}");
     }
     let left = std::fs::read(folder.join("server.json")).unwrap();
     server.terminate();

@@ -27,6 +27,7 @@ mod image_judge;
 mod image_search;
 mod image_stores;
 mod image_upload;
+mod login;
 mod lookups;
 mod master_key;
 mod metrics;

@@ -66,6 +66,10 @@ fn assert_same(documented: &Value, answer: &Answer, context: &str) {
         assert_eq!(token.as_str().unwrap().len(), 64);
         *token = expected.clone();
     }
+    if let (Some(key), Some(expected)) = (got.get_mut("session_key"), documented.get("session_key")) {
+        assert_eq!(key.as_str().unwrap().len(), 24);
+        *key = expected.clone();
+    }
     assert_eq!(&got, documented, "{context}");
 }
 
@@ -161,6 +165,14 @@ async fn every_example_of_the_access_token_is_answered_as_documented() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_the_login_is_answered_as_documented() {
+    try_every_example("getGameSession").await;
+    try_every_example("postGameSession").await;
+    try_every_example("getProgramSession").await;
+    try_every_example("postProgramSession").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_a_picture_is_answered_as_documented() {
     try_every_example("getImage").await;
     try_every_example("headImage").await;
@@ -176,6 +188,10 @@ fn the_tests_above_try_every_call() {
         "uploadWithUrl",
         "getAccessToken",
         "postAccessToken",
+        "getGameSession",
+        "postGameSession",
+        "getProgramSession",
+        "postProgramSession",
         "getImage",
         "headImage",
     ];

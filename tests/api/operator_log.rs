@@ -49,6 +49,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
     program.json(&["app", "poi", "add", "a1", "p2", "p3"]);
     program.json(&["app", "preorder", "add", "a1", "order_1"]);
     secrets.push(program.json(&["token", "issue", "a1", "--ttl", "90m"])["access_token"].clone());
+    secrets.push(program.json(&["login-code", "issue", "a1", "o7"])["js_code"].clone());
     program.json(&["user", "add", "a1", "o1"]);
     program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1", "--note", "a gift"]);
     let picture = file("log.png", PICTURE);
@@ -57,7 +58,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
     std::fs::remove_file(picture).unwrap();
 
     let none = Value::Null;
-    let limits = |uploads: Value| json!({"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": uploads, "tokens_per_second": null});
+    let limits = |uploads: Value| json!({"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": uploads, "tokens_per_second": null, "logins_per_second": null});
     let like_app = |sandbox: bool| json!({"name": "Game", "category": "general", "scopes": ["epay"], "sandbox": sandbox, "preorder_check": false});
     let got = lines(&program, &[]);
     let expected = [
@@ -82,6 +83,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
         ("app.poi.add", none.clone(), json!({"poi_ids": ["p3"]})),
         ("app.preorder.add", none.clone(), json!({"out_order_nos": ["order_1"]})),
         ("token.issue", none.clone(), json!({"lifetime": "1h 30m"})),
+        ("login_code.issue", none.clone(), json!({"union_id": null})),
         ("user.add", none.clone(), json!({"open_ids": ["o1"]})),
         (
             "wallet.credit",
@@ -95,7 +97,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
     for ((action, subject, before, after, _), expected) in got.iter().zip(&expected) {
         assert_eq!((action.as_str(), before, after), (expected.0, &expected.1, &expected.2), "{subject}");
     }
-    assert_eq!((got[14].1.as_str(), got[14].4.as_str()), ("o1", "a gift"));
+    assert_eq!((got[13].1.as_str(), got[15].1.as_str(), got[15].4.as_str()), ("o7", "o1", "a gift"));
     let whole = program.json(&["operator-log", "--all"]).to_string();
     for secret in &secrets {
         assert!(!whole.contains(secret.as_str().unwrap()), "a secret stands in the log");

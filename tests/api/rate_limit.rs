@@ -29,6 +29,7 @@ async fn till() -> TestTill {
         config.limits.reports_per_second = per_second(5);
         config.limits.uploads_per_second = per_second(3);
         config.limits.tokens_per_second = per_second(2);
+        config.limits.logins_per_second = per_second(6);
     })
     .await
 }
@@ -53,6 +54,11 @@ fn token(app: &TestApp, secret: &str) -> Request {
     Request::get(&format!("/oauth2/access_token?{query}"))
 }
 
+fn login(app: &TestApp) -> Request {
+    let query = format!("app_id={}&app_secret={}&js_code=unknown", app.id, app.secret);
+    Request::get(&format!("/oauth2/mp/code2session?{query}"))
+}
+
 fn is_limited(answer: &Answer) -> bool {
     answer.code() == 10_000_305
 }
@@ -73,6 +79,7 @@ async fn a_second_of_burst_passes_and_then_the_rate_for_each_app_and_endpoint_ap
     assert_eq!(burst(&till, &report(&app)).await, 5);
     assert_eq!(burst(&till, &Game::new(&app, "o1", "b1", 1).request()).await, 4);
     assert_eq!(burst(&till, &token(&app, &app.secret)).await, 2);
+    assert_eq!(burst(&till, &login(&app)).await, 6);
     // Both ways of uploading share one limit.
     assert_eq!(burst(&till, &upload(&app, "uploadWithFile")).await, 3);
     assert_eq!(burst(&till, &upload(&app, "uploadWithUrl")).await, 0);
@@ -142,8 +149,9 @@ async fn the_defaults_are_those_of_the_contract() {
         defaults.reports_per_second,
         defaults.uploads_per_second,
         defaults.tokens_per_second,
+        defaults.logins_per_second,
     ];
-    assert_eq!(numbers.map(PerSecond::get), [0, 2000, 50, 10]);
+    assert_eq!(numbers.map(PerSecond::get), [0, 2000, 50, 10, 500]);
     let till = TestTill::start_with(|config| config.limits = defaults).await;
     let app = till.app("a1").await;
     assert_eq!(burst(&till, &token(&app, &app.secret)).await, 10);
@@ -170,21 +178,24 @@ async fn limits_of_an_app_change_while_the_server_runs_and_none_takes_the_settin
         reports_per_second: PerSecond::new(9),
         uploads_per_second: PerSecond::new(2),
         tokens_per_second: PerSecond::new(1),
+        logins_per_second: PerSecond::new(3),
     };
     let unlimited = AppLimits {
         exchanges_per_second: PerSecond::new(0),
         reports_per_second: PerSecond::new(0),
         uploads_per_second: PerSecond::new(0),
         tokens_per_second: PerSecond::new(0),
+        logins_per_second: PerSecond::new(0),
     };
-    let steps = [(all, [6, 9, 2, 1]), (unlimited, [20; 4]), (AppLimits::default(), [4, 5, 3, 2])];
-    for (limits, [exchanges, reports, uploads, tokens]) in steps {
+    let steps = [(all, [6, 9, 2, 1, 3]), (unlimited, [20; 5]), (AppLimits::default(), [4, 5, 3, 2, 6])];
+    for (limits, [exchanges, reports, uploads, tokens, logins]) in steps {
         till.command(&app, AppCommand::Limit(limits.clone().into())).await;
         till.clock.advance(Duration::from_secs(5));
         assert_eq!(burst(&till, &exchange).await, exchanges, "{limits:?}");
         assert_eq!(burst(&till, &report(&app)).await, reports, "{limits:?}");
         assert_eq!(burst(&till, &upload(&app, "uploadWithUrl")).await, uploads, "{limits:?}");
         assert_eq!(burst(&till, &token(&app, &app.secret)).await, tokens, "{limits:?}");
+        assert_eq!(burst(&till, &login(&app)).await, logins, "{limits:?}");
         // Nobody else's change.
         assert_eq!(burst(&till, &report(&other)).await, 5);
     }
@@ -211,6 +222,7 @@ async fn who_waits_as_told_passes() {
     for (request, text) in [
         (report(&app), text(5, "order reports")),
         (token(&app, &app.secret), text(2, "token requests") + keep),
+        (login(&app), text(6, "logins")),
         (upload(&app, "uploadWithFile"), text(3, "uploads")),
     ] {
         burst(&till, &request).await;

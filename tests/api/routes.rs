@@ -1,8 +1,9 @@
 //! A walk over the route table: each route refuses strangers and wrong methods (style of the
 //! house: a route without an authentication case fails here).
 
+use domain::endpoint::Endpoint;
 use minitill::error::Envelope;
-use minitill::public::router::{Authentication, ROUTES, Route};
+use minitill::public::routes::{Authentication, ROUTES, Route};
 
 use crate::game::Game;
 use crate::support::{Request, TestTill};
@@ -30,7 +31,11 @@ async fn every_route_refuses_a_stranger() {
                 (Request::post(&path), wrong, 100_200_102)
             }
             Authentication::AppSecret => {
-                let query = format!("{path}?app_id=a1&app_secret=wrong&grant_type=client_credentials");
+                let more = match route.endpoint {
+                    Endpoint::Login => "js_code=unknown",
+                    _ => "grant_type=client_credentials",
+                };
+                let query = format!("{path}?app_id=a1&app_secret=wrong&{more}");
                 let code = till.send(Request::get(&path)).await.code();
                 assert_eq!(code, 100_200_100);
                 (Request::get(&query), Request::get(&query.replace("a1", "a2")), 100_200_101)

@@ -65,6 +65,11 @@ def before_call(context, case, kwargs):
         for fields in [body, case.query]:
             if fields and chance.random() < 0.8:
                 fields |= {name: app[name] for name in ["app_id", "app_secret"]}
+    elif path.endswith("code2session"):
+        for fields in [body, case.query]:
+            if fields and chance.random() < 0.8:
+                fields |= {name: app[name] for name in ["app_id", "app_secret"]}
+                fields["js_code"] = chance.choice(["sandbox-alice", "sandbox-bob", fields.get("js_code", "")])
     elif path.startswith("/openapi/"):
         case.query |= {name: app[name] for name in ["app_id", "access_token"]}
         if path.endswith("/report") and body is not None and chance.random() < 0.7:

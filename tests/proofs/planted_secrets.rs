@@ -43,6 +43,7 @@ const DIGITS: &str = "4729104729104729104729104729104729104729104729104729104729
 const PASSWORD: &str = "Planted-Password-81f2";
 const WRONG_TOKEN: &str = "planted0wrong0token0c44e5a7b1d20";
 const WRONG_SECRET: &str = "planted0wrong0secret07d3a6b09c1e";
+const WRONG_CODE: &str = "planted0wrong0code0e7d6c5b4a392";
 const WRONG_SIGN: &str = "planted0wrong0sign05f0e1d2c3b4a5";
 const USER_IP: &str = "198.51.100.213";
 const URL_PASSWORD: &str = "planted-url-password-3a9";
@@ -129,6 +130,7 @@ fn planted_by_hand() -> Vec<Planted> {
         planted("the database's password", PASSWORD, false),
         planted("a wrong token", WRONG_TOKEN, false),
         planted("a wrong app secret", WRONG_SECRET, false),
+        planted("a wrong login code", WRONG_CODE, false),
         planted("a wrong signature", WRONG_SIGN, false),
         planted("a player's address", USER_IP, false),
         planted("a URL's password", URL_PASSWORD, false),
@@ -257,6 +259,7 @@ async fn drive(talker: &Talker, app: &TestApp, planted: &mut Vec<Planted>, outpu
         talker.ask("a report that is refused", report(app, "x", FREE_TEXT, FREE_TEXT, 9), outputs).await;
         talker.ask("an upload that is no picture", upload(app, FREE_TEXT.as_bytes()), outputs).await;
         tokens(talker, app, planted, outputs).await;
+        logins(talker, app, outputs).await;
         for url in [
             format!("http://user:{URL_PASSWORD}@203.0.113.1/{FREE_TEXT}.png"),
             format!("http://127.0.0.1:1/{FREE_TEXT}.png?key={URL_PASSWORD}"),
@@ -338,6 +341,23 @@ async fn tokens(talker: &Talker, app: &TestApp, planted: &mut Vec<Planted>, outp
         } else {
             outputs.push(Output { name: "the answer to a token request".to_owned(), bytes, is_answer: true });
         }
+    }
+}
+
+/// Logins that are refused; each way of sending the code.
+async fn logins(talker: &Talker, app: &TestApp, outputs: &mut Vec<Output>) {
+    let fields = format!("app_id={}&app_secret={}&js_code={WRONG_CODE}", app.id, app.secret);
+    let json = serde_json::json!({
+        "app_id": app.id.as_str(), "app_secret": app.secret, "js_code": [WRONG_CODE],
+    });
+    let path = "/game/minigame/jscode2session";
+    for request in [
+        Request::get(&format!("{path}?{fields}")),
+        Request::post(path).body(fields.clone()),
+        Request::post(path).body(format!("{fields}&grant_type=none")),
+        Request::post(path).body(json.to_string()),
+    ] {
+        talker.ask("a login that is refused", request, outputs).await;
     }
 }
 

@@ -14,9 +14,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use domain::app_command::AppCommand;
-use domain::ids::{OrderNo, PackageVersion, PagePath, PoiId};
-use minitill::public::router::ROUTES;
+use domain::app_command::{AppCommand, IssuedLoginCode};
+use domain::ids::{OpenId, OrderNo, PackageVersion, PagePath, PoiId};
+use domain::login::Player;
+use minitill::public::routes::ROUTES;
 use serde_json::json;
 
 use crate::calls::{credentials, exchange, picture, report, token, try_send_bytes, upload};
@@ -29,6 +30,7 @@ const REPORT: &str = "/openapi/mp/developer/order/v1/report";
 const UPLOAD_FILE: &str = "/openapi/mp/developer/file/img/uploadWithFile";
 const UPLOAD_URL: &str = "/openapi/mp/developer/file/img/uploadWithUrl";
 const TOKEN: &str = "/oauth2/access_token";
+const LOGINS: [&str; 2] = ["/game/minigame/jscode2session", "/oauth2/mp/code2session"];
 const IMAGE: &str = "/img/{img_id}";
 /// What stands for the value that was sent, in an answer that repeats it.
 const ECHO: &str = "<sent>";
@@ -39,6 +41,7 @@ struct Proof {
     thief: TestApp,
     victim: TestApp,
     victims_img_id: String,
+    victims_js_code: String,
     tried: BTreeSet<&'static str>,
     tries: u32,
 }
@@ -47,6 +50,7 @@ pub(crate) async fn prove() -> Figures {
     let mut proof = Proof::start().await;
     let before = digests(&proof.till.sql, Some("victim")).await;
     proof.tokens_and_keys().await;
+    proof.logins().await;
     proof.players_and_numbers().await;
     proof.orders().await;
     proof.pictures().await;
@@ -78,7 +82,10 @@ impl Proof {
         assert_eq!(bought.code(), 1, "{}", bought.body);
         let reported = till.send(report(&victim, "order-theirs", "theirs", &victims_img_id, 2)).await;
         assert_eq!(reported.code(), 1, "{}", reported.body);
-        Self { till, thief, victim, victims_img_id, tried: BTreeSet::new(), tries: 0 }
+        let player = Player { open_id: OpenId::parse("theirs").unwrap(), union_id: None };
+        let issued = till.command(&victim, AppCommand::IssueLoginCode(player)).await;
+        let victims_js_code = IssuedLoginCode::try_from(issued).unwrap().js_code;
+        Self { till, thief, victim, victims_img_id, victims_js_code, tried: BTreeSet::new(), tries: 0 }
     }
 
     /// The whole answer as text, without what differs between any two.
@@ -152,6 +159,20 @@ impl Proof {
             token(&TestApp { id: app_id.parse().unwrap(), ..thief.clone() })
         })
         .await;
+    }
+
+    /// Another app's login code is no code, and stays one of its app: the victim's rows are compared.
+    async fn logins(&mut self) {
+        let (thief, theirs) = (self.thief.clone(), self.victims_js_code.clone());
+        for path in LOGINS {
+            self.same(path, 100_200_103, (&theirs, &"0".repeat(64)), |js_code| {
+                Request::get(&format!(
+                    "{path}?app_id={}&app_secret={}&js_code={js_code}",
+                    thief.id, thief.secret
+                ))
+            })
+            .await;
+        }
     }
 
     async fn players_and_numbers(&mut self) {

@@ -9,7 +9,8 @@ use serde::Serialize;
 use crate::app::{AppSummary, TOKEN_LIFETIME};
 use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings};
 use crate::fields::{Expected, FieldError, Fields, parse_integer};
-use crate::ids::{AppId, OpenId, OrderNo, PackageVersion, PagePath, PoiId};
+use crate::ids::{AppId, OpenId, OrderNo, PackageVersion, PagePath, PoiId, UnionId};
+use crate::login::Player;
 use crate::secret::Secret;
 
 /// The longest lifetime of a token that the admin API issues, in seconds: a year.
@@ -46,6 +47,8 @@ crate::word_enum! {
         IssueToken = "token.issue",
         /// Revoke access tokens.
         RevokeTokens = "token.revoke",
+        /// Issue a login code.
+        IssueLoginCode = "login_code.issue",
     }
 }
 
@@ -76,6 +79,8 @@ pub enum AppCommand {
     IssueToken(Duration),
     /// Revoke this access token, or all.
     RevokeTokens(Option<Secret>),
+    /// Issue a code that logs this player in.
+    IssueLoginCode(Player),
 }
 
 impl AppAction {
@@ -93,6 +98,7 @@ impl AppAction {
             Self::AddUsers => &["open_ids"],
             Self::IssueToken => &["ttl_seconds"],
             Self::RevokeTokens => &["access_token", "all"],
+            Self::IssueLoginCode => &["open_id", "union_id"],
         }
     }
 }
@@ -137,6 +143,10 @@ impl AppCommand {
                 Self::IssueToken(seconds.unwrap_or(TOKEN_LIFETIME))
             }
             AppAction::RevokeTokens => Self::RevokeTokens(read_revocation(fields)?),
+            AppAction::IssueLoginCode => Self::IssueLoginCode(Player {
+                open_id: fields.required("open_id", OpenId::parse)?,
+                union_id: fields.optional("union_id", UnionId::parse)?,
+            }),
         })
     }
 }
@@ -260,6 +270,15 @@ reports! {
     Revoked(RevokedTokens) {
         /// How many.
         revoked: u64
+    }
+    /// A code for one login, shown once.
+    LoginCode(IssuedLoginCode) {
+        /// The code.
+        #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+        js_code: String,
+        /// When it expires.
+        #[schemars(extend("format" = "date-time"))]
+        expires_at: String
     }
 }
 

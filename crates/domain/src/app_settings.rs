@@ -205,7 +205,7 @@ app_fields! {
     name: AppName, "Name", "Name, for people.";
     category: Category, "Category", "What the app sells. Reports of a local-life app name product, category and city.";
     scopes: Vec<Scope>, "Permission scopes", "Its permission scopes. An app reports orders with the scope epay alone.";
-    sandbox: bool, "Sandbox", "Explain to the app why its signature does not match; for tests.";
+    sandbox: bool, "Sandbox", "For tests: explain why a signature does not match, and log in players named sandbox-NAME.";
     preorder_check: bool, "Pre-order check", "Refuse reports of payments that are not registered as pre-orders.";
 }
 
@@ -218,6 +218,7 @@ app_fields! {
     reports_per_second: Option<PerSecond>, "Order reports", "Order reports a second; 0 is no limit.";
     uploads_per_second: Option<PerSecond>, "Image uploads", "Image uploads a second, both ways together; 0 is no limit.";
     tokens_per_second: Option<PerSecond>, "Token requests", "Token requests a second; 0 is no limit.";
+    logins_per_second: Option<PerSecond>, "Logins", "Logins a second; 0 is no limit.";
 }
 
 crate::word_enum! {

@@ -2,7 +2,7 @@
 //! One row of the table below feeds the enum, the OpenAPI document and the tables of the docs.
 
 use crate::endpoint::Endpoint::{
-    self, AccessToken, Exchange, Image, OrderReport, UploadWithFile, UploadWithUrl,
+    self, AccessToken, Exchange, Image, Login, OrderReport, UploadWithFile, UploadWithUrl,
 };
 
 /// What an exchange with this code means for its `biz_no`, when it may be a repeat
@@ -60,19 +60,21 @@ pub struct Row {
 }
 
 /// The endpoints that check an access token or a secret.
-const CALLED: [Endpoint; 5] = [Exchange, OrderReport, UploadWithFile, UploadWithUrl, AccessToken];
+const CALLED: [Endpoint; 6] = [Exchange, OrderReport, UploadWithFile, UploadWithUrl, AccessToken, Login];
 
 // Name, number, HTTP status with `http.error_status = "rest"`, statuses of the transport that it
 // comes with, what it means for the biz_no, the endpoints that answer it, and its meaning.
 codes! {
-    TokenParameter = 100_200_100, 400, [], Unknown, [AccessToken],
-        "token request: a parameter is missing or wrong";
-    TokenCredentials = 100_200_101, 401, [], Unknown, [AccessToken],
-        "token request: app_id or app_secret is wrong";
+    TokenParameter = 100_200_100, 400, [], Unknown, [AccessToken, Login],
+        "token request and login: a parameter is missing or wrong";
+    TokenCredentials = 100_200_101, 401, [], Unknown, [AccessToken, Login],
+        "token request and login: app_id or app_secret is wrong";
     Unauthorised = 100_200_102, 401, [], Unknown, [Exchange, OrderReport, UploadWithFile, UploadWithUrl],
         "authorisation error: credentials absent, unknown or expired";
     Forbidden = 100_200_102, 403, [], Unknown, CALLED,
         "authorisation error: the app is suspended or lacks a scope";
+    LoginCode = 100_200_103, 422, [], Unknown, [Login],
+        "login: js_code is unknown, used or expired";
     BadSignature = 100_200_114, 401, [], Unknown, [Exchange],
         "the signature does not match";
     IllegalParameter = 10_000_200, 422, [400, 404, 405, 408, 413], Unknown, Endpoint::ALL,

@@ -13,6 +13,8 @@ crate::word_enum! {
         UploadWithUrl = "upload_with_url",
         /// The access token (contract 6).
         AccessToken = "access_token",
+        /// The login (contract 11).
+        Login = "login",
         /// A served picture (contract 5.7).
         Image = "image",
     }
@@ -28,6 +30,7 @@ impl Endpoint {
             Self::UploadWithFile => "upload by file",
             Self::UploadWithUrl => "upload by URL",
             Self::AccessToken => "token",
+            Self::Login => "login",
             Self::Image => "served pictures",
         }
     }

@@ -17,7 +17,7 @@ pub const LIST_ITEMS_MAX: usize = 1000;
 /// How many characters of a value an error repeats.
 const SHOWN_CHARS_MAX: usize = 64;
 /// Fields whose value no answer and no log may repeat (contract 2.8).
-const SECRET_FIELDS: [&str; 4] = ["access_token", "app_secret", "sign", "user_ip"];
+const SECRET_FIELDS: [&str; 5] = ["access_token", "app_secret", "js_code", "sign", "user_ip"];
 
 /// Whether no answer and no log may repeat the value of a field of this name (contract 2.8).
 #[must_use]

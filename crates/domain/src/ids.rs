@@ -103,6 +103,11 @@ text_type!(
     |text| made_of(text, 1, 64, id_byte)
 );
 text_type!(
+    /// A person across the apps of one operator, who gives it (contract 11.3).
+    UnionId, "1 to 64 of 0-9A-Za-z_-" => "^[0-9A-Za-z_-]{1,64}$",
+    |text| made_of(text, 1, 64, id_byte)
+);
+text_type!(
     /// Business order number of an exchange (contract 3.1).
     BizNo, "1 to 63 of 0-9A-Za-z" => "^[0-9A-Za-z]{1,63}$",
     |text| made_of(text, 1, 63, |byte| byte.is_ascii_alphanumeric())

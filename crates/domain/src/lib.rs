@@ -18,6 +18,7 @@ pub mod gcra;
 pub mod idempotency;
 pub mod ids;
 pub mod ledger;
+pub mod login;
 pub mod moment;
 pub mod operator;
 pub mod order;

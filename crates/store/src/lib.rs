@@ -18,6 +18,7 @@ mod error;
 mod exchange;
 mod idempotency;
 mod image;
+mod login;
 mod look_up_cache;
 mod master_key;
 mod migrate;

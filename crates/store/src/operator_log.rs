@@ -28,6 +28,7 @@ domain::word_enum! {
         AppAddPreorders = "app.preorder.add",
         TokenIssue = "token.issue",
         TokenRevoke = "token.revoke",
+        LoginCodeIssue = "login_code.issue",
         UserAdd = "user.add",
         WalletCredit = "wallet.credit",
         /// One credit of an import. The file has a line of its own.

@@ -7,6 +7,8 @@ mod keyring;
 mod master_key;
 mod password;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use domain::ids::ImgId;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest, Sha256};
@@ -49,10 +51,16 @@ pub fn random_key_text() -> String {
     text
 }
 
-/// A new access token: 256 random bits in hexadecimal.
+/// A new access token or login code: 256 random bits in hexadecimal.
 #[must_use]
 pub fn random_token() -> String {
     hex::encode(random_bytes::<32>())
+}
+
+/// A new session key: 128 random bits in base64 (contract 11.2).
+#[must_use]
+pub fn random_session_key() -> String {
+    BASE64_STANDARD.encode(random_bytes::<16>())
 }
 
 /// A new image id.
@@ -61,7 +69,7 @@ pub fn random_img_id() -> ImgId {
     ImgId::from_random(random_bytes())
 }
 
-/// The stored hash of an access token.
+/// The stored hash of an access token or a login code.
 #[must_use]
 pub fn token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()

@@ -11,6 +11,7 @@ use domain::exchange::Balances;
 use domain::ids::{AppId, CreditRef, OpenId};
 use futures_util::{Stream, TryStreamExt as _, stream};
 use serde::Serialize;
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::{Result, Store, StoreError};
@@ -142,6 +143,22 @@ pub enum CreditOutcome {
     OutOfRange,
     /// There is no such app.
     UnknownApp,
+}
+
+/// Makes an empty wallet for a player who has none. A wallet makes the player known to the app.
+pub(super) async fn make_known(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    open_id: &OpenId,
+) -> Result<()> {
+    sqlx::query!(
+        "INSERT INTO wallets (app_id, open_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        app_id.as_str(),
+        open_id.as_str()
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 impl Store {

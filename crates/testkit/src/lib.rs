@@ -37,7 +37,7 @@ use http_server::OpenConnections;
 use minitill::config::Config;
 use minitill::operator;
 use minitill::public::router;
-use minitill::public::router::Route;
+use minitill::public::routes::{ROUTES, Route};
 use minitill::state::AppState;
 use sqlx::PgPool;
 use store::secrets::Keyring;
@@ -130,6 +130,7 @@ pub fn test_config() -> Config {
         ("MINITILL_LIMITS__REPORTS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__TOKENS_PER_SECOND", "0"),
+        ("MINITILL_LIMITS__LOGINS_PER_SECOND", "0"),
     ];
     let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     Config::load(None, variables).unwrap()
@@ -282,13 +283,13 @@ impl TestTill {
 
 /// The route table, and one route more whose handler panics.
 fn with_panicking_route() -> Vec<Route> {
-    let mut routes = router::ROUTES.to_vec();
+    let mut routes = ROUTES.to_vec();
     routes.push(Route {
         path: PANICKING_PATH,
         handler: || {
             axum::routing::on(axum::routing::MethodFilter::POST, async || -> () { panic!("a secret detail") })
         },
-        ..router::ROUTES[0]
+        ..ROUTES[0]
     });
     routes
 }

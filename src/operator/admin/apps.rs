@@ -55,7 +55,7 @@ routes! { "Apps":
             .wrong("sandbox", "expected true or false, got \"yes\"");
     /// Set an app's limits
     ///
-    /// Sets all four. A limit that is left out is the server's setting again. They hold on every server
+    /// Sets all five. A limit that is left out is the server's setting again. They hold on every server
     /// within five seconds.
     PUT "/apps/{app_id}/limits", "setAppLimits", Replace: command[Limit] -> LimitsSet =>
         answers("set", "The limits that hold now.", json!({

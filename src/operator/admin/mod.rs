@@ -8,6 +8,7 @@ mod document;
 mod exchanges;
 mod idempotency;
 mod images;
+mod logins;
 mod messages;
 mod operator_log;
 mod orders;

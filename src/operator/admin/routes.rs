@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::problem::Problem;
-use super::{apps, exchanges, images, operator_log, orders, tokens, wallets};
+use super::{apps, exchanges, images, logins, operator_log, orders, tokens, wallets};
 use crate::openapi::Operation;
 use crate::state::AppState;
 
@@ -80,6 +80,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let subjects = [
         apps::ROUTES,
         tokens::ROUTES,
+        logins::ROUTES,
         wallets::ROUTES,
         exchanges::ROUTES,
         orders::ROUTES,

@@ -42,6 +42,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::change("/console/apps/{app_id}/packages", || command(AppAction::Publish)),
     Route::change("/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
     Route::change("/console/apps/{app_id}/preorders", || command(AppAction::AddPreorders)),
+    Route::change("/console/apps/{app_id}/login-codes", || command(AppAction::IssueLoginCode)),
     Route::admin_page("/console/apps/{app_id}/suspend", || confirm(AppAction::Suspend)),
     Route::change("/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
     Route::admin_page("/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),

@@ -27,7 +27,7 @@ async fn an_app_that_was_made_sells_and_its_keys_are_replaced() {
     let expected = json!({
         "app_id": "a1", "name": "<b>Game</b>", "category": "local_life", "scopes": ["epay"], "sandbox": true,
         "preorder_check": true, "suspended": false, "package_version": null, "pages": [],
-        "limits": {"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": null, "tokens_per_second": null},
+        "limits": {"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": null, "tokens_per_second": null, "logins_per_second": null},
         "created_at": app.json()["created_at"],
     });
     assert_answer(&app, 200, &expected);
@@ -94,7 +94,7 @@ async fn suspension_and_limits_are_set_as_often_as_one_likes_and_logged_once() {
     let limits = json!({"exchanges_per_second": 7, "tokens_per_second": 0});
     for _ in 0..2 {
         let answer = caller.send("PUT", "/apps/a1/limits", None, &limits).await;
-        let now = json!({"exchanges_per_second": 7, "reports_per_second": null, "uploads_per_second": null, "tokens_per_second": 0});
+        let now = json!({"exchanges_per_second": 7, "reports_per_second": null, "uploads_per_second": null, "tokens_per_second": 0, "logins_per_second": null});
         assert_answer(&answer, 200, &json!({"app_id": "a1", "limits": now}));
     }
     let actions: Vec<String> = log(&till).await.into_iter().map(|line| line.action).collect();
@@ -173,6 +173,42 @@ async fn tokens_are_revoked_one_or_all_and_stand_in_no_address() {
     // A wrong token is not repeated to anybody.
     let wrong = caller.post(path, "k7", json!({"access_token": 4711})).await;
     assert!(wrong.status == 422 && !wrong.body.contains("4711"), "{}", wrong.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_code_is_issued_for_a_player_who_may_be_unknown() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let caller = Caller::admin(&till).await;
+    let path = "/apps/a1/login-codes";
+    let issued = caller.post(path, "k1", json!({"open_id": "o1", "union_id": "u1"})).await;
+    let code = issued.json()["js_code"].as_str().unwrap().to_owned();
+    let expires_at = issued.json()["expires_at"].clone();
+    assert_answer(&issued, 200, &json!({"app_id": "a1", "js_code": code, "expires_at": expires_at}));
+    assert!(code.len() == 64 && code.bytes().all(|byte| byte.is_ascii_hexdigit()), "256 bits: {code}");
+    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 0, "the use makes the player known");
+    let login = format!("/oauth2/mp/code2session?app_id=a1&app_secret={}&js_code={code}", app.secret);
+    let session = till.send(Request::get(&login)).await.json();
+    assert_eq!((&session["open_id"], &session["union_id"]), (&json!("o1"), &json!("u1")));
+    // A repeat has the first answer, whose code is used up.
+    let again = caller.post(path, "k1", json!({"open_id": "o1", "union_id": "u1"})).await;
+    assert_eq!(again.body, issued.body);
+    assert_eq!(till.send(Request::get(&login)).await.code(), 100_200_103);
+    let lines = log(&till).await;
+    let [line] = lines.as_slice() else { panic!("{lines:?}") };
+    assert_eq!((line.action.as_str(), line.subject.as_str()), ("login_code.issue", "o1"));
+    assert_eq!((&line.before, &line.after), (&None, &Some(json!({"union_id": "u1"}))));
+    for (wrong, field) in [
+        (json!({}), "open_id"),
+        (json!({"open_id": ""}), "open_id"),
+        (json!({"open_id": "o.1"}), "open_id"),
+        (json!({"open_id": "o1", "union_id": "u 1"}), "union_id"),
+    ] {
+        let wrong = caller.post(path, "k2", wrong).await;
+        assert_problem(&wrong, 422, "invalid-field", &format!("wrong: {field}"));
+    }
+    let unknown = caller.post("/apps/a9/login-codes", "k3", json!({"open_id": "o1"})).await;
+    assert_problem(&unknown, 404, "not-found", "there is no app a9");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,10 +20,11 @@ use crate::support::program::Program;
 use crate::support::{Answer, AppKind, Request, TestApp, TestTill, committed, fresh_database, operator};
 
 /// What is fresh each time. Everything else must be as documented.
-const FRESH: [&str; 13] = [
+const FRESH: [&str; 14] = [
     "app_secret",
     "pay_key",
     "access_token",
+    "js_code",
     "expires_at",
     "created_at",
     "updated_at",
@@ -233,6 +234,7 @@ impl Scenario {
             "addPois" => self.replace("poi_ids", Some(json!([""]))),
             "addPreorders" => self.replace("out_order_nos", Some(json!(["12345"]))),
             "issueToken" => self.replace("ttl_seconds", Some(json!(0))),
+            "issueLoginCode" => self.replace("open_id", Some(json!("o.1"))),
             "addUsers" => self.replace("open_ids", Some(json!(["o.1"]))),
             "creditWallet" => self.replace("free", Some(json!(-5))),
             "blockImage" => self.replace("reason", None),

@@ -25,6 +25,7 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
         ("addPreorders", "/apps/a1/preorders", json!({"out_order_nos": ["pay-01"]})),
         ("issueToken", "/apps/a1/tokens", json!({})),
         ("revokeTokens", "/apps/a1/token-revocations", json!({"all": true})),
+        ("issueLoginCode", "/apps/a1/login-codes", json!({"open_id": "o9", "union_id": "u9"})),
         ("addUsers", "/apps/a1/users", json!({"open_ids": ["o9"]})),
         ("creditWallet", "/apps/a1/wallets/o1/credits", json!({"free": 5, "ref": "r1"})),
     ]

@@ -4,10 +4,11 @@ use domain::app::{AppLimits, Scope};
 use domain::console_user::Role;
 use domain::ids::AppId;
 use domain::per_second::PerSecond;
+use serde_json::{Value, json};
 use store::OperatorLogFilter;
 
-use crate::support::TestTill;
 use crate::support::console::{ESCAPED, HOSTILE};
+use crate::support::{Request, TestTill};
 
 /// The value of a hidden field of a page.
 fn hidden<'a>(page: &'a str, name: &str) -> &'a str {
@@ -76,6 +77,37 @@ async fn a_rotation_shows_its_key_once_and_is_made_once() {
     assert_eq!(found.pay_keys.iter().map(|key| key.generation).collect::<Vec<_>>(), [2, 1]);
     let page = admin.get("/console/apps/a1/rotate-pay-key").await.body;
     assert!(page.contains("Pay key 1 is retired within five seconds"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admin_issues_a_login_code_that_is_shown_once_and_logs_its_player_in() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    let (admin, viewer) = (till.browser(Role::Admin).await, till.browser(Role::Viewer).await);
+    let path = "/console/apps/a1/login-codes";
+    for (union_id, answered) in [("u1", json!("u1")), ("", Value::Null)] {
+        let made = admin.post(path, &[("open_id", "o1"), ("union_id", union_id)]).await;
+        assert_eq!((made.status, made.header("cache-control")), (200, Some("no-store")), "{}", made.body);
+        let code = secret(&made.body, "Login code");
+        let login = format!("/oauth2/mp/code2session?app_id=a1&app_secret={}&js_code={code}", app.secret);
+        let session = till.send(Request::get(&login)).await.json();
+        assert_eq!((&session["open_id"], &session["union_id"]), (&json!("o1"), &answered));
+        assert!(!admin.get("/console/apps/a1").await.body.contains(code));
+        assert!(!admin.get("/console/log").await.body.contains(code));
+    }
+    let lines = till.store.operator_log(&OperatorLogFilter::default(), 2).await.unwrap();
+    for line in &lines {
+        let known = (line.action.as_str(), line.subject.as_str(), line.operator_kind.as_str());
+        assert_eq!(known, ("login_code.issue", "o1", "console"));
+    }
+    let refused = admin.post(path, &[("open_id", "o.1")]).await;
+    assert!(refused.status == 400 && refused.body.contains("open id: expected"), "{}", refused.body);
+    let nobodys = admin.post("/console/apps/a9/login-codes", &[("open_id", "o1")]).await;
+    assert_eq!(nobodys.status, 404);
+    assert_eq!(viewer.post(path, &[("open_id", "o1")]).await.status, 403);
+    assert!(admin.get("/console/apps/a1").await.body.contains("login-codes"));
+    assert!(!viewer.get("/console/apps/a1").await.body.contains("login-codes"));
+    assert_eq!(till.number("SELECT count(*) FROM login_codes").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::app::Scope;
-use domain::app_command::AppCommand;
-use domain::ids::ImgId;
+use domain::app_command::{AppCommand, IssuedLoginCode};
+use domain::endpoint::Endpoint;
+use domain::ids::{ImgId, OpenId, UnionId};
+use domain::login::Player;
 use domain::per_second::PerSecond;
 use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
 use minitill::config::Config;
 use minitill::error::{ErrorStatus, Refusal};
-use minitill::openapi::{Example, Operation, Place, plain};
+use minitill::openapi::{Example, OPEN_ID, Operation, Place, UNION_ID, plain};
 use minitill::public::Described;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -23,7 +25,7 @@ use crate::support::{Answer, AppKind, PICTURE, Request, TestApp, TestTill, form,
 pub(crate) const SHORT_BODY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The examples of a call that one till can answer in turn, in this order. The last one breaks it.
-pub(super) const IN_TURN: [&str; 20] = [
+pub(super) const IN_TURN: [&str; 21] = [
     "app_id_missing",
     "access_token_missing",
     "unknown_app",
@@ -39,6 +41,7 @@ pub(super) const IN_TURN: [&str; 20] = [
     "url_missing",
     "token_parameter",
     "token_credentials",
+    "js_code_invalid",
     "wrong_width",
     "no_such_image",
     "body_too_large",
@@ -221,6 +224,8 @@ impl Scenario {
             }
             "url_missing" => self.leave_out("url"),
             "token_parameter" => self.leave_out("app_secret"),
+            "logged_in" => self.issue_login_code().await,
+            "js_code_invalid" => self.replace("js_code", "another"),
             "token_credentials" => self.replace("app_secret", "another"),
             "part" => self.headers.push(("range", "bytes=0-9".to_owned())),
             "not_modified" => self.headers.push(("if-none-match", "*".to_owned())),
@@ -231,6 +236,14 @@ impl Scenario {
             "unavailable" => self.till.store.close().await,
             other => panic!("{other}: a new example needs a scenario here"),
         }
+    }
+
+    /// A code of the documented player, in the place of the example's.
+    async fn issue_login_code(&mut self) {
+        let (open_id, union_id) = (OpenId::parse(OPEN_ID).unwrap(), UnionId::parse(UNION_ID).ok());
+        let issue = AppCommand::IssueLoginCode(Player { open_id, union_id });
+        let issued = IssuedLoginCode::try_from(self.till.command(&self.app, issue).await).unwrap();
+        self.replace("js_code", &issued.js_code);
     }
 
     /// The same exchange before, and what has happened since.
@@ -262,6 +275,7 @@ impl Scenario {
             "exchange" => "exchanges",
             "reportOrder" => "orders",
             "getAccessToken" | "postAccessToken" => "access_tokens",
+            _ if self.call.route.endpoint == Endpoint::Login => "login_codes",
             _ => "images",
         };
         self.till.execute(&format!("ALTER TABLE {table} RENAME TO gone")).await;
@@ -363,6 +377,7 @@ fn configure(config: &mut Config, example: &str) {
             config.limits.reports_per_second = PerSecond::new(1).unwrap();
             config.limits.uploads_per_second = PerSecond::new(1).unwrap();
             config.limits.tokens_per_second = PerSecond::new(1).unwrap();
+            config.limits.logins_per_second = PerSecond::new(1).unwrap();
         }
         "overloaded" => config.exchange.queue_max = 0,
         _ => {}

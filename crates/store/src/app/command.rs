@@ -60,6 +60,7 @@ impl AppUpdate {
             AppCommand::AddUsers(open_ids) => self.add_users(connection, open_ids).await,
             AppCommand::IssueToken(lifetime) => self.issue_token(connection, *lifetime).await,
             AppCommand::RevokeTokens(token) => self.revoke_tokens(connection, token.as_ref()).await,
+            AppCommand::IssueLoginCode(player) => self.issue_login_code(connection, player).await,
         }
     }
 

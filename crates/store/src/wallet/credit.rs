@@ -10,7 +10,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::entry::{LockedWallet, lock_wallet, write_entry};
-use super::{Credit, CreditOutcome};
+use super::{Credit, CreditOutcome, make_known};
 use crate::app::app_exists;
 use crate::operator_log::{Action, LogLine};
 use crate::{Refusable, Result, Store, StoreError};
@@ -96,13 +96,7 @@ async fn write_credit(
     app_id: &AppId,
     credit: &Credit,
 ) -> Result<CreditOutcome, Refusable<CreditOutcome>> {
-    sqlx::query!(
-        "INSERT INTO wallets (app_id, open_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-        app_id.as_str(),
-        credit.open_id.as_str()
-    )
-    .execute(&mut *connection)
-    .await?;
+    make_known(connection, app_id, &credit.open_id).await?;
     let wallet = lock_wallet(connection, app_id, &credit.open_id).await?.ok_or(StoreError::Again)?;
     if let Some(balances) = earlier_credit(connection, app_id, credit).await? {
         return Ok(CreditOutcome::Done { balances, replayed: true });

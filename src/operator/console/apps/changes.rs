@@ -7,7 +7,9 @@
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
-use domain::app_command::{AppAction, AppCommand, AppReport, NewAppSecret, NewAppSecrets, NewPayKey};
+use domain::app_command::{
+    AppAction, AppCommand, AppReport, IssuedLoginCode, NewAppSecret, NewAppSecrets, NewPayKey,
+};
 use domain::ids::{AppId, Reason};
 
 use super::super::error::ConsoleError;
@@ -69,7 +71,7 @@ async fn answer(action: AppAction, app_id: &AppId, visit: &Visit) -> Answer {
             &[("Pay key", pay_key), ("App secret", app_secret)],
             &[
                 "The pay key signs exchanges. Only the game server may have it.",
-                "The app secret is for access tokens. Only the developer's server may have it.",
+                "The app secret is for access tokens and logins. Only the developer's server may have it.",
                 "Publish the pages of the app's package next, so that orders can be reported.",
             ],
         ),
@@ -88,6 +90,14 @@ async fn answer(action: AppAction, app_id: &AppId, visit: &Visit) -> Answer {
             &[
                 "Give it to the developer's server now. The previous app secret gets no more access tokens.",
                 "Access tokens that were already issued stay valid until they expire.",
+            ],
+        ),
+        AppReport::LoginCode(IssuedLoginCode { js_code, expires_at, .. }) => secrets_page(
+            "Login code of the app",
+            &[("Login code", js_code), ("Expires at", expires_at)],
+            &[
+                "Give it to the game, which sends it to the developer's server as js_code.",
+                "It works once. Its use makes the player known, with an empty wallet.",
             ],
         ),
         AppReport::App(_)
@@ -117,7 +127,7 @@ const CONFIRMED: [Confirmed; 4] = [
         action: AppAction::Suspend,
         button: "Suspend the app",
         consequences: &[
-            "Within five seconds, every server refuses its exchanges, order reports, uploads and token requests.",
+            "Within five seconds, every server refuses its exchanges, order reports, uploads, token requests and logins.",
             "Balances, orders, keys and tokens do not change. Pictures are still served.",
             "You can resume the app at any time.",
         ],

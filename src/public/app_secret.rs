@@ -1,0 +1,91 @@
+//! What the calls with an app secret share, the token request and the login (contract 6 and 11): how
+//! their parameters come, and how they are described.
+
+use axum::extract::Request;
+use axum::http::Method;
+use domain::fields::{Expected, FieldError};
+use domain::ids::AppId;
+use serde_json::json;
+
+use super::describe::{ANY_KIND, SomeText};
+use super::extract::{query_or_body, query_with};
+use crate::error::{Code, Refusal};
+use crate::openapi::{APP_ID, Asked, Example, Field, Input, Operation, Place};
+use crate::state::AppState;
+
+/// The app secret of all examples.
+const APP_SECRET: &str = "a31f0c5d9e7b42868b1c6f0e2d4a5978a31f0c5d9e7b42868b1c6f0e2d4a5978";
+
+/// What names an app and proves it.
+pub(super) struct Credentials {
+    pub(super) app_id: String,
+    pub(super) app_secret: String,
+}
+
+/// Reads parameters of these names: of a GET from the query, else from the query or the body.
+///
+/// # Errors
+/// 100200100 for a parameter at fault and for a request that cannot be read; 408 and 413 keep 10000200.
+pub(super) async fn read<T>(
+    names: &[&str],
+    state: &AppState,
+    request: Request,
+    read: fn(&mut Input<'_>) -> Result<T, FieldError>,
+) -> Result<T, Refusal> {
+    let (parts, body) = request.into_parts();
+    let limits = &state.config.http;
+    let fields = match parts.method {
+        Method::GET => {
+            query_with(names, limits, &parts, body).await.map(|(query, _)| query).map_err(Refusal::from)
+        }
+        _ => query_or_body(names, limits, &parts, body).await,
+    };
+    let parameters = fields.and_then(|fields| read(&mut Input::of(&fields)).map_err(Refusal::from));
+    parameters.map_err(|refusal| match refusal.code {
+        Code::IllegalParameter if refusal.transport.is_none() => {
+            Refusal { code: Code::TokenParameter, ..refusal }
+        }
+        _ => refusal,
+    })
+}
+
+/// The app's id and secret.
+pub(super) fn credentials(input: &mut Input<'_>) -> Result<Credentials, FieldError> {
+    let app_id = input.field("app_id", "The app.").required_as::<AppId, _>(APP_ID, text)?;
+    let app_secret = input.field("app_secret", "The secret that the operator handed out.");
+    Ok(Credentials { app_id, app_secret: app_secret.required_as::<SomeText, _>(APP_SECRET, text)? })
+}
+
+/// Any text, as it came.
+#[expect(clippy::unnecessary_wraps, reason = "a parser of a field may refuse")]
+pub(super) fn text(text: &str) -> Result<String, Expected> {
+    Ok(text.to_owned())
+}
+
+/// The field `grant_type`, which has this value alone.
+pub(super) fn grant_type<'i, 'a>(input: &'i mut Input<'a>, only: &'static str) -> Asked<'i, 'a> {
+    input.field("grant_type", format!("Always `{only}`.")).demand("enum", json!([only]))
+}
+
+/// Takes this text alone.
+pub(super) fn exactly(only: &'static str) -> impl Fn(&str) -> Result<(), Expected> {
+    move |text| if text == only { Ok(()) } else { Err(Expected::new(only)) }
+}
+
+/// The call by query.
+pub(super) fn by_query(operation: Operation<Refusal>, fields: Vec<Field>) -> Operation<Refusal> {
+    operation.with(Place::Query, fields)
+}
+
+/// The call by body.
+pub(super) fn by_body(operation: Operation<Refusal>, fields: Vec<Field>) -> Operation<Refusal> {
+    // Without an optional parameter, openapi-python-client makes a module that does not import.
+    let id = Field::optional::<String>("X-Request-Id", "An id of yours; answer and log have the same.");
+    operation.with(Place::Header, [id]).body(ANY_KIND, fields)
+}
+
+/// The example of a parameter at fault.
+pub(super) fn parameter() -> Example<Refusal> {
+    let words = "A parameter is missing or wrong; the text says which.";
+    Example::new("token_parameter", words, Refusal::new(Code::TokenParameter, "app_secret is missing"))
+}

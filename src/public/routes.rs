@@ -1,0 +1,94 @@
+//! The route table of the public listener, every route once.
+
+use axum::routing::{MethodFilter, MethodRouter, on};
+use domain::endpoint::Endpoint;
+
+use super::{exchange, image, image_upload, login, order_report, token};
+use crate::config::Config;
+use crate::error::{Envelope, Refusal};
+use crate::openapi::Operation;
+use crate::state::AppState;
+
+/// How a route knows its caller. A test asks each of these for a case of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Authentication {
+    /// Token and signature in the form.
+    SignedForm,
+    /// Token in the query.
+    QueryToken,
+    /// Token in the query or the body.
+    QueryOrBodyToken,
+    /// App secret.
+    AppSecret,
+    /// None: whoever knows the path may see what is there.
+    Path,
+}
+
+/// One route of the public listener: one method of one path.
+#[derive(Debug, Clone, Copy)]
+pub struct Route {
+    /// Its method.
+    pub method: &'static str,
+    /// Path, with parameters in braces.
+    pub path: &'static str,
+    /// Its name in the API's document. It never changes.
+    pub id: &'static str,
+    /// Its group in the API's document.
+    pub tag: &'static str,
+    /// How it knows its caller.
+    pub authentication: Authentication,
+    /// What the metrics count it as.
+    pub endpoint: Endpoint,
+    /// Names of the answer's fields.
+    pub envelope: Envelope,
+    /// Makes what answers it.
+    pub handler: fn() -> MethodRouter<AppState>,
+    /// What the API's document says of it.
+    pub describe: fn(&Config) -> Operation<Refusal>,
+}
+
+/// A row of the table, written as it reads.
+macro_rules! route {
+    ($method:ident $path:literal, $id:literal in $tag:literal, $authentication:ident, $endpoint:ident, $envelope:ident,
+     $handler:path, $describe:path) => {
+        Route {
+            method: stringify!($method),
+            path: $path,
+            id: $id,
+            tag: $tag,
+            authentication: Authentication::$authentication,
+            endpoint: Endpoint::$endpoint,
+            envelope: Envelope::$envelope,
+            handler: || on(MethodFilter::$method, $handler),
+            describe: $describe,
+        }
+    };
+}
+
+/// Every route of the public listener (contract 1: sections 3 to 6 and 11, and nothing else), those of a
+/// path together.
+#[rustfmt::skip]
+pub static ROUTES: [Route; 12] = [
+    route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
+        SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
+    route!(POST "/openapi/mp/developer/order/v1/report", "reportOrder" in "Orders",
+        QueryToken, OrderReport, Open, order_report::report, order_report::describe),
+    route!(POST "/openapi/mp/developer/file/img/uploadWithFile", "uploadWithFile" in "Images",
+        QueryToken, UploadWithFile, Open, image_upload::upload_with_file, image_upload::describe_with_file),
+    route!(POST "/openapi/mp/developer/file/img/uploadWithUrl", "uploadWithUrl" in "Images",
+        QueryOrBodyToken, UploadWithUrl, Open, image_upload::upload_with_url, image_upload::describe_with_url),
+    route!(GET "/oauth2/access_token", "getAccessToken" in "Tokens",
+        AppSecret, AccessToken, Open, token::access_token, token::describe_get),
+    route!(POST "/oauth2/access_token", "postAccessToken" in "Tokens",
+        AppSecret, AccessToken, Open, token::access_token, token::describe_post),
+    route!(GET "/game/minigame/jscode2session", "getGameSession" in "Login",
+        AppSecret, Login, Open, login::login, login::describe_get),
+    route!(POST "/game/minigame/jscode2session", "postGameSession" in "Login",
+        AppSecret, Login, Open, login::login, login::describe_post),
+    route!(GET "/oauth2/mp/code2session", "getProgramSession" in "Login",
+        AppSecret, Login, Open, login::login, login::describe_get),
+    route!(POST "/oauth2/mp/code2session", "postProgramSession" in "Login",
+        AppSecret, Login, Open, login::login, login::describe_post),
+    route!(GET "/img/{img_id}", "getImage" in "Images", Path, Image, Open, image::image, image::describe_get),
+    route!(HEAD "/img/{img_id}", "headImage" in "Images", Path, Image, Open, image::image, image::describe_head),
+];
