@@ -126,9 +126,8 @@ async fn picture(Path(name): Path<String>, visit: Visit) -> Answer {
         let bytes = visit.state.store.contents(&image.contents, image.byte_length).await?;
         (image.format.media_type(), bytes)
     };
-    // Five minutes, except a blocked picture, which nobody may keep.
-    let caching = if image.is_blocked { "no-store" } else { "private, max-age=300" };
-    Ok(([(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, caching)], bytes).into_response())
+    // The guard adds `no-store`: a picture that is blocked meanwhile must not be shown again.
+    Ok(([(header::CONTENT_TYPE, media_type)], bytes).into_response())
 }
 
 #[derive(Template)]
