@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
-use clap::{Subcommand, ValueEnum};
-use domain::exchange::Balances;
+use clap::{Args, Subcommand, ValueEnum};
+use domain::exchange::{Balances, check_credit};
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::moment::rfc3339;
 use futures_util::TryStreamExt as _;
@@ -20,7 +20,7 @@ use super::{Context, unknown_app};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WalletCommand {
-    /// Credit a wallet once for each ref; if there is no such wallet, create it
+    /// Credit a player's wallet once for each ref
     Credit {
         /// App of the wallet
         app_id: AppId,
@@ -38,6 +38,8 @@ pub(super) enum WalletCommand {
         /// Note for people, for example the reason
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
+        #[command(flatten)]
+        unknown: UnknownPlayers,
     },
     /// Credit many wallets from a CSV file; it is safe to run the same import again
     Import {
@@ -45,6 +47,8 @@ pub(super) enum WalletCommand {
         app_id: AppId,
         /// CSV file with the heading `open_id,free,charge,ref`
         file: PathBuf,
+        #[command(flatten)]
+        unknown: UnknownPlayers,
     },
     /// Show both balances of a wallet
     Show {
@@ -65,6 +69,13 @@ pub(super) enum WalletCommand {
     },
 }
 
+#[derive(Debug, Args)]
+pub(super) struct UnknownPlayers {
+    /// Make a player known whom the app does not know yet; without it such a credit is refused
+    #[arg(long)]
+    create: bool,
+}
+
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum StatementFormat {
     /// Table for people
@@ -80,17 +91,22 @@ pub(super) enum StatementFormat {
 
 pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand) -> Result<()> {
     match command {
-        WalletCommand::Credit { app_id, open_id, free, charge, reference, note } => {
+        WalletCommand::Credit { app_id, open_id, free, charge, reference, note, unknown } => {
+            check_credit(free, charge)
+                .map_err(|expected| anyhow!("--free and --charge: expected {}, got 0 and 0", expected.0))?;
             let mut shown = json!({ "ref": reference });
-            let credit = Credit { open_id, free, charge, reference: reference.clone(), note };
-            let outcome = store.credit(&context.operator, &app_id, credit).await?;
-            let (balances, replayed) = done(&outcome, &app_id, &reference)?;
+            let credit = Credit { open_id, free, charge, reference, note, create: unknown.create };
+            let outcome = store.credit(&context.operator, &app_id, credit.clone()).await?;
+            let (balances, replayed) = done(&outcome, &app_id, &credit)?;
             shown["free_balance"] = balances.free().into();
             shown["charge_balance"] = balances.charge().into();
             shown["replayed"] = replayed.into();
             context.output.show(&shown)
         }
-        WalletCommand::Import { app_id, file } => import::run(context, store, &app_id, &file).await,
+        WalletCommand::Import { app_id, file, unknown } => {
+            let import = import::Import { app_id: &app_id, file: &file, create: unknown.create };
+            import::run(context, store, import).await
+        }
         WalletCommand::Show { app_id, open_id } => {
             let wallet = store.wallet(&app_id, &open_id).await?;
             context.output.show(&wallet.ok_or_else(|| unknown_wallet(&app_id, &open_id))?)
@@ -109,8 +125,17 @@ fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> anyhow::Error {
     anyhow!("the app {app_id} has no player {open_id}")
 }
 
+/// A credit for a player whom the app does not know.
+fn unknown_player(app_id: &AppId, open_id: &str) -> anyhow::Error {
+    anyhow!(
+        "the app {app_id} has no player {open_id}; a login makes a player known, and so do \
+         `minitill user add {app_id} {open_id}` and --create"
+    )
+}
+
 /// The balances after a credit, and whether it was made before.
-fn done(outcome: &CreditOutcome, app_id: &AppId, reference: &CreditRef) -> Result<(Balances, bool)> {
+fn done(outcome: &CreditOutcome, app_id: &AppId, credit: &Credit) -> Result<(Balances, bool)> {
+    let reference = &credit.reference;
     match outcome {
         CreditOutcome::Done { balances, replayed } => Ok((*balances, *replayed)),
         CreditOutcome::RefConflict => {
@@ -120,6 +145,7 @@ fn done(outcome: &CreditOutcome, app_id: &AppId, reference: &CreditRef) -> Resul
             bail!("ref {reference}: a balance would be more than 9223372036854775807")
         }
         CreditOutcome::UnknownApp => Err(unknown_app(app_id)),
+        CreditOutcome::UnknownPlayer => Err(unknown_player(app_id, credit.open_id.as_str())),
     }
 }
 

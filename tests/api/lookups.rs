@@ -41,6 +41,7 @@ async fn credit(till: &TestTill, app: &TestApp, reference: &str, note: &str) {
         charge: 0,
         reference: CreditRef::parse(reference).unwrap(),
         note: note.to_owned(),
+        create: true,
     };
     till.store.credit(&operator(), &app.id, credit).await.unwrap();
 }

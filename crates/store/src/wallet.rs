@@ -114,7 +114,7 @@ impl LedgerLine {
 /// A new credit.
 #[derive(Debug, Clone)]
 pub struct Credit {
-    /// The player. A missing wallet is made.
+    /// The player.
     pub open_id: OpenId,
     /// Gifted currency to add.
     pub free: i64,
@@ -124,6 +124,8 @@ pub struct Credit {
     pub reference: CreditRef,
     /// Note for people.
     pub note: String,
+    /// Whether the credit makes a player known whom the app does not know (contract 8.3.2).
+    pub create: bool,
 }
 
 /// The result of a credit.
@@ -142,6 +144,8 @@ pub enum CreditOutcome {
     OutOfRange,
     /// There is no such app.
     UnknownApp,
+    /// The app does not know the player, and the credit makes nobody known.
+    UnknownPlayer,
 }
 
 impl Store {
@@ -161,6 +165,19 @@ impl Store {
     /// True when the app knows this player.
     pub async fn is_known(&self, app_id: &AppId, open_id: &OpenId) -> Result<bool> {
         Ok(self.wallet(app_id, open_id).await?.is_some())
+    }
+
+    /// The first of these players whom the app does not know.
+    pub async fn first_unknown(&self, app_id: &AppId, open_ids: &[String]) -> Result<Option<String>> {
+        Ok(sqlx::query_scalar!(
+            r#"SELECT p.open_id AS "open_id!" FROM unnest($2::text[]) WITH ORDINALITY AS p (open_id, place)
+               LEFT JOIN wallets w ON w.app_id = $1 AND w.open_id = p.open_id
+               WHERE w.open_id IS NULL ORDER BY p.place LIMIT 1"#,
+            app_id.as_str(),
+            open_ids
+        )
+        .fetch_optional(&self.pool)
+        .await?)
     }
 
     /// Streams the ledger of a wallet, oldest first. It reads piece by piece, so a slow reader

@@ -38,6 +38,8 @@ struct PlayersTemplate<'a> {
     page: Page<'a>,
     /// `None` for an empty form.
     found: Option<&'a PlayersPage>,
+    /// The one player that the form names.
+    unknown: Option<(AppId, OpenId)>,
     more: Option<String>,
 }
 
@@ -53,6 +55,7 @@ async fn search(visit: Visit) -> Answer {
     }
     render(&PlayersTemplate {
         page: visit.search_page(Section::PLAYERS).await?,
+        unknown: filter.app_id.zip(filter.open_id),
         found: found.as_ref(),
         more: visit.next(found.as_ref().and_then(|found| found.next.as_ref())),
     })

@@ -131,15 +131,18 @@ async fn another_apps_player_is_not_found() {
     till.app("b1").await;
     let admin = till.browser(Role::Admin).await;
     for player in ["b1/players/o1", "none/players/o1", "a1/players/o2", "a1/players/o%3Cb%3E"] {
-        for page in ["", "/ledger.csv", "/credit"] {
+        for page in ["", "/ledger.csv"] {
             let answer = admin.get(&format!("/console/apps/{player}{page}")).await;
             assert_eq!(answer.status, 404, "{player}{page}");
             assert!(answer.body.contains("has no player") && !answer.body.contains("<b>"), "{}", answer.body);
         }
         let fields = [("gifted", "5"), ("reference", "r"), ("reason", "x")];
         let answer = admin.post(&format!("/console/apps/{player}/credit"), &fields).await;
-        assert_eq!(answer.status, 404, "{player}");
+        let is_app = !player.starts_with("none");
+        assert_eq!(answer.status, if is_app { 400 } else { 404 }, "{player}");
     }
+    let none = admin.get("/console/apps/none/players/o1/credit").await;
+    assert!(none.status == 404 && none.body.contains("There is no app none."), "{}", none.body);
     assert_eq!(till.number("SELECT count(*) FROM credits WHERE ref = 'r'").await, 0);
 }
 
@@ -154,6 +157,7 @@ async fn a_ledger_is_filtered_and_goes_on_page_by_page() {
             charge: 0,
             reference: CreditRef::parse(&format!("r&{place}")).unwrap(),
             note: String::new(),
+            create: true,
         };
         till.store.credit(&operator(), &app.id, credit).await.unwrap();
     }
@@ -188,6 +192,7 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
         charge: 0,
         reference: CreditRef::parse("=HYPERLINK(\"x\",1);-1;a=b").unwrap(),
         note: String::new(),
+        create: true,
     };
     till.store.credit(&operator(), &app.id, credit).await.unwrap();
     till.execute("UPDATE ledger_entries SET at = '2026-11-21T17:40:12.5Z'").await;
@@ -267,6 +272,38 @@ async fn a_credit_is_shown_before_it_is_made_and_made_once() {
     let line =
         "SELECT count(*) FROM operator_log WHERE action = 'wallet.credit' AND operator_kind = 'console'";
     assert_eq!(till.number(line).await, 1);
+    till.assert_audit_clean().await;
+}
+
+/// Rule 8.3.2: a credit makes a player known only with the box, which stands there for nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_box_must_be_ticked_to_credit_an_unknown_player() {
+    let till = TestTill::start().await;
+    let app = spender(&till).await;
+    let admin = till.browser(Role::Admin).await;
+    let search = "/console/players?app_id=a1&open_id=new";
+    let link = link_called(&admin.get(search).await, "Credit the unknown player new").unwrap();
+    assert_eq!(link, "/console/apps/a1/players/new/credit");
+    let viewers = till.browser(Role::Viewer).await.get(search).await;
+    assert_eq!(link_called(&viewers, "Credit the unknown player new"), None);
+    let tick = r#"name="create" type="checkbox" value="yes" required"#;
+    assert!(admin.get(&link).await.body.contains(tick));
+    assert!(!admin.get(&format!("{PLAYER}/credit")).await.body.contains(tick));
+
+    let fields = [("gifted", "5"), ("reference", "case-1"), ("reason", "sorry"), ("create", "yes")];
+    for page in ["/check", ""] {
+        let refused = admin.post(&format!("{link}{page}"), &fields[..3]).await;
+        assert_eq!(refused.status, 400);
+        let words =
+            "The app a1 has no player new. A login makes a player known, and so does the box of this form.";
+        assert!(refused.body.contains(words), "{}", refused.body);
+    }
+    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
+    let check = admin.post(&format!("{link}/check"), &fields).await;
+    assert_eq!((check.status, value_of(&check, "create").as_str()), (200, "yes"));
+    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
+    assert_eq!(admin.post(&link, &fields).await.status, 303);
+    assert_eq!(till.purses(&app, "new").await, (5, 0, 1));
     till.assert_audit_clean().await;
 }
 

@@ -96,14 +96,18 @@ async fn write_credit(
     app_id: &AppId,
     credit: &Credit,
 ) -> Result<CreditOutcome, Refusable<CreditOutcome>> {
-    sqlx::query!(
-        "INSERT INTO wallets (app_id, open_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-        app_id.as_str(),
-        credit.open_id.as_str()
-    )
-    .execute(&mut *connection)
-    .await?;
-    let wallet = lock_wallet(connection, app_id, &credit.open_id).await?.ok_or(StoreError::Again)?;
+    if credit.create {
+        sqlx::query!(
+            "INSERT INTO wallets (app_id, open_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            app_id.as_str(),
+            credit.open_id.as_str()
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    let Some(wallet) = lock_wallet(connection, app_id, &credit.open_id).await? else {
+        return Err(Refusable::Refused(CreditOutcome::UnknownPlayer));
+    };
     if let Some(balances) = earlier_credit(connection, app_id, credit).await? {
         return Ok(CreditOutcome::Done { balances, replayed: true });
     }
