@@ -16,7 +16,7 @@ use store::{
 };
 
 use super::error::ConsoleError;
-use super::page::{Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render_search};
 use super::route::Route;
 use super::visit::{Answer, Visit};
 use crate::state::AppState;
@@ -44,21 +44,24 @@ struct PlayersTemplate<'a> {
 }
 
 async fn search(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
     let filter = PlayerFilter {
-        app_id: visit.fields.optional("app_id", AppId::parse)?,
-        open_id: visit.fields.optional("open_id", OpenId::parse)?,
+        app_id: filters.read("app_id", AppId::parse),
+        open_id: filters.read("open_id", OpenId::parse),
     };
+    let wrong = filters.wrong;
     let after: Option<PlayerCursor> = visit.text("after").parse().ok();
     let mut found = None;
-    if filter.app_id.is_some() || filter.open_id.is_some() {
+    if wrong.is_empty() && (filter.app_id.is_some() || filter.open_id.is_some()) {
         found = Some(visit.state.store.find_players(&filter, after.as_ref(), ROWS).await?);
     }
-    render(&PlayersTemplate {
-        page: visit.search_page(Section::PLAYERS).await?,
+    let template = PlayersTemplate {
+        page: visit.search_page(Section::PLAYERS).await?.marking(&wrong),
         unknown: filter.app_id.zip(filter.open_id),
         found: found.as_ref(),
         more: visit.next(found.as_ref().and_then(|found| found.next.as_ref())),
-    })
+    };
+    render_search(&template, &wrong)
 }
 
 #[derive(Template)]
@@ -74,25 +77,31 @@ struct PlayerTemplate<'a> {
 
 async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let (app_id, open_id, wallet) = find_player(&visit.state, &names).await?;
+    let mut filters = visit.filters();
     let filter = LedgerFilter {
-        kind: visit.fields.optional("kind", EntryKind::parse)?,
-        since: visit.fields.optional("from", moment::parse)?,
-        until: visit.fields.optional("to", moment::parse)?,
+        kind: filters.read("kind", EntryKind::parse),
+        since: filters.read("from", moment::parse),
+        until: filters.read("to", moment::parse),
         reference: visit.filled("number"),
     };
+    let wrong = filters.wrong;
     let after: Option<i64> = visit.text("after").parse().ok();
-    let ledger = visit.state.store.ledger(&app_id, &open_id, &filter, after, ROWS).await?;
+    let ledger = match wrong.as_slice() {
+        [] => visit.state.store.ledger(&app_id, &open_id, &filter, after, ROWS).await?,
+        _ => LedgerPage { items: Vec::new(), next: None },
+    };
     // The message about a credit stands on the first page only.
     let older = |next: i64| visit.address(&[("credited", ""), ("again", ""), ("after", &next.to_string())]);
     let page = visit.page(Section::PLAYERS, format!("Player {open_id}"));
-    render(&PlayerTemplate {
-        page: Page { notice: credit_notice(&app_id, &open_id, &visit).await?, ..page },
+    let template = PlayerTemplate {
+        page: Page { notice: credit_notice(&app_id, &open_id, &visit).await?, ..page.marking(&wrong) },
         totals: visit.state.store.wallet_totals(&wallet).await?,
         wallet: &wallet,
         is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !visit.text(name).is_empty()),
         older: ledger.next.map(older),
         ledger,
-    })
+    };
+    render_search(&template, &wrong)
 }
 
 /// The message after a credit. The credit is looked up in the store, because anybody can write an address.

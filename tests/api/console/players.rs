@@ -83,7 +83,7 @@ async fn players_are_searched_page_by_page() {
     assert!(none.body.contains("No player matches."), "{}", none.body);
     let bad = viewer.get("/console/players?open_id=a%20b").await;
     assert_eq!(bad.status, 400);
-    assert!(bad.body.contains("open id: expected 1 to 64 of 0-9A-Za-z_-, got"), "{}", bad.body);
+    assert!(bad.body.contains("Expected 1 to 64 of 0-9A-Za-z_-, got"), "{}", bad.body);
 }
 
 /// The main facts: both purses, and every entry with its time, number, changes and balances.
