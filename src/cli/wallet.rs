@@ -13,9 +13,9 @@ use domain::ids::{AppId, CreditRef, OpenId};
 use domain::moment::rfc3339;
 use futures_util::TryStreamExt as _;
 use serde_json::json;
-use store::{Credit, CreditOutcome, LedgerLine, Store};
+use store::{Credit, CreditOutcome, CsvReader, LedgerFilter, Store};
 
-use super::output::ignore_gone_reader;
+use super::output::{ignore_gone_reader, tab_separated, terminal_width};
 use super::{Context, unknown_app};
 
 #[derive(Debug, Subcommand)]
@@ -66,6 +66,9 @@ pub(super) enum WalletCommand {
         /// Output format
         #[arg(long, value_enum, default_value = "table")]
         format: StatementFormat,
+        /// Write the CSV for a spreadsheet: with a byte-order mark, and times without zone, in UTC
+        #[arg(long)]
+        excel: bool,
     },
 }
 
@@ -111,17 +114,18 @@ pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand
             let wallet = store.wallet(&app_id, &open_id).await?;
             context.output.show(&wallet.ok_or_else(|| unknown_wallet(&app_id, &open_id))?)
         }
-        WalletCommand::Statement { app_id, open_id, format } => {
+        WalletCommand::Statement { app_id, open_id, format, excel } => {
             if !store.is_known(&app_id, &open_id).await? {
                 return Err(unknown_wallet(&app_id, &open_id));
             }
             let format = if context.output.is_json { StatementFormat::Object } else { format };
-            statement(store, &app_id, &open_id, format).await
+            let csv = if excel { CsvReader::Spreadsheet } else { CsvReader::Program };
+            statement(store, &app_id, &open_id, format, csv).await
         }
     }
 }
 
-fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> anyhow::Error {
+pub(super) fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> anyhow::Error {
     anyhow!("the app {app_id} has no player {open_id}")
 }
 
@@ -150,11 +154,18 @@ fn done(outcome: &CreditOutcome, app_id: &AppId, credit: &Credit) -> Result<(Bal
 }
 
 /// Prints the ledger entry by entry, so that a long ledger needs little memory.
-async fn statement(store: &Store, app_id: &AppId, open_id: &OpenId, format: StatementFormat) -> Result<()> {
-    let mut entries = Box::pin(store.statement(app_id, open_id));
+async fn statement(
+    store: &Store,
+    app_id: &AppId,
+    open_id: &OpenId,
+    format: StatementFormat,
+    csv: CsvReader,
+) -> Result<()> {
+    let mut entries = Box::pin(store.statement(app_id, open_id, LedgerFilter::default()));
+    let shown = if terminal_width().is_some() { table_row } else { tab_row };
     let (heading, end) = match format {
-        StatementFormat::Table => (table_row(TABLE_HEADING.each_ref().map(|name| name as &dyn Display)), ""),
-        StatementFormat::Csv => (LedgerLine::CSV_HEADING.to_owned(), ""),
+        StatementFormat::Table => (shown(TABLE_HEADING.each_ref().map(|name| name as &dyn Display)), ""),
+        StatementFormat::Csv => (csv.heading(), ""),
         StatementFormat::Jsonl => (String::new(), ""),
         StatementFormat::Object => {
             (format!(r#"{{"app_id":"{app_id}","open_id":"{open_id}","entries":["#), "]}\n")
@@ -164,9 +175,10 @@ async fn statement(store: &Store, app_id: &AppId, open_id: &OpenId, format: Stat
     let mut written = out.write_all(heading.as_bytes());
     let mut separator = "";
     while written.is_ok() {
-        let Some(entry) = entries.try_next().await? else { break };
+        let Some(row) = entries.try_next().await? else { break };
+        let entry = &row.line;
         let line = match format {
-            StatementFormat::Table => table_row([
+            StatementFormat::Table => shown([
                 &entry.seq,
                 &entry.kind,
                 &entry.number(),
@@ -176,9 +188,9 @@ async fn statement(store: &Store, app_id: &AppId, open_id: &OpenId, format: Stat
                 &entry.charge_balance,
                 &rfc3339(entry.at),
             ]),
-            StatementFormat::Csv => entry.csv()?,
-            StatementFormat::Jsonl => serde_json::to_string(&entry)? + "\n",
-            StatementFormat::Object => format!("{separator}{}", serde_json::to_string(&entry)?),
+            StatementFormat::Csv => csv.line(&row)?,
+            StatementFormat::Jsonl => serde_json::to_string(entry)? + "\n",
+            StatementFormat::Object => format!("{separator}{}", serde_json::to_string(entry)?),
         };
         written = out.write_all(line.as_bytes());
         separator = ",";
@@ -188,6 +200,11 @@ async fn statement(store: &Store, app_id: &AppId, open_id: &OpenId, format: Stat
 
 const TABLE_HEADING: [&str; 8] =
     ["seq", "kind", "biz_no or ref", "free_change", "charge_change", "free_balance", "charge_balance", "at"];
+
+/// A line for programs, or its heading.
+fn tab_row(cells: [&dyn Display; 8]) -> String {
+    tab_separated(&cells.map(|cell| cell.to_string())) + "\n"
+}
 
 /// A line of the table, or its heading.
 fn table_row([seq, kind, number, free_change, charge_change, free, charge, at]: [&dyn Display; 8]) -> String {

@@ -250,12 +250,18 @@ async fn a_statement_is_the_whole_ledger_oldest_first_in_three_formats() {
     };
     let csv = printed("csv");
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!(lines[0], "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at");
+    assert_eq!(
+        lines[0],
+        "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note"
+    );
     assert!(lines[1].starts_with("1,credit,,\"r,1\",5,0,5,0,20") && lines.len() == 3, "{csv}");
+    let excel = program.run(&["wallet", "statement", "a1", "o1", "--format", "csv", "--excel"]).stdout;
+    let excel = String::from_utf8(excel).unwrap();
+    assert!(excel.starts_with("\u{feff}seq,") && !excel.contains('Z'), "{excel}");
     let jsonl = printed("jsonl");
     assert_eq!(serde_json::from_str::<Value>(jsonl.lines().nth(1).unwrap()).unwrap()["ref"], "r2");
     let table = printed("table");
-    assert!(table.lines().nth(2).unwrap().contains("+6"), "{table}");
+    assert!(table.lines().nth(2).unwrap().starts_with("2\tcredit\tr2\t6\t0\t11\t0\t20"), "{table}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

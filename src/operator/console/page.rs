@@ -122,9 +122,7 @@ pub(super) trait Shown {
 /// In UTC, to the second.
 impl Shown for OffsetDateTime {
     fn shown(&self) -> String {
-        let utc = self.to_offset(time::UtcOffset::UTC);
-        let (date, time) = (utc.date(), utc.time());
-        format!("{date} {:02}:{:02}:{:02}", time.hour(), time.minute(), time.second())
+        domain::moment::plain(*self)
     }
 }
 

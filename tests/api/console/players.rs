@@ -11,6 +11,8 @@ use crate::support::{Answer, TestApp, TestTill, operator};
 const PLAYER: &str = "/console/apps/a1/players/o1";
 /// What developers and operators write, hostile.
 const HOSTILE: &str = "<script>alert('x')</script>\"&";
+/// The same in CSV.
+const QUOTED: &str = "\"<script>alert('x')</script>\"\"&\"";
 /// How it must stand in a page.
 const HARMLESS: &str = "&#60;script&#62;alert(&#39;x&#39;)&#60;/script&#62;&#34;&#38;";
 
@@ -51,6 +53,13 @@ fn rows(body: &str) -> Vec<Vec<String>> {
             .collect()
     };
     rows.map(cells).collect()
+}
+
+/// The address of a link to a file.
+fn link_called_download(page: &Answer, text: &str) -> String {
+    let (before, _) = page.body.split_once(&format!("\" download>{text}</a>")).unwrap();
+    let (_, address) = before.rsplit_once("href=\"").unwrap();
+    address.replace("&#38;", "&").replace("&amp;", "&")
 }
 
 fn link_called(page: &Answer, text: &str) -> Option<String> {
@@ -191,7 +200,7 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
         free: 7,
         charge: 0,
         reference: CreditRef::parse("=HYPERLINK(\"x\",1);-1;a=b").unwrap(),
-        note: String::new(),
+        note: "@note".to_owned(),
         create: true,
     };
     till.store.credit(&operator(), &app.id, credit).await.unwrap();
@@ -202,11 +211,25 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
     assert_eq!(file.header("cache-control"), Some("no-store"));
     assert_eq!(
         whole(&file),
-        "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at\n\
-         1,credit,,start-o1,100,1500,100,1500,2026-11-21T17:40:12.5Z\n\
-         2,exchange,B1,,-100,-450,0,1050,2026-11-21T17:40:12.5Z\n\
-         3,credit,,\"'=HYPERLINK(\"\"x\"\",1);'-1;a=b\",7,0,7,1050,2026-11-21T17:40:12.5Z\n"
+        format!(
+            "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note\n\
+             1,credit,,start-o1,100,1500,100,1500,2026-11-21T17:40:12.5Z,,\n\
+             2,exchange,B1,,-100,-450,0,1050,2026-11-21T17:40:12.5Z,{QUOTED},\n\
+             3,credit,,\"'=HYPERLINK(\"\"x\"\",1);'-1;a=b\",7,0,7,1050,2026-11-21T17:40:12.5Z,,'@note\n"
+        )
     );
+    // The file follows the filter of its page, whose links lead to it.
+    let page = till.browser(Role::Viewer).await.get(&format!("{PLAYER}?kind=exchange&after=3")).await;
+    let plain = link_called_download(&page, "Download the ledger (CSV)");
+    assert_eq!(plain, format!("{PLAYER}/ledger.csv?kind=exchange"));
+    let excel = link_called_download(&page, "For Excel");
+    assert_eq!(excel, format!("{PLAYER}/ledger.csv?kind=exchange&excel=yes"));
+    let file = whole(&till.browser(Role::Viewer).await.get(&excel).await);
+    let (heading, lines) = file.split_once('\n').unwrap();
+    assert!(heading.starts_with("\u{feff}seq,"), "{heading}");
+    assert_eq!(lines, format!("2,exchange,B1,,-100,-450,0,1050,2026-11-21 17:40:12,{QUOTED},\n"));
+    let wrong = till.browser(Role::Viewer).await.get(&format!("{PLAYER}/ledger.csv?from=soon")).await;
+    assert_eq!(wrong.status, 400);
 }
 
 /// The pieces of a chunked body, put together.
