@@ -16,7 +16,7 @@ COPY migrations migrations
 COPY src src
 COPY xtask xtask
 ENV SQLX_OFFLINE=true
-RUN cargo build --release --locked && strip target/release/minitill
+RUN cargo build --release --locked && strip target/release/minitill && target/release/minitill man /src/man
 
 FROM debian:bookworm-slim
 # The certificates are for uploads by URL. PostgreSQL's programs serve the private database, for a
@@ -29,6 +29,7 @@ RUN apt-get update \
     && useradd --system --user-group --uid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin minitill \
     && install --directory --owner=minitill --group=minitill --mode=0700 /data
 COPY --from=build /src/target/release/minitill /usr/local/bin/minitill
+COPY --from=build /src/man /usr/local/share/man/man1
 COPY deploy/backup deploy/restore /usr/local/lib/minitill/
 
 USER minitill

@@ -8,6 +8,7 @@ use domain::app::{AppLimits, AppSettings};
 use domain::app_command::{AppCommand, AppRefusal, AppReport};
 use domain::ids::AppId;
 use serde::Serialize;
+use serde_json::json;
 use store::{CommandError, Store};
 
 pub(super) use self::arguments::AppArguments;
@@ -39,11 +40,26 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: AppArgument
         AppArguments::Publish { app_id, version, pages } => (app_id, AppCommand::Publish(version, pages)),
         AppArguments::Limit { app_id, limits } => (app_id, AppCommand::Limit(limits.0)),
         AppArguments::Poi(PoiCommand::Add { app_id, poi_ids }) => (app_id, AppCommand::AddPois(poi_ids)),
+        AppArguments::Poi(PoiCommand::List { app_id }) => {
+            require_app(store, &app_id).await?;
+            let poi_ids = store.pois(&app_id).await?;
+            return context.output.show(&json!({ "app_id": app_id, "poi_ids": poi_ids }));
+        }
+        AppArguments::Preorder(PreorderCommand::List { app_id }) => {
+            require_app(store, &app_id).await?;
+            let out_order_nos = store.preorders(&app_id).await?;
+            return context.output.show(&json!({ "app_id": app_id, "out_order_nos": out_order_nos }));
+        }
         AppArguments::Preorder(PreorderCommand::Add { app_id, out_order_nos }) => {
             (app_id, AppCommand::AddPreorders(out_order_nos))
         }
     };
     carry_out(context, store, &app_id, command).await
+}
+
+/// Refuses an app that does not exist.
+pub(super) async fn require_app(store: &Store, app_id: &AppId) -> Result<()> {
+    store.find_app(app_id).await?.map(drop).ok_or_else(|| unknown_app(app_id))
 }
 
 /// Carries out a command to an app.

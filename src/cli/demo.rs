@@ -82,6 +82,7 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene> {
         charge: 100,
         reference: CreditRef::parse(&format!("demo-{now_millis}")).expect(VALID),
         note: "minitill demo".to_owned(),
+        create: true,
     };
     let CreditOutcome::Done { balances, .. } = store.credit(&context.operator, &app_id, credit).await? else {
         bail!("the player of the demo could not be credited");

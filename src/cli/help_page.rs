@@ -1,8 +1,11 @@
-//! The page `docs/cli.md` and completions for shells, both from the definition of the commands.
+//! The page `docs/cli.md`, manual pages and completions for shells, all from the definition of the
+//! commands.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::{Args, Command};
 use clap_complete::Shell;
 
@@ -24,6 +27,20 @@ pub(super) struct CompletionsArguments {
     shell: Shell,
 }
 
+#[derive(Debug, Args)]
+pub(super) struct ManArguments {
+    /// The folder; it is made if it does not exist
+    folder: PathBuf,
+}
+
+/// Writes a manual page for each command.
+pub(super) fn write_manual(command: Command, arguments: &ManArguments) -> Result<()> {
+    let folder = &arguments.folder;
+    fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(command.disable_help_subcommand(true), folder))
+        .map_err(|error| anyhow!("{}: {error}", folder.display()))
+}
+
 /// Prints completions for a shell.
 pub(super) fn complete(mut command: Command, arguments: &CompletionsArguments) -> Result<()> {
     let mut script = Vec::new();
@@ -38,7 +55,7 @@ pub(super) fn run(command: Command) -> Result<()> {
 
 fn page(command: Command) -> String {
     // As wide as a terminal of the usual size, wherever it is generated.
-    let mut command = command.term_width(100).disable_help_flag(true);
+    let mut command = command.term_width(100).disable_help_flag(true).disable_help_subcommand(true);
     command.build();
     let mut page = HEAD.to_owned();
     add(&mut page, &mut command, true);

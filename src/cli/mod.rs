@@ -3,9 +3,12 @@
 mod api_key;
 mod app;
 mod audit;
+mod confirm;
 mod console_user;
 mod database;
 mod demo;
+mod examples;
+mod exchange;
 mod help_page;
 mod image;
 mod image_stores;
@@ -15,10 +18,12 @@ mod migrate;
 mod openapi;
 mod operator;
 mod operator_log;
+mod order;
 mod output;
 mod running;
 mod serve;
 mod sign;
+mod status;
 mod token;
 mod user;
 mod wallet;
@@ -28,7 +33,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Error, Result, anyhow};
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::AppId;
 use domain::operator::Operator;
@@ -41,7 +46,7 @@ use crate::config::{Config, LogFormat};
 
 /// A self-hosted till for mini-games: exactly-once exchanges, order reports and cover images.
 #[derive(Debug, Parser)]
-#[command(name = "minitill", version, about, disable_help_subcommand = true)]
+#[command(name = "minitill", version, about)]
 struct Arguments {
     /// Read settings from this file; a setting that the file does not have keeps its default
     #[arg(long, global = true, value_name = "FILE")]
@@ -53,6 +58,9 @@ struct Arguments {
     /// with `operator-log`: show only the lines of this operator
     #[arg(long, global = true, value_name = "NAME", value_parser = operator::parse)]
     operator: Option<Operator>,
+    /// Do not ask before a command that stops requests or cannot be undone
+    #[arg(long, global = true)]
+    yes: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -61,6 +69,8 @@ struct Arguments {
 enum Command {
     /// Run the server; `minitill` without a command does the same
     Serve,
+    /// Show whether the server answers, the versions, and how much the database holds
+    Status,
     #[command(flatten)]
     OnStore(StoreCommand),
     /// Sign a request as a game server does
@@ -69,6 +79,8 @@ enum Command {
     Openapi(openapi::OpenapiArguments),
     /// Print completions for a shell, to be read by its start-up file
     Completions(help_page::CompletionsArguments),
+    /// Write manual pages into a folder, one for each command
+    Man(help_page::ManArguments),
     /// Print docs/cli.md
     #[command(hide = true)]
     HelpPage,
@@ -80,18 +92,24 @@ enum StoreCommand {
     /// Create and change apps, their keys, limits and pages
     #[command(subcommand)]
     App(app::AppArguments),
-    /// Issue and revoke access tokens
+    /// Issue, list and revoke access tokens
     #[command(subcommand)]
     Token(token::TokenCommand),
     /// Issue login codes
     #[command(subcommand)]
     LoginCode(login_code::LoginCodeCommand),
-    /// Register players
+    /// Register players and show them
     #[command(subcommand)]
     User(user::UserCommand),
     /// Credit wallets and show them
     #[command(subcommand)]
     Wallet(wallet::WalletCommand),
+    /// Show exchanges
+    #[command(subcommand)]
+    Exchange(exchange::ExchangeCommand),
+    /// Show orders
+    #[command(subcommand)]
+    Order(order::OrderCommand),
     /// Show images, block pictures, and check or move the stored bytes
     #[command(subcommand)]
     Image(image::ImageCommand),
@@ -132,10 +150,25 @@ struct Context {
 /// Parses the arguments and runs the command. The exit code is 0, 1 for a failure, or 2 for wrong usage.
 #[must_use]
 pub fn main() -> ExitCode {
-    run(Arguments::parse()).unwrap_or_else(|error| {
-        output::complain(&error.to_string());
-        ExitCode::FAILURE
-    })
+    match definition().try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        Ok(arguments) => {
+            let is_json = arguments.json;
+            run(arguments).unwrap_or_else(|error| {
+                output::fail(is_json, &error.to_string());
+                ExitCode::FAILURE
+            })
+        }
+        Err(usage) if usage.use_stderr() && std::env::args_os().any(|argument| argument == "--json") => {
+            output::fail(true, usage.to_string().trim_end());
+            ExitCode::from(2)
+        }
+        Err(usage) => usage.exit(),
+    }
+}
+
+/// The definition of all commands, with the examples of their help.
+fn definition() -> clap::Command {
+    examples::with_examples(Arguments::command())
 }
 
 fn run(arguments: Arguments) -> Result<ExitCode> {
@@ -148,8 +181,12 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         operator: operator::of_command(arguments.operator.as_ref())?,
         operator_given: arguments.operator,
     };
+    let command = arguments.command.unwrap_or(Command::Serve);
+    if let Command::OnStore(command) = &command {
+        confirm::confirm(command, arguments.yes)?;
+    }
     let runtime = http_server::runtime()?;
-    let outcome = runtime.block_on(dispatch(&context, arguments.command.unwrap_or(Command::Serve)));
+    let outcome = runtime.block_on(dispatch(&context, command));
     // A look-up that hangs in the system's resolver must not delay the exit.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     outcome
@@ -161,10 +198,15 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
             start_log(&context.config.log.filter, context.config.log.format)?;
             serve::run(context).await
         }
+        Command::Status => {
+            start_log("warn", LogFormat::Text)?;
+            return status::run(context).await;
+        }
         Command::Sign(arguments) => sign::run(context, &arguments),
         Command::Openapi(arguments) => openapi::run(context, &arguments),
-        Command::Completions(arguments) => help_page::complete(Arguments::command(), &arguments),
-        Command::HelpPage => help_page::run(Arguments::command()),
+        Command::Completions(arguments) => help_page::complete(definition(), &arguments),
+        Command::Man(arguments) => help_page::write_manual(definition(), &arguments),
+        Command::HelpPage => help_page::run(definition()),
         Command::OnStore(command) => {
             start_log("warn", LogFormat::Text)?;
             let migrates = matches!(command, StoreCommand::Migrate);
@@ -185,6 +227,8 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::LoginCode(command) => login_code::run(context, store, command).await,
         StoreCommand::User(command) => user::run(context, store, command).await,
         StoreCommand::Wallet(command) => wallet::run(context, store, command).await,
+        StoreCommand::Exchange(command) => exchange::run(context, store, command).await,
+        StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
         StoreCommand::MasterKey(command) => master_key::run(context, store, command).await,

@@ -1,20 +1,30 @@
 //! The output of commands: text for people, or one JSON object for scripts.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::Result;
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 use domain::changes::words;
 use indexmap::IndexMap;
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Prints an error to standard error.
+/// Columns of a terminal that does not tell them.
+const TERMINAL_COLUMNS: u16 = 80;
+
+/// Prints a remark to standard error.
 #[expect(clippy::print_stderr, reason = "a command line complains there")]
 pub(super) fn complain(text: &str) {
     eprintln!("minitill: {text}");
+}
+
+/// Prints the error that ended the command to standard error (contract 8.1.3).
+#[expect(clippy::print_stderr, reason = "a command line complains there")]
+pub(super) fn fail(is_json: bool, text: &str) {
+    if is_json { eprintln!("{}", json!({ "error": text })) } else { complain(text) }
 }
 
 /// Prints the result of a command.
@@ -84,12 +94,30 @@ pub(super) fn object_table<Row: Serialize>(columns: &[&str], rows: &[Row]) -> se
     Ok(table(columns, cells))
 }
 
-/// A table with a heading.
+/// A table with a heading. On a terminal it is as wide as that at most; elsewhere tabs separate its cells.
 pub(super) fn table(heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let Some(width) = terminal_width() else {
+        let heading = heading.iter().map(|name| (*name).to_owned()).collect();
+        let lines = std::iter::once(heading).chain(rows).map(|cells| tab_separated(&cells));
+        return lines.collect::<Vec<_>>().join("\n");
+    };
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(heading.to_vec());
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table.add_rows(rows);
     table.to_string()
+}
+
+/// Cells for programs: a tab or a line end within one becomes a blank.
+pub(super) fn tab_separated(cells: &[String]) -> String {
+    cells.iter().map(|cell| cell.replace(['\t', '\r', '\n'], " ")).collect::<Vec<_>>().join("\t")
+}
+
+/// The columns of the terminal of standard output; `None` where that is no terminal.
+pub(super) fn terminal_width() -> Option<u16> {
+    let out = io::stdout();
+    let columns = |size: rustix::termios::Winsize| Some(size.ws_col).filter(|columns| *columns > 0);
+    out.is_terminal().then(|| tcgetwinsize(&out).ok().and_then(columns).unwrap_or(TERMINAL_COLUMNS))
 }
 
 /// The members of an object, in its own order. A [`Value`] would sort them.
@@ -123,6 +151,12 @@ fn text_of(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_tabs_has_none_within_a_cell() {
+        let cells = ["a1".to_owned(), "two\nlines\tand a tab".to_owned()];
+        assert_eq!(tab_separated(&cells), "a1\ttwo lines and a tab");
+    }
 
     #[test]
     fn people_read_names_and_values_in_the_order_of_the_fields() {

@@ -10,7 +10,7 @@ use domain::secret::Secret;
 use store::Store;
 
 use super::Context;
-use super::app::carry_out;
+use super::app::{carry_out, require_app};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TokenCommand {
@@ -21,6 +21,11 @@ pub(super) enum TokenCommand {
         /// Lifetime of the token, such as 30m or 48h
         #[arg(long, default_value = "48h", value_parser = humantime::parse_duration)]
         ttl: Duration,
+    },
+    /// List the tokens of an app that have not expired, without the tokens themselves
+    List {
+        /// Id of the app
+        app_id: AppId,
     },
     /// Revoke access tokens of an app: within five seconds every server refuses them
     #[command(group = clap::ArgGroup::new("which").required(true))]
@@ -39,6 +44,12 @@ pub(super) enum TokenCommand {
 pub(super) async fn run(context: &Context, store: &Store, command: TokenCommand) -> Result<()> {
     let (app_id, command) = match command {
         TokenCommand::Issue { app_id, ttl } => (app_id, AppCommand::IssueToken(ttl)),
+        TokenCommand::List { app_id } => {
+            require_app(store, &app_id).await?;
+            let columns = ["token", "issued_at", "expires_at"];
+            let none = "The app has no valid token. To issue one, run `minitill token issue <app_id>`.";
+            return context.output.list("tokens", &store.tokens(&app_id).await?, &columns, none);
+        }
         TokenCommand::Revoke { app_id, token, all: _ } => {
             let is_piped = token.as_deref() == Some("-");
             let token = if is_piped { Some(std::io::read_to_string(std::io::stdin())?) } else { token };

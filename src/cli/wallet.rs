@@ -7,20 +7,20 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
-use clap::{Subcommand, ValueEnum};
-use domain::exchange::Balances;
+use clap::{Args, Subcommand, ValueEnum};
+use domain::exchange::{Balances, check_credit};
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::moment::rfc3339;
 use futures_util::TryStreamExt as _;
 use serde_json::json;
-use store::{Credit, CreditOutcome, LedgerLine, Store};
+use store::{Credit, CreditOutcome, CsvReader, LedgerFilter, Store};
 
-use super::output::ignore_gone_reader;
+use super::output::{ignore_gone_reader, tab_separated, terminal_width};
 use super::{Context, unknown_app};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum WalletCommand {
-    /// Credit a wallet once for each ref; if there is no such wallet, create it
+    /// Credit a player's wallet once for each ref
     Credit {
         /// App of the wallet
         app_id: AppId,
@@ -38,6 +38,8 @@ pub(super) enum WalletCommand {
         /// Note for people, for example the reason
         #[arg(long, default_value = "", hide_default_value = true)]
         note: String,
+        #[command(flatten)]
+        unknown: UnknownPlayers,
     },
     /// Credit many wallets from a CSV file; it is safe to run the same import again
     Import {
@@ -45,6 +47,8 @@ pub(super) enum WalletCommand {
         app_id: AppId,
         /// CSV file with the heading `open_id,free,charge,ref`
         file: PathBuf,
+        #[command(flatten)]
+        unknown: UnknownPlayers,
     },
     /// Show both balances of a wallet
     Show {
@@ -62,7 +66,17 @@ pub(super) enum WalletCommand {
         /// Output format
         #[arg(long, value_enum, default_value = "table")]
         format: StatementFormat,
+        /// Write the CSV for a spreadsheet: with a byte-order mark, and times without zone, in UTC
+        #[arg(long)]
+        excel: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UnknownPlayers {
+    /// Make a player known whom the app does not know yet; without it such a credit is refused
+    #[arg(long)]
+    create: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -80,37 +94,52 @@ pub(super) enum StatementFormat {
 
 pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand) -> Result<()> {
     match command {
-        WalletCommand::Credit { app_id, open_id, free, charge, reference, note } => {
+        WalletCommand::Credit { app_id, open_id, free, charge, reference, note, unknown } => {
+            check_credit(free, charge)
+                .map_err(|expected| anyhow!("--free and --charge: expected {}, got 0 and 0", expected.0))?;
             let mut shown = json!({ "ref": reference });
-            let credit = Credit { open_id, free, charge, reference: reference.clone(), note };
-            let outcome = store.credit(&context.operator, &app_id, credit).await?;
-            let (balances, replayed) = done(&outcome, &app_id, &reference)?;
+            let credit = Credit { open_id, free, charge, reference, note, create: unknown.create };
+            let outcome = store.credit(&context.operator, &app_id, credit.clone()).await?;
+            let (balances, replayed) = done(&outcome, &app_id, &credit)?;
             shown["free_balance"] = balances.free().into();
             shown["charge_balance"] = balances.charge().into();
             shown["replayed"] = replayed.into();
             context.output.show(&shown)
         }
-        WalletCommand::Import { app_id, file } => import::run(context, store, &app_id, &file).await,
+        WalletCommand::Import { app_id, file, unknown } => {
+            let import = import::Import { app_id: &app_id, file: &file, create: unknown.create };
+            import::run(context, store, import).await
+        }
         WalletCommand::Show { app_id, open_id } => {
             let wallet = store.wallet(&app_id, &open_id).await?;
             context.output.show(&wallet.ok_or_else(|| unknown_wallet(&app_id, &open_id))?)
         }
-        WalletCommand::Statement { app_id, open_id, format } => {
+        WalletCommand::Statement { app_id, open_id, format, excel } => {
             if !store.is_known(&app_id, &open_id).await? {
                 return Err(unknown_wallet(&app_id, &open_id));
             }
             let format = if context.output.is_json { StatementFormat::Object } else { format };
-            statement(store, &app_id, &open_id, format).await
+            let csv = if excel { CsvReader::Spreadsheet } else { CsvReader::Program };
+            statement(store, &app_id, &open_id, format, csv).await
         }
     }
 }
 
-fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> anyhow::Error {
+pub(super) fn unknown_wallet(app_id: &AppId, open_id: &OpenId) -> anyhow::Error {
     anyhow!("the app {app_id} has no player {open_id}")
 }
 
+/// A credit for a player whom the app does not know.
+fn unknown_player(app_id: &AppId, open_id: &str) -> anyhow::Error {
+    anyhow!(
+        "the app {app_id} has no player {open_id}; a login makes a player known, and so do \
+         `minitill user add {app_id} {open_id}` and --create"
+    )
+}
+
 /// The balances after a credit, and whether it was made before.
-fn done(outcome: &CreditOutcome, app_id: &AppId, reference: &CreditRef) -> Result<(Balances, bool)> {
+fn done(outcome: &CreditOutcome, app_id: &AppId, credit: &Credit) -> Result<(Balances, bool)> {
+    let reference = &credit.reference;
     match outcome {
         CreditOutcome::Done { balances, replayed } => Ok((*balances, *replayed)),
         CreditOutcome::RefConflict => {
@@ -120,15 +149,23 @@ fn done(outcome: &CreditOutcome, app_id: &AppId, reference: &CreditRef) -> Resul
             bail!("ref {reference}: a balance would be more than 9223372036854775807")
         }
         CreditOutcome::UnknownApp => Err(unknown_app(app_id)),
+        CreditOutcome::UnknownPlayer => Err(unknown_player(app_id, credit.open_id.as_str())),
     }
 }
 
 /// Prints the ledger entry by entry, so that a long ledger needs little memory.
-async fn statement(store: &Store, app_id: &AppId, open_id: &OpenId, format: StatementFormat) -> Result<()> {
-    let mut entries = Box::pin(store.statement(app_id, open_id));
+async fn statement(
+    store: &Store,
+    app_id: &AppId,
+    open_id: &OpenId,
+    format: StatementFormat,
+    csv: CsvReader,
+) -> Result<()> {
+    let mut entries = Box::pin(store.statement(app_id, open_id, LedgerFilter::default()));
+    let shown = if terminal_width().is_some() { table_row } else { tab_row };
     let (heading, end) = match format {
-        StatementFormat::Table => (table_row(TABLE_HEADING.each_ref().map(|name| name as &dyn Display)), ""),
-        StatementFormat::Csv => (LedgerLine::CSV_HEADING.to_owned(), ""),
+        StatementFormat::Table => (shown(TABLE_HEADING.each_ref().map(|name| name as &dyn Display)), ""),
+        StatementFormat::Csv => (csv.heading(), ""),
         StatementFormat::Jsonl => (String::new(), ""),
         StatementFormat::Object => {
             (format!(r#"{{"app_id":"{app_id}","open_id":"{open_id}","entries":["#), "]}\n")
@@ -138,9 +175,10 @@ async fn statement(store: &Store, app_id: &AppId, open_id: &OpenId, format: Stat
     let mut written = out.write_all(heading.as_bytes());
     let mut separator = "";
     while written.is_ok() {
-        let Some(entry) = entries.try_next().await? else { break };
+        let Some(row) = entries.try_next().await? else { break };
+        let entry = &row.line;
         let line = match format {
-            StatementFormat::Table => table_row([
+            StatementFormat::Table => shown([
                 &entry.seq,
                 &entry.kind,
                 &entry.number(),
@@ -150,9 +188,9 @@ async fn statement(store: &Store, app_id: &AppId, open_id: &OpenId, format: Stat
                 &entry.charge_balance,
                 &rfc3339(entry.at),
             ]),
-            StatementFormat::Csv => entry.csv()?,
-            StatementFormat::Jsonl => serde_json::to_string(&entry)? + "\n",
-            StatementFormat::Object => format!("{separator}{}", serde_json::to_string(&entry)?),
+            StatementFormat::Csv => csv.line(&row)?,
+            StatementFormat::Jsonl => serde_json::to_string(entry)? + "\n",
+            StatementFormat::Object => format!("{separator}{}", serde_json::to_string(entry)?),
         };
         written = out.write_all(line.as_bytes());
         separator = ",";
@@ -162,6 +200,11 @@ async fn statement(store: &Store, app_id: &AppId, open_id: &OpenId, format: Stat
 
 const TABLE_HEADING: [&str; 8] =
     ["seq", "kind", "biz_no or ref", "free_change", "charge_change", "free_balance", "charge_balance", "at"];
+
+/// A line for programs, or its heading.
+fn tab_row(cells: [&dyn Display; 8]) -> String {
+    tab_separated(&cells.map(ToString::to_string)) + "\n"
+}
 
 /// A line of the table, or its heading.
 fn table_row([seq, kind, number, free_change, charge_change, free, charge, at]: [&dyn Display; 8]) -> String {

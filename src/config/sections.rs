@@ -149,6 +149,8 @@ pub struct Image {
     pub folder: PathBuf,
     #[serde(deserialize_with = "duration")]
     pub store_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub cache_max_age: Duration,
 }
 
 /// `[image_judge]`.

@@ -1,9 +1,10 @@
 //! `GET /img/{imgId}`: pictures for the order center and its users.
 //!
-//! Whoever knows an id may see the picture. Its bytes never change, so every cache may keep them;
-//! nothing that a picture could hold is ever run.
+//! Whoever knows an id may see the picture. Its bytes never change, but it may be blocked, so caches
+//! keep it for the time of `image.cache_max_age`. Nothing that a picture could hold is ever run.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -23,10 +24,10 @@ use crate::openapi::{Content, Example, Field, IMG_ID, Operation, Place, Success,
 use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;
 
+/// For how long a cache may show a picture once more while it asks again, in seconds.
+const STALE_SECONDS: u32 = 86_400;
 /// What every picture is sent with.
-const HEADERS: [(HeaderName, HeaderValue); 5] = [
-    // The same answer for ever.
-    (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable")),
+const HEADERS: [(HeaderName, HeaderValue); 4] = [
     // A picture is shown and nothing else, wherever it is opened.
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -49,7 +50,7 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
     let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
     let image = state.store.image(&img_id).await?.filter(|image| !image.is_blocked);
     let image = image.ok_or_else(no_such_image)?;
-    let asked = Asked::new(&request, &img_id, width);
+    let asked = Asked::new(&request, &img_id, width, state.config.image.cache_max_age);
     if asked.has_it {
         return Ok(answer(StatusCode::NOT_MODIFIED, &asked, Body::empty()));
     }
@@ -97,10 +98,12 @@ struct Asked {
     has_it: bool,
     /// The `Range` header, where it is to be followed.
     range: Option<HeaderValue>,
+    /// For how long caches keep the answer.
+    caching: String,
 }
 
 impl Asked {
-    fn new(request: &Request, img_id: &ImgId, width: Option<u32>) -> Self {
+    fn new(request: &Request, img_id: &ImgId, width: Option<u32>, max_age: Duration) -> Self {
         let headers = request.headers();
         let small = width.map(|width| format!("-{width}")).unwrap_or_default();
         let etag = format!("\"{img_id}{small}\"");
@@ -113,7 +116,9 @@ impl Asked {
         let is_get = request.method() == Method::GET;
         let range = headers.get(header::RANGE).filter(|_| is_get && is_the_same).cloned();
         let etag = HeaderValue::from_str(&etag).unwrap_or(HeaderValue::from_static("\"\""));
-        Self { etag, has_it, range }
+        let caching =
+            format!("public, max-age={}, stale-while-revalidate={STALE_SECONDS}", max_age.as_secs());
+        Self { etag, has_it, range, caching }
     }
 
     /// What to send of `length` bytes. A header that makes no sense, or asks for several ranges, is
@@ -178,6 +183,7 @@ fn answer(status: StatusCode, asked: &Asked, body: Body) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(header::ETAG, asked.etag.clone());
     response.headers_mut().extend(HEADERS);
+    set(&mut response, header::CACHE_CONTROL, &asked.caching);
     response
 }
 
@@ -259,7 +265,7 @@ pub(super) fn describe_head(_: &Config) -> Operation<Refusal> {
 
 fn describe(summary: &'static str, content: Content) -> Operation<Refusal> {
     let description = "Whoever knows an id may see the picture: there are no credentials. The bytes behind an id never \
-                       change, so every cache may keep them. An unknown id and a blocked picture are both 404. Refusals \
+                       change, but the picture may be blocked: caches keep it as `Cache-Control` says. An unknown id and a blocked picture are both 404. Refusals \
                        have their own status here, whatever `http.error_status` says.";
     let img_id = Field::required::<ImgId>("img_id", IMG_ID, "The id that an upload answered.");
     let width = Field::optional::<i64>("w", "A small copy of at most this width, in pixels.");

@@ -81,7 +81,7 @@ async fn an_app_is_created_once_listed_shown_suspended_and_resumed() {
         &["token", "revoke", "a9", "--all"],
         &["login-code", "issue", "a9", "o1"],
         &["user", "add", "a9", "o1"],
-        &["wallet", "credit", "a9", "o1", "--ref", "r1"],
+        &["wallet", "credit", "a9", "o1", "--free", "1", "--ref", "r1"],
     ] {
         assert_eq!(program.complaint(arguments), unknown, "{arguments:?}");
     }
@@ -218,15 +218,20 @@ async fn a_credit_is_made_once_for_each_ref() {
         conflict
     );
     // What is refused makes nobody known.
-    let refused =
-        program.complaint(&["wallet", "credit", "a1", "typo", "--free", "5", "--charge", "7", "--ref", "r1"]);
-    assert_eq!(refused, conflict);
+    let typo = ["wallet", "credit", "a1", "typo", "--free", "5", "--charge", "7", "--ref", "r1", "--create"];
+    assert_eq!(program.complaint(&typo), conflict);
+    let unknown = "minitill: the app a1 has no player typo; a login makes a player known, and so do \
+                   `minitill user add a1 typo` and --create\n";
+    assert_eq!(program.complaint(&typo[..typo.len() - 1]), unknown);
     assert_eq!(
         program.complaint(&["wallet", "show", "a1", "typo"]),
         "minitill: the app a1 has no player typo\n"
     );
-    // A wallet is made where there is none; a balance never overflows.
-    program.json(&["wallet", "credit", "a1", "new", "--charge", "9223372036854775807", "--ref", "r3"]);
+    let nothing = "minitill: --free and --charge: expected 1 or more in one of them, got 0 and 0\n";
+    assert_eq!(program.complaint(&["wallet", "credit", "a1", "o1", "--free", "0", "--ref", "r9"]), nothing);
+    // A player is made known where that is asked for; a balance never overflows.
+    let new = ["wallet", "credit", "a1", "new", "--charge", "9223372036854775807", "--ref", "r3", "--create"];
+    program.json(&new);
     let overflow = "minitill: ref r4: a balance would be more than 9223372036854775807\n";
     assert_eq!(
         program.complaint(&["wallet", "credit", "a1", "new", "--charge", "1", "--ref", "r4"]),
@@ -244,6 +249,7 @@ async fn a_credit_is_made_once_for_each_ref() {
 async fn a_statement_is_the_whole_ledger_oldest_first_in_three_formats() {
     let (program, _) = program().await;
     program.json(&["app", "create", "a1"]);
+    program.json(&["user", "add", "a1", "o1"]);
     for (amount, reference) in [("5", "r,1"), ("6", "r2")] {
         program.json(&["wallet", "credit", "a1", "o1", "--free", amount, "--ref", reference]);
     }
@@ -267,12 +273,18 @@ async fn a_statement_is_the_whole_ledger_oldest_first_in_three_formats() {
     };
     let csv = printed("csv");
     let lines: Vec<&str> = csv.lines().collect();
-    assert_eq!(lines[0], "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at");
+    assert_eq!(
+        lines[0],
+        "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note"
+    );
     assert!(lines[1].starts_with("1,credit,,\"r,1\",5,0,5,0,20") && lines.len() == 3, "{csv}");
+    let excel = program.run(&["wallet", "statement", "a1", "o1", "--format", "csv", "--excel"]).stdout;
+    let excel = String::from_utf8(excel).unwrap();
+    assert!(excel.starts_with("\u{feff}seq,") && !excel.contains('Z'), "{excel}");
     let jsonl = printed("jsonl");
     assert_eq!(serde_json::from_str::<Value>(jsonl.lines().nth(1).unwrap()).unwrap()["ref"], "r2");
     let table = printed("table");
-    assert!(table.lines().nth(2).unwrap().contains("+6"), "{table}");
+    assert!(table.lines().nth(2).unwrap().starts_with("2\tcredit\tr2\t6\t0\t11\t0\t20"), "{table}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,13 +294,27 @@ async fn an_import_may_be_repeated_and_a_line_at_fault_leaves_nothing_half_done(
     let lines: String =
         (0..200).map(|index| format!("o{},1,2,r{index}\n", index % 50)).collect::<Vec<_>>().concat();
     let good = file("good.csv", &format!("open_id,free,charge,ref\n{lines}"));
-    let import = |path: &PathBuf| program.json(&["wallet", "import", "a1", path.to_str().unwrap()]);
+    let without = program.complaint(&["wallet", "import", "a1", good.to_str().unwrap()]);
+    let unknown = "minitill: line 2: the app a1 has no player o0; a login makes a player known, and so do \
+                   `minitill user add a1 o0` and --create\n";
+    assert_eq!(without, unknown);
+    let import =
+        |path: &PathBuf| program.json(&["wallet", "import", "a1", path.to_str().unwrap(), "--create"]);
     assert_eq!(import(&good), json!({"app_id": "a1", "rows": 200, "credited": 200, "replayed": 0}));
     assert_eq!(import(&good), json!({"app_id": "a1", "rows": 200, "credited": 0, "replayed": 200}));
     assert_eq!(program.json(&["wallet", "show", "a1", "o7"])["charge_balance"], 8);
     for (text, complaint) in [
         ("open_id,free\n", "expected the heading open_id,free,charge,ref"),
         ("open_id,free,charge,ref\nnew,1,2,x1\nnew,-1,2,x2\n", "line 3: free and charge: expected 0 or more"),
+        (
+            "open_id,free,charge,ref\nnew,1,2,x1\nnew,0,0,x2\n",
+            "line 3: free and charge: expected 1 or more in one of them, got 0 and 0",
+        ),
+        // A known player before the unknown one gets nothing either.
+        (
+            "open_id,free,charge,ref\no7,1,2,x1\n\nnew,1,2,x2\n",
+            "line 4: the app a1 has no player new; a login",
+        ),
         (
             "open_id,free,charge,ref\nnew,1,2,x1\nne w,1,2,x2\n",
             "line 3: open_id: expected 1 to 64 of 0-9A-Za-z_-",
@@ -305,6 +331,7 @@ async fn an_import_may_be_repeated_and_a_line_at_fault_leaves_nothing_half_done(
         std::fs::remove_file(bad).unwrap();
     }
     program.complaint(&["wallet", "show", "a1", "new"]);
+    assert_eq!(program.json(&["wallet", "show", "a1", "o7"])["charge_balance"], 8);
     std::fs::remove_file(good).unwrap();
     TestTill::start_on(url, |_| {}).await.assert_audit_clean().await;
 }

@@ -92,7 +92,7 @@ async fn a_picture_is_served_as_it_was_uploaded_to_whoever_knows_its_id() {
             ("content-type", media_type),
             ("content-length", &bytes.len().to_string()),
             ("etag", &format!("\"{id}\"")),
-            ("cache-control", "public, max-age=31536000, immutable"),
+            ("cache-control", "public, max-age=3600, stale-while-revalidate=86400"),
             ("x-content-type-options", "nosniff"),
             ("content-security-policy", "default-src 'none'; sandbox"),
             ("cross-origin-resource-policy", "cross-origin"),
@@ -123,6 +123,20 @@ async fn an_id_that_was_never_given_out_is_not_there() {
     }
 }
 
+/// Rule 5.7.5: the setting decides for how long caches keep a picture.
+#[tokio::test(flavor = "multi_thread")]
+async fn caches_keep_a_picture_for_the_time_of_the_setting() {
+    let till =
+        TestTill::start_with(|config| config.image.cache_max_age = Duration::from_millis(90_500)).await;
+    let app = till.app("a1").await;
+    let id = uploaded(&till, &app, PICTURE).await;
+    for path in [format!("/img/{id}"), format!("/img/{id}?w=120")] {
+        let answer = till.send(Request::get(&path)).await;
+        let caching = "public, max-age=90, stale-while-revalidate=86400";
+        assert_eq!((answer.status, answer.header("cache-control")), (200, Some(caching)), "{path}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_has_the_picture_is_told_so() {
     let till = TestTill::start().await;
@@ -133,7 +147,10 @@ async fn a_caller_that_has_the_picture_is_told_so() {
         let answer = till.send(get(&value)).await;
         assert_eq!((answer.status, answer.bytes.len()), (304, 0), "{value}");
         assert_eq!(answer.header("etag"), Some(format!("\"{id}\"").as_str()));
-        assert_eq!(answer.header("cache-control"), Some("public, max-age=31536000, immutable"));
+        assert_eq!(
+            answer.header("cache-control"),
+            Some("public, max-age=3600, stale-while-revalidate=86400")
+        );
     }
     for value in ["\"x\"", "", &id] {
         assert_eq!(till.send(get(value)).await.status, 200, "{value}");

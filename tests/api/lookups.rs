@@ -41,6 +41,7 @@ async fn credit(till: &TestTill, app: &TestApp, reference: &str, note: &str) {
         charge: 0,
         reference: CreditRef::parse(reference).unwrap(),
         note: note.to_owned(),
+        create: true,
     };
     till.store.credit(&operator(), &app.id, credit).await.unwrap();
 }
@@ -185,8 +186,9 @@ async fn a_filter_that_finds_nothing_in_a_huge_wallet_stops_and_goes_on() {
     assert_eq!((page.items.len(), page.items[0].line.seq, page.next), (1, 1, None));
     let wallet = till.store.wallet(&app.id, &open_id("o1")).await.unwrap().unwrap();
     assert_eq!(till.store.wallet_totals(&wallet).await.unwrap(), None, "too many to add up");
-    let lines: Vec<_> = till.store.statement(&app.id, &open_id("o1")).try_collect().await.unwrap();
-    let seqs: Vec<i64> = lines.iter().map(|line| line.seq).collect();
+    let lines: Vec<_> =
+        till.store.statement(&app.id, &open_id("o1"), LedgerFilter::default()).try_collect().await.unwrap();
+    let seqs: Vec<i64> = lines.iter().map(|line| line.line.seq).collect();
     assert_eq!(seqs, (1..=150_000).collect::<Vec<i64>>(), "a statement is whole, piece by piece");
 }
 

@@ -13,6 +13,7 @@ mod app_settings;
 mod audit;
 mod backup;
 mod cli;
+mod commands;
 mod console;
 mod crash;
 mod database_away;

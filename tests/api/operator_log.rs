@@ -111,11 +111,11 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
 async fn what_changes_nothing_leaves_no_line() {
     let program = Program::on(&fresh_database().await.url);
     program.json(&["app", "create", "a1"]);
-    program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1"]);
+    program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1", "--create"]);
     program.json(&["app", "poi", "add", "a1", "p1"]);
     let before = lines(&program, &["--all"]).len();
-    program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1"]);
-    program.complaint(&["wallet", "credit", "a1", "o1", "--free", "6", "--ref", "r1"]);
+    program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1", "--create"]);
+    program.complaint(&["wallet", "credit", "a1", "o1", "--free", "6", "--ref", "r1", "--create"]);
     program.complaint(&["app", "create", "a1"]);
     program.json(&["app", "resume", "a1"]);
     program.json(&["app", "limit", "a1"]);
@@ -137,7 +137,8 @@ async fn a_change_and_its_line_are_one_transaction() {
         .await;
     let lines = till.number(count).await;
     let reference = CreditRef::parse("r1").unwrap();
-    let credit = Credit { open_id: open_id.clone(), free: 5, charge: 0, reference, note: String::new() };
+    let credit =
+        Credit { open_id: open_id.clone(), free: 5, charge: 0, reference, note: String::new(), create: true };
     assert!(till.store.credit(&operator(), &app.id, credit.clone()).await.is_err());
     assert_eq!(till.purses(&app, "o1").await, (1, 1, 1));
     let refused = [
@@ -180,7 +181,7 @@ async fn an_import_has_one_line_with_sums_and_its_credits_are_found_by_player() 
     program.json(&["app", "create", "a1"]);
     let rows = file("logged.csv", b"open_id,free,charge,ref\no1,1,2,r1\no2,3,4,r2\no1,5,6,r3\n");
     for _ in 0..2 {
-        program.json(&["wallet", "import", "a1", rows.to_str().unwrap()]);
+        program.json(&["wallet", "import", "a1", rows.to_str().unwrap(), "--create"]);
     }
     let shown = lines(&program, &["--app", "a1"]);
     let imports: Vec<_> = shown.iter().filter(|line| line.0 == "wallet.import").collect();
@@ -242,7 +243,7 @@ async fn a_server_role_without_update_and_delete_serves_and_cannot_rewrite_the_b
     let program = Program::on(&restricted);
     let server = program.serve(None).await;
     program.json(&["app", "create", "a1"]);
-    program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1"]);
+    program.json(&["wallet", "credit", "a1", "o1", "--free", "5", "--ref", "r1", "--create"]);
     assert_eq!(lines(&program, &[]).len(), 2);
     let pool = sqlx::PgPool::connect(&restricted).await.unwrap();
     for statement in [

@@ -358,6 +358,14 @@ impl Exchange {
     }
 }
 
+/// Refuses the amounts of a credit that adds to no purse (contract 8.3.2).
+///
+/// # Errors
+/// Both amounts are 0.
+pub fn check_credit(free: i64, charge: i64) -> Result<(), Expected> {
+    if (free, charge) == (0, 0) { Err(Expected::new("1 or more in one of them")) } else { Ok(()) }
+}
+
 fn parse_extension(text: &str) -> Result<String, Expected> {
     if text.len() <= EXTENSION_BYTES_MAX {
         Ok(text.to_owned())

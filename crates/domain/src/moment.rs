@@ -21,6 +21,14 @@ pub fn rfc3339(moment: OffsetDateTime) -> String {
     moment.format(&Rfc3339).unwrap_or_else(|_| moment.to_string())
 }
 
+/// A moment as people and spreadsheets read it: date and time in UTC, to the second.
+#[must_use]
+pub fn plain(moment: OffsetDateTime) -> String {
+    let utc = moment.to_offset(time::UtcOffset::UTC);
+    let (date, time) = (utc.date(), utc.time());
+    format!("{date} {:02}:{:02}:{:02}", time.hour(), time.minute(), time.second())
+}
+
 /// A moment in Unix milliseconds; nothing outside the years that are counted.
 #[must_use]
 pub fn of_millis(unix_millis: i64) -> Option<OffsetDateTime> {

@@ -27,6 +27,7 @@ mod operator_log;
 mod order;
 mod paging;
 pub mod secrets;
+mod status;
 mod token;
 mod wallet;
 
@@ -62,9 +63,10 @@ pub use order::{
     OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, ReportOutcome, StoredOrder,
 };
 pub use paging::{CursorKey, Page, TimeCursor};
+pub use status::{DatabaseStatus, TokenSummary};
 pub use wallet::{
-    Credit, CreditOutcome, CreditRecord, EntryKind, ImportSummary, LedgerFilter, LedgerLine, LedgerPage,
-    LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletTotals,
+    Credit, CreditOutcome, CreditRecord, CsvReader, EntryKind, ImportSummary, LedgerFilter, LedgerLine,
+    LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletTotals,
 };
 
 /// A transaction is tried at most this often.

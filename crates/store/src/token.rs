@@ -97,7 +97,7 @@ impl AppUpdate {
         }
         let report = AppReport::Revoked(RevokedTokens { app_id: self.app_id.clone(), revoked });
         if revoked > 0 {
-            let subject = only.as_ref().map_or_else(|| self.app_id.to_string(), fingerprint);
+            let subject = only.as_ref().map_or_else(|| self.app_id.to_string(), |hash| fingerprint(hash));
             let line = self.line(Action::TokenRevoke).on(&subject).after(json!({ "revoked": revoked }));
             line.answer(&report).record(connection).await?;
         }
@@ -106,6 +106,6 @@ impl AppUpdate {
 }
 
 /// The name of a token in the operator's log: the first 16 digits of its hash.
-fn fingerprint(hash: &[u8; 32]) -> String {
+pub(crate) fn fingerprint(hash: &[u8]) -> String {
     hex::encode(&hash[..8])
 }

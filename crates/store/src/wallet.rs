@@ -1,11 +1,10 @@
 //! Wallets and their ledgers: credits by operators, and reading.
 
 mod credit;
+mod csv_file;
 mod entry;
 mod ledger;
 mod search;
-
-use std::io;
 
 use domain::exchange::Balances;
 use domain::ids::{AppId, CreditRef, OpenId};
@@ -17,11 +16,12 @@ use time::OffsetDateTime;
 use crate::{Result, Store, StoreError};
 
 pub use credit::ImportSummary;
+pub use csv_file::CsvReader;
 pub use ledger::{CreditRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 
 /// How many entries [`Store::statement`] reads at a time.
-const STATEMENT_PIECE: usize = 1_000;
+const STATEMENT_PIECE: i64 = 1_000;
 
 /// The present state of a wallet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -90,32 +90,17 @@ macro_rules! ledger_line {
 use ledger_line;
 
 impl LedgerLine {
-    /// The header of a statement in CSV.
-    pub const CSV_HEADING: &'static str =
-        "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at\n";
-
     /// The entry's `biz_no` or ref.
     #[must_use]
     pub fn number(&self) -> &str {
         self.biz_no.as_deref().or(self.reference.as_deref()).unwrap_or_default()
-    }
-
-    /// The entry as a line of CSV.
-    ///
-    /// # Errors
-    /// None is known, because it writes into memory.
-    pub fn csv(&self) -> io::Result<String> {
-        let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-        writer.serialize(self)?;
-        let bytes = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 
 /// A new credit.
 #[derive(Debug, Clone)]
 pub struct Credit {
-    /// The player. A missing wallet is made.
+    /// The player.
     pub open_id: OpenId,
     /// Gifted currency to add.
     pub free: i64,
@@ -125,6 +110,8 @@ pub struct Credit {
     pub reference: CreditRef,
     /// Note for people.
     pub note: String,
+    /// Whether the credit makes a player known whom the app does not know (contract 8.3.2).
+    pub create: bool,
 }
 
 /// The result of a credit.
@@ -143,6 +130,8 @@ pub enum CreditOutcome {
     OutOfRange,
     /// There is no such app.
     UnknownApp,
+    /// The app does not know the player, and the credit makes nobody known.
+    UnknownPlayer,
 }
 
 /// Makes an empty wallet for a player who has none. A wallet makes the player known to the app.
@@ -180,34 +169,40 @@ impl Store {
         Ok(self.wallet(app_id, open_id).await?.is_some())
     }
 
-    /// Streams the ledger of a wallet, oldest first. It reads piece by piece, so a slow reader
-    /// holds no session. Entries that are added meanwhile come at the end.
+    /// The first of these players whom the app does not know.
+    pub async fn first_unknown(&self, app_id: &AppId, open_ids: &[String]) -> Result<Option<String>> {
+        Ok(sqlx::query_scalar!(
+            r#"SELECT p.open_id AS "open_id!" FROM unnest($2::text[]) WITH ORDINALITY AS p (open_id, place)
+               LEFT JOIN wallets w ON w.app_id = $1 AND w.open_id = p.open_id
+               WHERE w.open_id IS NULL ORDER BY p.place LIMIT 1"#,
+            app_id.as_str(),
+            open_ids
+        )
+        .fetch_optional(&self.pool)
+        .await?)
+    }
+
+    /// Streams the entries of a wallet that match `filter`, oldest first. It reads piece by piece, so a
+    /// slow reader holds no session. Entries that are added meanwhile may come at the end.
     pub fn statement(
         &self,
         app_id: &AppId,
         open_id: &OpenId,
-    ) -> impl Stream<Item = Result<LedgerLine>> + Send + use<> {
-        let start = (self.clone(), app_id.clone(), open_id.clone(), Some(0));
-        stream::try_unfold(start, |(store, app_id, open_id, after)| async move {
+        filter: LedgerFilter,
+    ) -> impl Stream<Item = Result<LedgerRow>> + Send + use<> {
+        let start = (self.clone(), app_id.clone(), open_id.clone(), filter, Some(0));
+        stream::try_unfold(start, |(store, app_id, open_id, filter, after)| async move {
             let Some(after) = after else { return Ok(None) };
-            let piece = store.statement_piece(&app_id, &open_id, after).await?;
-            let is_last = piece.len() < STATEMENT_PIECE;
-            let after = piece.last().map(|line| line.seq).filter(|_| !is_last);
+            // Before the entries: so the piece has each entry up to this number.
+            let last = store.wallet(&app_id, &open_id).await?.map_or(0, |wallet| wallet.entries);
+            let end = after + STATEMENT_PIECE;
+            let mut piece =
+                store.ledger_rows(&app_id, &open_id, &filter, (after + 1, end), STATEMENT_PIECE).await?;
+            piece.reverse();
+            let after = (end < last).then_some(end);
             let piece = stream::iter(piece.into_iter().map(Ok));
-            Ok::<_, StoreError>(Some((piece, (store, app_id, open_id, after))))
+            Ok::<_, StoreError>(Some((piece, (store, app_id, open_id, filter, after))))
         })
         .try_flatten()
-    }
-
-    async fn statement_piece(&self, app_id: &AppId, open_id: &OpenId, after: i64) -> Result<Vec<LedgerLine>> {
-        let rows = sqlx::query!(
-            "SELECT seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at
-             FROM ledger_entries WHERE app_id = $1 AND open_id = $2 AND seq > $3 ORDER BY seq LIMIT $4",
-            app_id.as_str(),
-            open_id.as_str(),
-            after,
-            i64::try_from(STATEMENT_PIECE).unwrap_or(i64::MAX)
-        );
-        Ok(rows.fetch_all(&self.pool).await?.into_iter().map(|row| ledger_line!(row)).collect())
     }
 }

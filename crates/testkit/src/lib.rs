@@ -242,7 +242,7 @@ impl TestTill {
     pub async fn player(&self, app: &TestApp, open_id: &str, free: i64, charge: i64) {
         let open_id = OpenId::parse(open_id).unwrap();
         let reference = CreditRef::parse(&format!("start-{open_id}")).unwrap();
-        let credit = Credit { open_id, free, charge, reference, note: String::new() };
+        let credit = Credit { open_id, free, charge, reference, note: String::new(), create: true };
         self.store.credit(&operator(), &app.id, credit).await.unwrap();
     }
 

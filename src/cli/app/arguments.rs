@@ -66,10 +66,10 @@ pub(in crate::cli) enum AppArguments {
         #[command(flatten)]
         limits: Limits,
     },
-    /// Register points of interest
+    /// Register points of interest and list them
     #[command(subcommand)]
     Poi(PoiCommand),
-    /// Register payment pre-orders
+    /// Register payment pre-orders and list them
     #[command(subcommand)]
     Preorder(PreorderCommand),
 }
@@ -84,6 +84,11 @@ pub(in crate::cli) enum PoiCommand {
         #[arg(required = true)]
         poi_ids: Vec<PoiId>,
     },
+    /// List the points of interest of an app, 1,000 at most
+    List {
+        /// Id of the app
+        app_id: AppId,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -95,6 +100,11 @@ pub(in crate::cli) enum PreorderCommand {
         /// Numbers of the pre-orders
         #[arg(required = true)]
         out_order_nos: Vec<OrderNo>,
+    },
+    /// List the payment pre-orders of an app, 1,000 at most
+    List {
+        /// Id of the app
+        app_id: AppId,
     },
 }
 

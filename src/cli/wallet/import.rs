@@ -6,24 +6,36 @@ use std::future::ready;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Result, anyhow, bail, ensure};
 use csv::Position;
+use domain::exchange::check_credit;
 use domain::ids::{AppId, CreditRef, OpenId};
 use futures_util::StreamExt as _;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use store::{Credit, ImportSummary, Store};
 
-use super::super::Context;
 use super::super::output::progress_bar;
-use super::done;
+use super::super::{Context, unknown_app};
+use super::{done, unknown_player};
 
 /// The first line of the file.
 const HEADING: [&str; 4] = ["open_id", "free", "charge", "ref"];
 /// Credits in work at the same time.
 const CONCURRENCY: usize = 4;
+/// Players that are looked up in one query.
+const PLAYERS_AT_ONCE: usize = 1_000;
 /// Size of the reads for the digest of the file.
 const DIGEST_CHUNK_BYTES: usize = 64 * 1024;
+
+/// What an import reads, and for which app.
+#[derive(Clone, Copy)]
+pub(super) struct Import<'a> {
+    pub(super) app_id: &'a AppId,
+    pub(super) file: &'a Path,
+    /// Whether it makes players known.
+    pub(super) create: bool,
+}
 
 /// The credits so far.
 #[derive(Default)]
@@ -37,11 +49,18 @@ struct Tally {
 /// Reads the whole file before the first credit, so that an invalid line prevents all credits. In the
 /// operator's log each credit has a line. The import has one line more, with the sums, also if it fails
 /// half-way.
-pub(super) async fn run(context: &Context, store: &Store, app_id: &AppId, file: &Path) -> Result<()> {
+pub(super) async fn run(context: &Context, store: &Store, import: Import<'_>) -> Result<()> {
+    let Import { app_id, file, create } = import;
     let sha256 = digest(file)?;
-    let rows = read_rows(file)?.try_fold(0, |rows, row| row.map(|_| rows + 1))?;
+    let rows = read_rows(import)?.try_fold(0, |rows, row| row.map(|_| rows + 1))?;
+    if store.find_app(app_id).await?.is_none() {
+        return Err(unknown_app(app_id));
+    }
+    if !create {
+        require_known_players(store, import).await?;
+    }
     let mut tally = Tally::default();
-    let outcome = credit_all(context, store, app_id, file, rows, &mut tally).await;
+    let outcome = credit_all(context, store, import, rows, &mut tally).await;
     let Tally { credited, replayed, free, charge } = tally;
     if credited > 0 {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -59,22 +78,21 @@ pub(super) async fn run(context: &Context, store: &Store, app_id: &AppId, file: 
 async fn credit_all(
     context: &Context,
     store: &Store,
-    app_id: &AppId,
-    file: &Path,
+    import: Import<'_>,
     rows: u64,
     tally: &mut Tally,
 ) -> Result<()> {
+    let Import { app_id, file, .. } = import;
     let bar = progress_bar(rows, "credits");
     // After a failure no new credit starts. Credits in work finish, and count.
     let has_failed = Cell::new(false);
-    let mut credits = futures_util::stream::iter(read_rows(file)?)
+    let mut credits = futures_util::stream::iter(read_rows(import)?)
         .take_while(|_| ready(!has_failed.get()))
         .map(|row| async move {
             let (position, credit) = row?;
-            let (reference, free, charge) = (credit.reference.clone(), credit.free, credit.charge);
-            let outcome = store.import_credit(&context.operator, app_id, credit).await?;
-            done(&outcome, app_id, &reference)
-                .map(|(_, replayed)| (replayed, free, charge))
+            let outcome = store.import_credit(&context.operator, app_id, credit.clone()).await?;
+            done(&outcome, app_id, &credit)
+                .map(|(_, replayed)| (replayed, credit.free, credit.charge))
                 .map_err(|error| anyhow!("line {}: {error}", line_of(file, &position)))
         })
         .buffer_unordered(CONCURRENCY);
@@ -113,21 +131,36 @@ fn open(file: &Path) -> Result<File> {
     File::open(file).map_err(|error| anyhow!("{}: {error}", file.display()))
 }
 
+/// Refuses an import with a line for a player whom the app does not know.
+async fn require_known_players(store: &Store, import: Import<'_>) -> Result<()> {
+    let mut rows = read_rows(import)?.peekable();
+    while rows.peek().is_some() {
+        let rows = rows.by_ref().take(PLAYERS_AT_ONCE).collect::<Result<Vec<_>>>()?;
+        let open_ids: Vec<String> = rows.iter().map(|(_, credit)| credit.open_id.to_string()).collect();
+        let Some(unknown) = store.first_unknown(import.app_id, &open_ids).await? else { continue };
+        let row = rows.iter().find(|(_, credit)| credit.open_id.as_str() == unknown);
+        let line = row.map_or(0, |(position, _)| line_of(import.file, position));
+        bail!("line {line}: {}", unknown_player(import.app_id, &unknown));
+    }
+    Ok(())
+}
+
 /// The credits of the file, each with its position.
-fn read_rows(file: &Path) -> Result<impl Iterator<Item = Result<(Position, Credit)>>> {
+fn read_rows(import: Import<'_>) -> Result<impl Iterator<Item = Result<(Position, Credit)>>> {
+    let Import { file, create, .. } = import;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(open(file)?);
     let heading = reader.headers()?;
     ensure!(*heading == HEADING[..], "{}: expected the heading {}", file.display(), HEADING.join(","));
     Ok(reader.into_records().map(move |record| {
         let record = record?;
         let position = record.position().cloned().unwrap_or_else(Position::new);
-        let credit =
-            credit_of(&record).map_err(|problem| anyhow!("line {}: {problem}", line_of(file, &position)))?;
+        let credit = credit_of(&record, create)
+            .map_err(|problem| anyhow!("line {}: {problem}", line_of(file, &position)))?;
         Ok((position, credit))
     }))
 }
 
-fn credit_of(record: &csv::StringRecord) -> Result<Credit, String> {
+fn credit_of(record: &csv::StringRecord, create: bool) -> Result<Credit, String> {
     type Row = (String, i64, i64, String);
     let row: Row = record.deserialize(None).map_err(|error| match error.kind() {
         // Without the position, which the caller adds.
@@ -140,7 +173,9 @@ fn credit_of(record: &csv::StringRecord) -> Result<Credit, String> {
     if free < 0 || charge < 0 {
         return Err("free and charge: expected 0 or more".to_owned());
     }
-    Ok(Credit { open_id, free, charge, reference, note: String::new() })
+    check_credit(free, charge)
+        .map_err(|expected| format!("free and charge: expected {}, got 0 and 0", expected.0))?;
+    Ok(Credit { open_id, free, charge, reference, note: String::new(), create })
 }
 
 /// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines

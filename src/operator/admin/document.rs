@@ -32,10 +32,6 @@ pub fn calls(config: &Config) -> Vec<DescribedRoute> {
     let calls = ROUTES.iter().map(|route| {
         let names = route.path.split('/').filter_map(|name| name.strip_prefix('{')?.strip_suffix('}'));
         let (segments, mut missing): (Vec<_>, Vec<_>) = names.map(segment).unzip();
-        if route.id == "creditWallet" {
-            // The wallet is made where there is none.
-            missing.pop();
-        }
         let mut operation = (route.describe)().with(Place::Path, segments);
         if route.access == Access::Once {
             let words = "A new key for this write, and the same for its repeats.";

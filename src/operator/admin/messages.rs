@@ -21,7 +21,10 @@ refusals! { Problem:
     no_token(app_id = APP_ID) => Problem::none(format_args!("no such token of the app {app_id}"));
     /// The app knows no such player.
     no_player(app_id = APP_ID, open_id = OPEN_ID) =>
-        Problem::none(format_args!("no player {open_id} of an app {app_id}"));
+        Problem::none(format_args!(
+            "no player {open_id} of an app {app_id}; a login makes a player known, and so do POST /apps/{app_id}/users \
+             and a credit with \"create\": true"
+        ));
     /// The app has sold nothing under it.
     no_exchange(app_id = APP_ID, biz_no = BIZ_NO) =>
         Problem::none(format_args!("no exchange {biz_no} of an app {app_id}"));

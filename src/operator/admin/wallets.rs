@@ -1,6 +1,7 @@
 //! Players and their wallets.
 
 use domain::app_command::KnownPlayers;
+use domain::exchange::check_credit;
 use domain::fields::{Expected, FieldError, parse_integer};
 use domain::ids::{CreditRef, OpenId};
 use schemars::JsonSchema;
@@ -52,7 +53,7 @@ routes! { "Players":
         .wrong("kind", "expected credit or exchange, got \"gift\"");
     /// Credit a wallet
     ///
-    /// Adds to both purses and makes the wallet where there is none. The same `ref` again with the same
+    /// Adds to both purses of a known player; with `create` it makes the player known. The same `ref` again with the same
     /// amounts does nothing and answers `replayed: true`, under any idempotency key and after any time;
     /// with other amounts it is 409. A credit cannot be taken back.
     POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once: credit -> Credited =>
@@ -129,6 +130,11 @@ async fn get(state: &AppState, call: &Call) -> Result<Wallet, Problem> {
 async fn credit(state: &AppState, call: &Call) -> Result<Credited, Problem> {
     let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
     let credit = call.read(|body| credit_to(&open_id, body))?;
+    check_credit(credit.free, credit.charge).map_err(|expected| {
+        Problem::from(
+            ["free", "charge"].map(|name| FieldError::malformed(name, expected.0.clone(), "0")).to_vec(),
+        )
+    })?;
     let reference = credit.reference.to_string();
     let operator = call.operator(&json!({ "ref": reference }));
     match state.store.credit(&operator, &app_id, credit).await? {
@@ -141,6 +147,7 @@ async fn credit(state: &AppState, call: &Call) -> Result<Credited, Problem> {
         CreditOutcome::RefConflict => Err(ref_used(&reference)),
         CreditOutcome::OutOfRange => Err(balance_too_large()),
         CreditOutcome::UnknownApp => Err(no_app(&app_id)),
+        CreditOutcome::UnknownPlayer => Err(no_player(&app_id, &open_id)),
     }
 }
 
@@ -153,7 +160,9 @@ fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldErro
     let reference = body.field("ref", words).required("order-4711", CreditRef::parse)?;
     let note = body.field("note", "Note, for people.").demand("maxLength", TEXT_BYTES_MAX);
     let note = note.example("Starter bundle").optional(line)?.unwrap_or_default();
-    Ok(Credit { open_id: open_id.clone(), free, charge, reference, note })
+    let words = "Whether to make the player known if the app does not know them; no without it.";
+    let create = body.field("create", words).example(false).flag()?.unwrap_or_default();
+    Ok(Credit { open_id: open_id.clone(), free, charge, reference, note, create })
 }
 
 /// A credit that was made.

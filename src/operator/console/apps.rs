@@ -71,6 +71,11 @@ async fn list(visit: Visit) -> Answer {
     render(&ListPage { page: visit.page(Section::APPS, "Apps"), apps: &apps, left_out })
 }
 
+/// Whether an app has a scope.
+fn any_scope(apps: &[AppSummary]) -> bool {
+    apps.iter().any(|app| !app.settings.scopes.is_empty())
+}
+
 #[derive(Template)]
 #[template(path = "app.html")]
 struct AppPage<'a> {

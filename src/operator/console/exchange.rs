@@ -13,13 +13,14 @@ use domain::product_info::Item;
 use store::{ExchangeRecord, ReferenceMatch};
 
 use super::error::ConsoleError;
-use super::page::{Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render, render_search};
 use super::player::{counted, player_path};
 use super::route::Route;
+use super::search::{self, Group};
 use super::visit::{Answer, Visit, address};
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/exchanges", || get(search)),
+    Route::page("/console/exchanges", || get(search_page)),
     Route::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange)),
 ];
 
@@ -34,29 +35,40 @@ struct ExchangesTemplate<'a> {
     page: Page<'a>,
     /// `None` for an empty form.
     found: Option<Vec<ReferenceMatch>>,
+    /// What else has the number, where it is no exchange and no credit.
+    elsewhere: Vec<Group>,
 }
 
 /// A single match redirects to its page.
-async fn search(visit: Visit) -> Answer {
-    let app_id = visit.fields.optional("app_id", AppId::parse)?;
-    let number = visit.fields.optional("number", parse_number)?;
-    let found = match &number {
-        Some(number) => Some(visit.state.store.find_reference(app_id.as_ref(), number, MATCHES_MAX).await?),
-        None => None,
-    };
+async fn search_page(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
+    let app_id = filters.read("app_id", AppId::parse);
+    let number = filters.read("number", parse_number);
+    let wrong = filters.wrong;
+    let store = &visit.state.store;
+    let (mut found, mut elsewhere) = (None, Vec::new());
+    if let (Some(number), []) = (&number, wrong.as_slice()) {
+        let matches = store.find_reference(app_id.as_ref(), number, MATCHES_MAX).await?;
+        if matches.is_empty() {
+            elsewhere = search::find(store, number).await?;
+        }
+        found = Some(matches);
+    }
     if let Some([only]) = found.as_deref() {
         return Ok(Redirect::to(&path_of(only)).into_response());
     }
-    render(&ExchangesTemplate { page: visit.search_page(Section::EXCHANGES).await?, found })
+    let page = visit.search_page(Section::EXCHANGES).await?.marking(&wrong);
+    render_search(&ExchangesTemplate { page, found, elsewhere }, &wrong)
 }
 
-fn parse_number(text: &str) -> Result<String, Expected> {
+/// Parses a `biz_no`, a `ref` or any other number.
+pub(super) fn parse_number(text: &str) -> Result<String, Expected> {
     let fits = (1..=NUMBER_BYTES_MAX).contains(&text.len());
     if fits { Ok(text.to_owned()) } else { Err(Expected::new("at most 128 bytes")) }
 }
 
 /// The page of an exchange. For a credit, the page of the player with that ledger entry.
-fn path_of(found: &ReferenceMatch) -> String {
+pub(super) fn path_of(found: &ReferenceMatch) -> String {
     let app_id = &found.app_id;
     if found.kind == EXCHANGE {
         return format!("/console/apps/{app_id}/exchanges/{}", found.reference);

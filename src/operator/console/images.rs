@@ -11,7 +11,7 @@ use domain::moment;
 use store::{ImageCursor, ImageDetail, ImageFilter, ImageKey, StoredImage};
 
 use super::error::ConsoleError;
-use super::page::{Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render, render_search};
 use super::route::Route;
 use super::visit::{Answer, Visit};
 use crate::small_copies::{self, THUMBNAIL_WIDTHS};
@@ -50,17 +50,23 @@ fn parse_state(text: &str) -> Result<bool, Expected> {
 }
 
 async fn search(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
     let filter = ImageFilter {
-        app_id: visit.fields.optional("app_id", AppId::parse)?,
-        key: visit.fields.optional("picture", ImageKey::parse)?,
-        blocked: visit.fields.optional("state", parse_state)?,
-        uploaded_since: visit.fields.optional("from", moment::parse)?,
-        uploaded_until: visit.fields.optional("to", moment::parse)?,
+        app_id: filters.read("app_id", AppId::parse),
+        key: filters.read("picture", ImageKey::parse),
+        blocked: filters.read("state", parse_state),
+        uploaded_since: filters.read("from", moment::parse),
+        uploaded_until: filters.read("to", moment::parse),
         after: visit.fields.optional("after", ImageCursor::parse)?,
     };
-    let found = visit.state.store.images(&filter, IMAGES).await?;
-    let page = visit.search_page(Section::IMAGES).await?;
-    render(&SearchPage { page, images: found.items, next: visit.next(found.next) })
+    let wrong = filters.wrong;
+    let (mut images, mut next) = (Vec::new(), None);
+    if wrong.is_empty() {
+        let found = visit.state.store.images(&filter, IMAGES).await?;
+        (images, next) = (found.items, visit.next(found.next));
+    }
+    let page = visit.search_page(Section::IMAGES).await?.marking(&wrong);
+    render_search(&SearchPage { page, images, next }, &wrong)
 }
 
 #[derive(Template)]
@@ -126,9 +132,8 @@ async fn picture(Path(name): Path<String>, visit: Visit) -> Answer {
         let bytes = visit.state.store.contents(&image.contents, image.byte_length).await?;
         (image.format.media_type(), bytes)
     };
-    // Five minutes, except a blocked picture, which nobody may keep.
-    let caching = if image.is_blocked { "no-store" } else { "private, max-age=300" };
-    Ok(([(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, caching)], bytes).into_response())
+    // The guard adds `no-store`: a picture that is blocked meanwhile must not be shown again.
+    Ok(([(header::CONTENT_TYPE, media_type)], bytes).into_response())
 }
 
 #[derive(Template)]

@@ -19,6 +19,7 @@ mod overview;
 mod page;
 mod player;
 mod route;
+mod search;
 mod session;
 mod sign_in;
 mod signature_check;
@@ -35,10 +36,11 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 13] = [
+const PARTS: [&[Route]; 14] = [
     asset::ROUTES,
     sign_in::ROUTES,
     overview::ROUTES,
+    search::ROUTES,
     player::ROUTES,
     credit::ROUTES,
     exchange::ROUTES,

@@ -7,7 +7,7 @@ use domain::ids::AppId;
 use domain::moment;
 use store::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
-use super::page::{Page, Section, Shown as _, render};
+use super::page::{Page, Section, Shown as _, render_search};
 use super::route::Route;
 use super::visit::{Answer, Visit};
 
@@ -28,25 +28,41 @@ struct LogPage<'a> {
 }
 
 async fn page(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
     let filter = OperatorLogFilter {
-        since: visit.fields.optional("from", moment::parse)?,
-        until: visit.fields.optional("to", moment::parse)?,
-        app_id: visit.fields.optional("app_id", AppId::parse)?,
+        since: filters.read("from", moment::parse),
+        until: filters.read("to", moment::parse),
+        app_id: filters.read("app_id", AppId::parse),
         subject: visit.filled("subject"),
         operator: visit.filled("operator"),
         with_imported_credits: visit.fields.text("imported").is_some(),
     };
     let after = visit.fields.optional("after", OperatorLogCursor::parse)?;
+    let wrong = filters.wrong;
     // One line more than the page shows: it tells whether there is another page.
-    let mut lines = visit.state.store.operator_log_page(&filter, after, LINES + 1).await?;
+    let mut lines = match wrong.as_slice() {
+        [] => visit.state.store.operator_log_page(&filter, after, LINES + 1).await?,
+        _ => Vec::new(),
+    };
     let has_more = lines.len() > LINES as usize;
     lines.truncate(LINES as usize);
-    render(&LogPage {
-        page: visit.search_page(Section::LOG).await?,
+    let template = LogPage {
+        page: visit.search_page(Section::LOG).await?.marking(&wrong),
         newest: visit.next(after.map(|_| "")),
         older: visit.next(lines.last().filter(|_| has_more).map(OperatorLogLine::cursor)),
         lines,
-    })
+    };
+    render_search(&template, &wrong)
+}
+
+/// Whether a line has a reason. A column that would be empty is left out, here and in other tables.
+fn any_note(lines: &[OperatorLogLine]) -> bool {
+    lines.iter().any(|line| !line.note.is_empty())
+}
+
+/// Whether a line is about an app.
+fn any_app(lines: &[OperatorLogLine]) -> bool {
+    lines.iter().any(|line| !line.app_id.is_empty())
 }
 
 /// The way by which an operator made a change.

@@ -8,7 +8,7 @@ use store::{OrderCursor, OrderFilter, StoredOrder};
 
 use super::error::ConsoleError;
 use super::orders::{millis_shown, status_class, status_words, web_link};
-use super::page::{Page, Section, render};
+use super::page::{Page, Section, render, render_search};
 use super::route::Route;
 use super::visit::{Answer, Visit};
 
@@ -29,14 +29,17 @@ struct CenterPage<'a> {
 }
 
 async fn center(visit: Visit) -> Answer {
-    let page = Page { title: "Order center".to_owned(), ..visit.search_page(Section::ORDERS).await? };
     let (app, player) = (visit.text("app_id"), visit.text("open_id"));
-    if app.is_empty() && player.is_empty() {
-        return render(&CenterPage { page, tab: None, orders: Vec::new(), next: None, visit: &visit });
-    }
+    let mut filters = visit.filters();
+    let wanted = filters.read("app_id", AppId::parse).zip(filters.read("open_id", OpenId::parse));
+    let wrong = filters.wrong;
+    let page = Page { title: "Order center".to_owned(), ..visit.search_page(Section::ORDERS).await? };
+    let Some((app_id, open_id)) = wanted else {
+        let page = page.marking(&wrong);
+        let template = CenterPage { page, tab: None, orders: Vec::new(), next: None, visit: &visit };
+        return render_search(&template, &wrong);
+    };
     let tab = visit.fields.optional("tab", Tab::parse)?.unwrap_or_default();
-    let app_id = visit.fields.required("app_id", AppId::parse)?;
-    let open_id = visit.fields.required("open_id", OpenId::parse)?;
     if !visit.state.store.is_known(&app_id, &open_id).await? {
         return Err(ConsoleError::not_found(format!("The app {app} has no player {player}.")));
     }

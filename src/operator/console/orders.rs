@@ -12,7 +12,7 @@ use serde_json::Value;
 use store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 
 use super::error::ConsoleError;
-use super::page::{Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render, render_search};
 use super::route::Route;
 use super::visit::{Answer, Visit};
 
@@ -64,25 +64,36 @@ struct SearchPage<'a> {
     next: Option<String>,
 }
 
+/// Whether an order has a city.
+fn any_city(orders: &[StoredOrder]) -> bool {
+    orders.iter().any(|order| order.product_city.is_some())
+}
+
 /// Every status, for the search form.
 fn statuses() -> impl Iterator<Item = i16> {
     OrderStatus::CODES.into_iter().filter_map(|code| i16::try_from(code).ok())
 }
 
 async fn search(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
     let filter = OrderFilter {
-        app_id: visit.fields.optional("app_id", AppId::parse)?,
-        number: visit.fields.optional("number", OrderNo::parse)?,
-        open_id: visit.fields.optional("open_id", OpenId::parse)?,
-        statuses: visit.fields.optional("status", parse_status)?.into_iter().collect(),
+        app_id: filters.read("app_id", AppId::parse),
+        number: filters.read("number", OrderNo::parse),
+        open_id: filters.read("open_id", OpenId::parse),
+        statuses: filters.read("status", parse_status).into_iter().collect(),
         city: visit.filled("city"),
-        created_since: visit.fields.optional("from", parse_millis)?,
-        created_until: visit.fields.optional("to", parse_millis)?,
+        created_since: filters.read("from", parse_millis),
+        created_until: filters.read("to", parse_millis),
         after: visit.fields.optional("after", OrderCursor::parse)?,
     };
-    let found = visit.state.store.orders(&filter, ROWS).await?;
-    let page = visit.search_page(Section::ORDERS).await?;
-    render(&SearchPage { page, orders: found.items, next: visit.next(found.next) })
+    let wrong = filters.wrong;
+    let (mut orders, mut next) = (Vec::new(), None);
+    if wrong.is_empty() {
+        let found = visit.state.store.orders(&filter, ROWS).await?;
+        (orders, next) = (found.items, visit.next(found.next));
+    }
+    let page = visit.search_page(Section::ORDERS).await?.marking(&wrong);
+    render_search(&SearchPage { page, orders, next }, &wrong)
 }
 
 #[derive(Template)]

@@ -1,9 +1,10 @@
 //! What all pages share: the sections of the console, the layout, and the format of values.
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _};
 use domain::app::AppSummary;
-use domain::fields::Fields;
+use domain::fields::{FieldError, Fields};
 use time::OffsetDateTime;
 
 use super::session::SignedIn;
@@ -53,22 +54,42 @@ pub(super) struct Page<'a> {
     pub(super) user: Option<&'a SignedIn>,
     /// What the user typed into the form of this page.
     pub(super) typed: Option<&'a Fields>,
+    /// The fields of a search that cannot be used.
+    pub(super) wrong: &'a [FieldError],
     /// The apps that the field for an app offers.
     pub(super) apps: Vec<AppSummary>,
     /// A message above the page, about the change that led here.
     pub(super) notice: Option<String>,
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
     /// A page without a user and without navigation.
     pub(super) fn of_nobody(title: &str) -> Self {
         let title = title.to_owned();
-        Self { title, section: None, user: None, typed: None, apps: Vec::new(), notice: None }
+        Self { title, section: None, user: None, typed: None, wrong: &[], apps: Vec::new(), notice: None }
     }
 
     /// Whether the page shows forms and links for changes.
     pub(super) fn is_admin(&self) -> bool {
         self.user.is_some_and(SignedIn::is_admin)
+    }
+
+    /// The page with marks on these fields.
+    pub(super) fn marking(self, wrong: &'a [FieldError]) -> Self {
+        Self { wrong, ..self }
+    }
+
+    /// Whether a field is marked.
+    pub(super) fn is_wrong(&self) -> bool {
+        !self.wrong.is_empty()
+    }
+
+    /// What is wrong with a field, as a sentence.
+    pub(super) fn wrong(&self, name: &str) -> Option<String> {
+        let wrong = self.wrong.iter().find(|wrong| wrong.field == name)?;
+        let text = wrong.to_string();
+        let text = text.strip_prefix(name).unwrap_or(&text).trim_start_matches([':', ' ']);
+        Some(format!("{}{}.", text[..1].to_uppercase(), &text[1..]))
     }
 
     /// The value of the hidden field `csrf` of every form.
@@ -87,6 +108,12 @@ pub(super) fn render(template: &impl Template) -> Answer {
     Ok(Html(template.render()?).into_response())
 }
 
+/// The page of a search, with status 400 where a field is wrong.
+pub(super) fn render_search(template: &impl Template, wrong: &[FieldError]) -> Answer {
+    let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    Ok((status, render(template)?).into_response())
+}
+
 /// The format of a value on a page: `{{ wallet.free_balance.shown() }}`.
 pub(super) trait Shown {
     fn shown(&self) -> String;
@@ -95,9 +122,7 @@ pub(super) trait Shown {
 /// In UTC, to the second.
 impl Shown for OffsetDateTime {
     fn shown(&self) -> String {
-        let utc = self.to_offset(time::UtcOffset::UTC);
-        let (date, time) = (utc.date(), utc.time());
-        format!("{date} {:02}:{:02}:{:02}", time.hour(), time.minute(), time.second())
+        domain::moment::plain(*self)
     }
 }
 

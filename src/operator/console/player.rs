@@ -11,14 +11,14 @@ use domain::ids::{AppId, CreditRef, OpenId};
 use domain::moment;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
-    EntryKind, LedgerFilter, LedgerLine, LedgerPage, PlayerCursor, PlayerFilter, PlayersPage, StoreError,
-    Wallet, WalletTotals,
+    CsvReader, EntryKind, LedgerFilter, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
+    StoreError, Wallet, WalletTotals,
 };
 
 use super::error::ConsoleError;
-use super::page::{Page, Section, Shown, render};
+use super::page::{Page, Section, Shown, render_search};
 use super::route::Route;
-use super::visit::{Answer, Visit};
+use super::visit::{Answer, Filters, Visit, address};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -38,24 +38,30 @@ struct PlayersTemplate<'a> {
     page: Page<'a>,
     /// `None` for an empty form.
     found: Option<&'a PlayersPage>,
+    /// The one player that the form names.
+    unknown: Option<(AppId, OpenId)>,
     more: Option<String>,
 }
 
 async fn search(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
     let filter = PlayerFilter {
-        app_id: visit.fields.optional("app_id", AppId::parse)?,
-        open_id: visit.fields.optional("open_id", OpenId::parse)?,
+        app_id: filters.read("app_id", AppId::parse),
+        open_id: filters.read("open_id", OpenId::parse),
     };
+    let wrong = filters.wrong;
     let after: Option<PlayerCursor> = visit.text("after").parse().ok();
     let mut found = None;
-    if filter.app_id.is_some() || filter.open_id.is_some() {
+    if wrong.is_empty() && (filter.app_id.is_some() || filter.open_id.is_some()) {
         found = Some(visit.state.store.find_players(&filter, after.as_ref(), ROWS).await?);
     }
-    render(&PlayersTemplate {
-        page: visit.search_page(Section::PLAYERS).await?,
+    let template = PlayersTemplate {
+        page: visit.search_page(Section::PLAYERS).await?.marking(&wrong),
+        unknown: filter.app_id.zip(filter.open_id),
         found: found.as_ref(),
         more: visit.next(found.as_ref().and_then(|found| found.next.as_ref())),
-    })
+    };
+    render_search(&template, &wrong)
 }
 
 #[derive(Template)]
@@ -67,29 +73,48 @@ struct PlayerTemplate<'a> {
     is_filtered: bool,
     ledger: LedgerPage,
     older: Option<String>,
+    /// Addresses of the file: for programs, and for spreadsheets.
+    csv: [String; 2],
+}
+
+/// The filter of the ledger.
+fn ledger_filter(visit: &Visit, filters: &mut Filters<'_>) -> LedgerFilter {
+    LedgerFilter {
+        kind: filters.read("kind", EntryKind::parse),
+        since: filters.read("from", moment::parse),
+        until: filters.read("to", moment::parse),
+        reference: visit.filled("number"),
+    }
 }
 
 async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let (app_id, open_id, wallet) = find_player(&visit.state, &names).await?;
-    let filter = LedgerFilter {
-        kind: visit.fields.optional("kind", EntryKind::parse)?,
-        since: visit.fields.optional("from", moment::parse)?,
-        until: visit.fields.optional("to", moment::parse)?,
-        reference: visit.filled("number"),
-    };
+    let mut filters = visit.filters();
+    let filter = ledger_filter(&visit, &mut filters);
+    let wrong = filters.wrong;
     let after: Option<i64> = visit.text("after").parse().ok();
-    let ledger = visit.state.store.ledger(&app_id, &open_id, &filter, after, ROWS).await?;
+    let ledger = match wrong.as_slice() {
+        [] => visit.state.store.ledger(&app_id, &open_id, &filter, after, ROWS).await?,
+        _ => LedgerPage { items: Vec::new(), next: None },
+    };
     // The message about a credit stands on the first page only.
     let older = |next: i64| visit.address(&[("credited", ""), ("again", ""), ("after", &next.to_string())]);
+    let csv = |excel: &str| {
+        let path = format!("{}/ledger.csv", player_path(&wallet.app_id, &wallet.open_id));
+        let changed = [("credited", ""), ("again", ""), ("after", ""), ("excel", excel)];
+        address(&path, &visit.fields, &changed)
+    };
     let page = visit.page(Section::PLAYERS, format!("Player {open_id}"));
-    render(&PlayerTemplate {
-        page: Page { notice: credit_notice(&app_id, &open_id, &visit).await?, ..page },
+    let template = PlayerTemplate {
+        page: Page { notice: credit_notice(&app_id, &open_id, &visit).await?, ..page.marking(&wrong) },
         totals: visit.state.store.wallet_totals(&wallet).await?,
         wallet: &wallet,
         is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !visit.text(name).is_empty()),
         older: ledger.next.map(older),
         ledger,
-    })
+        csv: ["", "yes"].map(csv),
+    };
+    render_search(&template, &wrong)
 }
 
 /// The message after a credit. The credit is looked up in the store, because anybody can write an address.
@@ -119,11 +144,17 @@ async fn credit_notice(
     }))
 }
 
-/// The whole ledger as CSV, with the columns of `minitill wallet statement`.
+/// The entries that match the filter of the page as CSV, with the columns of `minitill wallet statement`.
 async fn ledger_csv(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let (app_id, open_id, _) = find_player(&visit.state, &names).await?;
-    let heading = stream::once(future::ready(Ok(Bytes::from_static(LedgerLine::CSV_HEADING.as_bytes()))));
-    let csv = heading.chain(csv_pieces(visit.state.store.statement(&app_id, &open_id)));
+    let mut filters = visit.filters();
+    let filter = ledger_filter(&visit, &mut filters);
+    if let Some(wrong) = filters.wrong.pop() {
+        return Err(wrong.into());
+    }
+    let reader = if visit.text("excel").is_empty() { CsvReader::Program } else { CsvReader::Spreadsheet };
+    let heading = stream::once(future::ready(Ok(Bytes::from(reader.heading()))));
+    let csv = heading.chain(csv_pieces(reader, visit.state.store.statement(&app_id, &open_id, filter)));
     let name = format!("attachment; filename=\"ledger-{app_id}-{open_id}.csv\"");
     let headers =
         [(header::CONTENT_TYPE, "text/csv; charset=utf-8"), (header::CONTENT_DISPOSITION, name.as_str())];
@@ -131,28 +162,14 @@ async fn ledger_csv(Path(names): Path<(String, String)>, visit: Visit) -> Answer
 }
 
 fn csv_pieces(
-    lines: impl Stream<Item = Result<LedgerLine, StoreError>>,
+    reader: CsvReader,
+    rows: impl Stream<Item = Result<LedgerRow, StoreError>>,
 ) -> impl Stream<Item = Result<Bytes, StoreError>> {
-    lines.try_chunks(LINES_AT_ONCE).map(|piece| {
-        let lines = piece.map_err(|broken| broken.1)?;
-        let texts = lines.into_iter().map(|line| without_formula(line).csv());
-        let texts: Result<String, _> = texts.collect();
+    rows.try_chunks(LINES_AT_ONCE).map(move |piece| {
+        let rows = piece.map_err(|broken| broken.1)?;
+        let texts: Result<String, _> = rows.iter().map(|row| reader.line(row)).collect();
         texts.map(Bytes::from).map_err(|error| StoreError::Internal(error.to_string()))
     })
-}
-
-/// Puts an apostrophe before a text that a spreadsheet would read as a formula. Only a `ref` can be such a
-/// text, because operators choose it. Negative numbers stay numbers.
-fn without_formula(mut line: LedgerLine) -> LedgerLine {
-    line.reference = line.reference.map(|reference| {
-        // In some languages a semicolon separates cells.
-        let cells = reference.split(';');
-        let cell = |text: &str| {
-            if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.to_owned() }
-        };
-        cells.map(cell).collect::<Vec<_>>().join(";")
-    });
-    line
 }
 
 /// The player in an address.
@@ -184,38 +201,4 @@ pub(super) fn counted(number: i64, one: &str) -> String {
 /// A sum, which may be too large for an `i64`.
 fn sum_shown(text: &str) -> String {
     text.parse::<i64>().map_or_else(|_| text.to_owned(), |number| number.shown())
-}
-
-#[cfg(test)]
-mod tests {
-    use time::OffsetDateTime;
-
-    use super::*;
-
-    #[test]
-    fn a_ref_that_looks_like_a_formula_is_text_in_a_spreadsheet() {
-        let line = |reference: &str| LedgerLine {
-            seq: 1,
-            kind: "credit".to_owned(),
-            biz_no: None,
-            reference: Some(reference.to_owned()),
-            free_change: -1,
-            charge_change: 0,
-            free_balance: 1,
-            charge_balance: 0,
-            at: OffsetDateTime::UNIX_EPOCH,
-        };
-        for formula in ["=1+1", "+1", "-1", "@SUM(A1)"] {
-            let csv = without_formula(line(formula)).csv().unwrap();
-            assert_eq!(csv, format!("1,credit,,'{formula},-1,0,1,0,1970-01-01T00:00:00Z\n"));
-        }
-        assert_eq!(
-            without_formula(line("a=b")).csv().unwrap(),
-            "1,credit,,a=b,-1,0,1,0,1970-01-01T00:00:00Z\n"
-        );
-        assert_eq!(
-            without_formula(line("a,\"b\"")).csv().unwrap(),
-            "1,credit,,\"a,\"\"b\"\"\",-1,0,1,0,1970-01-01T00:00:00Z\n"
-        );
-    }
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use axum::extract::{FromRequest, Request};
 use axum::response::Response;
-use domain::fields::Fields;
+use domain::fields::{Expected, FieldError, Fields};
 use domain::operator::{Operator, OperatorKind};
 use store::StoreError;
 use subtle::ConstantTimeEq as _;
@@ -44,13 +44,18 @@ impl Visit {
     /// A page for this user.
     pub(super) fn page(&self, section: Section, title: impl Into<String>) -> Page<'_> {
         let (title, user, typed) = (title.into(), Some(&self.user), Some(&self.fields));
-        Page { title, section: Some(section), user, typed, apps: Vec::new(), notice: None }
+        Page { title, section: Some(section), user, typed, wrong: &[], apps: Vec::new(), notice: None }
     }
 
     /// A page whose form asks for an app: it offers all of them.
     pub(super) async fn search_page(&self, section: Section) -> Result<Page<'_>, ConsoleError> {
         let apps = self.state.store.list_apps(None).await?;
         Ok(Page { apps, ..self.page(section, section.name) })
+    }
+
+    /// A reader of the fields of a search.
+    pub(super) fn filters(&self) -> Filters<'_> {
+        Filters { fields: &self.fields, wrong: Vec::new() }
     }
 
     /// The user as the operator's log names them.
@@ -73,6 +78,27 @@ impl Visit {
     /// The address of the next page of the same search, if there is one.
     pub(super) fn next(&self, after: Option<impl Display>) -> Option<String> {
         after.map(|after| self.address(&[("after", &after.to_string())]))
+    }
+}
+
+/// Reads the fields of a search. The page marks those that cannot be used.
+pub(super) struct Filters<'a> {
+    fields: &'a Fields,
+    /// The fields that cannot be used.
+    pub(super) wrong: Vec<FieldError>,
+}
+
+impl Filters<'_> {
+    /// A field; `None` where it is empty or cannot be used.
+    pub(super) fn read<T>(
+        &mut self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, Expected>,
+    ) -> Option<T> {
+        self.fields.optional(name, parse).unwrap_or_else(|wrong| {
+            self.wrong.push(wrong);
+            None
+        })
     }
 }
 

@@ -36,7 +36,7 @@ async fn an_app_that_was_made_sells_and_its_keys_are_replaced() {
             .post(
                 "/apps/a1/wallets/o1/credits",
                 "k2",
-                json!({"free": 40, "charge": 100, "ref": "r1", "note": "a gift"}),
+                json!({"free": 40, "charge": 100, "ref": "r1", "note": "a gift", "create": true}),
             )
             .await,
         200,
@@ -218,7 +218,18 @@ async fn a_ref_credits_once_under_any_idempotency_key() {
     let caller = Caller::admin(&till).await;
     let path = "/apps/a1/wallets/o1/credits";
     let credit = json!({"free": 1, "charge": 2, "ref": "r1"});
-    caller.post(path, "k1", credit.clone()).await;
+    let unknown = caller.post(path, "k0", credit.clone()).await;
+    let detail = "there is no player o1 of an app a1; a login makes a player known, and so do POST /apps/a1/users and \
+                  a credit with \"create\": true";
+    assert_problem(&unknown, 404, "not-found", detail);
+    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 0);
+    let nothing = caller.post(path, "k0", json!({"free": 0, "ref": "r1", "create": true})).await;
+    assert_problem(&nothing, 422, "invalid-field", "wrong: free, charge");
+    let detail = "expected 1 or more in one of them, got \"0\"";
+    let errors = json!([{"field": "free", "detail": detail}, {"field": "charge", "detail": detail}]);
+    assert_eq!(nothing.json()["errors"], errors);
+    caller.post("/apps/a1/users", "k1", json!({"open_ids": ["o1"]})).await;
+    caller.post(path, "k1b", credit.clone()).await;
     let again = caller.post(path, "k2", credit.clone()).await;
     assert_answer(
         &again,
@@ -243,7 +254,12 @@ async fn what_belongs_to_another_app_is_not_there() {
     let caller = Caller::admin(&till).await;
     assert_eq!(caller.get("/apps/a1/wallets/o1").await.status, 200);
     let other = caller.get("/apps/a2/wallets/o1").await;
-    assert_problem(&other, 404, "not-found", "there is no player o1 of an app a2");
+    assert_problem(
+        &other,
+        404,
+        "not-found",
+        "there is no player o1 of an app a2; a login makes a player known, and so do POST /apps/a2/users and a credit with \"create\": true",
+    );
     let odd = caller.get("/apps/a%20b/wallets/o1").await;
     assert_problem(
         &odd,
@@ -354,7 +370,10 @@ async fn every_list_is_read_to_its_end_page_by_page_and_holds_each_item_once() {
     );
     for (path, detail) in [
         ("/apps/a2/wallets", "there is no app a2"),
-        ("/apps/a1/wallets/o9/entries", "there is no player o9 of an app a1"),
+        (
+            "/apps/a1/wallets/o9/entries",
+            "there is no player o9 of an app a1; a login makes a player known, and so do POST /apps/a1/users and a credit with \"create\": true",
+        ),
         ("/apps/a1/exchanges/b9", "there is no exchange b9 of an app a1"),
         ("/apps/a2/exchanges/b1", "there is no exchange b1 of an app a2"),
         ("/apps/a1/orders/order-9", "there is no order order-9 of an app a1"),

@@ -211,6 +211,7 @@ impl Scenario {
                     charge: 1,
                     reference: domain::ids::CreditRef::parse("order-4711").unwrap(),
                     note: String::new(),
+                    create: true,
                 };
                 self.till.store.credit(&operator(), &app_id, credit).await.unwrap();
             }

@@ -76,6 +76,7 @@ async fn the_same_key_for_another_request_is_refused_and_another_callers_key_is_
     let caller = Caller::admin(&till).await;
     let other = Caller::new(&till, "other", Role::Admin).await;
     let path = "/apps/a1/wallets/o1/credits";
+    till.player(&app, "o1", 0, 0).await;
     let credit = json!({"free": 1, "ref": "r1"});
     assert_eq!(caller.post(path, "k", credit.clone()).await.status, 200);
     let detail = "the idempotency key k was used for another request within a day";
@@ -92,7 +93,7 @@ async fn the_same_key_for_another_request_is_refused_and_another_callers_key_is_
     assert_eq!(request.send(till.operator_address).await.header("idempotent-replayed"), Some("true"));
     let others = other.post(path, "k", json!({"free": 5, "ref": "r2"})).await;
     assert_eq!((others.status, others.json()["free_balance"].as_i64()), (200, Some(6)));
-    assert_eq!(till.purses(&app, "o1").await, (6, 0, 2));
+    assert_eq!(till.purses(&app, "o1").await, (6, 0, 3));
     let odd = "x".repeat(129);
     for key in ["", "a b", "é", odd.as_str()] {
         assert_eq!(caller.post(path, key, credit.clone()).await.status, 400, "{key}");

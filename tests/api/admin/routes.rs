@@ -167,8 +167,8 @@ async fn a_body_is_one_json_object_of_64_kib_with_known_fields_only() {
     assert_eq!(
         typo.json()["errors"],
         json!([
-            {"field": "charg", "detail": "unknown field, expected free, charge, ref, note"},
-            {"field": "fre", "detail": "unknown field, expected free, charge, ref, note"},
+            {"field": "charg", "detail": "unknown field, expected free, charge, ref, note, create"},
+            {"field": "fre", "detail": "unknown field, expected free, charge, ref, note, create"},
         ])
     );
     assert_problem(
@@ -205,11 +205,11 @@ async fn a_body_is_one_json_object_of_64_kib_with_known_fields_only() {
     assert_problem(&query, 422, "invalid-field", "wrong: free");
     assert_eq!(till.number(TRACES).await, traces);
     // `; charset=utf-8` is fine, and so is no content type where there is no content.
-    let fine = send("Application/JSON; charset=utf-8", br#" {"ref":"r1"} "#).await;
+    let fine = send("Application/JSON; charset=utf-8", br#" {"ref":"r1","free":1,"create":true} "#).await;
     assert_eq!(fine.status, 200, "{}", fine.body);
     let empty = caller.request("POST", "/apps/a1/pay-keys").header("idempotency-key", "k2");
     assert_eq!(empty.send(till.operator_address).await.status, 200);
-    assert_eq!(till.purses(&app, "o1").await, (0, 0, 1));
+    assert_eq!(till.purses(&app, "o1").await, (1, 0, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

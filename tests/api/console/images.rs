@@ -67,6 +67,9 @@ async fn a_blocked_picture_is_seen_by_an_admin_who_asks_for_it_and_by_nobody_els
     assert!(admin.get(&block).await.body.contains("1 with the same content"));
     assert_eq!(admin.post(&block, &[("reason", "")]).await.status, 400);
     assert!(!till.store.image(&img_id).await.unwrap().unwrap().is_blocked);
+    // Rule: a browser keeps no picture, or it would show one that is blocked meanwhile.
+    let before = viewer.get(&format!("{page}/picture?w=120")).await;
+    assert_eq!((before.status, before.header("cache-control")), (200, Some("no-store")));
 
     let blocked = admin.post(&block, &[("reason", HOSTILE)]).await;
     assert_eq!(blocked.status, 303, "{}", blocked.body);

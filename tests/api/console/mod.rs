@@ -9,6 +9,7 @@ mod log;
 mod orders;
 mod overview;
 mod players;
+mod search;
 mod sign_in;
 mod signature_check;
 mod users;

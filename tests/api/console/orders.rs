@@ -97,7 +97,7 @@ async fn another_apps_order_and_an_unknown_player_are_not_found() {
         assert!(!page.body.contains("<b>"), "{path}");
     }
     for path in
-        ["/console/orders?number=%3Cb%3E", "/console/orders?after=x", "/console/orders/center?app_id=a1"]
+        ["/console/orders?number=%3Cb%3E", "/console/orders?after=x", "/console/orders/center?app_id=%3Cb%3E"]
     {
         assert_eq!(viewer.get(path).await.status, 400, "{path}");
     }
@@ -130,4 +130,19 @@ async fn pages_of_a_search_hold_each_order_once() {
     let expected: Vec<String> =
         (100..=330).rev().filter(|n| n % 2 == 0).map(|n| format!("order_{n}")).collect();
     assert_eq!(seen, expected);
+}
+
+/// Rule: a column that would be empty is left out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_column_without_a_value_is_left_out() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 0).await;
+    hostile_order(&till, "a1", "order_1", "https://shop.example/").await;
+    let viewer = till.browser(Role::Viewer).await;
+    let column = "<th scope=\"col\">City</th>";
+    assert!(viewer.get("/console/orders").await.body.contains(column));
+    till.execute("UPDATE orders SET product_city = NULL").await;
+    let without = viewer.get("/console/orders").await.body;
+    assert!(without.contains("order_1") && !without.contains(column), "{without}");
 }

@@ -11,6 +11,8 @@ use crate::support::{Answer, TestApp, TestTill, operator};
 const PLAYER: &str = "/console/apps/a1/players/o1";
 /// What developers and operators write, hostile.
 const HOSTILE: &str = "<script>alert('x')</script>\"&";
+/// The same in CSV.
+const QUOTED: &str = "\"<script>alert('x')</script>\"\"&\"";
 /// How it must stand in a page.
 const HARMLESS: &str = "&#60;script&#62;alert(&#39;x&#39;)&#60;/script&#62;&#34;&#38;";
 
@@ -53,6 +55,13 @@ fn rows(body: &str) -> Vec<Vec<String>> {
     rows.map(cells).collect()
 }
 
+/// The address of a link to a file.
+fn link_called_download(page: &Answer, text: &str) -> String {
+    let (before, _) = page.body.split_once(&format!("\" download>{text}</a>")).unwrap();
+    let (_, address) = before.rsplit_once("href=\"").unwrap();
+    address.replace("&#38;", "&").replace("&amp;", "&")
+}
+
 fn link_called(page: &Answer, text: &str) -> Option<String> {
     let (before, _) = page.body.split_once(&format!("\">{text}</a>"))?;
     let (_, address) = before.rsplit_once("href=\"").unwrap();
@@ -83,7 +92,7 @@ async fn players_are_searched_page_by_page() {
     assert!(none.body.contains("No player matches."), "{}", none.body);
     let bad = viewer.get("/console/players?open_id=a%20b").await;
     assert_eq!(bad.status, 400);
-    assert!(bad.body.contains("open id: expected 1 to 64 of 0-9A-Za-z_-, got"), "{}", bad.body);
+    assert!(bad.body.contains("Expected 1 to 64 of 0-9A-Za-z_-, got"), "{}", bad.body);
 }
 
 /// The main facts: both purses, and every entry with its time, number, changes and balances.
@@ -131,15 +140,18 @@ async fn another_apps_player_is_not_found() {
     till.app("b1").await;
     let admin = till.browser(Role::Admin).await;
     for player in ["b1/players/o1", "none/players/o1", "a1/players/o2", "a1/players/o%3Cb%3E"] {
-        for page in ["", "/ledger.csv", "/credit"] {
+        for page in ["", "/ledger.csv"] {
             let answer = admin.get(&format!("/console/apps/{player}{page}")).await;
             assert_eq!(answer.status, 404, "{player}{page}");
             assert!(answer.body.contains("has no player") && !answer.body.contains("<b>"), "{}", answer.body);
         }
         let fields = [("gifted", "5"), ("reference", "r"), ("reason", "x")];
         let answer = admin.post(&format!("/console/apps/{player}/credit"), &fields).await;
-        assert_eq!(answer.status, 404, "{player}");
+        let is_app = !player.starts_with("none");
+        assert_eq!(answer.status, if is_app { 400 } else { 404 }, "{player}");
     }
+    let none = admin.get("/console/apps/none/players/o1/credit").await;
+    assert!(none.status == 404 && none.body.contains("There is no app none."), "{}", none.body);
     assert_eq!(till.number("SELECT count(*) FROM credits WHERE ref = 'r'").await, 0);
 }
 
@@ -154,6 +166,7 @@ async fn a_ledger_is_filtered_and_goes_on_page_by_page() {
             charge: 0,
             reference: CreditRef::parse(&format!("r&{place}")).unwrap(),
             note: String::new(),
+            create: true,
         };
         till.store.credit(&operator(), &app.id, credit).await.unwrap();
     }
@@ -187,7 +200,8 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
         free: 7,
         charge: 0,
         reference: CreditRef::parse("=HYPERLINK(\"x\",1);-1;a=b").unwrap(),
-        note: String::new(),
+        note: "@note".to_owned(),
+        create: true,
     };
     till.store.credit(&operator(), &app.id, credit).await.unwrap();
     till.execute("UPDATE ledger_entries SET at = '2026-11-21T17:40:12.5Z'").await;
@@ -197,11 +211,25 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
     assert_eq!(file.header("cache-control"), Some("no-store"));
     assert_eq!(
         whole(&file),
-        "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at\n\
-         1,credit,,start-o1,100,1500,100,1500,2026-11-21T17:40:12.5Z\n\
-         2,exchange,B1,,-100,-450,0,1050,2026-11-21T17:40:12.5Z\n\
-         3,credit,,\"'=HYPERLINK(\"\"x\"\",1);'-1;a=b\",7,0,7,1050,2026-11-21T17:40:12.5Z\n"
+        format!(
+            "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note\n\
+             1,credit,,start-o1,100,1500,100,1500,2026-11-21T17:40:12.5Z,,\n\
+             2,exchange,B1,,-100,-450,0,1050,2026-11-21T17:40:12.5Z,{QUOTED},\n\
+             3,credit,,\"'=HYPERLINK(\"\"x\"\",1);'-1;a=b\",7,0,7,1050,2026-11-21T17:40:12.5Z,,'@note\n"
+        )
     );
+    // The file follows the filter of its page, whose links lead to it.
+    let page = till.browser(Role::Viewer).await.get(&format!("{PLAYER}?kind=exchange&after=3")).await;
+    let plain = link_called_download(&page, "Download the ledger (CSV)");
+    assert_eq!(plain, format!("{PLAYER}/ledger.csv?kind=exchange"));
+    let excel = link_called_download(&page, "For Excel");
+    assert_eq!(excel, format!("{PLAYER}/ledger.csv?kind=exchange&excel=yes"));
+    let file = whole(&till.browser(Role::Viewer).await.get(&excel).await);
+    let (heading, lines) = file.split_once('\n').unwrap();
+    assert!(heading.starts_with("\u{feff}seq,"), "{heading}");
+    assert_eq!(lines, format!("2,exchange,B1,,-100,-450,0,1050,2026-11-21 17:40:12,{QUOTED},\n"));
+    let wrong = till.browser(Role::Viewer).await.get(&format!("{PLAYER}/ledger.csv?from=soon")).await;
+    assert_eq!(wrong.status, 400);
 }
 
 /// The pieces of a chunked body, put together.
@@ -267,6 +295,38 @@ async fn a_credit_is_shown_before_it_is_made_and_made_once() {
     let line =
         "SELECT count(*) FROM operator_log WHERE action = 'wallet.credit' AND operator_kind = 'console'";
     assert_eq!(till.number(line).await, 1);
+    till.assert_audit_clean().await;
+}
+
+/// Rule 8.3.2: a credit makes a player known only with the box, which stands there for nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_box_must_be_ticked_to_credit_an_unknown_player() {
+    let till = TestTill::start().await;
+    let app = spender(&till).await;
+    let admin = till.browser(Role::Admin).await;
+    let search = "/console/players?app_id=a1&open_id=new";
+    let link = link_called(&admin.get(search).await, "Credit the unknown player new").unwrap();
+    assert_eq!(link, "/console/apps/a1/players/new/credit");
+    let viewers = till.browser(Role::Viewer).await.get(search).await;
+    assert_eq!(link_called(&viewers, "Credit the unknown player new"), None);
+    let tick = r#"name="create" type="checkbox" value="yes" required"#;
+    assert!(admin.get(&link).await.body.contains(tick));
+    assert!(!admin.get(&format!("{PLAYER}/credit")).await.body.contains(tick));
+
+    let fields = [("gifted", "5"), ("reference", "case-1"), ("reason", "sorry"), ("create", "yes")];
+    for page in ["/check", ""] {
+        let refused = admin.post(&format!("{link}{page}"), &fields[..3]).await;
+        assert_eq!(refused.status, 400);
+        let words =
+            "The app a1 has no player new. A login makes a player known, and so does the box of this form.";
+        assert!(refused.body.contains(words), "{}", refused.body);
+    }
+    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
+    let check = admin.post(&format!("{link}/check"), &fields).await;
+    assert_eq!((check.status, value_of(&check, "create").as_str()), (200, "yes"));
+    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
+    assert_eq!(admin.post(&link, &fields).await.status, 303);
+    assert_eq!(till.purses(&app, "new").await, (5, 0, 1));
     till.assert_audit_clean().await;
 }
 

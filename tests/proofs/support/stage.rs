@@ -58,7 +58,7 @@ impl Stage {
         let journal = Journal::new();
         let file = journal.folder().join("wallets.csv");
         fs::write(&file, wallets.csv()).unwrap();
-        program.json(&["wallet", "import", "a1", path_text(&file)]);
+        program.json(&["wallet", "import", "a1", path_text(&file), "--create"]);
         Self { program, app: Arc::new(app), journal: Arc::new(journal), meter: Arc::default() }
     }
 

@@ -96,8 +96,12 @@ async fn write_credit(
     app_id: &AppId,
     credit: &Credit,
 ) -> Result<CreditOutcome, Refusable<CreditOutcome>> {
-    make_known(connection, app_id, &credit.open_id).await?;
-    let wallet = lock_wallet(connection, app_id, &credit.open_id).await?.ok_or(StoreError::Again)?;
+    if credit.create {
+        make_known(connection, app_id, &credit.open_id).await?;
+    }
+    let Some(wallet) = lock_wallet(connection, app_id, &credit.open_id).await? else {
+        return Err(Refusable::Refused(CreditOutcome::UnknownPlayer));
+    };
     if let Some(balances) = earlier_credit(connection, app_id, credit).await? {
         return Ok(CreditOutcome::Done { balances, replayed: true });
     }

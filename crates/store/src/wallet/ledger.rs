@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// The newest entries from `floor` to `highest` that match the filter.
-    async fn ledger_rows(
+    pub(super) async fn ledger_rows(
         &self,
         app_id: &AppId,
         open_id: &OpenId,

@@ -1,0 +1,104 @@
+//! Statements of a wallet as CSV, for programs and for spreadsheets (contract 8.3.9).
+
+use std::io;
+
+use csv::{IntoInnerError, WriterBuilder};
+use domain::ledger::EXCHANGE;
+use domain::moment::{plain, rfc3339};
+
+use super::LedgerRow;
+
+/// What a file of CSV is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CsvReader {
+    /// For programs: moments as in RFC 3339.
+    Program,
+    /// For spreadsheets: a byte-order mark, and moments as they read them, in UTC.
+    Spreadsheet,
+}
+
+impl CsvReader {
+    /// The first line, with what stands before it.
+    #[must_use]
+    pub fn heading(self) -> String {
+        let mark = if self == Self::Spreadsheet { "\u{feff}" } else { "" };
+        let names =
+            "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note";
+        format!("{mark}{names}\n")
+    }
+
+    /// An entry as a line. Of product and note it has the one that applies. No text of it is a formula.
+    ///
+    /// # Errors
+    /// None is known, because it writes into memory.
+    pub fn line(self, row: &LedgerRow) -> io::Result<String> {
+        let line = &row.line;
+        let at = match self {
+            Self::Program => rfc3339(line.at),
+            Self::Spreadsheet => plain(line.at),
+        };
+        let (product, note) =
+            if line.kind == EXCHANGE { (row.text.as_str(), "") } else { ("", row.text.as_str()) };
+        let mut writer = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+        writer.serialize((
+            (line.seq, &line.kind, &line.biz_no, line.reference.as_deref().map(without_formula)),
+            (line.free_change, line.charge_change, line.free_balance, line.charge_balance, at),
+            (without_formula(product), without_formula(note)),
+        ))?;
+        let bytes = writer.into_inner().map_err(IntoInnerError::into_error)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// The text with an apostrophe before each cell that a spreadsheet would calculate. In some languages a
+/// semicolon separates cells.
+fn without_formula(text: &str) -> String {
+    let cell = |text: &str| {
+        if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
+    };
+    text.split(';').map(cell).collect::<Vec<_>>().join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use time::OffsetDateTime;
+
+    use super::*;
+    use crate::LedgerLine;
+
+    fn row(kind: &str, reference: &str, text: &str) -> LedgerRow {
+        let is_exchange = kind == EXCHANGE;
+        let line = LedgerLine {
+            seq: 1,
+            kind: kind.to_owned(),
+            biz_no: is_exchange.then(|| reference.to_owned()),
+            reference: (!is_exchange).then(|| reference.to_owned()),
+            free_change: -1,
+            charge_change: 0,
+            free_balance: 1,
+            charge_balance: 0,
+            at: OffsetDateTime::UNIX_EPOCH,
+        };
+        LedgerRow { line, text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_text_that_looks_like_a_formula_is_text_in_a_spreadsheet() {
+        for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"] {
+            let csv = CsvReader::Program.line(&row("credit", formula, formula)).unwrap();
+            assert_eq!(csv, format!("1,credit,,'{formula},-1,0,1,0,1970-01-01T00:00:00Z,,'{formula}\n"));
+        }
+        let csv = CsvReader::Program.line(&row("credit", "a=b", "x;=1;y")).unwrap();
+        assert_eq!(csv, "1,credit,,a=b,-1,0,1,0,1970-01-01T00:00:00Z,,x;'=1;y\n");
+        let quoted = CsvReader::Program.line(&row("credit", "a,\"b\"", "\r=1")).unwrap();
+        assert_eq!(quoted, "1,credit,,\"a,\"\"b\"\"\",-1,0,1,0,1970-01-01T00:00:00Z,,\"'\r=1\"\n");
+    }
+
+    #[test]
+    fn a_spreadsheet_gets_a_mark_and_moments_that_it_reads() {
+        let csv = CsvReader::Spreadsheet.line(&row("exchange", "b1", "=Sword")).unwrap();
+        assert_eq!(csv, "1,exchange,b1,,-1,0,1,0,1970-01-01 00:00:00,'=Sword,\n");
+        assert!(CsvReader::Spreadsheet.heading().starts_with("\u{feff}seq,kind,"));
+        assert!(CsvReader::Program.heading().starts_with("seq,kind,"));
+    }
+}

@@ -1,0 +1,118 @@
+//! The question before a command that stops requests or cannot be undone. Only a person at a terminal is
+//! asked; a script is not.
+
+use std::io::{self, BufRead, IsTerminal as _, Write};
+
+use anyhow::{Result, ensure};
+
+use super::app::AppArguments;
+use super::console_user::ConsoleUserCommand;
+use super::image::ImageCommand;
+use super::master_key::MasterKeyCommand;
+use super::token::TokenCommand;
+use super::{StoreCommand, api_key::ApiKeyCommand};
+
+/// Asks before a command that needs it, unless `--yes` is given.
+pub(super) fn confirm(command: &StoreCommand, is_sure: bool) -> Result<()> {
+    match consequence(command) {
+        Some(consequence) if !is_sure && io::stdin().is_terminal() && io::stderr().is_terminal() => {
+            ask(&consequence, &mut io::stdin().lock(), &mut io::stderr())
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// What a command does that needs a question.
+fn consequence(command: &StoreCommand) -> Option<String> {
+    let text = match command {
+        StoreCommand::App(AppArguments::Suspend { app_id }) => {
+            format!("Every server will refuse all requests of the app {app_id}.")
+        }
+        StoreCommand::App(AppArguments::RotatePayKey { app_id }) => {
+            format!("The pay key before the present one of the app {app_id} will no longer be valid.")
+        }
+        StoreCommand::App(AppArguments::RotateSecret { app_id }) => {
+            format!("The app secret of the app {app_id} will no longer be valid.")
+        }
+        StoreCommand::Token(TokenCommand::Revoke { app_id, all: true, .. }) => {
+            format!("Every access token of the app {app_id} will be refused.")
+        }
+        StoreCommand::Image(ImageCommand::Block { picture, .. }) => {
+            format!("The picture {picture} and its near copies will be refused in every app.")
+        }
+        StoreCommand::MasterKey(MasterKeyCommand::Rotate { .. }) => {
+            "Every pay key and app secret will be encrypted with a new key.".to_owned()
+        }
+        StoreCommand::MasterKey(MasterKeyCommand::Forget) => {
+            "Former master keys will be removed from the key file. Backups that need them cannot be read."
+                .to_owned()
+        }
+        StoreCommand::ConsoleUser(ConsoleUserCommand::Remove { name }) => {
+            format!("The user {name} will be removed from the console.")
+        }
+        StoreCommand::ApiKey(ApiKeyCommand::Revoke { name }) => {
+            format!("Every server will refuse the API key {name} for ever.")
+        }
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// Shows the consequence and reads one line. Only `yes` goes on.
+fn ask(consequence: &str, input: &mut impl BufRead, output: &mut impl Write) -> Result<()> {
+    write!(output, "{consequence}\nType yes to go on: ")?;
+    output.flush()?;
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    ensure!(line.trim() == "yes", "nothing was changed, because the answer was not yes");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Arguments, Command};
+
+    /// Rule 8.1.5: these commands ask, and no other.
+    #[test]
+    fn commands_that_stop_requests_or_cannot_be_undone_ask() {
+        let asks = |line: &str| {
+            let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
+            let Some(Command::OnStore(command)) = arguments.command else { panic!("{line}") };
+            consequence(&command).is_some()
+        };
+        for line in [
+            "minitill app suspend a1",
+            "minitill app rotate-pay-key a1",
+            "minitill app rotate-secret a1",
+            "minitill token revoke a1 --all",
+            "minitill image block x.png --reason r",
+            "minitill master-key rotate",
+            "minitill master-key forget",
+            "minitill console-user remove bob",
+            "minitill api-key revoke backend",
+        ] {
+            assert!(asks(line), "{line}");
+        }
+        for line in ["minitill app resume a1", "minitill token revoke a1 --token t", "minitill app list"] {
+            assert!(!asks(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn only_yes_goes_on() {
+        let answered = |answer: &str| {
+            let mut shown = Vec::new();
+            let outcome = ask("It ends.", &mut answer.as_bytes(), &mut shown);
+            assert_eq!(String::from_utf8(shown).unwrap(), "It ends.\nType yes to go on: ");
+            outcome.map_err(|error| error.to_string())
+        };
+        assert_eq!((answered("yes\n"), answered(" yes")), (Ok(()), Ok(())));
+        for answer in ["y\n", "no\n", "\n", ""] {
+            let refused = "nothing was changed, because the answer was not yes";
+            assert_eq!(answered(answer), Err(refused.to_owned()), "{answer:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The examples in the help of every command, in one table.
+
+use clap::Command;
+
+/// The words of a command, and its examples. After two blanks and `#` stands a comment.
+const EXAMPLES: [(&str, &[&str]); 57] = [
+    ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
+    ("status", &["minitill status", "minitill status --json"]),
+    ("migrate", &["minitill migrate"]),
+    ("demo", &["minitill demo"]),
+    ("sign", &["minitill sign --key B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh app_id=mygame amount=60"]),
+    ("openapi", &["minitill openapi", "minitill openapi --admin"]),
+    ("completions", &["minitill completions bash", "minitill completions zsh", "minitill completions fish"]),
+    ("man", &["minitill man /usr/local/share/man/man1"]),
+    ("audit", &["minitill audit", "minitill audit --json"]),
+    ("operator-log", &["minitill operator-log --since 36h", "minitill operator-log --app mygame --json"]),
+    ("app create", &["minitill app create mygame --scope epay", "minitill app create mytest --sandbox"]),
+    ("app change", &["minitill app change mygame --name Chess"]),
+    ("app list", &["minitill app list"]),
+    ("app show", &["minitill app show mygame"]),
+    ("app suspend", &["minitill app suspend mygame", "minitill app suspend mygame --yes  # asks nothing"]),
+    ("app resume", &["minitill app resume mygame"]),
+    ("app rotate-pay-key", &["minitill app rotate-pay-key mygame"]),
+    ("app rotate-secret", &["minitill app rotate-secret mygame"]),
+    ("app publish", &["minitill app publish mygame --version 1.0.0 --path pages/index --path pages/order"]),
+    ("app limit", &["minitill app limit mygame --exchanges-per-second 500", "minitill app limit mygame"]),
+    ("app poi add", &["minitill app poi add mygame poi-1 poi-2"]),
+    ("app poi list", &["minitill app poi list mygame"]),
+    ("app preorder add", &["minitill app preorder add mygame pay-000001"]),
+    ("app preorder list", &["minitill app preorder list mygame"]),
+    ("token issue", &["minitill token issue mygame", "minitill token issue mygame --ttl 30m"]),
+    ("token list", &["minitill token list mygame"]),
+    ("token revoke", &["minitill token revoke mygame --token -", "minitill token revoke mygame --all"]),
+    ("login-code issue", &["minitill login-code issue mygame player-1"]),
+    ("user add", &["minitill user add mygame player-1 player-2"]),
+    ("user list", &["minitill user list mygame", "minitill user list mygame --begins player"]),
+    ("user show", &["minitill user show mygame player-1"]),
+    (
+        "wallet credit",
+        &[
+            "minitill wallet credit mygame player-1 --free 40 --charge 100 --ref welcome-player-1",
+            "minitill wallet credit mygame player-9 --free 5 --ref case-7 --create  # an unknown player",
+        ],
+    ),
+    ("wallet import", &["minitill wallet import mygame balances.csv"]),
+    ("wallet show", &["minitill wallet show mygame player-1"]),
+    ("wallet statement", &["minitill wallet statement mygame player-1 --format csv"]),
+    ("exchange show", &["minitill exchange show mygame order1001"]),
+    (
+        "order list",
+        &["minitill order list mygame --open-id player-1", "minitill order list mygame --number pay-000001"],
+    ),
+    ("order show", &["minitill order show mygame order-000001"]),
+    (
+        "image block",
+        &[
+            "minitill image block cover.png --reason gore",
+            "minitill image block cover.png --reason gore --yes",
+        ],
+    ),
+    ("image unblock", &["minitill image unblock cover.png"]),
+    ("image list", &["minitill image list", "minitill image list --all --limit 10"]),
+    ("image show", &["minitill image show 0f0e0d0c0b0a09080706050403020100f0e0d0c0b0a09080"]),
+    ("image move", &["minitill image move --to s3"]),
+    ("image verify", &["minitill image verify"]),
+    ("image sweep", &["minitill image sweep --dry-run"]),
+    ("master-key show", &["minitill master-key show"]),
+    ("master-key rotate", &["minitill master-key rotate --new-key-file new.key"]),
+    ("master-key forget", &["minitill master-key forget"]),
+    ("console-user add", &["minitill console-user add alice --role admin"]),
+    ("console-user list", &["minitill console-user list"]),
+    ("console-user set-password", &["minitill console-user set-password alice"]),
+    ("console-user set-role", &["minitill console-user set-role alice viewer"]),
+    ("console-user unlock", &["minitill console-user unlock alice"]),
+    ("console-user remove", &["minitill console-user remove alice"]),
+    ("api-key create", &["minitill api-key create backend --role admin"]),
+    ("api-key list", &["minitill api-key list"]),
+    ("api-key revoke", &["minitill api-key revoke backend"]),
+];
+
+/// The command with the examples in its help and in that of its own commands.
+pub(super) fn with_examples(command: Command) -> Command {
+    add(command, "")
+}
+
+fn add(command: Command, name: &str) -> Command {
+    let command = command.mut_subcommands(|inner| {
+        let name = format!("{name} {}", inner.get_name());
+        add(inner, name.trim_start())
+    });
+    match EXAMPLES.iter().find(|(known, _)| *known == name) {
+        Some((_, lines)) => command.after_help(format!("Examples:\n  {}", lines.join("\n  "))),
+        None => command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::*;
+    use crate::cli::Arguments;
+
+    /// The names of the commands that do something.
+    fn names(command: &Command, name: &str) -> Vec<String> {
+        let inner = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+        let inner: Vec<String> = inner
+            .flat_map(|inner| names(inner, format!("{name} {}", inner.get_name()).trim_start()))
+            .collect();
+        if inner.is_empty() { vec![name.to_owned()] } else { inner }
+    }
+
+    #[test]
+    fn every_command_has_examples_that_parse() {
+        let mut commands = names(&Arguments::command(), "");
+        commands.sort_unstable();
+        let mut shown: Vec<String> = EXAMPLES.iter().map(|(name, _)| (*name).to_owned()).collect();
+        shown.sort_unstable();
+        assert_eq!(shown, commands, "a new command needs its row in EXAMPLES");
+        for (name, lines) in EXAMPLES {
+            for line in lines {
+                let line = line.split("  #").next().unwrap_or_default();
+                let parsed = Arguments::try_parse_from(line.split(' '));
+                assert!(
+                    parsed.is_ok() && line.starts_with(&format!("minitill {name}")),
+                    "{line}: {parsed:?}"
+                );
+            }
+        }
+    }
+}

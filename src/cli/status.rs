@@ -1,0 +1,69 @@
+//! `minitill status`: whether the server answers, and what its database holds.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use bytes::Bytes;
+use guarded_fetch::ServiceClient;
+use hyper::Request;
+use serde_json::json;
+
+use super::running::Addresses;
+use super::{Context, database};
+
+/// Time for the answer of the server.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Bytes of that answer.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Prints the addresses of the running server, else of the settings, the server's readiness, and facts of the database. The exit code
+/// is 1 where the server is not ready or the database cannot be opened.
+pub(super) async fn run(context: &Context) -> Result<ExitCode> {
+    let config = &context.config;
+    let opened = database::open_for_command(context, false).await;
+    let addresses = match &opened {
+        Ok(opened) => Addresses::find(&opened.folder, config).await,
+        Err(_) => Addresses::of(config),
+    };
+    let server = readiness(&format!("{}/readyz", addresses.operator)).await;
+    let mut shown = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "public": addresses.public,
+        "operator": addresses.operator,
+        "server": server,
+        "database": if config.database.url.get().is_some() { "database.url" } else { "private" },
+    });
+    let mut is_fine = server == "ready";
+    match opened {
+        Ok(opened) => {
+            shown["data_folder"] = json!(opened.folder);
+            let status = opened.store.status().await;
+            opened.close(private_postgres::STOP_WITHIN).await;
+            if let (Some(shown), Ok(serde_json::Value::Object(status))) =
+                (shown.as_object_mut(), serde_json::to_value(status?))
+            {
+                shown.extend(status);
+            }
+        }
+        Err(error) => {
+            is_fine = false;
+            shown["database_error"] = json!(error.to_string());
+        }
+    }
+    context.output.show(&shown)?;
+    Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the server at this address says of itself.
+async fn readiness(url: &str) -> &'static str {
+    let Ok(request) = Request::get(url).body(Bytes::new()) else { return "not running" };
+    let client = ServiceClient::default();
+    let answer = tokio::time::timeout(ANSWER_TIMEOUT, Box::pin(client.send(request, ANSWER_BYTES_MAX))).await;
+    match answer {
+        Ok(Ok(answer)) if answer.status().is_success() => "ready",
+        Ok(Ok(_)) => "not ready",
+        Ok(Err(_)) => "not running",
+        Err(_) => "no answer",
+    }
+}

@@ -1,0 +1,131 @@
+//! The search of the header: whatever number or id an operator holds, it finds what has it. A single hit
+//! redirects to its page.
+
+use askama::Template;
+use axum::response::{IntoResponse as _, Redirect};
+use axum::routing::get;
+use domain::ids::{AppId, OpenId, OrderNo};
+use store::{ImageFilter, ImageKey, OrderFilter, PlayerFilter, Store, StoreError};
+
+use super::exchange::{parse_number, path_of};
+use super::page::{Page, render_search};
+use super::player::player_path;
+use super::route::Route;
+use super::visit::{Answer, Visit};
+
+pub(super) const ROUTES: &[Route] = &[Route::page("/console/search", || get(search))];
+
+/// Hits of one kind that a page shows.
+const HITS_MAX: u32 = 20;
+
+/// Hits of one kind.
+pub(super) struct Group {
+    /// What they are.
+    pub(super) kind: &'static str,
+    pub(super) hits: Vec<Hit>,
+}
+
+/// What has the text that was searched.
+pub(super) struct Hit {
+    /// Its page.
+    pub(super) path: String,
+    /// Its number or id.
+    pub(super) name: String,
+    pub(super) app_id: String,
+}
+
+#[derive(Template)]
+#[template(path = "search.html")]
+struct SearchPage<'a> {
+    page: Page<'a>,
+    is_empty: bool,
+    groups: Vec<Group>,
+}
+
+async fn search(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
+    let text = filters.read("q", parse_number);
+    let wrong = filters.wrong;
+    let groups = match &text {
+        Some(text) => find(&visit.state.store, text).await?,
+        None => Vec::new(),
+    };
+    if let [Group { hits, .. }] = groups.as_slice()
+        && let [only] = hits.as_slice()
+    {
+        return Ok(Redirect::to(&only.path).into_response());
+    }
+    let page =
+        Page { title: "Search".to_owned(), section: None, ..visit.page(super::page::Section::OVERVIEW, "") };
+    render_search(&SearchPage { page: page.marking(&wrong), is_empty: text.is_none(), groups }, &wrong)
+}
+
+/// What has this number or id, in the groups that have a hit. Players whose `open_id` only begins with the
+/// text count where nothing else is found.
+pub(super) async fn find(store: &Store, text: &str) -> Result<Vec<Group>, StoreError> {
+    let apps = match AppId::parse(text) {
+        Ok(app_id) => store.list_apps(Some(&app_id)).await?,
+        Err(_) => Vec::new(),
+    };
+    let apps = apps.into_iter().map(|app| {
+        let name = app.app_id.to_string();
+        Hit { path: format!("/console/apps/{name}"), app_id: name.clone(), name }
+    });
+    let (players, alike): (Vec<Hit>, Vec<Hit>) =
+        players(store, text).await?.into_iter().partition(|hit| hit.name == text);
+    let ledger = store.find_reference(None, text, HITS_MAX).await?.into_iter().map(|found| Hit {
+        path: path_of(&found),
+        name: found.reference,
+        app_id: found.app_id,
+    });
+    let groups = [
+        Group { kind: "Apps", hits: apps.collect() },
+        Group { kind: "Players", hits: players },
+        Group { kind: "Exchanges and credits", hits: ledger.collect() },
+        Group { kind: "Orders", hits: orders(store, text).await? },
+        Group { kind: "Images", hits: images(store, text).await? },
+    ];
+    let mut groups: Vec<Group> = groups.into_iter().filter(|group| !group.hits.is_empty()).collect();
+    if groups.is_empty() && !alike.is_empty() {
+        groups.push(Group { kind: "Players that begin with it", hits: alike });
+    }
+    Ok(groups)
+}
+
+async fn players(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
+    let Ok(open_id) = OpenId::parse(text) else { return Ok(Vec::new()) };
+    let filter = PlayerFilter { app_id: None, open_id: Some(open_id) };
+    let found = store.find_players(&filter, None, HITS_MAX).await?.items.into_iter();
+    let hits = found.map(|wallet| Hit {
+        path: player_path(&wallet.app_id, &wallet.open_id),
+        name: wallet.open_id,
+        app_id: wallet.app_id,
+    });
+    Ok(hits.collect())
+}
+
+/// Orders with this order number or payment number.
+async fn orders(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
+    let Ok(number) = OrderNo::parse(text) else { return Ok(Vec::new()) };
+    let filter = OrderFilter { number: Some(number), ..OrderFilter::default() };
+    let found = store.orders(&filter, HITS_MAX).await?.items.into_iter();
+    let hits = found.map(|order| Hit {
+        path: format!("/console/apps/{}/orders/{}", order.app_id, order.out_biz_order_no),
+        name: order.out_biz_order_no.to_string(),
+        app_id: order.app_id.to_string(),
+    });
+    Ok(hits.collect())
+}
+
+/// Images with this id or SHA-256.
+async fn images(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
+    let Ok(key) = ImageKey::parse(text) else { return Ok(Vec::new()) };
+    let filter = ImageFilter { key: Some(key), ..ImageFilter::default() };
+    let found = store.images(&filter, HITS_MAX).await?.items.into_iter();
+    let hits = found.map(|image| Hit {
+        path: format!("/console/images/{}", image.img_id),
+        name: image.img_id.to_string(),
+        app_id: image.app_id.to_string(),
+    });
+    Ok(hits.collect())
+}
