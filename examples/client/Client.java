@@ -1,0 +1,328 @@
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.StringJoiner;
+import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import javax.crypto.Mac;
+import javax.crypto.spec.SecretKeySpec;
+
+/**
+ * A complete client of Minitill: exchanges, order reports and uploads (Java 17 or newer), for any number of threads.
+ *
+ * <p>Try it: java Client.java pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
+ */
+public final class Client {
+    static final int SUCCESS = 1, NO_TOKEN = 100200102, RATE_LIMITED = 10000305, NO_ANSWER = 10000500;
+    static final int INSUFFICIENT = 10000601;
+    /** The number paid before: for other content, or more than 48 hours ago. */
+    static final List<Integer> NUMBER_USED = List.of(10000602, 10000603);
+    static final String USED = "unknown: this number paid before; find out for what";
+    static final String UNKNOWN = "unknown: repeat with the same number";
+    static final String FORM = "application/x-www-form-urlencoded";
+    static final long WAIT_MAX_MS = 8_000;
+    /** A token is renewed so long before its end. */
+    static final long RENEW_MS = 60_000;
+
+    /** Minitill refused the call, and no try of it can have had an effect. */
+    public static class Refused extends Exception {
+        public final int code;
+
+        Refused(int code, String msg) {
+            super(msg);
+            this.code = code;
+        }
+    }
+
+    /** A try can have had an effect. Repeat with the same number; never take another one. */
+    public static final class Unknown extends Refused {
+        Unknown(int code, String msg) {
+            super(code, msg);
+        }
+    }
+
+    /** An answer; then how many tries there were, and whether one of them ended without an answer. */
+    public record Answer(int code, String body, boolean replayed, long retryAfterMs, int tries, boolean unsure) {
+        /** A text or a number of the body, by its name. With a JSON library of yours you do without this. */
+        String field(String name) {
+            String text = "\"([^\"\\\\]*(?:\\\\.[^\"\\\\]*)*)\"";
+            Matcher found = Pattern.compile("\"" + name + "\":\\s*(?:" + text + "|(\\d+))").matcher(body);
+            return !found.find() ? null : found.group(1) != null ? found.group(1) : found.group(2);
+        }
+
+        String msg() {
+            return field("msg") != null ? field("msg") : field("error_msg");
+        }
+    }
+
+    /** Makes the request of a try. */
+    private interface Send {
+        Answer with(String token) throws GeneralSecurityException, InterruptedException;
+    }
+
+    private record Kept(String token, long renewAt, Answer refusal) {}
+
+    // A new connection speaks HTTP/1.1 at once. This client repeats no POST by itself.
+    private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    private final String base, appId, appSecret, payKey;
+    private final long timeoutMs, totalMs;
+    private Kept kept = new Kept(null, 0, null);
+
+    /** timeoutMs is for one try. No other try begins after totalMs. */
+    public Client(String base, String appId, String appSecret, String payKey, long timeoutMs, long totalMs) {
+        this.base = base.replaceAll("/$", "");
+        this.appId = appId;
+        this.appSecret = appSecret;
+        this.payKey = payKey;
+        this.timeoutMs = timeoutMs;
+        this.totalMs = totalMs;
+    }
+
+    /**
+     * Exchanges coins for an order: the fields of docs/api.md but app_id, ts, access_token and sign.
+     *
+     * <p>The code of the answer is SUCCESS or INSUFFICIENT. sentBefore: this order may have been sent before, such as
+     * before a restart.
+     */
+    public Answer pay(Map<String, String> order, boolean sentBefore)
+            throws Refused, GeneralSecurityException, InterruptedException {
+        return call(sentBefore, token -> {
+            Map<String, String> fields = new LinkedHashMap<>(order);
+            fields.put("app_id", appId);
+            fields.put("access_token", token);
+            fields.put("ts", String.valueOf(System.currentTimeMillis()));
+            return send("/api/kpay/minigame/pay", FORM, signedBody(fields, payKey).getBytes(UTF_8));
+        });
+    }
+
+    /** Reports an order, which is a JSON object. */
+    public Answer report(String order) throws Refused, GeneralSecurityException, InterruptedException {
+        return open("order/v1/report", "application/json", order.getBytes(UTF_8));
+    }
+
+    /** Uploads the bytes of a PNG or JPEG and gives the imgId. */
+    public String upload(byte[] picture) throws Refused, GeneralSecurityException, InterruptedException {
+        String mark = UUID.randomUUID().toString();
+        String head = "--" + mark + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"cover.png\"\r\n\r\n";
+        ByteArrayOutputStream body = new ByteArrayOutputStream();
+        body.writeBytes(head.getBytes(UTF_8));
+        body.writeBytes(picture);
+        body.writeBytes(("\r\n--" + mark + "--\r\n").getBytes(UTF_8));
+        return open("file/img/uploadWithFile", "multipart/form-data; boundary=" + mark, body.toByteArray()).field("imgId");
+    }
+
+    /** Lets Minitill fetch a picture and gives the imgId. */
+    public String uploadByUrl(String url) throws Refused, GeneralSecurityException, InterruptedException {
+        return open("file/img/uploadWithUrl", FORM, encoded(Map.of("url", url)).getBytes(UTF_8)).field("imgId");
+    }
+
+    private Answer open(String call, String kind, byte[] body)
+            throws Refused, GeneralSecurityException, InterruptedException {
+        return call(false, token -> {
+            String query = encoded(Map.of("app_id", appId, "access_token", token));
+            return send("/openapi/mp/developer/" + call + "?" + query, kind, body);
+        });
+    }
+
+    /** Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts. */
+    private Answer call(boolean unsure, Send send) throws Refused, GeneralSecurityException, InterruptedException {
+        long until = now() + totalMs, wait = 1_000;
+        boolean renewed = false;
+        for (int tries = 0; ; ) {
+            Kept kept = accessToken();
+            String token = kept.token();
+            tries += token != null ? 1 : 0;
+            Answer answer = token != null ? send.with(token) : kept.refusal();
+            int code = answer.code();
+            if (code == SUCCESS || code == INSUFFICIENT) {
+                return new Answer(code, answer.body(), answer.replayed(), 0, tries, unsure);
+            }
+            if (code == NO_TOKEN && token != null && !renewed) {
+                forget(token);
+                renewed = true;
+                continue;
+            }
+            unsure |= code == NO_ANSWER && token != null;
+            if (NUMBER_USED.contains(code)) {
+                throw new Unknown(code, USED);
+            }
+            if (code != NO_ANSWER && code != RATE_LIMITED) {
+                throw unsure ? new Unknown(code, answer.msg()) : new Refused(code, answer.msg());
+            }
+            long pause = answer.retryAfterMs() > 0 ? answer.retryAfterMs() : wait;
+            if (now() + pause > until) {
+                throw unsure ? new Unknown(code, UNKNOWN) : new Refused(code, answer.msg());
+            }
+            Thread.sleep(pause);
+            wait = Math.min(2 * wait, WAIT_MAX_MS);
+        }
+    }
+
+    private static long now() {
+        return TimeUnit.NANOSECONDS.toMillis(System.nanoTime());
+    }
+
+    /** The token that is kept, or a new one; or no token and the answer that explains why there is none. */
+    private synchronized Kept accessToken() throws InterruptedException {
+        if (kept.token() == null || now() >= kept.renewAt()) {
+            Map<String, String> fields = new LinkedHashMap<>();
+            fields.put("app_id", appId);
+            fields.put("app_secret", appSecret);
+            fields.put("grant_type", "client_credentials");
+            Answer answer = send("/oauth2/access_token", FORM, encoded(fields).getBytes(UTF_8));
+            boolean isNew = answer.code() == SUCCESS;
+            long lives = isNew ? 1_000 * Long.parseLong(answer.field("expires_in")) : 0;
+            kept = new Kept(isNew ? answer.field("access_token") : null, now() + lives - RENEW_MS, answer);
+        }
+        return kept;
+    }
+
+    private synchronized void forget(String token) {
+        // Another thread may have renewed it already.
+        if (token.equals(kept.token())) {
+            kept = new Kept(null, 0, null);
+        }
+    }
+
+    /** One request. What is no answer of Minitill gets the code NO_ANSWER, as its own system error has. */
+    private Answer send(String path, String kind, byte[] body) throws InterruptedException {
+        HttpRequest request = HttpRequest.newBuilder(URI.create(base + path)).header("Content-Type", kind)
+                .POST(HttpRequest.BodyPublishers.ofByteArray(body)).build();
+        CompletableFuture<HttpResponse<String>> sent = http.sendAsync(request, HttpResponse.BodyHandlers.ofString(UTF_8));
+        try {
+            HttpResponse<String> response = sent.get(timeoutMs, TimeUnit.MILLISECONDS);
+            String after = response.headers().firstValue("Retry-After").orElse("");
+            long retryAfterMs = after.matches("\\d{1,9}") ? 1_000 * Long.parseLong(after) : 0;
+            boolean replayed = response.headers().firstValue("Idempotent-Replayed").orElse("").equals("true");
+            Answer answer = new Answer(0, response.body().strip(), replayed, retryAfterMs, 0, false);
+            String code = answer.field("code") != null ? answer.field("code") : answer.field("result");
+            if (response.statusCode() >= 500 || code == null || !answer.body().matches("(?s)\\{.*\\}")) {
+                return noAnswer("HTTP status " + response.statusCode(), retryAfterMs);
+            }
+            return new Answer(Integer.parseInt(code), answer.body(), replayed, retryAfterMs, 0, false);
+        } catch (TimeoutException late) {
+            sent.cancel(true);
+            return noAnswer("it took too long", 0);
+        } catch (ExecutionException | NumberFormatException error) {
+            return noAnswer("the connection or the answer broke", 0);
+        }
+    }
+
+    private static Answer noAnswer(String why, long retryAfterMs) {
+        return new Answer(NO_ANSWER, "{\"msg\":\"no answer: " + why + "\"}", false, retryAfterMs, 0, false);
+    }
+
+    /** The signed fields, in ASCII order of their names. access_token is not among them. */
+    private static final List<String> SIGNED = List.of("amount", "app_id", "biz_no", "extension", "open_id", "os",
+            "pay_priority", "product_desc", "product_info", "product_name", "ts", "user_ip", "zone_id");
+
+    /** Signs the values as they are, leaving out empty ones; only the body is encoded. */
+    public static String signedBody(Map<String, String> fields, String payKey) throws GeneralSecurityException {
+        StringJoiner text = new StringJoiner("&");
+        for (String name : SIGNED) {
+            String value = fields.getOrDefault(name, "");
+            if (!value.isEmpty()) {
+                text.add(name + "=" + value);
+            }
+        }
+        Mac mac = Mac.getInstance("HmacSHA256");
+        mac.init(new SecretKeySpec(payKey.getBytes(UTF_8), "HmacSHA256"));
+        StringBuilder sign = new StringBuilder();
+        for (byte part : mac.doFinal(text.toString().getBytes(UTF_8))) {
+            sign.append(String.format("%02x", part));
+        }
+        Map<String, String> signed = new LinkedHashMap<>(fields);
+        signed.put("sign", sign.toString());
+        StringJoiner body = new StringJoiner("&");
+        signed.forEach((name, value) -> body.add(name + "=" + URLEncoder.encode(value, UTF_8)));
+        return body.toString();
+    }
+
+    private static String encoded(Map<String, String> fields) {
+        StringJoiner body = new StringJoiner("&");
+        fields.forEach((name, value) -> body.add(name + "=" + URLEncoder.encode(value, UTF_8)));
+        return body.toString();
+    }
+
+    /** What a command does; prints a line for each call, see README.md. Gives whether all succeeded. */
+    private static boolean run(Client client, String command, List<String> words) throws Exception {
+        switch (command) {
+            case "pay", "pay-again":
+                boolean succeeded = true;
+                for (String number : words.subList(2, words.size())) {
+                    Map<String, String> order = new LinkedHashMap<>(Map.of(
+                            "open_id", words.get(0), "amount", words.get(1), "biz_no", number, "zone_id", "zone1_role1",
+                            "os", "android", "user_ip", "203.0.113.7", "product_name", "Double-up card",
+                            "product_desc", "For one match",
+                            "product_info", "[{\"product_id\":1001,\"product_num\":1,\"product_type\":0}]"));
+                    succeeded &= print(() -> paid(client.pay(order, command.equals("pay-again"))));
+                }
+                return succeeded;
+            case "report":
+                String order = String.format("{\"open_id\":\"%s\",\"out_biz_order_no\":\"%s\",\"out_order_no\":\"%2$s\","
+                        + "\"order_create_time\":%s,\"order_status\":%s,\"order_path\":\"%s\","
+                        + "\"product_cover_img_id\":\"%s\"}", words.toArray());
+                return print(() -> client.report(order) != null ? "\"done\"" : "");
+            case "upload":
+                byte[] picture = Files.readAllBytes(Path.of(words.get(0)));
+                return print(() -> "\"done\",\"imgId\":\"" + client.upload(picture) + "\"");
+            case "upload-url":
+                return print(() -> "\"done\",\"imgId\":\"" + client.uploadByUrl(words.get(0)) + "\"");
+            default:
+                throw new IOException(command + ": no such command");
+        }
+    }
+
+    private static String paid(Answer answer) {
+        if (answer.code() == INSUFFICIENT) {
+            // Not final: an earlier try can still be on its way.
+            return "\"insufficient\",\"final\":" + !answer.unsure() + ",\"tries\":" + answer.tries();
+        }
+        return "\"paid\",\"replayed\":" + answer.replayed() + ",\"tries\":" + answer.tries() + ",\"freeBalance\":"
+                + answer.field("freeBalance") + ",\"chargeBalance\":" + answer.field("chargeBalance");
+    }
+
+    private interface Job {
+        String run() throws Exception;
+    }
+
+    private static boolean print(Job job) throws Exception {
+        String line;
+        try {
+            line = job.run();
+        } catch (Refused error) {
+            String outcome = error instanceof Unknown ? "unknown" : "refused";
+            // The text is still escaped as JSON.
+            line = String.format("\"%s\",\"code\":%d,\"msg\":\"%s\"", outcome, error.code, error.getMessage());
+        }
+        System.out.println("{\"outcome\":" + line + "}");
+        return line.startsWith("\"paid\"") || line.startsWith("\"done\"");
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        Map<String, String> setting = System.getenv();
+        Client client = new Client(setting.getOrDefault("MINITILL_BASE", "http://127.0.0.1:8080"),
+                setting.get("APP_ID"), setting.get("APP_SECRET"), setting.get("PAY_KEY"),
+                Long.parseLong(setting.getOrDefault("MINITILL_TIMEOUT_MS", "5000")),
+                Long.parseLong(setting.getOrDefault("MINITILL_TOTAL_MS", "60000")));
+        List<String> words = List.of(arguments);
+        System.exit(run(client, words.get(0), words.subList(1, words.size())) ? 0 : 1);
+    }
+}

@@ -1,0 +1,325 @@
+// A complete client of Minitill: exchanges, order reports and uploads (Go 1.19 or newer).
+//
+// Try it: go run client.go pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
+package main
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	success, noToken, rateLimited, noAnswer, insufficient = 1, 100200102, 10000305, 10000500, 10000601
+	// The number paid before: for other content, or more than 48 hours ago.
+	usedForOther, usedLongAgo = 10000602, 10000603
+	used                      = "unknown: this number paid before; find out for what"
+	unknown                   = "unknown: repeat with the same number"
+	form                      = "application/x-www-form-urlencoded"
+	waitMax                   = 8 * time.Second
+	// A token is renewed so long before its end.
+	renewBefore = 60 * time.Second
+)
+
+// Refused: Minitill refused the call. Where Unknown is false, no try of it can have had an effect.
+// Where it is true, one can have had. Repeat with the same number then; never take another one.
+type Refused struct {
+	Code    int
+	Msg     string
+	Unknown bool
+}
+
+func (refused *Refused) Error() string { return refused.Msg }
+
+// Answer of Minitill. Of Code and Result, and of Msg and ErrorMsg, a call has one.
+type Answer struct {
+	Code, Result *int
+	Msg          string
+	ErrorMsg     string `json:"error_msg"`
+	AccessToken  string `json:"access_token"`
+	ExpiresIn    int64  `json:"expires_in"`
+	Data         struct {
+		FreeBalance, ChargeBalance int64
+		ImgID                      string `json:"imgId"`
+	}
+	// Not in the body: the two headers, how many tries there were, and whether one had no answer.
+	Replayed   bool          `json:"-"`
+	RetryAfter time.Duration `json:"-"`
+	Tries      int           `json:"-"`
+	Unsure     bool          `json:"-"`
+}
+
+// Client of one app, for any number of goroutines.
+type Client struct {
+	Base, AppID, AppSecret, PayKey string
+	// No other try begins after Total.
+	Total time.Duration
+	// Its Timeout is that of one try.
+	HTTP    http.Client
+	mutex   sync.Mutex
+	token   string
+	renewAt time.Time
+}
+
+// Pay exchanges coins for an order: the fields of docs/api.md but app_id, ts, access_token and sign.
+//
+// The code of the answer is success or insufficient. sentBefore: this order may have been sent
+// before, such as before a restart. Other errors are *Refused.
+func (client *Client) Pay(order url.Values, sentBefore bool) (*Answer, error) {
+	return client.call(sentBefore, func(token string) *Answer {
+		fields := url.Values{}
+		for name := range order {
+			fields.Set(name, order.Get(name))
+		}
+		fields.Set("app_id", client.AppID)
+		fields.Set("access_token", token)
+		fields.Set("ts", strconv.FormatInt(time.Now().UnixMilli(), 10))
+		return client.send("/api/kpay/minigame/pay", form, []byte(SignedBody(fields, client.PayKey)))
+	})
+}
+
+// Report reports an order.
+func (client *Client) Report(order map[string]string) error {
+	body, err := json.Marshal(order)
+	if err != nil {
+		return err
+	}
+	_, err = client.open("order/v1/report", "application/json", body)
+	return err
+}
+
+// Upload uploads the bytes of a PNG or JPEG and gives the imgId.
+func (client *Client) Upload(picture []byte) (string, error) {
+	var body bytes.Buffer
+	writer := multipart.NewWriter(&body)
+	part, err := writer.CreateFormFile("file", "cover.png")
+	if err != nil {
+		return "", err
+	}
+	part.Write(picture)
+	writer.Close()
+	answer, err := client.open("file/img/uploadWithFile", writer.FormDataContentType(), body.Bytes())
+	return answer.Data.ImgID, err
+}
+
+// UploadByURL lets Minitill fetch a picture and gives the imgId.
+func (client *Client) UploadByURL(address string) (string, error) {
+	body := url.Values{"url": {address}}.Encode()
+	answer, err := client.open("file/img/uploadWithUrl", form, []byte(body))
+	return answer.Data.ImgID, err
+}
+
+func (client *Client) open(path, kind string, body []byte) (*Answer, error) {
+	return client.call(false, func(token string) *Answer {
+		query := url.Values{"app_id": {client.AppID}, "access_token": {token}}
+		return client.send("/openapi/mp/developer/"+path+"?"+query.Encode(), kind, body)
+	})
+}
+
+// call repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
+func (client *Client) call(unsure bool, send func(token string) *Answer) (*Answer, error) {
+	until, wait, renewed, tries := time.Now().Add(client.Total), time.Second, false, 0
+	for {
+		token, answer := client.accessToken()
+		if token != "" {
+			tries++
+			answer = send(token)
+		}
+		answer.Tries, answer.Unsure = tries, unsure
+		switch *answer.Code {
+		case success, insufficient:
+			return answer, nil
+		case usedForOther, usedLongAgo:
+			return answer, &Refused{*answer.Code, used, true}
+		case noAnswer:
+			unsure = unsure || token != ""
+		case rateLimited:
+		default:
+			if *answer.Code != noToken || token == "" || renewed {
+				return answer, &Refused{*answer.Code, answer.Msg, unsure}
+			}
+			client.forget(token)
+			renewed = true
+			continue
+		}
+		pause := answer.RetryAfter
+		if pause == 0 {
+			pause = wait
+		}
+		if time.Now().Add(pause).After(until) {
+			if unsure {
+				return answer, &Refused{*answer.Code, unknown, true}
+			}
+			return answer, &Refused{*answer.Code, answer.Msg, false}
+		}
+		time.Sleep(pause)
+		if wait *= 2; wait > waitMax {
+			wait = waitMax
+		}
+	}
+}
+
+// accessToken gives the token that is kept, or a new one; or none and the answer that explains why.
+func (client *Client) accessToken() (string, *Answer) {
+	client.mutex.Lock()
+	defer client.mutex.Unlock()
+	if client.token != "" && time.Now().Before(client.renewAt) {
+		return client.token, nil
+	}
+	fields := url.Values{"app_id": {client.AppID}, "app_secret": {client.AppSecret}}
+	fields.Set("grant_type", "client_credentials")
+	answer := client.send("/oauth2/access_token", form, []byte(fields.Encode()))
+	if *answer.Code != success {
+		return "", answer
+	}
+	client.token = answer.AccessToken
+	client.renewAt = time.Now().Add(time.Duration(answer.ExpiresIn)*time.Second - renewBefore)
+	return client.token, nil
+}
+
+func (client *Client) forget(token string) {
+	client.mutex.Lock()
+	defer client.mutex.Unlock()
+	// Another goroutine may have renewed it already.
+	if client.token == token {
+		client.token = ""
+	}
+}
+
+// send makes one request. What is no answer of Minitill gets the code noAnswer, as its own system error has.
+func (client *Client) send(path, kind string, body []byte) *Answer {
+	failed := func(why string, retryAfter time.Duration) *Answer {
+		code := noAnswer
+		return &Answer{Code: &code, Msg: "no answer: " + why, RetryAfter: retryAfter}
+	}
+	response, err := client.HTTP.Post(strings.TrimSuffix(client.Base, "/")+path, kind, bytes.NewReader(body))
+	if err != nil {
+		// The error also holds the address with its query, and so the token.
+		return failed(errors.Unwrap(err).Error(), 0)
+	}
+	defer response.Body.Close()
+	seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31)
+	answer := &Answer{RetryAfter: time.Duration(seconds) * time.Second}
+	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+		return failed(err.Error(), answer.RetryAfter)
+	}
+	if answer.Code == nil {
+		answer.Code, answer.Msg = answer.Result, answer.ErrorMsg
+	}
+	if response.StatusCode >= 500 || answer.Code == nil {
+		return failed(response.Status, answer.RetryAfter)
+	}
+	answer.Replayed = response.Header.Get("Idempotent-Replayed") == "true"
+	return answer
+}
+
+// The signed fields, in ASCII order of their names. access_token is not among them.
+var signedFields = []string{"amount", "app_id", "biz_no", "extension", "open_id", "os", "pay_priority",
+	"product_desc", "product_info", "product_name", "ts", "user_ip", "zone_id"}
+
+// SignedBody signs the values as they are, leaving out empty ones; only the body is encoded.
+func SignedBody(fields url.Values, payKey string) string {
+	var text []string
+	for _, name := range signedFields {
+		if value := fields.Get(name); value != "" {
+			text = append(text, name+"="+value)
+		}
+	}
+	mac := hmac.New(sha256.New, []byte(payKey))
+	mac.Write([]byte(strings.Join(text, "&")))
+	fields.Set("sign", hex.EncodeToString(mac.Sum(nil)))
+	return fields.Encode()
+}
+
+// line is what the command prints of one call; see README.md.
+type line map[string]any
+
+func run(client *Client, command string, words []string, print func(line, error)) {
+	switch command {
+	case "pay", "pay-again":
+		for _, number := range words[2:] {
+			answer, err := client.Pay(url.Values{
+				"open_id": {words[0]}, "amount": {words[1]}, "biz_no": {number}, "zone_id": {"zone1_role1"},
+				"os": {"android"}, "user_ip": {"203.0.113.7"}, "product_name": {"Double-up card"},
+				"product_desc": {"For one match"},
+				"product_info": {`[{"product_id":1001,"product_num":1,"product_type":0}]`},
+			}, command == "pay-again")
+			print(paid(answer), err)
+		}
+	case "report":
+		print(line{"outcome": "done"}, client.Report(map[string]string{
+			"open_id": words[0], "out_biz_order_no": words[1], "out_order_no": words[1],
+			"order_create_time": words[2], "order_status": words[3], "order_path": words[4],
+			"product_cover_img_id": words[5],
+		}))
+	case "upload":
+		picture, err := os.ReadFile(words[0])
+		if err != nil {
+			log.Fatal(err)
+		}
+		id, err := client.Upload(picture)
+		print(line{"outcome": "done", "imgId": id}, err)
+	case "upload-url":
+		id, err := client.UploadByURL(words[0])
+		print(line{"outcome": "done", "imgId": id}, err)
+	default:
+		log.Fatal(command + ": no such command")
+	}
+}
+
+func paid(answer *Answer) line {
+	if *answer.Code == insufficient {
+		// Not final: an earlier try can still be on its way.
+		return line{"outcome": "insufficient", "final": !answer.Unsure, "tries": answer.Tries}
+	}
+	return line{"outcome": "paid", "replayed": answer.Replayed, "tries": answer.Tries,
+		"freeBalance": answer.Data.FreeBalance, "chargeBalance": answer.Data.ChargeBalance}
+}
+
+func setting(name, otherwise string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return otherwise
+}
+
+func main() {
+	timeout, _ := time.ParseDuration(setting("MINITILL_TIMEOUT_MS", "5000") + "ms")
+	total, _ := time.ParseDuration(setting("MINITILL_TOTAL_MS", "60000") + "ms")
+	client := &Client{Base: setting("MINITILL_BASE", "http://127.0.0.1:8080"), AppID: os.Getenv("APP_ID"),
+		AppSecret: os.Getenv("APP_SECRET"), PayKey: os.Getenv("PAY_KEY"), Total: total}
+	client.HTTP.Timeout = timeout
+	// Minitill sends no redirects, and a token follows none.
+	client.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	status := 0
+	run(client, os.Args[1], os.Args[2:], func(printed line, err error) {
+		var refused *Refused
+		if errors.As(err, &refused) {
+			printed = line{"outcome": "refused", "code": refused.Code, "msg": refused.Msg}
+			if refused.Unknown {
+				printed["outcome"] = "unknown"
+			}
+		} else if err != nil {
+			log.Fatal(err)
+		}
+		if outcome := printed["outcome"]; outcome != "paid" && outcome != "done" {
+			status = 1
+		}
+		text, _ := json.Marshal(printed)
+		fmt.Println(string(text))
+	})
+	os.Exit(status)
+}

@@ -1,0 +1,188 @@
+// A complete client of Minitill: exchanges, order reports and uploads (Node.js 18 or newer).
+//
+// Try it: node client.js pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
+const { readFileSync } = require("node:fs");
+const { setTimeout: sleep } = require("node:timers/promises");
+const { signedBody } = require("../sign/sign.js");
+
+const SUCCESS = 1, NO_TOKEN = 100200102, RATE_LIMITED = 10000305, NO_ANSWER = 10000500, INSUFFICIENT = 10000601;
+// The number paid before: for other content, or more than 48 hours ago.
+const NUMBER_USED = [10000602, 10000603];
+const USED = "unknown: this number paid before; find out for what";
+const UNKNOWN = "unknown: repeat with the same number";
+const WAIT_MAX_MS = 8000;
+// A token is renewed so long before its end.
+const RENEW_MS = 60000;
+
+// Minitill refused the call, and no try of it can have had an effect.
+class Refused extends Error {
+  constructor(code, msg) {
+    super(msg);
+    this.code = code;
+  }
+}
+
+// A try can have had an effect. Repeat with the same number; never take another one.
+class Unknown extends Refused {}
+
+class Client {
+  // timeout: milliseconds for one try. total: milliseconds after which no other try begins.
+  constructor(base, appId, appSecret, payKey, timeout = 5000, total = 60000) {
+    Object.assign(this, { base: base.replace(/\/$/, ""), appId, appSecret, payKey, timeout, total });
+    this.kept = null;
+  }
+
+  // Exchanges coins for an order: the fields of docs/api.md but app_id, ts, access_token and sign.
+  //
+  // The code of the answer is SUCCESS or INSUFFICIENT. sentBefore: this order may have been sent
+  // before, such as before a restart. Throws Refused or Unknown.
+  pay(order, sentBefore = false) {
+    const body = (token) => {
+      const own = { app_id: this.appId, access_token: token, ts: String(Date.now()) };
+      return new URLSearchParams(signedBody({ ...order, ...own }, this.payKey));
+    };
+    return this.call((token) => this.send("/api/kpay/minigame/pay", body(token)), sentBefore);
+  }
+
+  // Reports an order. Throws Refused or Unknown.
+  report(order) {
+    const body = new Blob([JSON.stringify(order)], { type: "application/json" });
+    return this.call((token) => this.send(this.open("order/v1/report", token), body));
+  }
+
+  // Uploads the bytes of a PNG or JPEG and gives the imgId. Throws Refused or Unknown.
+  async upload(picture) {
+    const form = new FormData();
+    form.set("file", new Blob([picture]), "cover.png");
+    const answer = await this.call((token) => this.send(this.open("file/img/uploadWithFile", token), form));
+    return answer.body.data.imgId;
+  }
+
+  // Lets Minitill fetch a picture and gives the imgId. Throws Refused or Unknown.
+  async uploadByUrl(url) {
+    const form = new URLSearchParams({ url });
+    const answer = await this.call((token) => this.send(this.open("file/img/uploadWithUrl", token), form));
+    return answer.body.data.imgId;
+  }
+
+  open(call, token) {
+    return `/openapi/mp/developer/${call}?${new URLSearchParams({ app_id: this.appId, access_token: token })}`;
+  }
+
+  // Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
+  async call(send, unsure = false) {
+    const until = Date.now() + this.total;
+    for (let wait = 1000, tries = 0, renewed = false; ; ) {
+      const kept = await this.accessToken();
+      tries += kept.token ? 1 : 0;
+      const answer = kept.token ? await send(kept.token) : kept.answer;
+      if (answer.code === SUCCESS || answer.code === INSUFFICIENT) return { ...answer, tries, unsure };
+      if (answer.code === NO_TOKEN && kept.token && !renewed) {
+        this.forget(kept.token);
+        renewed = true;
+        continue;
+      }
+      unsure ||= answer.code === NO_ANSWER && Boolean(kept.token);
+      if (NUMBER_USED.includes(answer.code)) throw new Unknown(answer.code, USED);
+      if (![NO_ANSWER, RATE_LIMITED].includes(answer.code)) {
+        throw new (unsure ? Unknown : Refused)(answer.code, answer.msg);
+      }
+      const pause = answer.retryAfter || wait;
+      if (Date.now() + pause > until) {
+        throw unsure ? new Unknown(answer.code, UNKNOWN) : new Refused(answer.code, answer.msg);
+      }
+      await sleep(pause);
+      wait = Math.min(2 * wait, WAIT_MAX_MS);
+    }
+  }
+
+  // The token that is kept, or a new one; or no token and the answer that explains why.
+  // Calls that come at the same time wait for one request.
+  accessToken() {
+    this.asked ??= this.keptOrNew().finally(() => (this.asked = null));
+    return this.asked;
+  }
+
+  async keptOrNew() {
+    if (this.kept && Date.now() < this.kept.renewAt) return this.kept;
+    const fields = { app_id: this.appId, app_secret: this.appSecret, grant_type: "client_credentials" };
+    const answer = await this.send("/oauth2/access_token", new URLSearchParams(fields));
+    if (answer.code !== SUCCESS) return { answer };
+    const { access_token: token, expires_in: seconds } = answer.body;
+    return (this.kept = { token, renewAt: Date.now() + seconds * 1000 - RENEW_MS });
+  }
+
+  forget(token) {
+    // Another call may have renewed it already.
+    if (this.kept?.token === token) this.kept = null;
+  }
+
+  // One request. What is no answer of Minitill gets the code NO_ANSWER, as its own system error has.
+  async send(path, body) {
+    let retryAfter = 0;
+    try {
+      const limits = { redirect: "manual", signal: AbortSignal.timeout(this.timeout) };
+      const response = await fetch(this.base + path, { method: "POST", body, ...limits });
+      const after = response.headers.get("retry-after") ?? "";
+      retryAfter = /^\d+$/.test(after) ? Number(after) * 1000 : 0;
+      const read = await response.json();
+      const code = read.code ?? read.result;
+      if (response.status >= 500 || !Number.isInteger(code)) throw new Error(`HTTP status ${response.status}`);
+      const replayed = response.headers.get("idempotent-replayed") === "true";
+      return { code, msg: read.msg ?? read.error_msg ?? "", body: read, replayed, retryAfter };
+    } catch (error) {
+      return { code: NO_ANSWER, msg: `no answer: ${error.cause?.message ?? error.message}`, retryAfter };
+    }
+  }
+}
+
+// What a command asks for, one function for each line that it prints; see README.md.
+function jobs(client, command, ...words) {
+  if (command === "pay" || command === "pay-again") {
+    const order = {
+      open_id: words[0], amount: words[1], zone_id: "zone1_role1", os: "android", user_ip: "203.0.113.7",
+      product_name: "Double-up card", product_desc: "For one match",
+      product_info: '[{"product_id":1001,"product_num":1,"product_type":0}]',
+    };
+    const pay = (number) => client.pay({ ...order, biz_no: number }, command === "pay-again");
+    return words.slice(2).map((number) => async () => paid(await pay(number)));
+  }
+  if (command === "report") {
+    const [open_id, number, order_create_time, order_status, order_path, product_cover_img_id] = words;
+    const order = { open_id, order_create_time, order_status, order_path, product_cover_img_id };
+    const numbers = { out_biz_order_no: number, out_order_no: number };
+    return [async () => (await client.report({ ...order, ...numbers })) && { outcome: "done" }];
+  }
+  if (command === "upload") {
+    return [async () => ({ outcome: "done", imgId: await client.upload(readFileSync(words[0])) })];
+  }
+  if (command === "upload-url") return [async () => ({ outcome: "done", imgId: await client.uploadByUrl(words[0]) })];
+  throw new Error(`${command}: no such command`);
+}
+
+function paid({ code, body, replayed, tries, unsure }) {
+  // Not final: an earlier try can still be on its way.
+  if (code === INSUFFICIENT) return { outcome: "insufficient", final: !unsure, tries };
+  const { freeBalance, chargeBalance } = body.data;
+  return { outcome: "paid", replayed, tries, freeBalance, chargeBalance };
+}
+
+async function main({ MINITILL_BASE, APP_ID, APP_SECRET, PAY_KEY, MINITILL_TIMEOUT_MS, MINITILL_TOTAL_MS }) {
+  const limits = [Number(MINITILL_TIMEOUT_MS ?? 5000), Number(MINITILL_TOTAL_MS ?? 60000)];
+  const client = new Client(MINITILL_BASE ?? "http://127.0.0.1:8080", APP_ID, APP_SECRET, PAY_KEY, ...limits);
+  for (const job of jobs(client, ...process.argv.slice(2))) {
+    let line;
+    try {
+      line = await job();
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      line = { outcome: error instanceof Unknown ? "unknown" : "refused", code: error.code, msg: error.message };
+    }
+    console.log(JSON.stringify(line));
+    if (!["paid", "done"].includes(line.outcome)) process.exitCode = 1;
+  }
+}
+
+module.exports = { Client, Refused, Unknown };
+
+if (require.main === module) main(process.env);

@@ -1,0 +1,250 @@
+<?php
+// A complete client of Minitill: exchanges, order reports and uploads (PHP 8.1 or newer, with curl).
+//
+// Try it: php client.php pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
+declare(strict_types=1);
+
+require_once __DIR__ . '/../sign/sign.php';
+
+const SUCCESS = 1, NO_TOKEN = 100200102, RATE_LIMITED = 10000305, NO_ANSWER = 10000500, INSUFFICIENT = 10000601;
+// The number paid before: for other content, or more than 48 hours ago.
+const NUMBER_USED = [10000602, 10000603];
+const USED = 'unknown: this number paid before; find out for what';
+const UNKNOWN = 'unknown: repeat with the same number';
+const FORM = 'application/x-www-form-urlencoded', JSON = 'application/json';
+const WAIT_MAX_SECONDS = 8;
+// A token is renewed so long before its end.
+const RENEW_SECONDS = 60;
+
+// Minitill refused the call, and no try of it can have had an effect. The code is Minitill's.
+class Refused extends Exception
+{
+}
+
+// A try can have had an effect. Repeat with the same number; never take another one.
+final class Unknown extends Refused
+{
+}
+
+final class Answer
+{
+    // How many tries there were, and whether one of them ended without an answer.
+    public int $tries = 1;
+    public bool $unsure = false;
+
+    public function __construct(
+        public readonly int $code,
+        public readonly string $msg,
+        public readonly array $body,
+        public readonly bool $replayed,
+        public readonly int $retryAfter,
+    ) {
+    }
+}
+
+// A server that runs for each request afresh keeps the token in a cache that its processes share.
+final class Client
+{
+    private ?string $token = null;
+    private float $renewAt = 0;
+
+    // timeout: milliseconds for one try. total: milliseconds after which no other try begins.
+    public function __construct(
+        private readonly string $base,
+        private readonly string $appId,
+        private readonly string $appSecret,
+        private readonly string $payKey,
+        private readonly int $timeout = 5000,
+        private readonly int $total = 60000,
+    ) {
+    }
+
+    // Exchanges coins for an order: the fields of docs/api.md but app_id, ts, access_token and sign.
+    //
+    // The code of the answer is SUCCESS or INSUFFICIENT. $sentBefore: this order may have been sent
+    // before, such as before a restart. Throws Refused or Unknown.
+    public function pay(array $order, bool $sentBefore = false): Answer
+    {
+        return $this->call(function (string $token) use ($order) {
+            $own = ['app_id' => $this->appId, 'access_token' => $token, 'ts' => (string) (int) (microtime(true) * 1000)];
+            return $this->send('/api/kpay/minigame/pay', FORM, signedBody($own + $order, $this->payKey));
+        }, $sentBefore);
+    }
+
+    // Reports an order. Throws Refused or Unknown.
+    public function report(array $order): Answer
+    {
+        $body = json_encode($order, JSON_THROW_ON_ERROR);
+        return $this->call(fn ($token) => $this->send($this->open('order/v1/report', $token), JSON, $body));
+    }
+
+    // Uploads the bytes of a PNG or JPEG and gives the imgId. Throws Refused or Unknown.
+    public function upload(string $picture): string
+    {
+        $mark = bin2hex(random_bytes(16));
+        $head = "--{$mark}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"cover.png\"\r\n\r\n";
+        [$kind, $body] = ["multipart/form-data; boundary={$mark}", "{$head}{$picture}\r\n--{$mark}--\r\n"];
+        $answer = $this->call(fn ($token) => $this->send($this->open('file/img/uploadWithFile', $token), $kind, $body));
+        return $answer->body['data']['imgId'];
+    }
+
+    // Lets Minitill fetch a picture and gives the imgId. Throws Refused or Unknown.
+    public function uploadByUrl(string $url): string
+    {
+        $body = http_build_query(['url' => $url]);
+        $answer = $this->call(fn ($token) => $this->send($this->open('file/img/uploadWithUrl', $token), FORM, $body));
+        return $answer->body['data']['imgId'];
+    }
+
+    private function open(string $call, string $token): string
+    {
+        $query = ['app_id' => $this->appId, 'access_token' => $token];
+        return "/openapi/mp/developer/{$call}?" . http_build_query($query);
+    }
+
+    // Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
+    private function call(callable $send, bool $unsure = false): Answer
+    {
+        $until = microtime(true) + $this->total / 1000;
+        for ($wait = 1, $tries = 0, $renewed = false; ;) {
+            $answer = $this->renew();
+            $token = $this->token;
+            if ($answer === null) {
+                $tries++;
+                $answer = $send($token);
+            }
+            if (in_array($answer->code, [SUCCESS, INSUFFICIENT], true)) {
+                [$answer->tries, $answer->unsure] = [$tries, $unsure];
+                return $answer;
+            }
+            if ($answer->code === NO_TOKEN && $token !== null && !$renewed) {
+                $this->token = null;
+                $renewed = true;
+                continue;
+            }
+            $unsure = $unsure || ($answer->code === NO_ANSWER && $token !== null);
+            if (in_array($answer->code, NUMBER_USED, true)) {
+                throw new Unknown(USED, $answer->code);
+            }
+            if (!in_array($answer->code, [NO_ANSWER, RATE_LIMITED], true)) {
+                throw $unsure ? new Unknown($answer->msg, $answer->code) : new Refused($answer->msg, $answer->code);
+            }
+            $pause = $answer->retryAfter ?: $wait;
+            if (microtime(true) + $pause > $until) {
+                throw $unsure ? new Unknown(UNKNOWN, $answer->code) : new Refused($answer->msg, $answer->code);
+            }
+            sleep($pause);
+            $wait = min(2 * $wait, WAIT_MAX_SECONDS);
+        }
+    }
+
+    // Gets a new token where none is kept. Gives the answer that explains why there is none, else null.
+    private function renew(): ?Answer
+    {
+        if ($this->token !== null && microtime(true) < $this->renewAt) {
+            return null;
+        }
+        $this->token = null;
+        $fields = ['app_id' => $this->appId, 'app_secret' => $this->appSecret, 'grant_type' => 'client_credentials'];
+        $answer = $this->send('/oauth2/access_token', FORM, http_build_query($fields));
+        if ($answer->code !== SUCCESS) {
+            return $answer;
+        }
+        $this->token = $answer->body['access_token'];
+        $this->renewAt = microtime(true) + $answer->body['expires_in'] - RENEW_SECONDS;
+        return null;
+    }
+
+    // One request. What is no answer of Minitill gets the code NO_ANSWER, as its own system error has.
+    private function send(string $path, string $kind, string $body): Answer
+    {
+        // On a connection that was used before, curl would repeat a request by itself.
+        $request = curl_init(rtrim($this->base, '/') . $path);
+        $headers = [];
+        curl_setopt_array($request, [
+            CURLOPT_POSTFIELDS => $body,
+            CURLOPT_HTTPHEADER => ["Content-Type: {$kind}", 'Expect:'],
+            CURLOPT_RETURNTRANSFER => true,
+            CURLOPT_TIMEOUT_MS => $this->timeout,
+            CURLOPT_HEADERFUNCTION => function ($request, $line) use (&$headers) {
+                [$name, $value] = explode(':', $line, 2) + [1 => ''];
+                $headers[strtolower($name)] = trim($value);
+                return strlen($line);
+            },
+        ]);
+        $text = curl_exec($request);
+        $status = curl_getinfo($request, CURLINFO_RESPONSE_CODE);
+        $after = $headers['retry-after'] ?? '';
+        $retryAfter = ctype_digit($after) ? (int) $after : 0;
+        $read = is_string($text) ? json_decode($text, true) : null;
+        $code = $read['code'] ?? $read['result'] ?? null;
+        if ($status >= 500 || !is_int($code)) {
+            $why = curl_error($request) ?: "HTTP status {$status}";
+            return new Answer(NO_ANSWER, "no answer: {$why}", [], false, $retryAfter);
+        }
+        $replayed = ($headers['idempotent-replayed'] ?? '') === 'true';
+        return new Answer($code, $read['msg'] ?? $read['error_msg'] ?? '', $read, $replayed, $retryAfter);
+    }
+}
+
+// What a command asks for, one function for each line that it prints; see README.md.
+function jobs(Client $client, string $command, string ...$words): iterable
+{
+    if ($command === 'pay' || $command === 'pay-again') {
+        foreach (array_slice($words, 2) as $number) {
+            $order = [
+                'open_id' => $words[0], 'amount' => $words[1], 'biz_no' => $number, 'zone_id' => 'zone1_role1',
+                'os' => 'android', 'user_ip' => '203.0.113.7', 'product_name' => 'Double-up card',
+                'product_desc' => 'For one match',
+                'product_info' => '[{"product_id":1001,"product_num":1,"product_type":0}]',
+            ];
+            yield fn () => paid($client->pay($order, $command === 'pay-again'));
+        }
+    } elseif ($command === 'report') {
+        $names = ['open_id', 'out_biz_order_no', 'order_create_time', 'order_status', 'order_path', 'product_cover_img_id'];
+        $order = array_combine($names, $words) + ['out_order_no' => $words[1]];
+        yield fn () => $client->report($order) ? ['outcome' => 'done'] : [];
+    } elseif ($command === 'upload') {
+        yield fn () => ['outcome' => 'done', 'imgId' => $client->upload(file_get_contents($words[0]))];
+    } elseif ($command === 'upload-url') {
+        yield fn () => ['outcome' => 'done', 'imgId' => $client->uploadByUrl($words[0])];
+    } else {
+        throw new InvalidArgumentException("{$command}: no such command");
+    }
+}
+
+function paid(Answer $answer): array
+{
+    if ($answer->code === INSUFFICIENT) {
+        // Not final: an earlier try can still be on its way.
+        return ['outcome' => 'insufficient', 'final' => !$answer->unsure, 'tries' => $answer->tries];
+    }
+    ['freeBalance' => $free, 'chargeBalance' => $charge] = $answer->body['data'];
+    $line = ['outcome' => 'paid', 'replayed' => $answer->replayed, 'tries' => $answer->tries];
+    return $line + ['freeBalance' => $free, 'chargeBalance' => $charge];
+}
+
+function main(string ...$words): int
+{
+    $setting = fn (string $name, string $default = '') => getenv($name) ?: $default;
+    $client = new Client(
+        $setting('MINITILL_BASE', 'http://127.0.0.1:8080'), $setting('APP_ID'), $setting('APP_SECRET'), $setting('PAY_KEY'),
+        (int) $setting('MINITILL_TIMEOUT_MS', '5000'), (int) $setting('MINITILL_TOTAL_MS', '60000'),
+    );
+    $succeeded = true;
+    foreach (jobs($client, ...$words) as $job) {
+        try {
+            $line = $job();
+        } catch (Refused $error) {
+            $outcome = $error instanceof Unknown ? 'unknown' : 'refused';
+            $line = ['outcome' => $outcome, 'code' => $error->getCode(), 'msg' => $error->getMessage()];
+        }
+        echo json_encode($line), "\n";
+        $succeeded = $succeeded && in_array($line['outcome'], ['paid', 'done'], true);
+    }
+    return $succeeded ? 0 : 1;
+}
+
+if (realpath($argv[0] ?? '') === __FILE__) {
+    exit(main(...array_slice($argv, 1)));
+}

@@ -1,0 +1,208 @@
+"""A complete client of Minitill: exchanges, order reports and uploads (Python 3.8 or newer).
+
+Try it: python3 client.py pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
+"""
+import http.client
+import json
+import os
+import pathlib
+import sys
+import threading
+import time
+from typing import NamedTuple, Optional
+from urllib.parse import urlencode, urlsplit
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "sign"))
+from sign import signed_body
+
+SUCCESS, NO_TOKEN, RATE_LIMITED, NO_ANSWER, INSUFFICIENT = 1, 100200102, 10000305, 10000500, 10000601
+# The number paid before: for other content, or more than 48 hours ago.
+NUMBER_USED = (10000602, 10000603)
+USED = "unknown: this number paid before; find out for what"
+UNKNOWN = "unknown: repeat with the same number"
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+WAIT_MAX_SECONDS = 8
+# A token is renewed so long before its end.
+RENEW_SECONDS = 60
+
+
+class Refused(Exception):
+    """Minitill refused the call, and no try of it can have had an effect."""
+
+    def __init__(self, code, msg):
+        super().__init__(msg)
+        self.code, self.msg = code, msg
+
+
+class Unknown(Refused):
+    """A try can have had an effect. Repeat with the same number; never take another one."""
+
+
+class Answer(NamedTuple):
+    code: int
+    msg: str
+    body: dict
+    replayed: bool = False
+    retry_after: int = 0
+    # How many tries there were, and whether one of them ended without an answer.
+    tries: int = 1
+    unsure: bool = False
+
+
+class Client:
+    def __init__(self, base, app_id, app_secret, pay_key, timeout=5.0, total=60.0):
+        """timeout: seconds for one try. total: seconds after which no other try begins."""
+        self.base, self.app_id, self.app_secret, self.pay_key = urlsplit(base), app_id, app_secret, pay_key
+        self.timeout, self.total = timeout, total
+        self._token, self._renew_at, self._lock = None, 0.0, threading.Lock()
+
+    def pay(self, order, sent_before=False):
+        """Exchanges coins for an order: the fields of docs/api.md but app_id, ts, access_token and sign.
+
+        The code of the answer is SUCCESS or INSUFFICIENT. sent_before: this order may have been sent
+        before, such as before a restart. Raises Refused or Unknown.
+        """
+        def request(token):
+            own = {"app_id": self.app_id, "access_token": token, "ts": str(int(time.time() * 1000))}
+            return "/api/kpay/minigame/pay", FORM, signed_body({**order, **own}, self.pay_key).encode()
+
+        return self._call(request, sent_before)
+
+    def report(self, order):
+        """Reports an order. Raises Refused or Unknown."""
+        body = json.dumps(order).encode()
+        return self._call(lambda token: (self._open("order/v1/report", token), JSON, body))
+
+    def upload(self, picture):
+        """Uploads the bytes of a PNG or JPEG and gives the imgId. Raises Refused or Unknown."""
+        mark = os.urandom(16).hex()
+        head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="cover.png"\r\n\r\n'
+        body, kind = head.encode() + picture + f"\r\n--{mark}--\r\n".encode(), f"multipart/form-data; boundary={mark}"
+        answer = self._call(lambda token: (self._open("file/img/uploadWithFile", token), kind, body))
+        return answer.body["data"]["imgId"]
+
+    def upload_by_url(self, url):
+        """Lets Minitill fetch a picture and gives the imgId. Raises Refused or Unknown."""
+        body = urlencode({"url": url}).encode()
+        answer = self._call(lambda token: (self._open("file/img/uploadWithUrl", token), FORM, body))
+        return answer.body["data"]["imgId"]
+
+    def _open(self, call, token):
+        return f"/openapi/mp/developer/{call}?" + urlencode({"app_id": self.app_id, "access_token": token})
+
+    def _call(self, request, unsure=False):
+        """Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts."""
+        until, wait, renewed, tries = time.monotonic() + self.total, 1, False, 0
+        while True:
+            token, answer = self._access_token()
+            if token:
+                tries += 1
+                answer = self._send(*request(token))
+            if answer.code in (SUCCESS, INSUFFICIENT):
+                return answer._replace(tries=tries, unsure=unsure)
+            if answer.code == NO_TOKEN and token and not renewed:
+                self._forget(token)
+                renewed = True
+                continue
+            unsure = unsure or (answer.code == NO_ANSWER and token is not None)
+            if answer.code in NUMBER_USED:
+                raise Unknown(answer.code, USED)
+            if answer.code not in (NO_ANSWER, RATE_LIMITED):
+                raise (Unknown if unsure else Refused)(answer.code, answer.msg)
+            pause = answer.retry_after or wait
+            if time.monotonic() + pause > until:
+                if unsure:
+                    raise Unknown(answer.code, UNKNOWN)
+                raise Refused(answer.code, answer.msg)
+            time.sleep(pause)
+            wait = min(2 * wait, WAIT_MAX_SECONDS)
+
+    def _access_token(self):
+        """The token that is kept, or a new one; or None and the answer that explains why there is none."""
+        with self._lock:
+            if self._token and time.monotonic() < self._renew_at:
+                return self._token, None
+            fields = {"app_id": self.app_id, "app_secret": self.app_secret, "grant_type": "client_credentials"}
+            answer = self._send("/oauth2/access_token", FORM, urlencode(fields).encode())
+            if answer.code != SUCCESS:
+                return None, answer
+            self._token = answer.body["access_token"]
+            self._renew_at = time.monotonic() + answer.body["expires_in"] - RENEW_SECONDS
+            return self._token, None
+
+    def _forget(self, token):
+        with self._lock:
+            # Another thread may have renewed it already.
+            if self._token == token:
+                self._token = None
+
+    def _send(self, path, kind, body):
+        """One request. What is no answer of Minitill gets the code NO_ANSWER, as its own system error has."""
+        secure = self.base.scheme == "https"
+        connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        connection, retry_after = connect(self.base.netloc, timeout=self.timeout), 0
+        try:
+            connection.request("POST", self.base.path.rstrip("/") + path, body, {"Content-Type": kind})
+            response = connection.getresponse()
+            after = response.getheader("Retry-After", "")
+            retry_after = int(after) if after.isdecimal() else 0
+            read = json.loads(response.read())
+            code = read["code"] if "code" in read else read["result"]
+            if response.status >= 500 or not isinstance(code, int):
+                raise ValueError(f"HTTP status {response.status}")
+            replayed = response.getheader("Idempotent-Replayed") == "true"
+            return Answer(code, read.get("msg", read.get("error_msg", "")), read, replayed, retry_after)
+        except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
+            return Answer(NO_ANSWER, f"no answer: {error}", {}, False, retry_after)
+        finally:
+            connection.close()
+
+
+def jobs(client, command, *words):
+    """What a command asks for, one function for each line that it prints; see README.md."""
+    if command in ("pay", "pay-again"):
+        for number in words[2:]:
+            order = {
+                "open_id": words[0], "amount": words[1], "biz_no": number, "zone_id": "zone1_role1", "os": "android",
+                "user_ip": "203.0.113.7", "product_name": "Double-up card", "product_desc": "For one match",
+                "product_info": '[{"product_id":1001,"product_num":1,"product_type":0}]',
+            }
+            yield lambda: paid(client.pay(order, command == "pay-again"))
+    elif command == "report":
+        names = ("open_id", "out_biz_order_no", "order_create_time", "order_status", "order_path", "product_cover_img_id")
+        order = dict(zip(names, words), out_order_no=words[1])
+        yield lambda: client.report(order) and {"outcome": "done"}
+    elif command == "upload":
+        yield lambda: {"outcome": "done", "imgId": client.upload(pathlib.Path(words[0]).read_bytes())}
+    elif command == "upload-url":
+        yield lambda: {"outcome": "done", "imgId": client.upload_by_url(words[0])}
+    else:
+        sys.exit(f"{command}: no such command")
+
+
+def paid(answer):
+    if answer.code == INSUFFICIENT:
+        # Not final: an earlier try can still be on its way.
+        return {"outcome": "insufficient", "final": not answer.unsure, "tries": answer.tries}
+    left = {name: answer.body["data"][name] for name in ("freeBalance", "chargeBalance")}
+    return {"outcome": "paid", "replayed": answer.replayed, "tries": answer.tries, **left}
+
+
+def main(setting=os.environ.get):
+    client = Client(
+        setting("MINITILL_BASE", "http://127.0.0.1:8080"), setting("APP_ID"), setting("APP_SECRET"), setting("PAY_KEY"),
+        int(setting("MINITILL_TIMEOUT_MS", "5000")) / 1000, int(setting("MINITILL_TOTAL_MS", "60000")) / 1000)
+    succeeded = True
+    for job in jobs(client, *sys.argv[1:]):
+        try:
+            line = job()
+        except Refused as error:
+            outcome = "unknown" if isinstance(error, Unknown) else "refused"
+            line = {"outcome": outcome, "code": error.code, "msg": error.msg}
+        print(json.dumps(line), flush=True)
+        succeeded = succeeded and line["outcome"] in ("paid", "done")
+    sys.exit(0 if succeeded else 1)
+
+
+if __name__ == "__main__":
+    main()
