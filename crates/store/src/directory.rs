@@ -54,7 +54,7 @@ impl Store {
             .await
     }
 
-    /// The live pay keys of the newest other apps, at most [`PAY_KEYS_OF_OTHERS_MAX`]: a game server may have
+    /// The live pay keys of the newest other apps, at most 200: a game server may have
     /// signed with the key of another app.
     pub async fn pay_keys_of_others(&self, app_id: &AppId) -> Result<Vec<PayKey>> {
         let rows = sqlx::query!(
