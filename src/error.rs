@@ -64,6 +64,12 @@ impl Refusal {
         Self { transport: Some(status), ..Self::new(Code::IllegalParameter, message) }
     }
 
+    /// 405 with the methods that the path has.
+    #[must_use]
+    pub fn wrong_method(methods: &[&str]) -> Self {
+        Self::transport(StatusCode::METHOD_NOT_ALLOWED, format!("method: expected {}", methods.join(" or ")))
+    }
+
     /// 503: too much to do, or the database is away. Safe to repeat.
     #[must_use]
     pub fn unavailable(message: impl Into<String>, cause: impl Into<String>) -> Self {

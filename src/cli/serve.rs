@@ -115,14 +115,14 @@ async fn open_picture_stores(context: &Context, store: &Store) -> Result<()> {
 /// Listens as the settings of this section say, and puts the port into them that was chosen for port 0. A
 /// task reloads a renewed certificate.
 async fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option<TlsIdentity>)> {
-    let Listener { listen, tls_certificate, tls_key, .. } = settings;
-    let listener = TcpListener::bind(*listen)
+    let listener = TcpListener::bind(settings.listen)
         .await
-        .map_err(|error| anyhow!("{section}.listen: cannot listen on {listen}: {error}"))?;
-    *listen = listener.local_addr()?;
-    if tls_certificate.as_os_str().is_empty() {
+        .map_err(|error| anyhow!("{section}.listen: cannot listen on {}: {error}", settings.listen))?;
+    settings.listen = listener.local_addr()?;
+    if !settings.has_tls() {
         return Ok((listener, None));
     }
+    let Listener { tls_certificate, tls_key, .. } = settings;
     let tls = TlsIdentity::load(tls_certificate, tls_key)
         .map_err(|error| anyhow!("{section}.tls_certificate and {section}.tls_key: {error}"))?;
     tokio::spawn(tls.clone().keep_fresh());

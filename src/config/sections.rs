@@ -67,8 +67,14 @@ impl Listener {
         self.url_of(self.listen)
     }
 
+    /// Whether the listener has a certificate, and so speaks TLS alone.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        !self.tls_certificate.as_os_str().is_empty()
+    }
+
     fn url_of(&self, address: SocketAddr) -> String {
-        let scheme = if self.tls_certificate.as_os_str().is_empty() { "http" } else { "https" };
+        let scheme = if self.has_tls() { "https" } else { "http" };
         format!("{scheme}://{address}")
     }
 }

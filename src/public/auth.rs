@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use domain::app::{App, Scope};
-use domain::caller::{Caller, NotSigned, SignatureDiagnosis, Signed, TokenRefused, verify_for_nobody};
+use domain::caller::{Caller, NotSigned, Signed, TokenRefused, verify_for_nobody};
 use domain::exchange::required_fields;
 use domain::fields::{FieldError, Fields};
 use domain::ids::AppId;
@@ -109,7 +109,10 @@ pub async fn authenticate_exchange(state: &AppState, fields: Fields) -> Result<S
                 });
             }
             match caller.verify(fields) {
-                Err(NotSigned::Mismatch(Some(diagnosis))) => Err(diagnosed(state, diagnosis).await?),
+                Err(NotSigned::Mismatch(Some(mut finding))) => {
+                    state.store.try_keys_of_others(&mut finding).await?;
+                    Err(not_signed(NotSigned::Mismatch(Some(finding))))
+                }
                 verified => verified.map_err(not_signed),
             }
         }
@@ -120,23 +123,15 @@ pub async fn authenticate_exchange(state: &AppState, fields: Fields) -> Result<S
     }
 }
 
-/// The refusal of a sandbox app's signature. What explains it may be another app's key.
-async fn diagnosed(state: &AppState, mut diagnosis: SignatureDiagnosis) -> Result<Refusal, Refusal> {
-    if diagnosis.mistake.is_none() {
-        diagnosis.try_keys_of_others(&state.store.pay_keys_of_others(&diagnosis.app_id).await?);
-    }
-    Ok(not_signed(NotSigned::Mismatch(Some(diagnosis))))
-}
-
 /// The refusal of a signature. A sandbox app gets the string that the server signed, and the mistake.
 fn not_signed(not_signed: NotSigned) -> Refusal {
-    let diagnosis = match not_signed {
+    let finding = match not_signed {
         NotSigned::Missing(error) => return absent(Code::BadSignature, &error),
-        NotSigned::Mismatch(diagnosis) => diagnosis,
+        NotSigned::Mismatch(finding) => finding,
     };
-    let data = diagnosis.map(|SignatureDiagnosis { string_to_sign, mistake, .. }| {
-        let (bytes, mistake) = (string_to_sign.len(), mistake.map(Mistake::text));
-        Advice::Signature(SignatureAdvice { bytes, mistake, string_to_sign })
+    let data = finding.map(|finding| {
+        let (bytes, mistake) = (finding.string_to_sign.len(), finding.mistake().map(Mistake::text));
+        Advice::Signature(SignatureAdvice { bytes, mistake, string_to_sign: finding.string_to_sign })
     });
     Refusal { data, ..bad_signature() }
 }

@@ -23,9 +23,8 @@ pub fn routes(other: Option<(&'static str, &'static str)>) -> Router<AppState> {
 
 /// The same on the public listener, where its first address leads to the page.
 pub(super) fn own_routes() -> Router<AppState> {
-    let not_allowed = async || Refusal::transport(StatusCode::METHOD_NOT_ALLOWED, "method: expected GET");
     let routes = routes(None).route("/", get(async || Redirect::to("/docs")));
-    routes.method_not_allowed_fallback(not_allowed)
+    routes.method_not_allowed_fallback(async || Refusal::wrong_method(&["GET"]))
 }
 
 fn page(state: &AppState, other: Option<(&'static str, &'static str)>) -> Response {

@@ -82,8 +82,7 @@ async fn unknown_path(State(state): State<AppState>, uri: Uri) -> Response {
 }
 
 fn method_not_allowed(methods: &[&str]) -> Response {
-    let text = format!("method: expected {}", methods.join(" or "));
-    let mut response = Refusal::transport(StatusCode::METHOD_NOT_ALLOWED, text).into_response();
+    let mut response = Refusal::wrong_method(methods).into_response();
     if let Ok(value) = HeaderValue::from_str(&methods.join(", ")) {
         response.headers_mut().insert(axum::http::header::ALLOW, value);
     }

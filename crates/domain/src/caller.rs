@@ -79,11 +79,8 @@ impl Caller {
             return Ok(Signed { caller: self, value: fields });
         }
         // The search for the mistake costs time. Only a sandbox app gets its result.
-        let diagnosis = self.app.settings.sandbox.then(|| {
-            let mistake = mistake(&self.app, &fields, &sign);
-            SignatureDiagnosis { string_to_sign, mistake, sign, app_id: self.app.id.clone() }
-        });
-        Err(NotSigned::Mismatch(diagnosis))
+        let is_sandbox = self.app.settings.sandbox;
+        Err(NotSigned::Mismatch(is_sandbox.then(|| examine_signature(&self.app, &fields))))
     }
 }
 
@@ -100,29 +97,8 @@ pub fn verify_for_nobody(fields: &Fields) {
 pub enum NotSigned {
     /// There is no `sign`.
     Missing(FieldError),
-    /// No live pay key made it. A sandbox app gets the diagnosis.
-    Mismatch(Option<SignatureDiagnosis>),
-}
-
-/// What a sandbox app learns about a signature that does not match.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SignatureDiagnosis {
-    /// The string that the server signed.
-    pub string_to_sign: String,
-    /// The mistake that explains the signature, where one does.
-    pub mistake: Option<Mistake>,
-    /// The app whose keys were tried.
-    pub app_id: AppId,
-    sign: Sign,
-}
-
-impl SignatureDiagnosis {
-    /// Names the mistake if one of these keys of other apps made the signature.
-    pub fn try_keys_of_others(&mut self, keys: &[PayKey]) {
-        if keys.iter().any(|key| key.verifies(&self.string_to_sign, &self.sign)) {
-            self.mistake = Some(Mistake::AnotherAppsKey);
-        }
-    }
+    /// No live pay key made it. A sandbox app gets the finding.
+    Mismatch(Option<SignatureFinding>),
 }
 
 /// A value that an app signed with a live pay key. Only [`Caller::verify`] makes one.
@@ -167,21 +143,34 @@ fn mistake(app: &App, fields: &Fields, sign: &Sign) -> Option<Mistake> {
     diagnose(fields, &keys, sign)
 }
 
-/// What an operator learns about the signature of a request. It holds what came and what follows
-/// from it without a key: never a key, never a computed signature, whatever the app.
+/// What an operator, or the server of a sandbox app, learns about the signature of a request. It holds
+/// what came and what follows from it without a key: never a key, never a computed signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureFinding {
+    /// The app whose keys were tried.
+    pub app_id: AppId,
     /// The string to sign, as the server joins it.
     pub string_to_sign: String,
     /// The verdict on `sign`.
     pub verdict: SignatureVerdict,
+    sign: Option<Sign>,
 }
 
 impl SignatureFinding {
-    /// Names the mistake if one of these keys of other apps made the signature of the same request.
-    pub fn try_keys_of_others(&mut self, fields: &Fields, keys: &[PayKey]) {
-        let Some(sign) = fields.text("sign").map(Sign::new) else { return };
-        if keys.iter().any(|key| key.verifies(&self.string_to_sign, &sign)) {
+    /// The mistake that explains the signature, where one does.
+    #[must_use]
+    pub fn mistake(&self) -> Option<Mistake> {
+        match self.verdict {
+            SignatureVerdict::Differs(mistake) => mistake,
+            SignatureVerdict::Missing | SignatureVerdict::Current | SignatureVerdict::Previous => None,
+        }
+    }
+
+    /// Names the mistake if one of these keys of other apps made the signature.
+    pub fn try_keys_of_others(&mut self, keys: &[PayKey]) {
+        let made_it =
+            |key: &PayKey| self.sign.as_ref().is_some_and(|sign| key.verifies(&self.string_to_sign, sign));
+        if keys.iter().any(made_it) {
             self.verdict = SignatureVerdict::Differs(Some(Mistake::AnotherAppsKey));
         }
     }
@@ -200,20 +189,21 @@ pub enum SignatureVerdict {
     Differs(Option<Mistake>),
 }
 
-/// Examines the signature of a request that somebody shows to an operator.
+/// Examines the signature of a request.
 #[must_use]
 pub fn examine_signature(app: &App, fields: &Fields) -> SignatureFinding {
     let string_to_sign = exchange_string(fields);
-    let verdict = match fields.text("sign").map(Sign::new) {
+    let sign = fields.text("sign").map(Sign::new);
+    let verdict = match &sign {
         None => SignatureVerdict::Missing,
         Some(sign) => {
-            let made_by = app.live_pay_keys.iter().position(|key| key.verifies(&string_to_sign, &sign));
+            let made_by = app.live_pay_keys.iter().position(|key| key.verifies(&string_to_sign, sign));
             match made_by {
                 Some(0) => SignatureVerdict::Current,
                 Some(_) => SignatureVerdict::Previous,
-                None => SignatureVerdict::Differs(mistake(app, fields, &sign)),
+                None => SignatureVerdict::Differs(mistake(app, fields, sign)),
             }
         }
     };
-    SignatureFinding { string_to_sign, verdict }
+    SignatureFinding { app_id: app.id.clone(), string_to_sign, verdict, sign }
 }

@@ -192,12 +192,12 @@ impl Order {
         if let Some(order) = existing {
             order.check(report)?;
         }
-        let create_time = existing.map(|order| order.order_create_time);
+        let create_time = report.order_create_time.unix_millis();
         let kept = existing.cloned().unwrap_or_default();
         Ok(Self {
             out_order_no: report.out_order_no.to_string(),
             open_id: report.open_id.to_string(),
-            order_create_time: create_time.unwrap_or(report.order_create_time.unix_millis()),
+            order_create_time: existing.map_or(create_time, |order| order.order_create_time),
             order_status: report.order_status.code(),
             goods_kind: report.order_status.goods_kind().or(kept.goods_kind),
             order_path: report.order_path.clone(),

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use domain::app::App;
-use domain::caller::TokenState;
+use domain::caller::{SignatureFinding, SignatureVerdict, TokenState};
 use domain::ids::AppId;
 use domain::secret::Secret;
 use domain::signature::PayKey;
@@ -54,9 +54,16 @@ impl Store {
             .await
     }
 
-    /// The live pay keys of the newest other apps, at most 200: a game server may have
-    /// signed with the key of another app.
-    pub async fn pay_keys_of_others(&self, app_id: &AppId) -> Result<Vec<PayKey>> {
+    /// Tries the live pay keys of the newest other apps on a signature that nothing else explains, at
+    /// most 200: a game server may have signed with the key of another app.
+    pub async fn try_keys_of_others(&self, finding: &mut SignatureFinding) -> Result<()> {
+        if finding.verdict == SignatureVerdict::Differs(None) {
+            finding.try_keys_of_others(&self.pay_keys_of_others(&finding.app_id).await?);
+        }
+        Ok(())
+    }
+
+    async fn pay_keys_of_others(&self, app_id: &AppId) -> Result<Vec<PayKey>> {
         let rows = sqlx::query!(
             "SELECT app_id, pay_key FROM pay_keys k WHERE app_id <> $1 AND generation > (
                  SELECT max(generation) FROM pay_keys newer WHERE newer.app_id = k.app_id) - $2

@@ -63,7 +63,8 @@ pub use order::{
     OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, ReportOutcome, StoredOrder,
 };
 pub use paging::{CursorKey, Page, TimeCursor};
-pub use status::{DatabaseStatus, TokenSummary};
+pub use status::DatabaseStatus;
+pub use token::TokenSummary;
 pub use wallet::{
     Credit, CreditOutcome, CreditRecord, CsvReader, EntryKind, ImportSummary, LedgerFilter, LedgerLine,
     LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletTotals,

@@ -8,6 +8,9 @@ use domain::fields::Expected;
 use serde::Serialize;
 use time::OffsetDateTime;
 
+/// A list without pages ends here.
+pub(crate) const LISTED_MAX: i64 = 1_000;
+
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Page<T, C> {

@@ -6,16 +6,32 @@ use domain::app_command::{AppRefusal, AppReport, IssuedToken, RevokedTokens};
 use domain::ids::AppId;
 use domain::moment::rfc3339_of_millis;
 use domain::secret::Secret;
+use serde::Serialize;
 use serde_json::json;
 use sqlx::{PgConnection, PgExecutor};
+use time::OffsetDateTime;
 
 use super::app::{AppUpdate, CommandError, app_exists};
 use super::operator_log::Action;
+use super::paging::LISTED_MAX;
 use super::{Result, Store};
 use crate::secrets::{random_token, token_hash};
 
 /// How long an expired token is stored. Until then its owner gets the code for an expired token.
 const EXPIRED_TOKENS_KEPT_DAYS: i32 = 7;
+
+/// An access token without the token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TokenSummary {
+    /// The start of its hash, as in the operator's log.
+    pub token: String,
+    /// When it was issued.
+    #[serde(with = "time::serde::rfc3339")]
+    pub issued_at: OffsetDateTime,
+    /// When it expires.
+    #[serde(with = "time::serde::rfc3339")]
+    pub expires_at: OffsetDateTime,
+}
 
 impl Store {
     /// Issues a token to an app that has sent its secret. Returns the token and its end in Unix
@@ -54,6 +70,22 @@ impl Store {
             EXPIRED_TOKENS_KEPT_DAYS
         );
         Ok(gone.execute(&self.pool).await?.rows_affected())
+    }
+
+    /// The tokens of an app that have not expired, newest first, 1,000 at most.
+    pub async fn tokens(&self, app_id: &AppId) -> Result<Vec<TokenSummary>> {
+        let rows = sqlx::query!(
+            "SELECT token_hash, issued_at, expires_at FROM access_tokens WHERE app_id = $1 AND expires_at > now()
+             ORDER BY issued_at DESC, token_hash LIMIT $2",
+            app_id.as_str(),
+            LISTED_MAX
+        );
+        let tokens = rows.fetch_all(&self.pool).await?.into_iter().map(|row| TokenSummary {
+            token: fingerprint(&row.token_hash),
+            issued_at: row.issued_at,
+            expires_at: row.expires_at,
+        });
+        Ok(tokens.collect())
     }
 }
 
@@ -106,6 +138,6 @@ impl AppUpdate {
 }
 
 /// The name of a token in the operator's log: the first 16 digits of its hash.
-pub(crate) fn fingerprint(hash: &[u8]) -> String {
+fn fingerprint(hash: &[u8]) -> String {
     hex::encode(&hash[..8])
 }

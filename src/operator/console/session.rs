@@ -34,7 +34,7 @@ impl SignedIn {
 
 /// The user of the session that the request's cookie names.
 pub(super) async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<SignedIn>, StoreError> {
-    let Some(token) = cookie(headers, has_tls(state)) else { return Ok(None) };
+    let Some(token) = cookie(headers, state.config.ops.has_tls()) else { return Ok(None) };
     let token_hash = token_hash(token);
     let session = state.store.console_session(token_hash).await?;
     Ok(session.map(|(name, role)| SignedIn { name, role, csrf_token: csrf_token(token), token_hash }))
@@ -69,12 +69,8 @@ fn csrf_token(token: &str) -> String {
 /// Whether the browser used https, to this listener or to a proxy in front. The `Origin` header of a request
 /// from this console shows it.
 pub(super) fn came_by_https(state: &AppState, headers: &HeaderMap) -> bool {
-    has_tls(state)
+    state.config.ops.has_tls()
         || headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https://"))
-}
-
-fn has_tls(state: &AppState) -> bool {
-    !state.config.ops.tls_certificate.as_os_str().is_empty()
 }
 
 #[cfg(test)]

@@ -166,9 +166,7 @@ async fn examine_request(
     }
     steps.push(token_step(state, &app, &fields).await?);
     let mut signature = examine_signature(&app, &fields);
-    if signature.verdict == SignatureVerdict::Differs(None) {
-        signature.try_keys_of_others(&fields, &state.store.pay_keys_of_others(&app.id).await?);
-    }
+    state.store.try_keys_of_others(&mut signature).await?;
     steps.push(signature_step(&signature));
     steps.extend(exchange_steps(state, &app, &fields).await?);
     Ok(Examined { steps, fields, signature: Some(signature) })

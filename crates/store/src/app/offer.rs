@@ -1,17 +1,42 @@
 //! Operators publish packages, and register points of interest, payment pre-orders and players. They
-//! may register known ones again.
+//! may register known ones again, and list what is registered.
 
 use domain::app_command::{
     AppRefusal, AppReport, KnownPlayers, PublishedPackage, RegisteredPois, RegisteredPreorders,
 };
-use domain::ids::{OpenId, OrderNo, PackageVersion, PagePath, PoiId};
+use domain::ids::{AppId, OpenId, OrderNo, PackageVersion, PagePath, PoiId};
 use serde_json::json;
 use sqlx::PgConnection;
 
 use super::app_exists;
 use super::command::{AppUpdate, CommandError};
-use crate::Result;
 use crate::operator_log::Action;
+use crate::paging::LISTED_MAX;
+use crate::{Result, Store};
+
+impl Store {
+    /// The points of interest of an app in the order of their ids, 1,000 at most.
+    pub async fn pois(&self, app_id: &AppId) -> Result<Vec<String>> {
+        Ok(sqlx::query_scalar!(
+            "SELECT poi_id FROM pois WHERE app_id = $1 ORDER BY poi_id LIMIT $2",
+            app_id.as_str(),
+            LISTED_MAX
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// The payment pre-orders of an app in the order of their numbers, 1,000 at most.
+    pub async fn preorders(&self, app_id: &AppId) -> Result<Vec<String>> {
+        Ok(sqlx::query_scalar!(
+            "SELECT out_order_no FROM preorders WHERE app_id = $1 ORDER BY out_order_no LIMIT $2",
+            app_id.as_str(),
+            LISTED_MAX
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+}
 
 impl AppUpdate {
     /// Publishes a package. Its pages are the accepted order paths from now on.
