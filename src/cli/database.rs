@@ -15,7 +15,7 @@ use super::master_key::origin;
 use crate::config::Config;
 
 /// How long a command or a starting server tries to reach its database.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// Database connections of a command.
 const COMMAND_CONNECTIONS: u32 = 4;
 /// How long a command waits for a connection. A request waits less.
@@ -43,20 +43,25 @@ impl Opened {
     }
 }
 
-/// Opens the store for a command. A database with a URL must have the schema already, except for `migrate`.
-pub(super) async fn open_for_command(context: &Context, migrates: bool) -> Result<Opened> {
+/// Opens the store for a command, which tries for `patience` to reach its database. A database with a URL must have
+/// the schema already, except for `migrate`.
+pub(super) async fn open_for_command(
+    context: &Context,
+    migrates: bool,
+    patience: Duration,
+) -> Result<Opened> {
     let settings = StoreSettings {
         connections: COMMAND_CONNECTIONS,
         acquire_timeout: COMMAND_ACQUIRE_TIMEOUT,
         must_write: false,
         ..context.config.store_settings()
     };
-    open(context, ProcessRole::Command, settings, migrates).await
+    open(context, ProcessRole::Command, settings, migrates, patience).await
 }
 
 /// Opens the store for the server, applies the migrations and loads the master key.
 pub(super) async fn open_for_server(context: &Context) -> Result<Opened> {
-    open(context, ProcessRole::Server, context.config.store_settings(), true).await
+    open(context, ProcessRole::Server, context.config.store_settings(), true, CONNECT_PATIENCE).await
 }
 
 async fn open(
@@ -64,6 +69,7 @@ async fn open(
     role: ProcessRole,
     settings: StoreSettings,
     migrates: bool,
+    patience: Duration,
 ) -> Result<Opened> {
     let database = &context.config.database;
     let (address, folder, cluster) = if let Some(url) = database.url.get() {
@@ -74,7 +80,7 @@ async fn open(
         let address = DatabaseAddress::from_socket_dir(cluster.socket_dir());
         (address, cluster.folder().to_owned(), Some(cluster))
     };
-    let store = match connect(context, &address, settings).await {
+    let store = match connect(context, &address, settings, patience).await {
         Ok(store) => store,
         Err(error) => {
             let _ = tokio::task::spawn_blocking(move || drop(cluster)).await;
@@ -143,8 +149,9 @@ async fn connect(
     context: &Context,
     address: &DatabaseAddress,
     settings: StoreSettings,
+    patience: Duration,
 ) -> Result<Store, StoreError> {
-    let give_up = tokio::time::Instant::now() + CONNECT_PATIENCE;
+    let give_up = tokio::time::Instant::now() + patience;
     loop {
         match Store::connect(address, settings.clone(), Arc::clone(&context.clock)).await {
             Err(StoreError::Unavailable(cause)) if tokio::time::Instant::now() < give_up => {

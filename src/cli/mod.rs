@@ -210,7 +210,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
         Command::OnStore(command) => {
             start_log("warn", LogFormat::Text)?;
             let migrates = matches!(command, StoreCommand::Migrate);
-            let opened = database::open_for_command(context, migrates).await?;
+            let opened = database::open_for_command(context, migrates, database::CONNECT_PATIENCE).await?;
             let outcome = on_store(context, &opened, command).await;
             opened.close(private_postgres::STOP_WITHIN).await;
             return outcome;

@@ -17,11 +17,12 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of that answer.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Prints the addresses of the running server, else of the settings, the server's readiness, and facts of the database. The exit code
-/// is 1 where the server is not ready or the database cannot be opened.
+/// Prints the addresses of the running server, else of the settings, the server's readiness, and facts of the
+/// database. The exit code is 1 where the server is not ready or the database cannot be opened.
 pub(super) async fn run(context: &Context) -> Result<ExitCode> {
     let config = &context.config;
-    let opened = database::open_for_command(context, false).await;
+    // The question is what answers now: nothing is waited for.
+    let opened = database::open_for_command(context, false, Duration::ZERO).await;
     let addresses = match &opened {
         Ok(opened) => Addresses::find(&opened.folder, config).await,
         Err(_) => Addresses::of(config),

@@ -202,7 +202,7 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
     let (short, _) = till.store.issue_token(&scene.app.id, Duration::from_secs(10)).await.unwrap().unwrap();
     till.clock.advance(Duration::from_secs(10));
     let of = |app_id: &str, token: &str| format!("app_id={app_id}&access_token={token}");
-    for (query, message) in [
+    let refusals = [
         (String::new(), "app_id is missing"),
         (format!("access_token={}", scene.app.token), "app_id is missing"),
         (of("", &scene.app.token), "app_id is empty"),
@@ -219,8 +219,10 @@ async fn each_refusal_of_credentials_comes_before_the_body_does() {
         (of("a3", &bare.token), "app_id: the app lacks the scope epay"),
         (of("a4", &suspended.token), "app_id: the app is suspended"),
         (of("a4", &other.token), "access_token: expected a token of this app"),
-    ] {
-        let text = answer_without_a_body(till, &query).await;
+    ];
+    let answers = refusals.iter().map(|(query, _)| answer_without_a_body(till, query));
+    let answers = futures_util::future::join_all(answers).await;
+    for ((query, message), text) in refusals.iter().zip(answers) {
         assert!(text.starts_with("HTTP/1.1 200 "), "{query}: {text}");
         let body = format!(r#"{{"result":100200102,"error_msg":"{message}"}}"#);
         assert!(text.ends_with(&body), "{query}: {text}");

@@ -184,8 +184,8 @@ async fn a_handshake_under_way_counts_as_a_connection() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_and_a_peer_that_does_not_read_are_dropped() {
-    let files = PemFiles::new("limits");
+async fn an_idle_connection_is_dropped() {
+    let files = PemFiles::new("idle");
     let server = TlsServer::start(&files, short_limits()).await;
     let mut idle = server.connect(files.certificate()).await.unwrap();
     idle.write_all(GET).await.unwrap();
@@ -193,6 +193,12 @@ async fn an_idle_connection_and_a_peer_that_does_not_read_are_dropped() {
     let started = Instant::now();
     let _ = within(idle.read_to_end(&mut Vec::new())).await;
     assert!(started.elapsed() >= Duration::from_millis(2500), "keep-alive");
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_is_dropped() {
+    let files = PemFiles::new("deaf");
+    let server = TlsServer::start(&files, short_limits()).await;
     let mut deaf = server.connect(files.certificate()).await.unwrap();
     deaf.write_all(b"GET /large HTTP/1.1\r\nHost: server\r\n\r\n").await.unwrap();
     sleep(Duration::from_secs(3)).await;
