@@ -2,9 +2,10 @@
 //! (contract 9). Unknown settings are refused by name; secrets are not printed.
 
 mod picture_stores;
+pub mod private_files;
 mod sections;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
 use serde::Deserialize;
@@ -21,6 +22,18 @@ const DEFAULTS: &str = include_str!("../config/default.toml");
 const JUDGE_SECRET_BYTES_MIN: usize = 16;
 /// What a setting's environment variable begins with.
 const VARIABLE_PREFIX: &str = "MINITILL_";
+
+/// What the name of a variable ends with that names a file with the value.
+const FILE_SUFFIX: &str = "_file";
+/// The settings that are secrets.
+const SECRETS: [(&str, &str); 6] = [
+    ("ops", "metrics_token"),
+    ("database", "url"),
+    ("secrets", "master_key"),
+    ("s3", "secret_access_key"),
+    ("image_judge", "secret"),
+    ("tracing", "otlp_headers"),
+];
 
 /// Path of the demonstration's picture on the operator's listener.
 pub const DEMO_PICTURE_PATH: &str = "/demo/cover.png";
@@ -47,6 +60,9 @@ pub struct Config {
     pub limits: Limits,
     pub tracing: Tracing,
     pub log: Log,
+    /// The files that secrets of these settings were read from.
+    #[serde(skip)]
+    pub secret_files: Vec<PathBuf>,
 }
 
 impl Config {
@@ -57,11 +73,18 @@ impl Config {
     pub fn load(file: Option<&Path>, variables: impl Iterator<Item = (String, String)>) -> Result<Self> {
         let mut settings: toml::Table =
             toml::from_str(DEFAULTS).map_err(|error| anyhow!("the default settings: {error}"))?;
+        let mut secret_files = Vec::new();
         if let Some(path) = file {
             let shown = path.display();
             let text = std::fs::read_to_string(path)
                 .map_err(|error| anyhow!("cannot read the settings file {shown}: {error}"))?;
             let own: toml::Table = toml::from_str(&text).map_err(|error| file_fault(path, &text, &error))?;
+            if SECRETS
+                .iter()
+                .any(|(section, key)| own.get(*section).is_some_and(|own| own.get(key).is_some()))
+            {
+                secret_files.push(path.to_owned());
+            }
             for (section, values) in own {
                 merge_section(&mut settings, &section, values)
                     .map_err(|problem| anyhow!("{shown}: {problem}"))?;
@@ -71,9 +94,10 @@ impl Config {
         // DATABASE_URL first, so that the setting's own variable wins over it.
         variables.sort_by_key(|(name, _)| name.starts_with(VARIABLE_PREFIX));
         for (name, value) in variables {
-            apply_variable(&mut settings, &name, value)?;
+            secret_files.extend(apply_variable(&mut settings, &name, value)?);
         }
         let config: Self = settings.try_into().map_err(|error| setting_fault(&error))?;
+        let config = Self { secret_files, ..config };
         config.check()?;
         Ok(config)
     }
@@ -107,6 +131,7 @@ impl Config {
             ("http.header_bytes_max", http.header_bytes_max, 8192),
             ("http.body_bytes_max", http.body_bytes_max, 1024),
             ("http.connections_max", http.connections_max, 1),
+            ("http.connections_per_address_max", http.connections_per_address_max, 1),
             ("database.connections", self.database.connections as usize, 1),
             ("exchange.writers", exchange.writers, 1),
             ("exchange.queue_max", exchange.queue_max, 1),
@@ -137,14 +162,32 @@ fn merge_section(settings: &mut toml::Table, section: &str, values: toml::Value)
     Ok(())
 }
 
-/// A variable takes the type of the default that it overrides. Variables without two
-/// underscores are left alone: container platforms make some that begin with our name.
-fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Result<()> {
-    let path =
-        if name == "DATABASE_URL" { Some("DATABASE__URL") } else { name.strip_prefix(VARIABLE_PREFIX) };
-    let Some((section, key)) = path.and_then(|path| path.split_once("__")) else { return Ok(()) };
+/// A variable takes the type of the default that it overrides. With `_FILE` behind the name of a text it names a
+/// file that holds the text; that is returned. Variables without two underscores are left alone: container
+/// platforms make some that begin with our name.
+fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Result<Option<PathBuf>> {
+    let path = match name {
+        "DATABASE_URL" => Some("DATABASE__URL"),
+        "DATABASE_URL_FILE" => Some("DATABASE__URL_FILE"),
+        _ => name.strip_prefix(VARIABLE_PREFIX),
+    };
+    let Some((section, key)) = path.and_then(|path| path.split_once("__")) else { return Ok(None) };
     let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
-    let known = settings.get_mut(&section).and_then(|section| section.get_mut(&key));
+    let known = settings.get_mut(&section).and_then(toml::Value::as_table_mut);
+    if let Some(section_of) = &known
+        && !section_of.contains_key(&key)
+        && let Some(text) = key.strip_suffix(FILE_SUFFIX)
+        && section_of.get(text).is_some_and(toml::Value::is_str)
+    {
+        let file = PathBuf::from(value);
+        let held = std::fs::read_to_string(&file).map_err(|error| {
+            anyhow!("{section}.{text} (variable {name}): cannot read {}: {error}", file.display())
+        })?;
+        let held = held.trim_end_matches(['\r', '\n']).to_owned();
+        settings[&section][text] = toml::Value::String(held);
+        return Ok(Some(file));
+    }
+    let known = known.and_then(|section| section.get_mut(&key));
     let setting = known.with_context(|| format!("unknown setting {section}.{key} (variable {name})"))?;
     let misfit = |expected: &str| anyhow!("{section}.{key} (variable {name}): expected {expected}");
     *setting = match setting {
@@ -161,7 +204,7 @@ fn apply_variable(settings: &mut toml::Table, name: &str, value: String) -> Resu
             toml::Value::String(value)
         }
     };
-    Ok(())
+    Ok(None)
 }
 
 fn list_item(text: &str) -> toml::Value {

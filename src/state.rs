@@ -9,7 +9,7 @@ use domain::ids::WEB_URL_BYTES_MAX;
 use guarded_fetch::bulkhead::Bulkhead;
 use guarded_fetch::{FetchSettings, Fetcher, ServiceClient};
 use http_server::{OpenConnections, ServerLimits};
-use store::{Store, StoreSettings};
+use store::{PART_BYTES, Store, StoreSettings};
 use telemetry::traces::Tracer;
 use tokio::sync::Semaphore;
 
@@ -44,8 +44,10 @@ pub struct Shared {
     pub fetcher: Fetcher,
     /// Memory for the bytes of uploads by file, in KiB. Fetched ones are counted by the fetcher.
     pub upload_memory: Bulkhead,
-    /// Pictures that are being judged.
-    pub decodes: Semaphore,
+    /// Places for served pictures that are read in large pieces, a place for each piece.
+    pub large_pieces: Arc<Semaphore>,
+    /// Pictures that are being decoded. Apps take turns.
+    pub decodes: Bulkhead,
     /// The operator's judge of pictures, where there is one.
     pub image_judge: Option<ImageJudge>,
     /// Connections of the public listener.
@@ -69,7 +71,9 @@ impl AppState {
     #[must_use]
     pub fn new(config: Config, clock: Arc<dyn Clock>, store: Store) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let decodes = if config.image.decodes_max == 0 { cores } else { config.image.decodes_max };
+        // One core stays free for exchanges.
+        let decodes = if config.image.decodes_max == 0 { cores - 1 } else { config.image.decodes_max };
+        let decodes = u32::try_from(decodes.max(1)).unwrap_or(u32::MAX);
         let fetcher = Fetcher::new(FetchSettings {
             user_agent: USER_AGENT,
             accept: "image/png, image/jpeg",
@@ -91,7 +95,10 @@ impl AppState {
                 config.image.memory_bytes_max / KIB,
                 config.image.memory_per_app_bytes_max / KIB,
             ),
-            decodes: Semaphore::new(decodes),
+            large_pieces: Arc::new(Semaphore::new(config.image.serving_memory_bytes_max / PART_BYTES)),
+            // As many for one app: it waits for its own places before it takes its turn among all, so
+            // each other app has at most this many before it.
+            decodes: Bulkhead::new(decodes, decodes),
             image_judge: ImageJudge::new(&config.image_judge, services.clone()),
             connections: OpenConnections::default(),
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
@@ -126,6 +133,8 @@ impl Config {
             write_timeout: self.http.write_timeout,
             request_bytes_max: REQUEST_BYTES_MAX,
             connections_max: self.http.connections_max,
+            connections_per_address_max: self.http.connections_per_address_max,
+            unlimited_networks: self.public.trusted_proxies.clone(),
             drain_timeout: self.http.drain_timeout,
         }
     }

@@ -12,7 +12,7 @@ use store::{DatabaseAddress, MasterKeyRefused, Store, StoreError, StoreSettings}
 
 use super::Context;
 use super::master_key::origin;
-use crate::config::Config;
+use crate::config::{Config, private_files};
 
 /// How long a command or a starting server tries to reach its database.
 pub(super) const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
@@ -172,7 +172,7 @@ async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<()> {
     };
     let keyring = match config.secrets.master_key.get() {
         Some(text) => Keyring::parse(text, "secrets.master_key")?,
-        None => match Keyring::read(&file)? {
+        None => match read_keyring(&file)? {
             Some(keyring) => keyring,
             None if store.has_apps().await? => bail!(
                 "there is no master key at {}, but the database has apps that are encrypted with one; \
@@ -188,6 +188,14 @@ async fn unlock(store: &Store, config: &Config, folder: &Path) -> Result<()> {
         }
         MasterKeyRefused::Store(error) => error.into(),
     })
+}
+
+/// The keys of a file that no stranger can write (contract 9.4.8).
+fn read_keyring(file: &Path) -> Result<Option<Keyring>> {
+    if let Some(warning) = private_files::warning(file)? {
+        tracing::warn!("{warning}");
+    }
+    Ok(Keyring::read(file)?)
 }
 
 #[cfg(test)]

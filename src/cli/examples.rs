@@ -8,7 +8,13 @@ const EXAMPLES: [(&str, &[&str]); 57] = [
     ("status", &["minitill status", "minitill status --json"]),
     ("migrate", &["minitill migrate"]),
     ("demo", &["minitill demo"]),
-    ("sign", &["minitill sign --key B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh app_id=mygame amount=60"]),
+    (
+        "sign",
+        &[
+            "minitill sign --key B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh app_id=mygame amount=60",
+            "minitill sign --key-file pay.key app_id=mygame amount=60",
+        ],
+    ),
     ("openapi", &["minitill openapi", "minitill openapi --admin"]),
     ("completions", &["minitill completions bash", "minitill completions zsh", "minitill completions fish"]),
     ("man", &["minitill man /usr/local/share/man/man1"]),

@@ -172,6 +172,7 @@ fn definition() -> clap::Command {
 }
 
 fn run(arguments: Arguments) -> Result<ExitCode> {
+    http_server::hide_memory()?;
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     let context = Context {

@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::running::Addresses;
 use super::{Context, database};
-use crate::config::Listener;
+use crate::config::{Config, Listener, private_files};
 use crate::operator;
 use crate::public::router;
 use crate::state::AppState;
@@ -33,6 +33,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     if let Err(error) = http_server::raise_open_files_limit() {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }
+    warn_of_readable_secrets(&config)?;
     // This comes before the database starts, so an address in use is reported at once.
     let (public, public_tls) = listen("public", &mut config.public).await?;
     let (operator, operator_tls) = listen("ops", &mut config.ops).await?;
@@ -53,8 +54,14 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     let limits = config.server_limits();
     let _left = Addresses::of(&config).leave_in(&opened.folder);
     let (routes, connections) = (router::public(state.clone()), state.connections.clone());
-    let mut serving =
-        tokio::spawn(http_server::serve(public, public_tls, routes, limits, connections, public_stopped));
+    let mut serving = tokio::spawn(http_server::serve(
+        public,
+        public_tls,
+        routes,
+        limits.clone(),
+        connections,
+        public_stopped,
+    ));
     let routes = operator::operator(state.clone(), operator_tls.clone());
     let connections = OpenConnections::default();
     let beside = [
@@ -88,6 +95,18 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
     let drained = drained.map_err(|fault| anyhow!("the server's task ended: {fault}"))??;
     tracing::info!(connections_cut = drained.connections_cut, "stopped");
+    Ok(())
+}
+
+/// Refuses files of secrets that everybody can write, and warns of those that others can read.
+fn warn_of_readable_secrets(config: &Config) -> Result<()> {
+    let keys = [&config.public.tls_key, &config.ops.tls_key];
+    let keys = keys.into_iter().filter(|file| !file.as_os_str().is_empty());
+    for file in keys.chain(&config.secret_files) {
+        if let Some(warning) = private_files::warning(file)? {
+            tracing::warn!("{warning}");
+        }
+    }
     Ok(())
 }
 

@@ -1,6 +1,8 @@
 //! `minitill sign` signs a request as a game server does, and shows the signed string.
 
-use anyhow::Result;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use domain::fields::Fields;
 use domain::signature::{PayKey, canonical_string};
@@ -13,9 +15,12 @@ const NOT_SIGNED: [&str; 2] = ["access_token", "sign"];
 
 #[derive(Debug, Args)]
 pub(super) struct SignArguments {
-    /// Pay key of the app
-    #[arg(long)]
-    key: String,
+    /// Pay key of the app; other users of this machine can see it while the command runs
+    #[arg(long, required_unless_present = "key_file")]
+    key: Option<String>,
+    /// File that holds the pay key; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    key_file: Option<PathBuf>,
     /// All fields as a form body, percent-encoded
     #[arg(long, conflicts_with = "fields", required_unless_present = "fields")]
     form: Option<String>,
@@ -30,6 +35,11 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
 }
 
 pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<()> {
+    let key = match (&arguments.key, &arguments.key_file) {
+        (Some(key), _) => key.clone(),
+        (None, Some(file)) => key_in(file)?,
+        (None, None) => bail!("expected --key or --key-file"),
+    };
     let mut fields = match &arguments.form {
         Some(form) => Fields::from_urlencoded(form.as_bytes())?,
         None => Fields::default(),
@@ -38,7 +48,18 @@ pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<()> {
     for (name, value) in &arguments.fields {
         fields.add_text(name.clone(), value.clone())?;
     }
-    context.output.show(&sign(&PayKey::new(arguments.key.clone()), &fields))
+    context.output.show(&sign(&PayKey::new(key), &fields))
+}
+
+/// The key in a file, without the end of its line.
+fn key_in(file: &Path) -> Result<String> {
+    let text = if file == Path::new("-") {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
+    };
+    let text = text.map_err(|error| anyhow!("--key-file: cannot read {}: {error}", file.display()))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// A signed request.

@@ -95,6 +95,7 @@ pub struct Http {
     #[serde(deserialize_with = "duration")]
     pub write_timeout: Duration,
     pub connections_max: usize,
+    pub connections_per_address_max: usize,
     #[serde(deserialize_with = "duration")]
     pub drain_timeout: Duration,
 }
@@ -151,6 +152,7 @@ pub struct Image {
     pub decodes_max: usize,
     pub memory_bytes_max: u32,
     pub memory_per_app_bytes_max: u32,
+    pub serving_memory_bytes_max: usize,
     pub store: PictureStore,
     pub folder: PathBuf,
     #[serde(deserialize_with = "duration")]

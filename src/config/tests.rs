@@ -38,9 +38,14 @@ fn the_limits_of_the_listeners_are_those_of_the_contract() {
         write_timeout: Duration::from_secs(30),
         request_bytes_max: 11_000_000,
         connections_max: 10_000,
+        connections_per_address_max: 1_024,
+        unlimited_networks: Vec::new(),
         drain_timeout: Duration::from_secs(7),
     };
     assert_eq!(load(&[]).unwrap().server_limits(), limits);
+    // Rule 2.7.7: a trusted proxy has no limit of its own.
+    let behind = load(&[("MINITILL_PUBLIC__TRUSTED_PROXIES", "10.0.0.0/8")]).unwrap().server_limits();
+    assert_eq!(behind.unlimited_networks, ["10.0.0.0/8".parse().unwrap()]);
 }
 
 #[test]
@@ -62,6 +67,52 @@ fn variables_override_and_lists_are_separated_by_commas() {
     assert_eq!(config.exchange.pay_priority_default.code(), 1);
     assert_eq!(config.database.url.get(), Some("postgres://own"));
     assert!(!format!("{config:?}").contains("postgres://own"));
+}
+
+/// Contract 9.2: a secret comes from a file, without the end of its line.
+#[test]
+fn a_variable_with_file_behind_its_name_names_a_file() {
+    let file = std::env::temp_dir().join(format!("minitill-setting-{}", std::process::id()));
+    std::fs::write(&file, "postgres://x\n").unwrap();
+    let name = file.to_str().unwrap();
+    for variable in ["DATABASE_URL_FILE", "MINITILL_DATABASE__URL_FILE"] {
+        let config = load(&[(variable, name)]).unwrap();
+        assert_eq!(config.database.url.expose(), "postgres://x");
+        assert_eq!(config.secret_files, [file.as_path()]);
+    }
+    let config = load(&[("MINITILL_SECRETS__MASTER_KEY_FILE", name)]).unwrap();
+    assert_eq!(config.secrets.master_key_file, file, "a setting of that name");
+    std::fs::remove_file(&file).unwrap();
+    let gone = load(&[("MINITILL_S3__SECRET_ACCESS_KEY_FILE", name)]).unwrap_err();
+    let expected = "s3.secret_access_key (variable MINITILL_S3__SECRET_ACCESS_KEY_FILE): cannot read ";
+    assert!(gone.starts_with(expected), "{gone}");
+    let number = load(&[("MINITILL_EXCHANGE__QUEUE_MAX_FILE", name)]).unwrap_err();
+    assert!(number.starts_with("unknown setting exchange.queue_max_file"), "{number}");
+}
+
+/// Contract 9.4.8.
+#[test]
+fn files_of_secrets_that_others_can_write_are_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let file = std::env::temp_dir().join(format!("minitill-private-{}", std::process::id()));
+    std::fs::write(&file, "").unwrap();
+    let of = |mode| {
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let shown = file.display().to_string();
+        private_files::warning(&file)
+            .map_err(|error| error.to_string().replace(&shown, "FILE"))
+            .map(|warning| warning.map(|text| text.replace(&shown, "FILE")))
+    };
+    assert_eq!(of(0o600), Ok(None));
+    assert_eq!(of(0o640), Ok(None));
+    let group = "FILE holds secrets, and its group can write it; run: chmod 600 FILE";
+    assert_eq!(of(0o660), Ok(Some(group.to_owned())));
+    let read = "FILE holds secrets, and every user of this machine can read it; run: chmod 600 FILE";
+    assert_eq!(of(0o644), Ok(Some(read.to_owned())));
+    let written = "FILE holds secrets, and every user of this machine can write it; run: chmod 600 FILE";
+    assert_eq!(of(0o602), Err(written.to_owned()));
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(private_files::warning(&file).unwrap(), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
-use prometheus::{Counter, Gauge, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{Counter, Gauge, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
 use store::{LastAudit, PoolState};
 use telemetry::metrics::register;
 
@@ -13,6 +13,10 @@ use telemetry::metrics::register;
 pub struct Reading {
     /// Open connections of the public listener.
     pub connections: usize,
+    /// Connections that were reset because their address had too many, since the start.
+    pub connections_refused: u64,
+    /// Idle connections that were closed to make room, since the start.
+    pub connections_closed: u64,
     /// Exchanges that wait, and how many may.
     pub queue: (usize, usize),
     /// The pool of connections.
@@ -67,6 +71,7 @@ impl Reading {
         ] {
             set(&register(&registry, IntGauge::new(name, help)), value);
         }
+        self.count_connections(&registry);
         for (name, help, seconds) in [
             (
                 "minitill_database_probe_duration_seconds",
@@ -94,6 +99,24 @@ impl Reading {
         let cpu = Counter::new("process_cpu_seconds_total", "Processor time that the process has used.");
         register(&registry, cpu).inc_by(cpu_seconds());
         registry.gather()
+    }
+
+    /// What the public listener did with connections that were too many.
+    fn count_connections(&self, registry: &Registry) {
+        for (name, help, value) in [
+            (
+                "minitill_connections_refused_total",
+                "Connections that were reset because their address had as many as it may have.",
+                self.connections_refused,
+            ),
+            (
+                "minitill_connections_closed_for_room_total",
+                "Idle connections that were closed to make room for new ones.",
+                self.connections_closed,
+            ),
+        ] {
+            register(registry, IntCounter::new(name, help)).inc_by(value);
+        }
     }
 }
 

@@ -114,6 +114,8 @@ async fn read_off(state: &AppState) -> Reading {
     };
     Reading {
         connections: state.connections.now(),
+        connections_refused: state.connections.refused(),
+        connections_closed: state.connections.closed_for_room(),
         queue: state.store.exchange_queue(),
         pool: state.store.pool_state(),
         database_up,

@@ -4,6 +4,7 @@
 //! keep it for the time of `image.cache_max_age`. Nothing that a picture could hold is ever run.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -15,7 +16,9 @@ use futures_util::{StreamExt as _, stream};
 use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange};
 use pictures::{Format, Thumbnail};
 use serde_json::json;
-use store::{BlobCheck, BlobHash, StoreError, StoredImage};
+use store::{BlobCheck, BlobHash, PART_BYTES, StoreError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 
 use super::extract::query_fields;
 use crate::config::Config;
@@ -26,6 +29,11 @@ use crate::state::AppState;
 
 /// For how long a cache may show a picture once more while it asks again, in seconds.
 const STALE_SECONDS: u32 = 86_400;
+/// What a slow reader has of a picture in memory.
+const SMALL_PIECE_BYTES: u64 = 8 * 1024;
+/// A reader that takes a piece within this time may get a large one next.
+const QUICK: Duration = Duration::from_millis(250);
+
 /// What every picture is sent with.
 const HEADERS: [(HeaderName, HeaderValue); 4] = [
     // A picture is shown and nothing else, wherever it is opened.
@@ -58,15 +66,26 @@ pub async fn image(State(state): State<AppState>, request: Request) -> Result<Re
         // A small copy is never larger than the picture.
         Some(width) if width < image.side => {
             let Thumbnail { format, bytes } = small_copies::small_copy(&state, &image, width).await?;
-            let part = asked.part(bytes.len() as u64);
-            let body = part.range.as_ref().map_or_else(Body::empty, |range| slice(bytes, range).into());
+            let length = bytes.len() as u64;
+            let part = asked.part(length);
+            let body = match part.range.clone() {
+                None => Body::empty(),
+                Some(range) if length <= SMALL_PIECE_BYTES => slice(bytes, &range).into(),
+                Some(range) => {
+                    // A slow reader must not hold all of it.
+                    drop(bytes);
+                    streamed(state, BytesOf::SmallCopy(image.contents, width), range, length).await?
+                }
+            };
             Ok(partial(&asked, format, &part, body))
         }
         Some(_) | None => {
             let part = asked.part(image.byte_length);
             let body = match part.range.clone() {
-                Some(range) => streamed(state, &image, range).await?,
                 None => Body::empty(),
+                Some(range) => {
+                    streamed(state, BytesOf::Picture(image.contents), range, image.byte_length).await?
+                }
             };
             Ok(partial(&asked, image.format, &part, body))
         }
@@ -124,8 +143,11 @@ impl Asked {
     /// What to send of `length` bytes. A header that makes no sense, or asks for several ranges, is
     /// as none.
     fn part(&self, length: u64) -> Part {
-        let ranges = self.range.as_ref().and_then(|range| range.to_str().ok());
-        let ranges = ranges.and_then(|text| http_range_header::parse_range_header(text).ok());
+        let range = self.range.as_ref().and_then(|range| range.to_str().ok());
+        if range.is_some_and(is_of_no_bytes) {
+            return Part { status: StatusCode::RANGE_NOT_SATISFIABLE, range: None, length };
+        }
+        let ranges = range.and_then(|text| http_range_header::parse_range_header(text).ok());
         let last = length.saturating_sub(1);
         let range = match ranges.as_ref().map(|ranges| ranges.ranges.as_slice()) {
             Some([SyntacticallyCorrectRange { start, end }]) => first_and_last(*start, *end, last),
@@ -138,6 +160,13 @@ impl Asked {
         };
         Part { status, range, length }
     }
+}
+
+/// Whether a header asks for the last 0 bytes, which the parser takes for a mistake.
+fn is_of_no_bytes(range: &str) -> bool {
+    range
+        .strip_prefix("bytes=-")
+        .is_some_and(|count| !count.is_empty() && count.bytes().all(|digit| digit == b'0'))
 }
 
 /// The first and the last byte of a range, of bytes up to `last`; nothing for one that ends before it begins.
@@ -193,17 +222,29 @@ fn set(response: &mut Response, name: HeaderName, value: &str) {
     }
 }
 
-/// The contents, a piece at a time, as fast as the caller takes them. The first one is there before
-/// the answer begins.
+/// What is sent.
+#[derive(Clone, Copy)]
+enum BytesOf {
+    Picture(BlobHash),
+    /// Of a picture, of this width.
+    SmallCopy(BlobHash, u32),
+}
+
+/// The bytes, a piece at a time, as fast as the caller takes them. The first one is there before the
+/// answer begins.
 async fn streamed(
     state: AppState,
-    image: &StoredImage,
+    bytes_of: BytesOf,
     range: RangeInclusive<u64>,
+    length: u64,
 ) -> Result<Body, StoreError> {
     let (position, end) = (*range.start(), *range.end() + 1);
-    let is_whole = position == 0 && end == image.byte_length;
-    let check = is_whole.then(|| image.contents.check());
-    let mut pieces = Pieces { state, contents: image.contents, position, end, check };
+    let check = match bytes_of {
+        BytesOf::Picture(contents) if position == 0 && end == length => Some(contents.check()),
+        BytesOf::Picture(_) | BytesOf::SmallCopy(..) => None,
+    };
+    let one = Arc::new(Semaphore::new(1));
+    let mut pieces = Pieces { state, bytes_of, position, end, check, one, loaded: None };
     let first = pieces.next().await?;
     let rest = stream::try_unfold(pieces, |mut pieces| async move {
         if pieces.position >= pieces.end {
@@ -218,22 +259,55 @@ async fn streamed(
 /// What is still to be sent of a picture.
 struct Pieces {
     state: AppState,
-    contents: BlobHash,
+    bytes_of: BytesOf,
     position: u64,
     end: u64,
     /// Of a whole picture the last piece is sent only if all of them are the right bytes: then a
     /// caller has the picture, or knows that it has not.
     check: Option<BlobCheck>,
+    /// The right to have one piece in memory.
+    one: Arc<Semaphore>,
+    /// When the last piece was there.
+    loaded: Option<Instant>,
 }
 
 impl Pieces {
+    /// Waits until the caller has taken the last piece, and reads the next one. So a reader holds one
+    /// piece in memory: a small one, unless it was quick and there is room for a large one.
     async fn next(&mut self) -> Result<Bytes, StoreError> {
-        let piece = self.state.store.contents_piece(&self.contents, self.position..self.end).await?;
-        self.position += piece.len() as u64;
+        let closed = |_| StoreError::Internal("nobody closes the semaphore".to_owned());
+        let one = Arc::clone(&self.one).acquire_owned().await.map_err(closed)?;
+        let is_quick = self.loaded.is_some_and(|loaded| loaded.elapsed() < QUICK);
+        let large = Arc::clone(&self.state.large_pieces);
+        let large = is_quick.then(|| large.try_acquire_owned().ok()).flatten();
+        let bytes_max = if large.is_some() { PART_BYTES as u64 } else { SMALL_PIECE_BYTES };
+        let end = self.end.min(self.position + bytes_max);
+        let store = &self.state.store;
+        let bytes = match &self.bytes_of {
+            BytesOf::Picture(contents) => store.contents_piece(contents, self.position..end).await?,
+            BytesOf::SmallCopy(contents, width) => {
+                store.thumbnail_piece(contents, *width, self.position, end - self.position).await?
+            }
+        };
+        self.position += bytes.len() as u64;
         if let Some(check) = &mut self.check {
-            check.add(&piece, self.position == self.end)?;
+            check.add(&bytes, self.position == self.end)?;
         }
-        Ok(piece)
+        self.loaded = Some(Instant::now());
+        Ok(Bytes::from_owner(Piece { bytes, _one: one, _large: large }))
+    }
+}
+
+/// A piece in memory, with what it takes up until the caller has it.
+struct Piece {
+    bytes: Bytes,
+    _one: OwnedSemaphorePermit,
+    _large: Option<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

@@ -2,8 +2,10 @@
 
 mod client_address;
 mod path;
+mod under_way;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
@@ -33,6 +35,7 @@ pub fn public(state: AppState) -> Router {
 
 /// The layers of the public listener around another table: tests bring routes that fail.
 pub fn with_routes(state: AppState, table: &[Route]) -> Router {
+    let of_clients = under_way::RequestsUnderWay::behind_proxies(&state.config).map(Arc::new);
     let mut routes = Router::new();
     for of_path in table.chunk_by(|one, other| one.path == other.path) {
         let first = &of_path[0];
@@ -48,7 +51,11 @@ pub fn with_routes(state: AppState, table: &[Route]) -> Router {
             // A GET handler would take HEAD too, and a token would be issued that nobody sees.
             handler = handler.on(MethodFilter::HEAD, refuse.clone());
         }
-        let handler = handler.fallback(refuse).layer(
+        handler = handler.fallback(refuse);
+        if let Some(limit) = &of_clients {
+            handler = handler.layer(middleware::from_fn_with_state(Arc::clone(limit), under_way::limit));
+        }
+        let handler = handler.layer(
             ServiceBuilder::new()
                 .layer(middleware::from_fn_with_state(rendering, render))
                 .layer(CatchPanicLayer::custom(caught)),

@@ -359,6 +359,13 @@ async fn sign_gives_the_vectors_of_the_contract_without_a_database() {
         signed["string_to_sign"],
         "buy_quantity=100&currency_type=CNY&extension={}&os=android&third_party_trade_no=123456&zone_id=fu001_role001"
     );
+    let file = std::env::temp_dir().join(format!("minitill-pay-key-{}", std::process::id()));
+    std::fs::write(&file, format!("{key}\n")).unwrap();
+    let of_file = program.json(&["sign", "--key-file", file.to_str().unwrap(), "zone_id=1", "os=android"]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(of_file, program.json(&["sign", "--key", key, "zone_id=1", "os=android"]));
+    let gone = program.complaint(&["sign", "--key-file", "/nowhere", "os=android"]);
+    assert!(gone.starts_with("minitill: --key-file: cannot read /nowhere: No such file"), "{gone}");
     let form = "app_id=kwaiApp001&buy_quantity=99&currency_type=USD&extension=%7B%7D&open_id=open001&os=android\
                 &third_party_trade_no=third001&user_ip=127.0.0.1&zone_id=server1_role1";
     let signed = program.json(&["sign", "--key", key, "--form", form]);
@@ -384,6 +391,8 @@ async fn wrong_usage_is_2_and_what_is_wrong_is_said() {
         &["token", "revoke", "a1"],
         &["token", "revoke", "a1", "--all", "--token", "t"],
         &["sign", "--key", "k"],
+        &["sign", "os=android"],
+        &["sign", "--key", "k", "--key-file", "f", "os=android"],
     ] {
         assert_eq!(program.run(arguments).status.code(), Some(2), "{arguments:?}");
     }

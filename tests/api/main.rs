@@ -16,6 +16,7 @@ mod cli;
 mod commands;
 mod console;
 mod crash;
+mod crowds;
 mod database_away;
 mod exchange;
 mod exchange_assumptions;

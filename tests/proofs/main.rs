@@ -31,6 +31,7 @@ mod support;
 
 mod calls;
 mod clocks;
+mod crowds;
 mod digests;
 mod disk_full;
 mod hang_ups;
@@ -74,6 +75,7 @@ const SOAK: Proof = ("15_soak", || Box::pin(soak::prove()));
 const ALONE: &[Proof] = &[
     ("07_slow_database", || Box::pin(slow_database::prove())),
     ("10_slow_connections", || Box::pin(slow_connections::prove())),
+    ("16_crowds", || Box::pin(crowds::prove())),
 ];
 
 /// A proof that takes longer hangs.

@@ -16,13 +16,16 @@ pub(crate) enum Tier {
 
 type Step = (&'static str, fn() -> Result<(), Failure>);
 
-const QUICK: [Step; 6] = [
+const QUICK: [Step; 7] = [
     ("formatting", || cargo(&["fmt", "--all", "--check"])),
     ("migrations that were shipped are unchanged", migrations),
     ("dependencies: licences, banned crates, sources (deny.toml)", || {
         program("scripts/check-dependencies", &[])
     }),
     ("dependencies: advisories", advisories),
+    ("dependencies: the lock file of the fuzz targets", || {
+        cargo(&["tree", "--quiet", "--locked", "--depth", "0", "--manifest-path", "fuzz/Cargo.toml"])
+    }),
     ("rules of the repository", super::rules),
     ("lints", super::clippy),
 ];

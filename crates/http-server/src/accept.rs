@@ -4,17 +4,19 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::sync::{Notify, watch};
+use tokio::task::{self, JoinError, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
 
 use crate::connection;
 use crate::limits::ServerLimits;
+use crate::places::Places;
+use crate::progress::SharedProgress;
 use crate::tls::TlsIdentity;
 
 /// The pause after a failed accept that would fail again at once, such as too many open files.
@@ -23,6 +25,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Failed accepts are logged at most this often.
 const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How often a crowded listener looks for idle connections to close.
+const ROOM_INTERVAL: Duration = Duration::from_millis(100);
+
 /// How many connections a drain accepts from the backlog. The kernel's default backlog is as long,
 /// and a flood of new connections cannot keep the listener open.
 const DRAIN_ACCEPTS_MAX: usize = 4096;
@@ -30,15 +35,34 @@ const DRAIN_ACCEPTS_MAX: usize = 4096;
 /// How long connections that were cut may take to release what they hold.
 const CUT_GRACE: Duration = Duration::from_millis(100);
 
-/// The number of open connections of a listener. Clones share one number.
+/// The counts of a listener's connections. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct OpenConnections(Arc<AtomicUsize>);
+pub struct OpenConnections(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    now: AtomicUsize,
+    refused: AtomicU64,
+    closed_for_room: AtomicU64,
+}
 
 impl OpenConnections {
     /// Connections that are open now, those in a TLS handshake included.
     #[must_use]
     pub fn now(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.now.load(Ordering::Relaxed)
+    }
+
+    /// Connections that were reset because their address had as many as it may have.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Idle connections that were closed to make room for others.
+    #[must_use]
+    pub fn closed_for_room(&self) -> u64 {
+        self.0.closed_for_room.load(Ordering::Relaxed)
     }
 }
 
@@ -53,9 +77,10 @@ pub struct Drained {
 pub(super) struct AcceptLoop {
     pub(super) tls: Option<TlsIdentity>,
     pub(super) router: Router,
-    pub(super) limits: ServerLimits,
+    pub(super) limits: Arc<ServerLimits>,
     pub(super) open: OpenConnections,
     pub(super) shutdown: watch::Receiver<bool>,
+    pub(super) places: Places,
     pub(super) connections: JoinSet<()>,
 }
 
@@ -72,12 +97,17 @@ impl AcceptLoop {
     async fn accept_until_stopped(&mut self, listener: &TcpListener) {
         let mut failures = AcceptFailures::default();
         let mut stop = pin!(stopped(self.shutdown.clone()));
+        let mut room = interval(ROOM_INTERVAL);
+        room.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let crowded_at = self.limits.connections_max - self.limits.connections_max / 10;
         loop {
             let has_room = self.connections.len() < self.limits.connections_max;
+            let is_crowded = self.connections.len() > crowded_at;
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                Some(ended) = self.connections.join_next() => self.ended(ended),
+                Some(ended) = self.connections.join_next_with_id() => self.ended(ended),
+                _ = room.tick(), if is_crowded => self.make_room(crowded_at),
                 accepted = listener.accept(), if has_room => match accepted {
                     Ok((stream, peer)) => self.start(stream, peer),
                     Err(error) => failures.survive(&error).await,
@@ -92,7 +122,7 @@ impl AcceptLoop {
         let listener = listener.into_std()?;
         for _ in 0..DRAIN_ACCEPTS_MAX {
             while self.connections.len() >= self.limits.connections_max {
-                match timeout_at(deadline, self.connections.join_next()).await {
+                match timeout_at(deadline, self.connections.join_next_with_id()).await {
                     Ok(Some(ended)) => self.ended(ended),
                     Ok(None) => break,
                     Err(_) => return Ok(()),
@@ -112,14 +142,35 @@ impl AcceptLoop {
     }
 
     fn start(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let Some(admission) = self.places.admit(peer.ip(), &self.limits) else {
+            // A reset costs less than an answer, and the kernel keeps nothing of the connection.
+            let _ = stream.set_zero_linger();
+            self.open.0.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
         // This fails only on a connection that is gone. The first read reports that.
         let _ = stream.set_nodelay(true);
-        let (tls, router, shutdown) = (self.tls.clone(), self.router.clone(), self.shutdown.clone());
-        self.connections.spawn(connection::run(stream, peer, tls, router, self.limits, stopped(shutdown)));
+        let (progress, close) = (SharedProgress::new(Instant::now()), Arc::new(Notify::new()));
+        let (shutdown, closed) = (self.shutdown.clone(), Arc::clone(&close));
+        let stop = async move {
+            tokio::select! {
+                () = stopped(shutdown) => {}
+                () = closed.notified() => {}
+            }
+        };
+        let (tls, router, limits) = (self.tls.clone(), self.router.clone(), Arc::clone(&self.limits));
+        let running = connection::run(stream, peer, tls, router, limits, progress.clone(), stop);
+        let task = self.connections.spawn(running).id();
+        self.places.open(task, admission, progress, close);
         self.count();
     }
 
-    fn ended(&self, ended: Result<(), JoinError>) {
+    fn ended(&mut self, ended: Result<(task::Id, ()), JoinError>) {
+        let task = match &ended {
+            Ok((task, ())) => *task,
+            Err(error) => error.id(),
+        };
+        self.places.ended(task);
         self.count();
         // A panic ends only its own connection.
         if ended.is_err_and(|error| error.is_panic()) {
@@ -127,13 +178,18 @@ impl AcceptLoop {
         }
     }
 
+    fn make_room(&self, crowded_at: usize) {
+        let closed = self.places.make_room(crowded_at) as u64;
+        self.open.0.closed_for_room.fetch_add(closed, Ordering::Relaxed);
+    }
+
     fn count(&self) {
-        self.open.0.store(self.connections.len(), Ordering::Relaxed);
+        self.open.0.now.store(self.connections.len(), Ordering::Relaxed);
     }
 
     async fn drain(mut self, deadline: Instant) -> Drained {
         let all_ended = async {
-            while let Some(ended) = self.connections.join_next().await {
+            while let Some(ended) = self.connections.join_next_with_id().await {
                 self.ended(ended);
             }
         };

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::Router;
@@ -15,6 +16,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use rustls::ServerConnection;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -26,8 +28,8 @@ use crate::socket::{Socket, Stream};
 use crate::tls::TlsIdentity;
 use crate::tracked_tcp::TrackedTcp;
 
-/// How many bytes of one connection hyper may hold in each direction. A head must fit in as well.
-const BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// How many bytes of a response a TLS session may hold.
+const TLS_BYTES_MAX: usize = 16 * 1024;
 
 /// Serves the requests of one connection until it ends or exceeds a limit. After `stop` ends, it
 /// answers the requests that have begun and closes.
@@ -36,16 +38,19 @@ pub(super) async fn run(
     peer: SocketAddr,
     tls: Option<TlsIdentity>,
     router: Router,
-    limits: ServerLimits,
+    limits: Arc<ServerLimits>,
+    progress: SharedProgress,
     stop: impl Future<Output = ()>,
 ) {
-    let progress = SharedProgress::new(Instant::now());
     let mut stop = pin!(stop);
     let tcp = TrackedTcp::new(stream, progress.clone(), tls.is_some());
     let stream: Box<dyn Stream> = match tls {
         None => Box::new(tcp),
         Some(tls) => {
-            let handshake = draining_after(stop.as_mut(), &progress, tls.acceptor().accept(tcp));
+            let limited = |session: &mut ServerConnection| session.set_buffer_limit(Some(TLS_BYTES_MAX));
+            // Without the box, every connection has room for a handshake.
+            let handshake = Box::pin(tls.acceptor().accept_with(tcp, limited));
+            let handshake = draining_after(stop.as_mut(), &progress, handshake);
             match in_time(handshake, &progress, &limits).await {
                 Ok(Ok(stream)) => Box::new(stream),
                 Ok(Err(error)) => return tracing::debug!(%error, "a TLS handshake failed"),
@@ -152,7 +157,8 @@ fn http1_builder(limits: &ServerLimits) -> http1::Builder {
         // that goes away does not cut a handler in the middle of its work.
         .half_close(true)
         .max_header_size(limits.header_bytes_max)
-        .max_buf_size(BUFFER_BYTES_MAX.max(limits.header_bytes_max));
+        // What hyper may hold of a connection in each direction. A head must fit in.
+        .max_buf_size(limits.header_bytes_max);
     builder
 }
 

@@ -1,7 +1,7 @@
 //! An HTTP/1.1 server for axum routers: accept loop, TLS, time-outs, connection limit and drain.
 //!
 //! hyper parses requests and writes responses. This crate adds what stands around hyper: time-outs
-//! for each step of a connection (against slowloris and peers that do not read), a limit of open
+//! for each step of a connection (against slowloris and peers that do not read), limits of open
 //! connections, a lingering close, and a graceful drain. A drain answers exactly the requests whose
 //! first byte has arrived, and closes idle keep-alive connections at once.
 //!
@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `limits` | the limits of a listener and its connections |
 //! | `accept` | accepts connections until the server stops, then drains them |
+//! | `places` | counts the connections of each address, and finds those that have been idle longest |
 //! | `connection` | runs hyper on one connection, with a watchdog beside it |
 //! | `progress` | the step that a connection is in, and the deadline of that step |
 //! | `framing` | finds where one request ends and the next begins |
@@ -19,8 +20,10 @@
 //! | `process` | the tokio runtime and the limit of open files |
 
 use std::io;
+use std::sync::Arc;
 
 use axum::Router;
+use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -29,6 +32,7 @@ mod accept;
 mod connection;
 mod framing;
 mod limits;
+mod places;
 mod process;
 mod progress;
 mod socket;
@@ -38,10 +42,15 @@ mod tracked_tcp;
 
 pub use accept::{Drained, OpenConnections};
 pub use limits::ServerLimits;
-pub use process::{raise_open_files_limit, runtime};
+pub use places::counted_as;
+pub use process::{hide_memory, raise_open_files_limit, runtime};
 pub use tls::{TlsError, TlsIdentity};
 
 use accept::AcceptLoop;
+use places::Places;
+
+/// How many bytes of a connection the kernel takes before it can send them.
+const UNSENT_BYTES_MAX: u32 = 32 * 1024;
 
 /// Serves `router` on `listener` until `shutdown` holds `true` or its sender is dropped. Then it
 /// drains.
@@ -54,7 +63,7 @@ use accept::AcceptLoop;
 /// connections are closed at once. The drain ends when all connections have ended, and at the
 /// latest after `limits.drain_timeout`.
 ///
-/// `open` holds the number of open connections at any time.
+/// `open` holds the number of open connections at any time, and counts those that were turned away.
 ///
 /// # Errors
 ///
@@ -68,8 +77,10 @@ pub async fn serve(
     open: OpenConnections,
     shutdown: watch::Receiver<bool>,
 ) -> io::Result<Drained> {
-    let connections = JoinSet::new();
-    AcceptLoop { tls, router, limits, open, shutdown, connections }.run(listener).await
+    // Accepted connections inherit it. Without it, the kernel takes megabytes for a slow reader.
+    let _ = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT_BYTES_MAX);
+    let (limits, places, connections) = (Arc::new(limits), Places::default(), JoinSet::new());
+    AcceptLoop { tls, router, limits, open, shutdown, places, connections }.run(listener).await
 }
 
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! The process around the server: its tokio runtime and its limit of open files.
+//! The process around the server: its tokio runtime, its limit of open files, and who sees its memory.
 
 use std::io;
 use std::num::NonZero;
@@ -32,6 +32,21 @@ pub fn raise_open_files_limit() -> io::Result<u64> {
         setrlimit(Resource::Nofile, limit)?;
     }
     Ok(limit.current.unwrap_or(u64::MAX))
+}
+
+/// Keeps the memory of this process, and the secrets in it, out of core dumps and from other processes of
+/// the same user. Programs that this process starts write no core dumps either.
+///
+/// # Errors
+///
+/// The kernel refuses.
+pub fn hide_memory() -> io::Result<()> {
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Core, none)?;
+    // A handler of core dumps may ignore the limit.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    Ok(())
 }
 
 #[cfg(test)]

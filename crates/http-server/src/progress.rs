@@ -12,6 +12,10 @@ use crate::limits::ServerLimits;
 /// and the request is probably on the way.
 const FRESH_GRACE: Duration = Duration::from_millis(250);
 
+/// The part of a response that the peer must accept within the write time-out. So a peer that reads a
+/// few bytes now and then does not hold a connection for ever.
+const PACE_BYTES: usize = 256 * 1024;
+
 /// The longest lingering close.
 const LINGER_TIME_MAX: Duration = Duration::from_secs(10);
 /// The longest lingering close without a byte from the peer.
@@ -45,6 +49,9 @@ pub(super) struct ConnectionProgress {
     framing: Framing,
     request_bytes: u64,
     write_blocked_since: Option<Instant>,
+    /// Bytes that the peer has accepted of the present [`PACE_BYTES`], and the time it was waited for.
+    paced_bytes: usize,
+    paced_wait: Duration,
     last_discarded: Instant,
     draining_since: Option<Instant>,
     unread_bytes: u64,
@@ -58,6 +65,8 @@ impl ConnectionProgress {
             framing: Framing::default(),
             request_bytes: 0,
             write_blocked_since: None,
+            paced_bytes: 0,
+            paced_wait: Duration::ZERO,
             last_discarded: now,
             draining_since: None,
             unread_bytes: 0,
@@ -105,6 +114,7 @@ impl ConnectionProgress {
     /// The kernel has accepted all that hyper had to write.
     pub(super) fn flushed(&mut self, now: Instant) {
         if self.phase == Phase::Flushing {
+            (self.paced_bytes, self.paced_wait) = (0, Duration::ZERO);
             self.enter(Phase::ReceivingRest, now);
             self.end_exchange(now);
         }
@@ -118,10 +128,20 @@ impl ConnectionProgress {
         }
     }
 
-    /// The kernel accepted bytes to write, or (`blocked`) has no room because the peer does not
-    /// read.
-    pub(super) fn wrote(&mut self, blocked: bool, now: Instant) {
-        self.write_blocked_since = blocked.then(|| self.write_blocked_since.unwrap_or(now));
+    /// The kernel accepted this many bytes to write. `None`: it has no room, because the peer does
+    /// not read.
+    pub(super) fn wrote(&mut self, accepted: Option<usize>, now: Instant) {
+        let Some(bytes) = accepted else {
+            self.write_blocked_since.get_or_insert(now);
+            return;
+        };
+        if let Some(since) = self.write_blocked_since.take() {
+            self.paced_wait += now - since;
+        }
+        self.paced_bytes += bytes;
+        if self.paced_bytes >= PACE_BYTES {
+            (self.paced_bytes, self.paced_wait) = (0, Duration::ZERO);
+        }
     }
 
     /// The write side is closed, and the lingering close begins.
@@ -141,9 +161,14 @@ impl ConnectionProgress {
         self.request_bytes
     }
 
-    /// The server stops: this connection ends with the requests that have begun.
+    /// The server stops, or needs the place: this connection ends with the requests that have begun.
     pub(super) fn drain(&mut self, now: Instant) {
         self.draining_since.get_or_insert(now);
+    }
+
+    /// Since when no request is under way; `None` while one is.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        matches!(self.phase, Phase::Fresh | Phase::Idle).then_some(self.since)
     }
 
     pub(super) fn is_draining(&self) -> bool {
@@ -193,7 +218,8 @@ impl ConnectionProgress {
                 Some((self.since + LINGER_TIME_MAX).min(self.last_discarded + LINGER_STALL_MAX))
             }
         };
-        let of_write = self.write_blocked_since.map(|since| since + limits.write_timeout);
+        let of_write = self.write_blocked_since;
+        let of_write = of_write.map(|since| since + limits.write_timeout.saturating_sub(self.paced_wait));
         of_phase.into_iter().chain(of_write).min()
     }
 }
@@ -218,10 +244,17 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{ConnectionProgress, FRESH_GRACE, LINGER_STALL_MAX, LINGER_TIME_MAX, Phase};
+    use super::{ConnectionProgress, FRESH_GRACE, LINGER_STALL_MAX, LINGER_TIME_MAX, PACE_BYTES, Phase};
+    use crate::limits::ServerLimits;
     use crate::tests::LIMITS;
 
     const GET: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
+
+    /// The deadline without those of the phases.
+    fn write_deadline(progress: &ConnectionProgress) -> Option<Instant> {
+        let day = Duration::from_hours(24);
+        progress.deadline(&ServerLimits { header_timeout: day, keep_alive_timeout: day, ..LIMITS })
+    }
 
     fn after(start: Instant, seconds: u64) -> Instant {
         start + Duration::from_secs(seconds)
@@ -242,14 +275,34 @@ mod tests {
         progress.request_begins(Some(0), after(start, 9));
         assert_eq!(progress.deadline(&limits), None);
         progress.response_ends(after(start, 10));
-        progress.wrote(true, after(start, 10));
-        progress.wrote(true, after(start, 11));
+        progress.wrote(None, after(start, 10));
+        progress.wrote(None, after(start, 11));
         assert_eq!(progress.deadline(&limits), Some(after(start, 40)), "blocked since 10");
-        progress.wrote(false, after(start, 12));
+        progress.wrote(Some(1), after(start, 12));
         assert_eq!(progress.deadline(&limits), None);
         progress.flushed(after(start, 13));
         assert_eq!(progress.phase(), Phase::Idle);
         assert_eq!(progress.deadline(&limits), Some(after(start, 88)));
+    }
+
+    /// Rule: a peer has the write time-out for each 256 KiB, and time in which nothing is written does not count.
+    #[test]
+    fn a_peer_must_keep_a_pace() {
+        let start = Instant::now();
+        let mut progress = ConnectionProgress::new(start);
+        progress.wrote(None, start);
+        progress.wrote(Some(PACE_BYTES - 1), after(start, 20));
+        progress.wrote(None, after(start, 100));
+        assert_eq!(write_deadline(&progress), Some(after(start, 110)), "10 of 30 seconds are left");
+        progress.wrote(Some(1), after(start, 105));
+        progress.wrote(None, after(start, 200));
+        assert_eq!(write_deadline(&progress), Some(after(start, 230)), "the next 256 KiB");
+        progress.wrote(Some(1), after(start, 220));
+        progress.request_begins(Some(0), after(start, 221));
+        progress.response_ends(after(start, 222));
+        progress.flushed(after(start, 223));
+        progress.wrote(None, after(start, 300));
+        assert_eq!(write_deadline(&progress), Some(after(start, 330)), "the next response");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tests of the server through raw sockets, with short limits.
 
 mod drain;
+mod places;
 mod time_limits;
 mod tls;
 
@@ -37,6 +38,8 @@ pub(crate) const LIMITS: ServerLimits = ServerLimits {
     write_timeout: Duration::from_secs(30),
     request_bytes_max: 11_000_000,
     connections_max: 10_000,
+    connections_per_address_max: 1_024,
+    unlimited_networks: Vec::new(),
     drain_timeout: Duration::from_secs(30),
 };
 
@@ -57,6 +60,7 @@ struct TestServer {
     gate: watch::Sender<bool>,
     entered: watch::Receiver<u32>,
     served: JoinHandle<std::io::Result<Drained>>,
+    open: OpenConnections,
 }
 
 impl TestServer {
@@ -70,15 +74,10 @@ impl TestServer {
         let (stop, shutdown) = watch::channel(false);
         let (gate, opened) = watch::channel(false);
         let (enter, entered) = watch::channel(0);
-        let served = tokio::spawn(serve(
-            listener,
-            None,
-            router(opened, enter),
-            limits,
-            OpenConnections::default(),
-            shutdown,
-        ));
-        Self { address, stop, gate, entered, served }
+        let open = OpenConnections::default();
+        let served =
+            tokio::spawn(serve(listener, None, router(opened, enter), limits, open.clone(), shutdown));
+        Self { address, stop, gate, entered, served, open }
     }
 
     async fn connect(&self) -> TcpStream {

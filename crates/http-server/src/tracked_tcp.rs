@@ -39,7 +39,11 @@ impl TrackedTcp {
     }
 
     fn note_write(&self, written: &Poll<io::Result<usize>>) {
-        self.progress.lock().wrote(written.is_pending(), Instant::now());
+        let accepted = match written {
+            Poll::Pending => None,
+            Poll::Ready(written) => Some(*written.as_ref().unwrap_or(&0)),
+        };
+        self.progress.lock().wrote(accepted, Instant::now());
     }
 }
 

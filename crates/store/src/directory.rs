@@ -12,7 +12,7 @@ use domain::signature::PayKey;
 use sqlx::types::Json;
 
 use super::app::{AppRow, LIVE_PAY_KEYS};
-use super::look_up_cache::LookUpCache;
+use super::look_up_cache::{KeyIs, LookUpCache};
 use crate::secrets::{Keyring, WrongKey};
 use crate::{Result, Store, StoreError};
 
@@ -47,7 +47,7 @@ impl Store {
     /// The app with this id. `None` when there is no such app.
     pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>> {
         let (store, id) = (self.clone(), app_id.clone());
-        let look_up = async move { Ok(store.load_app(&id).await?.map(Arc::new)) };
+        let look_up = |key_is| async move { Ok(store.load_app(key_is, &id).await?.map(Arc::new)) };
         self.directory
             .apps
             .get_or(app_id.clone(), self.clock.monotonic(), self.look_up_within(), look_up)
@@ -88,7 +88,7 @@ impl Store {
     /// The state of a token of this app. The token is given by its hash.
     pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState> {
         let (store, id) = (self.clone(), app_id.clone());
-        let look_up = async move { store.load_token_expiry(&id, &token_hash).await };
+        let look_up = |key_is| async move { store.load_token_expiry(key_is, &id, &token_hash).await };
         let key = (app_id.clone(), token_hash);
         let found =
             self.directory.tokens.get_or(key, self.clock.monotonic(), self.look_up_within(), look_up).await?;
@@ -96,18 +96,26 @@ impl Store {
         Ok(if self.clock.unix_millis() < expiry { TokenState::Valid } else { TokenState::Expired })
     }
 
-    async fn load_token_expiry(&self, app_id: &AppId, token_hash: &[u8]) -> Result<Option<i64>> {
-        Ok(sqlx::query_scalar!(
+    async fn load_token_expiry(
+        &self,
+        key_is: KeyIs,
+        app_id: &AppId,
+        token_hash: &[u8],
+    ) -> Result<Option<i64>> {
+        let expiry = sqlx::query_scalar!(
             r#"SELECT (extract(epoch FROM expires_at) * 1000)::bigint AS "millis!"
                FROM access_tokens WHERE app_id = $1 AND token_hash = $2"#,
             app_id.as_str(),
             token_hash
-        )
-        .fetch_optional(&self.pool)
-        .await?)
+        );
+        // What strangers make up was never found, so it takes no session of others.
+        Ok(match key_is {
+            KeyIs::Known => expiry.fetch_optional(&self.pool).await?,
+            KeyIs::New => expiry.fetch_optional(&mut *self.strangers.session().await?).await?,
+        })
     }
 
-    async fn load_app(&self, app_id: &AppId) -> Result<Option<App>> {
+    async fn load_app(&self, key_is: KeyIs, app_id: &AppId) -> Result<Option<App>> {
         let row = sqlx::query!(
             r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>", app_secret,
                       (SELECT pages FROM packages WHERE packages.app_id = apps.app_id
@@ -118,7 +126,11 @@ impl Store {
             app_id.as_str(),
             RETIRED_PAY_KEYS
         );
-        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
+        let row = match key_is {
+            KeyIs::Known => row.fetch_optional(&self.pool).await?,
+            KeyIs::New => row.fetch_optional(&mut *self.strangers.session().await?).await?,
+        };
+        let Some(row) = row else { return Ok(None) };
         let Json(app) = row.app;
         let (app_secret, mut live_pay_keys) =
             self.open_secrets(app_id, &row.app_secret, &row.pay_keys).await?;

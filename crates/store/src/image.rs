@@ -25,6 +25,7 @@ mod sweep;
 
 pub use blob_hash::{BlobCheck, BlobHash};
 pub use block::{Block, BlockOutcome};
+pub use contents::PART_BYTES;
 pub use moving::{BlobLocation, MoveOutcome};
 pub(super) use own_store::OwnStores;
 pub use search::{ImageCursor, ImageDetail, ImageFilter, ImageKey};
@@ -116,7 +117,7 @@ impl Store {
 
     /// The image with this id, of any app: the id is the permission.
     pub async fn image(&self, img_id: &ImgId) -> Result<Option<StoredImage>> {
-        Ok(self.images_by_id(&[img_id.to_string()]).await?.pop())
+        Ok(self.images_by_id(&mut *self.strangers.session().await?, &[img_id.to_string()]).await?.pop())
     }
 
     /// The newest images of all apps.

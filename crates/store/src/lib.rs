@@ -28,6 +28,7 @@ mod order;
 mod paging;
 pub mod secrets;
 mod status;
+mod strangers;
 mod token;
 mod wallet;
 
@@ -55,7 +56,7 @@ pub use exchange::{ExchangeRecord, ReferenceMatch, ReplayCount};
 pub use idempotency::EarlierAnswer;
 pub use image::{
     BlobCheck, BlobHash, BlobLocation, Block, BlockOutcome, ImageCursor, ImageDetail, ImageFilter, ImageKey,
-    KeepOutcome, MoveOutcome, StoredImage, Swept,
+    KeepOutcome, MoveOutcome, PART_BYTES, StoredImage, Swept,
 };
 pub use master_key::{MasterKeyRefused, MasterKeyState};
 pub use operator_log::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
@@ -78,7 +79,8 @@ const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Settings of the store.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// Number of connections, all opened at the start.
+    /// Number of connections, all opened at the start. A quarter as many come on top for what
+    /// strangers may ask; they are opened when they are needed.
     pub connections: u32,
     /// How long a request waits for a connection.
     pub acquire_timeout: Duration,
@@ -131,10 +133,11 @@ impl DatabaseAddress {
     }
 }
 
-/// The store. It is cheap to clone, and all clones share one pool.
+/// The store. It is cheap to clone, and all clones share its pools.
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: PgPool,
+    strangers: strangers::Strangers,
     clock: Arc<dyn Clock>,
     settings: Arc<StoreSettings>,
     directory: Arc<directory::Directory>,
@@ -198,11 +201,7 @@ impl Store {
             &exchange_metrics,
             &replays,
         )?;
-        let pool = PgPoolOptions::new()
-            // All connections from the start, because connections that open under load come in
-            // storms.
-            .min_connections(settings.connections)
-            .max_connections(settings.connections)
+        let pool_options = PgPoolOptions::new()
             .acquire_timeout(settings.acquire_timeout)
             .idle_timeout(None)
             .max_lifetime(None)
@@ -221,11 +220,14 @@ impl Store {
                 })
             })
             // One round trip detects a dead session, and a session that is inside a transaction.
-            .before_acquire(|connection, _| Box::pin(is_between_transactions(connection)))
-            .connect_with(options)
-            .await?;
+            .before_acquire(|connection, _| Box::pin(is_between_transactions(connection)));
+        let connections = settings.connections;
+        let strangers = strangers::Strangers::new(pool_options.clone(), options.clone(), connections);
+        // All connections from the start, because connections that open under load come in storms.
+        let pool = pool_options.min_connections(connections).max_connections(connections);
         Ok(Self {
-            pool,
+            pool: pool.connect_with(options).await?,
+            strangers,
             clock,
             directory: Arc::new(directory::Directory::default()),
             writers,
@@ -253,7 +255,7 @@ impl Store {
     #[must_use]
     pub fn exchange_queue(&self) -> (usize, usize) {
         let max = self.settings.exchange_queue_max;
-        (max.saturating_sub(self.writers.free_permits()), max)
+        (max.saturating_sub(self.writers.free_places()), max)
     }
 
     /// The present state of the pool.
@@ -266,8 +268,9 @@ impl Store {
         }
     }
 
-    /// Closes the pool. The writers' sessions end with the last clone of the store.
+    /// Closes the pools. The writers' sessions end with the last clone of the store.
     pub async fn close(&self) {
+        self.strangers.close().await;
         self.pool.close().await;
     }
 

@@ -12,11 +12,23 @@ use crate::{Result, StoreError};
 
 /// How long an entry is cached by default.
 const CACHED_FOR: Duration = Duration::from_secs(2);
+/// How long after that an entry may stand in for a look-up that is slow or fails. Together they stay
+/// below the 5 seconds of contract 9.9.1.
+const STALE_FOR: Duration = Duration::from_millis(2500);
+/// A caller waits this part of its time for a look-up before it takes a stale entry.
+const STALE_AFTER: u32 = 8;
 /// Maximum number of entries. A full cache is cleared, which costs only time.
 const CACHED_MAX: usize = 100_000;
 
 /// The result of a look-up. `None` is not cached.
 type Lookup<V> = Result<Option<V>>;
+
+/// Whether a key has been found before. A stranger can make up only keys that never were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyIs {
+    Known,
+    New,
+}
 
 /// Values by their keys. It is cheap to clone, and all clones share the entries.
 #[derive(Debug)]
@@ -24,8 +36,9 @@ pub(super) struct LookUpCache<K, V>(Arc<Mutex<State<K, V>>>);
 
 #[derive(Debug)]
 struct State<K, V> {
-    /// How long an entry is cached.
+    /// How long an entry is cached, and how long it may be stale.
     lasts: Duration,
+    stale_for: Duration,
     /// Each value with the end of its time.
     known: HashMap<K, (Duration, V)>,
     /// Look-ups that are running.
@@ -34,14 +47,18 @@ struct State<K, V> {
 
 impl<K, V> Default for LookUpCache<K, V> {
     fn default() -> Self {
-        Self::lasting(CACHED_FOR)
+        Self::new(CACHED_FOR, STALE_FOR)
     }
 }
 
 impl<K, V> LookUpCache<K, V> {
-    /// A cache with this time for each entry.
+    /// A cache with this time for each entry, and none for stale ones.
     pub(super) fn lasting(lasts: Duration) -> Self {
-        Self(Arc::new(Mutex::new(State { lasts, known: HashMap::new(), sought: HashMap::new() })))
+        Self::new(lasts, Duration::ZERO)
+    }
+
+    fn new(lasts: Duration, stale_for: Duration) -> Self {
+        Self(Arc::new(Mutex::new(State { lasts, stale_for, known: HashMap::new(), sought: HashMap::new() })))
     }
 }
 
@@ -52,26 +69,34 @@ where
 {
     /// The entry that is valid at `now` (monotonic), or the result of `look_up`. The look-up runs
     /// in a task of its own, which goes on when a caller stops waiting. So a slow database gets one
-    /// query, and not one from every request. A caller waits at most `within`.
-    pub(super) async fn get_or(
+    /// query, and not one from every request. A caller waits at most `within`. A caller with a stale
+    /// entry waits an eighth of that and then takes the entry; it also takes it when a look-up fails.
+    pub(super) async fn get_or<L>(
         &self,
         key: K,
         now: Duration,
         within: Duration,
-        look_up: impl Future<Output = Lookup<V>> + Send + 'static,
-    ) -> Lookup<V> {
-        let mut sought = {
+        look_up: impl FnOnce(KeyIs) -> L,
+    ) -> Lookup<V>
+    where
+        L: Future<Output = Lookup<V>> + Send + 'static,
+    {
+        let (mut sought, aged) = {
             let mut state = self.lock();
-            if let Some((_, value)) = state.known.get(&key).filter(|(until, _)| now < *until) {
+            let known = state.known.get(&key);
+            if let Some((_, value)) = known.filter(|(until, _)| now < *until) {
                 return Ok(Some(value.clone()));
             }
-            match state.sought.get(&key) {
+            let aged = known.filter(|(until, _)| now < *until + state.stale_for);
+            let aged = aged.map(|(_, value)| value.clone());
+            let key_is = if known.is_some() { KeyIs::Known } else { KeyIs::New };
+            let sought = match state.sought.get(&key) {
                 // A look-up that panicked has no sender.
                 Some(sought) if sought.has_changed().is_ok() => sought.clone(),
                 Some(_) | None => {
                     let (tell, sought) = watch::channel(None);
                     state.sought.insert(key.clone(), sought.clone());
-                    let cache = Self(Arc::clone(&self.0));
+                    let (cache, look_up) = (Self(Arc::clone(&self.0)), look_up(key_is));
                     tokio::spawn(async move {
                         let found = look_up.await;
                         cache.insert(key, now, &found);
@@ -79,18 +104,24 @@ where
                     });
                     sought
                 }
-            }
+            };
+            (sought, aged)
         };
-        match tokio::time::timeout(within, sought.wait_for(Option::is_some)).await {
+        let within = if aged.is_some() { within / STALE_AFTER } else { within };
+        let found = match tokio::time::timeout(within, sought.wait_for(Option::is_some)).await {
             Ok(Ok(found)) => found.clone().expect("it was waited for"),
             Ok(Err(_)) => Err(StoreError::Internal("a look-up ended without an answer".to_owned())),
             Err(_) => Err(StoreError::Unavailable("a look-up took too long".to_owned())),
-        }
+        };
+        found.or_else(|error| aged.map(Some).ok_or(error))
     }
 
     fn insert(&self, key: K, now: Duration, found: &Lookup<V>) {
         let mut state = self.lock();
         state.sought.remove(&key);
+        if matches!(found, Ok(None)) {
+            state.known.remove(&key);
+        }
         if let Ok(Some(value)) = found {
             if state.known.len() >= CACHED_MAX {
                 state.known.clear();
@@ -132,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn concurrent_callers_share_one_look_up_and_it_is_cached_from_its_start() {
         let (cache, count) = (LookUpCache::default(), Arc::default());
-        let ask = |now| cache.get_or("a", now, WITHIN, look_up(&count, 50));
+        let ask = |now| cache.get_or("a", now, WITHIN, |_| look_up(&count, 50));
         let (one, two, three) = tokio::join!(ask(NOW), ask(NOW), ask(NOW + WITHIN));
         assert_eq!((one, two, three), (Ok(Some(0)), Ok(Some(0)), Ok(Some(0))));
         assert_eq!(ask(NOW + Duration::from_millis(1999)).await, Ok(Some(0)));
@@ -142,7 +173,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_no_longer_does_not_end_the_look_up() {
         let (cache, count) = (LookUpCache::default(), Arc::default());
-        let ask = |within| cache.get_or("a", NOW, within, look_up(&count, 200));
+        let ask = |within| cache.get_or("a", NOW, within, |_| look_up(&count, 200));
         let impatient = Duration::from_millis(10);
         assert_eq!(ask(impatient).await, Err(StoreError::Unavailable("a look-up took too long".to_owned())));
         assert!(tokio::time::timeout(impatient, ask(WITHIN)).await.is_err(), "hung up");
@@ -154,9 +185,9 @@ mod tests {
     async fn what_is_not_there_and_what_failed_is_looked_up_again() {
         let cache: LookUpCache<&str, u32> = LookUpCache::default();
         let fails = async { Err(StoreError::Again) };
-        assert_eq!(cache.get_or("a", NOW, WITHIN, fails).await, Err(StoreError::Again));
-        assert_eq!(cache.get_or("a", NOW, WITHIN, async { Ok(None) }).await, Ok(None));
-        assert_eq!(cache.get_or("a", NOW, WITHIN, async { Ok(Some(7)) }).await, Ok(Some(7)));
+        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| fails).await, Err(StoreError::Again));
+        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| async { Ok(None) }).await, Ok(None));
+        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| async { Ok(Some(7)) }).await, Ok(Some(7)));
     }
 
     #[tokio::test]
@@ -165,7 +196,46 @@ mod tests {
         let closed = Semaphore::new(0);
         closed.close();
         let panics = async move { panic!("{:?}", closed.acquire().await.is_err()) };
-        assert!(matches!(cache.get_or("a", NOW, WITHIN, panics).await, Err(StoreError::Internal(_))));
-        assert_eq!(cache.get_or("a", NOW, WITHIN, async { Ok(Some(7)) }).await, Ok(Some(7)));
+        assert!(matches!(cache.get_or("a", NOW, WITHIN, |_| panics).await, Err(StoreError::Internal(_))));
+        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| async { Ok(Some(7)) }).await, Ok(Some(7)));
+    }
+
+    /// Rule (contract 9.9.2): for 2.5 seconds a stale entry stands in for a look-up that is slow or fails. A look-up
+    /// that answers in time wins over it, also when it finds nothing.
+    #[tokio::test]
+    async fn a_stale_entry_stands_in_for_a_slow_database_and_not_for_long() {
+        let cache: LookUpCache<&str, u32> = LookUpCache::default();
+        let slow = || async { std::future::pending().await };
+        let (last, within) = (NOW + CACHED_FOR + STALE_FOR, Duration::from_millis(800));
+        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| async { Ok(Some(7)) }).await, Ok(Some(7)));
+        let asked = tokio::time::Instant::now();
+        let stale_at = last.saturating_sub(Duration::from_millis(1));
+        assert_eq!(
+            cache.get_or("a", stale_at, WITHIN, |_| async { Err(StoreError::Again) }).await,
+            Ok(Some(7))
+        );
+        assert_eq!(cache.get_or("a", stale_at, within, |_| slow()).await, Ok(Some(7)));
+        assert!((within / STALE_AFTER..within).contains(&asked.elapsed()), "{:?}", asked.elapsed());
+        let late = Err(StoreError::Unavailable("a look-up took too long".to_owned()));
+        assert_eq!(cache.get_or("a", last, within, |_| slow()).await, late);
+        assert!(CACHED_FOR + STALE_FOR < Duration::from_secs(5), "contract 9.9.1");
+    }
+
+    /// Rule: what a look-up no longer finds is gone at once, and a key is known only after it was found.
+    #[tokio::test]
+    async fn what_was_revoked_is_not_served_stale() {
+        let cache: LookUpCache<&str, u32> = LookUpCache::default();
+        let later = NOW + CACHED_FOR;
+        let ask = |now, expected, found: Lookup<u32>| {
+            let look_up = move |key_is| {
+                assert_eq!(key_is, expected);
+                async move { found }
+            };
+            cache.get_or("a", now, WITHIN, look_up)
+        };
+        assert_eq!(ask(NOW, KeyIs::New, Ok(None)).await, Ok(None));
+        assert_eq!(ask(NOW, KeyIs::New, Ok(Some(7))).await, Ok(Some(7)));
+        assert_eq!(ask(later, KeyIs::Known, Ok(None)).await, Ok(None));
+        assert_eq!(ask(later, KeyIs::New, Err(StoreError::Again)).await, Err(StoreError::Again));
     }
 }

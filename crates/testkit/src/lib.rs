@@ -127,6 +127,8 @@ pub fn test_config() -> Config {
         ("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "20s"),
         ("MINITILL_DATABASE__STATEMENT_TIMEOUT", "20s"),
         ("MINITILL_EXCHANGE__DEADLINE", "20s"),
+        // All clients of a test have one address.
+        ("MINITILL_HTTP__CONNECTIONS_PER_ADDRESS_MAX", "10000"),
         ("MINITILL_LIMITS__REPORTS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__TOKENS_PER_SECOND", "0"),
@@ -193,7 +195,7 @@ impl TestTill {
             listener,
             None,
             router::with_routes(till.clone(), &routes),
-            limits,
+            limits.clone(),
             till.connections.clone(),
             stopped.clone(),
         ));

@@ -32,6 +32,8 @@ impl Program {
             .with("MINITILL_SECRETS__MASTER_KEY", MASTER_KEY)
             .with("MINITILL_DATABASE__CONNECTIONS", "4")
             .with("MINITILL_EXCHANGE__DEADLINE", "20s")
+            // All clients of a test have one address.
+            .with("MINITILL_HTTP__CONNECTIONS_PER_ADDRESS_MAX", "10000")
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Self {

@@ -49,7 +49,7 @@ async fn judge_and_keep(
         KeepOutcome::Kept(img_id) => Ok(img_id),
         KeepOutcome::Blocked => Err(picture_blocked(field)),
     };
-    let kept = judge(state, field, bytes).await?;
+    let kept = judge(state, app_id, field, bytes).await?;
     let Some(outside) = &state.image_judge else { return id_of(state.store.keep_image(app_id, kept).await?) };
     // What is settled without a verdict needs none: the app's picture is here, or it is blocked.
     if let Some(outcome) = state.store.settled_image(app_id, &kept).await? {
@@ -75,8 +75,8 @@ async fn judge_and_keep(
 }
 
 /// By the rules of contract 5, on a thread that may block.
-async fn judge(state: &AppState, field: &'static str, bytes: Bytes) -> Result<Kept, Refusal> {
-    let turn = small_copies::turn(state).await?;
+async fn judge(state: &AppState, app_id: &AppId, field: &'static str, bytes: Bytes) -> Result<Kept, Refusal> {
+    let turn = small_copies::turn(state, app_id.as_str()).await?;
     let started = Instant::now();
     let judging = tokio::task::spawn_blocking(move || pictures::keep(&bytes));
     let judged = judging.await.map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?;

@@ -22,6 +22,8 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
     );
     let reading = minitill::metrics::Reading {
         connections: 0,
+        connections_refused: 0,
+        connections_closed: 0,
         queue: (3, 10),
         pool: till.store.pool_state(),
         database_up: true,

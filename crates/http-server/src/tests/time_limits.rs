@@ -123,6 +123,22 @@ async fn a_peer_that_does_not_read_its_answer_is_dropped() {
     assert!(answer.len() < LARGE_BYTES, "the whole answer was kept for a peer that does not read");
 }
 
+/// Rule: a peer that reads a few bytes now and then is dropped too. It has the write time-out for each 256 KiB.
+#[tokio::test]
+async fn a_peer_that_trickles_is_dropped() {
+    let limits = ServerLimits { write_timeout: Duration::from_secs(2), ..short_limits() };
+    let server = TestServer::open(limits).await;
+    let mut client = server.connect().await;
+    client.write_all(b"GET /large HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut chunk = vec![0; 8 * 1024];
+    let started = Instant::now();
+    while server.open.now() > 0 {
+        assert!(started.elapsed() < PATIENCE, "a peer that trickles holds its connection");
+        within(client.read_exact(&mut chunk)).await.unwrap();
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test]
 async fn a_peer_that_reads_slowly_gets_its_whole_answer() {
     let server = TestServer::open(short_limits()).await;

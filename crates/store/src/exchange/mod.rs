@@ -10,6 +10,7 @@ mod database;
 mod driver;
 mod fault;
 mod known;
+mod queue;
 mod record;
 mod replays;
 mod rows;

@@ -12,13 +12,14 @@ use domain::exchange::{Exchange, ExchangeOutcome, Receipt};
 use futures_util::FutureExt as _;
 use telemetry::metrics::{ExchangeMetrics, Repeat};
 use telemetry::traces::{self, SpanKind, Trace};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::batch::{Batch, Verdict};
 use super::database::Database;
 use super::driver::Opening;
 use super::fault::SessionFault;
+use super::queue::{Place, Queue};
 use super::replays::Replays;
 use super::session::Session;
 use crate::{ATTEMPTS_MAX, Result, StoreError};
@@ -37,7 +38,7 @@ type Outcome = Result<ExchangeOutcome>;
 #[derive(Debug, Clone)]
 pub(crate) struct Writers {
     queues: Arc<[mpsc::UnboundedSender<Job>]>,
-    permits: Arc<Semaphore>,
+    places: Queue,
 }
 
 /// An exchange in the queue.
@@ -48,8 +49,8 @@ pub(super) struct Job {
     answer: oneshot::Sender<Outcome>,
     /// The trace of its request and the time of its arrival in the queue, while traces are collected.
     trace: Option<(Trace, Instant)>,
-    /// Its permit of the bounded queue, until it is answered.
-    _permit: OwnedSemaphorePermit,
+    /// Its place in the bounded queue, until it is answered.
+    _place: Place,
 }
 
 impl Job {
@@ -92,12 +93,12 @@ impl Writers {
     /// A handle of `count` writers, and the queue of each.
     pub(super) fn with_queues(count: usize, queue_max: usize) -> (Self, Vec<mpsc::UnboundedReceiver<Job>>) {
         let (queues, jobs): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
-        (Self { queues: queues.into(), permits: Arc::new(Semaphore::new(queue_max)) }, jobs)
+        (Self { queues: queues.into(), places: Queue::new(queue_max) }, jobs)
     }
 
     /// The number of exchanges that the queue can still take.
-    pub(crate) fn free_permits(&self) -> usize {
-        self.permits.available_permits()
+    pub(crate) fn free_places(&self) -> usize {
+        self.places.free()
     }
 
     /// A writer for benchmarks. It writes nothing and answers at once.
@@ -115,18 +116,18 @@ impl Writers {
     /// Puts an exchange into the queue of its wallet's writer.
     ///
     /// # Errors
-    /// Too many wait.
+    /// Too many wait, of all apps or of this one.
     pub(super) fn enqueue(
         &self,
         exchange: Signed<Exchange>,
         deadline: Instant,
     ) -> Result<oneshot::Receiver<Outcome>> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| StoreError::Overloaded)?;
+        let place = self.places.take(exchange.app_id()).ok_or(StoreError::Overloaded)?;
         let queue = &self.queues[self.writer_of(&exchange)];
         let (answer, receiver) = oneshot::channel();
         let trace = traces::current().map(|trace| (trace, Instant::now()));
         queue
-            .send(Job { exchange, deadline, answer, trace, _permit: permit })
+            .send(Job { exchange, deadline, answer, trace, _place: place })
             .map_err(|_| StoreError::Internal("a writer has ended".to_owned()))?;
         Ok(receiver)
     }

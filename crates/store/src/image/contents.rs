@@ -13,17 +13,14 @@ use crate::objects::ObjectStoreError;
 use crate::{Result, Store, StoreError};
 
 /// Size of a part. Rows stay small, and a reader holds one part at a time.
-const PART_BYTES: usize = 262_144;
+pub const PART_BYTES: usize = 262_144;
 /// How often a blob that is being moved is looked up.
 const LOOKS_MAX: u32 = 3;
 
-/// Cuts a part to the range that starts in it.
-fn cut(part: &Bytes, range: Range<u64>) -> Result<Bytes> {
-    let damaged = || StoreError::damaged("picture_parts");
-    let skipped = range.start - range.start % PART_BYTES as u64;
-    let from = usize::try_from(range.start - skipped).map_err(|_| damaged())?;
-    let to = usize::try_from(range.end - skipped).map_err(|_| damaged())?.min(part.len());
-    if from < to { Ok(part.slice(from..to)) } else { Err(damaged()) }
+/// Position of a piece from 1, and its length, as SQL counts.
+fn in_sql(position: u64, length: u64) -> Result<(i32, i32)> {
+    let fits = |number: u64| i32::try_from(number).map_err(|_| StoreError::damaged("a picture's length"));
+    Ok((fits(position + 1)?, fits(length)?))
 }
 
 /// The error of the object store that holds a blob.
@@ -66,25 +63,30 @@ pub(super) async fn write(connection: &mut PgConnection, contents: &BlobHash, by
 }
 
 impl Store {
-    /// The piece of a blob at the start of `range`, cut to the range: at least one byte, at most a
-    /// part.
+    /// The piece of a blob at the start of `range`, cut to the range: at least one byte, at most up to
+    /// the end of a part.
     pub async fn contents_piece(&self, contents: &BlobHash, range: Range<u64>) -> Result<Bytes> {
         let mut gone = None;
+        let in_part = range.start % PART_BYTES as u64;
+        let (from, length) = in_sql(in_part, (range.end - range.start).min(PART_BYTES as u64 - in_part))?;
         // A blob that is being moved is found at its new location.
         for _ in 0..LOOKS_MAX {
             let part = i32::try_from(range.start / PART_BYTES as u64).unwrap_or(i32::MAX);
             let row = sqlx::query!(
-                r#"SELECT p.bytes AS "bytes?", o.name AS "name?", o.stored_in AS "stored_in?",
-                          o.byte_length AS "byte_length?"
+                r#"SELECT substring(p.bytes FROM $3 FOR $4) AS "bytes?", o.name AS "name?",
+                          o.stored_in AS "stored_in?", o.byte_length AS "byte_length?"
                    FROM (SELECT $1::bytea AS content_sha256) AS c
                    LEFT JOIN picture_parts p ON p.content_sha256 = c.content_sha256 AND p.part = $2
                    LEFT JOIN picture_objects o ON o.content_sha256 = c.content_sha256 AND o.is_kept"#,
                 contents.as_bytes(),
-                part
+                part,
+                from,
+                length
             );
-            let row = row.fetch_one(&self.pool).await?;
+            let row = row.fetch_one(&mut *self.strangers.session().await?).await?;
             if let Some(bytes) = row.bytes {
-                return cut(&bytes.into(), range);
+                let damaged = || StoreError::damaged("picture_parts");
+                return if bytes.is_empty() { Err(damaged()) } else { Ok(bytes.into()) };
             }
             let object = PictureObject::read(row.name, row.stored_in, row.byte_length.unwrap_or_default())?;
             let Some(object) = object else { return Err(lost(contents, "they are nowhere")) };
@@ -118,9 +120,35 @@ impl Store {
             contents.as_bytes(),
             i32::try_from(width).unwrap_or(i32::MAX)
         );
-        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
+        let Some(row) = row.fetch_optional(&mut *self.strangers.session().await?).await? else {
+            return Ok(None);
+        };
         let format = Format::parse(&row.format).ok_or_else(|| StoreError::damaged("thumbnails.format"))?;
         Ok(Some(Thumbnail { format, bytes: row.bytes }))
+    }
+
+    /// The bytes of a thumbnail that was made before, from `position` on, at most `bytes_max`.
+    pub async fn thumbnail_piece(
+        &self,
+        contents: &BlobHash,
+        width: u32,
+        position: u64,
+        bytes_max: u64,
+    ) -> Result<Bytes> {
+        let (from, length) = in_sql(position, bytes_max)?;
+        let piece = sqlx::query_scalar!(
+            r#"SELECT substring(bytes FROM $3 FOR $4) AS "piece!" FROM thumbnails
+               WHERE content_sha256 = $1 AND width = $2"#,
+            contents.as_bytes(),
+            i32::try_from(width).unwrap_or(i32::MAX),
+            from,
+            length
+        );
+        let piece = piece
+            .fetch_optional(&mut *self.strangers.session().await?)
+            .await?
+            .filter(|piece| !piece.is_empty());
+        piece.map(Bytes::from).ok_or_else(|| StoreError::damaged("thumbnails"))
     }
 
     /// Stores a thumbnail.
@@ -133,7 +161,7 @@ impl Store {
             thumbnail.format.as_str(),
             thumbnail.bytes
         )
-        .execute(&self.pool)
+        .execute(&mut *self.strangers.session().await?)
         .await?;
         Ok(())
     }

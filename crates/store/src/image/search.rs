@@ -4,6 +4,7 @@ use domain::fields::Expected;
 use domain::ids::{AppId, ImgId};
 use pictures::NEAR_COPY_DISTANCE_MAX;
 use serde::Serialize;
+use sqlx::PgExecutor;
 use time::OffsetDateTime;
 
 use super::{BlobHash, Block, ImageRow, StoredImage};
@@ -142,7 +143,7 @@ impl Store {
             }
         };
         let cursor = |last: &StoredImage| TimeCursor { at: last.uploaded_at, key: last.img_id.clone() };
-        Ok(Page::cut(self.images_by_id(&ids).await?, limit, cursor))
+        Ok(Page::cut(self.images_by_id(&self.pool, &ids).await?, limit, cursor))
     }
 
     /// The details of an image. `None` when there is no such image.
@@ -180,7 +181,7 @@ impl Store {
             image.img_id.as_str(),
             OTHERS_MAX
         );
-        self.images_by_id(&ids.fetch_all(&self.pool).await?).await
+        self.images_by_id(&self.pool, &ids.fetch_all(&self.pool).await?).await
     }
 
     /// Images whose perceptual hash is as near as a block accepts. A block also compares crops, so
@@ -195,11 +196,15 @@ impl Store {
             i64::from(NEAR_COPY_DISTANCE_MAX),
             OTHERS_MAX
         );
-        self.images_by_id(&ids.fetch_all(&self.pool).await?).await
+        self.images_by_id(&self.pool, &ids.fetch_all(&self.pool).await?).await
     }
 
     /// The images with these ids, newest first.
-    pub(super) async fn images_by_id(&self, ids: &[String]) -> Result<Vec<StoredImage>> {
+    pub(super) async fn images_by_id(
+        &self,
+        executor: impl PgExecutor<'_>,
+        ids: &[String],
+    ) -> Result<Vec<StoredImage>> {
         let rows = sqlx::query_as!(
             ImageRow,
             r#"SELECT app_id, img_id, format, side, byte_length, content_sha256 AS "contents: BlobHash",
@@ -207,7 +212,7 @@ impl Store {
                FROM images WHERE img_id = ANY ($1) ORDER BY uploaded_at DESC, img_id DESC"#,
             ids
         );
-        rows.fetch_all(&self.pool).await?.into_iter().map(ImageRow::read).collect()
+        rows.fetch_all(executor).await?.into_iter().map(ImageRow::read).collect()
     }
 }
 

@@ -37,7 +37,9 @@ impl Program {
             .env("MINITILL_DATABASE__DATA_DIR", self.folder.join("servers"))
             .env("MINITILL_SECRETS__MASTER_KEY", MASTER_KEY)
             .env("MINITILL_PUBLIC__LISTEN", "127.0.0.1:0")
-            .env("MINITILL_OPS__LISTEN", "127.0.0.1:0");
+            .env("MINITILL_OPS__LISTEN", "127.0.0.1:0")
+            // All load comes from one address.
+            .env("MINITILL_HTTP__CONNECTIONS_PER_ADDRESS_MAX", "10000");
         command
     }
 
