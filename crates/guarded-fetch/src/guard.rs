@@ -12,6 +12,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::{IpNet, Ipv6Net};
+use nix::sys::socket::SockaddrStorage;
 
 use super::error::FetchError;
 
@@ -118,8 +119,8 @@ fn is_isatap(address: Ipv6Addr) -> bool {
     high & !UNIVERSAL_AND_GROUP_BITS == 0 && low == 0x5efe
 }
 
-/// Checks all addresses of one host. There must be at least one, and each must be public or in a
-/// network of `allow`. One forbidden address refuses the host: an attacker mixes good and forbidden
+/// Checks all addresses of one host. There must be at least one, and each must be in a network of
+/// `allow`, or public and none of `own`, the addresses of this machine. One forbidden address refuses the host: an attacker mixes good and forbidden
 /// addresses so that the second try goes inside.
 ///
 /// An IPv4 network in `allow` also allows its addresses in IPv4-mapped form.
@@ -127,16 +128,35 @@ fn is_isatap(address: Ipv6Addr) -> bool {
 /// # Errors
 ///
 /// [`FetchError::NameNotFound`] without addresses, [`FetchError::AddressNotPublic`] otherwise.
-pub fn judge(addresses: &[SocketAddr], allow: &[IpNet]) -> Result<(), FetchError> {
+pub fn judge(addresses: &[SocketAddr], own: &[IpAddr], allow: &[IpNet]) -> Result<(), FetchError> {
     if addresses.is_empty() {
         return Err(FetchError::NameNotFound);
     }
-    let fine = |address: IpAddr| is_public(address) || is_allowed(address, allow);
+    let is_strange = |address: IpAddr| is_public(address) && !own.contains(&address);
+    let fine = |address: IpAddr| is_strange(address) || is_allowed(address, allow);
     if addresses.iter().all(|address| fine(address.ip())) {
         Ok(())
     } else {
         Err(FetchError::AddressNotPublic)
     }
+}
+
+/// The addresses of this machine's network interfaces, as they are now.
+///
+/// # Errors
+///
+/// [`FetchError::AddressNotPublic`] when the system does not tell them: then no address is judged.
+pub fn own_addresses() -> Result<Vec<IpAddr>, FetchError> {
+    let interfaces = nix::ifaddrs::getifaddrs().map_err(|error| {
+        tracing::error!(%error, "the addresses of this machine cannot be read; nothing is fetched");
+        FetchError::AddressNotPublic
+    })?;
+    Ok(interfaces.filter_map(|interface| ip(&interface.address?)).collect())
+}
+
+fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|address| address.ip().into());
+    v4.or_else(|| address.as_sockaddr_in6().map(|address| address.ip().into()))
 }
 
 fn is_allowed(address: IpAddr, allow: &[IpNet]) -> bool {

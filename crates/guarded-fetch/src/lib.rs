@@ -156,7 +156,8 @@ impl Fetcher {
                 vec![address]
             } else {
                 let found = self.resolver.resolve(target.host(), target.port(), &holder).await?;
-                guard::judge(&found, &self.settings.allow_networks)?;
+                let own = guard::own_addresses()?;
+                guard::judge(&found, &own, &self.settings.allow_networks)?;
                 found
             };
             // Only now: a look-up that hangs must not hold a permit of the shared limit.

@@ -188,7 +188,7 @@ const PUBLIC: [&str; 49] = [
 fn addresses_that_are_not_public() {
     for text in NOT_PUBLIC {
         assert!(!is_public(ip(text)), "{text} must be refused");
-        assert_eq!(judge(&addresses(&[text]), &[]), Err(FetchError::AddressNotPublic), "{text}");
+        assert_eq!(judge(&addresses(&[text]), &[], &[]), Err(FetchError::AddressNotPublic), "{text}");
     }
 }
 
@@ -197,7 +197,7 @@ fn addresses_that_are_not_public() {
 fn addresses_that_are_public() {
     for text in PUBLIC {
         assert!(is_public(ip(text)), "{text} is public");
-        assert_eq!(judge(&addresses(&[text]), &[]), Ok(()), "{text}");
+        assert_eq!(judge(&addresses(&[text]), &[], &[]), Ok(()), "{text}");
     }
 }
 
@@ -229,8 +229,8 @@ fn blocks_are_named() {
 /// stands; so is a name without addresses.
 #[test]
 fn one_forbidden_address_refuses_the_name() {
-    assert_eq!(judge(&[], &[]), Err(FetchError::NameNotFound));
-    assert_eq!(judge(&addresses(&["8.8.8.8", "2606:4700::1"]), &[]), Ok(()));
+    assert_eq!(judge(&[], &[], &[]), Err(FetchError::NameNotFound));
+    assert_eq!(judge(&addresses(&["8.8.8.8", "2606:4700::1"]), &[], &[]), Ok(()));
     for mixed in [
         ["8.8.8.8", "127.0.0.1", "1.1.1.1"],
         ["127.0.0.1", "8.8.8.8", "1.1.1.1"],
@@ -238,8 +238,21 @@ fn one_forbidden_address_refuses_the_name() {
         ["8.8.8.8", "1.1.1.1", "::1"],
         ["8.8.8.8", "2606:4700::1", "::ffff:1.1.1.1"],
     ] {
-        assert_eq!(judge(&addresses(&mixed), &[]), Err(FetchError::AddressNotPublic), "{mixed:?}");
+        assert_eq!(judge(&addresses(&mixed), &[], &[]), Err(FetchError::AddressNotPublic), "{mixed:?}");
     }
+}
+
+/// The machine's own addresses are refused, public ones too.
+#[test]
+fn the_machines_own_addresses_are_refused() {
+    let own = own_addresses().unwrap();
+    assert!(own.contains(&"127.0.0.1".parse().unwrap()), "{own:?}");
+    let own = ["8.8.8.8".parse().unwrap(), "2606:4700::1".parse().unwrap()];
+    for text in ["8.8.8.8", "2606:4700::1"] {
+        assert_eq!(judge(&addresses(&[text]), &own, &[]), Err(FetchError::AddressNotPublic), "{text}");
+    }
+    assert_eq!(judge(&addresses(&["8.8.4.4"]), &own, &[]), Ok(()));
+    assert_eq!(judge(&addresses(&["8.8.8.8"]), &own, &networks(&["8.8.8.0/24"])), Ok(()));
 }
 
 /// Rule (contract 5, `fetch.allow_networks`): an allowed network lifts the guard for its own
@@ -248,7 +261,7 @@ fn one_forbidden_address_refuses_the_name() {
 fn an_allowed_network_allows_its_own_addresses_only() {
     let allow = networks(&["10.1.0.0/16", "fd00:1::/32"]);
     for text in ["10.1.0.0", "10.1.255.255", "::ffff:10.1.2.3", "fd00:1::1", "8.8.8.8"] {
-        assert_eq!(judge(&addresses(&[text]), &allow), Ok(()), "{text}");
+        assert_eq!(judge(&addresses(&[text]), &[], &allow), Ok(()), "{text}");
     }
     for text in [
         "10.0.255.255",
@@ -259,12 +272,15 @@ fn an_allowed_network_allows_its_own_addresses_only() {
         "2002:a01:203::1",
         "fd00:2::1",
     ] {
-        assert_eq!(judge(&addresses(&[text]), &allow), Err(FetchError::AddressNotPublic), "{text}");
+        assert_eq!(judge(&addresses(&[text]), &[], &allow), Err(FetchError::AddressNotPublic), "{text}");
     }
     let mixed = addresses(&["10.1.2.3", "8.8.8.8", "10.2.0.0"]);
-    assert_eq!(judge(&mixed, &allow), Err(FetchError::AddressNotPublic));
-    assert_eq!(judge(&addresses(&["127.0.0.1"]), &networks(&["::/0"])), Err(FetchError::AddressNotPublic));
-    assert_eq!(judge(&addresses(&["64:ff9b::808:808"]), &networks(&["64:ff9b::/96"])), Ok(()));
+    assert_eq!(judge(&mixed, &[], &allow), Err(FetchError::AddressNotPublic));
+    assert_eq!(
+        judge(&addresses(&["127.0.0.1"]), &[], &networks(&["::/0"])),
+        Err(FetchError::AddressNotPublic)
+    );
+    assert_eq!(judge(&addresses(&["64:ff9b::808:808"]), &[], &networks(&["64:ff9b::/96"])), Ok(()));
 }
 
 proptest! {

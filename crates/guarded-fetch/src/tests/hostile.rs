@@ -126,6 +126,6 @@ fn public_urls_are_not_refused() {
             Host::Ipv6(address) => (*address).into(),
             Host::Domain(_) => continue,
         };
-        assert_eq!(guard::judge(&[SocketAddr::new(address, target.port())], &[]), Ok(()), "{url}");
+        assert_eq!(guard::judge(&[SocketAddr::new(address, target.port())], &[], &[]), Ok(()), "{url}");
     }
 }

@@ -6,6 +6,7 @@
 
 mod chunks;
 mod pixels;
+mod profile;
 mod refusals;
 mod strip;
 #[cfg(test)]

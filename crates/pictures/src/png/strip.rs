@@ -5,6 +5,7 @@ use std::io::Cursor;
 use png::{ColorType, Decoder};
 
 use super::chunks::{Chunk, Chunks, SIGNATURE, chunk};
+use super::profile;
 use super::refusals::{corrupt, truncated};
 use crate::exif::Orientation;
 use crate::verdict::{Unacceptable, check_size};
@@ -50,7 +51,7 @@ pub(super) fn strip(bytes: &[u8]) -> Result<Stripped, Unacceptable> {
     contents.extend([&SIGNATURE, first.whole].concat());
     let mut head = contents.clone();
     let (mut stage, mut has_palette, mut data_start) = (Stage::Before, false, 0);
-    let (mut kept, mut exif) = (Vec::new(), None);
+    let (mut seen, mut exif) = (Vec::new(), None);
     loop {
         let chunk = chunks.read()?;
         if chunk.is_critical() {
@@ -84,10 +85,14 @@ pub(super) fn strip(bytes: &[u8]) -> Result<Stripped, Unacceptable> {
             }
             _ if stage == Stage::Before
                 && header.is_colour_information(&chunk)
-                && !kept.contains(&chunk.kind)
+                && !seen.contains(&chunk.kind)
                 && chunk.is_whole() =>
             {
-                kept.push(chunk.kind);
+                seen.push(chunk.kind);
+                // Of many chunks only the first is inflated.
+                if &chunk.kind == b"iCCP" && !profile::is_one(chunk.data) {
+                    continue;
+                }
                 contents.extend_from_slice(chunk.whole);
                 if &chunk.kind == b"tRNS" {
                     head.extend_from_slice(chunk.whole);

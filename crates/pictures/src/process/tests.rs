@@ -161,11 +161,12 @@ fn kinds(bytes: &[u8]) -> Vec<String> {
 
 #[test]
 fn a_png_keeps_what_says_how_its_colours_are_meant() {
+    let profile = iccp(&icc_profile(200));
     let colour: [(&[u8], &[u8]); 9] = [
         (b"cHRM", &[1; 32]),
         (b"cICP", &[1, 13, 0, 1]),
         (b"gAMA", &[0, 0, 0xb1, 0x8f]),
-        (b"iCCP", b"a\0\0not even deflate"),
+        (b"iCCP", &profile),
         (b"sBIT", &[8, 8, 8]),
         (b"sRGB", &[0]),
         (b"bKGD", &[0, 1, 0, 2, 0, 3]),
@@ -181,6 +182,48 @@ fn a_png_keeps_what_says_how_its_colours_are_meant() {
         let overlong = chunk(kind, &[data, &[0; 300][..]].concat());
         assert_eq!(stripped(&with_chunks(TRUECOLOUR, &overlong, &[])), stripped(TRUECOLOUR));
     }
+}
+
+/// An ICC profile of this length: its header, and zeros.
+fn icc_profile(length: u32) -> Vec<u8> {
+    let mut profile = vec![0; length as usize];
+    profile[..4].copy_from_slice(&length.to_be_bytes());
+    profile[36..40].copy_from_slice(b"acsp");
+    profile
+}
+
+/// The data of an `iCCP` chunk with this profile.
+fn iccp(profile: &[u8]) -> Vec<u8> {
+    [&b"a\0\0"[..], &fdeflate::compress_to_vec(profile)].concat()
+}
+
+/// An `iCCP` chunk can hold anything: it is kept where it inflates to a profile of at most 4 MiB.
+#[test]
+fn a_png_keeps_a_colour_profile_that_is_one() {
+    const LONGEST: u32 = 4 << 20;
+    let whole = icc_profile(200);
+    let mut no_signature = whole.clone();
+    no_signature[36] = b'b';
+    let (long, longest) = (icc_profile(LONGEST + 1), icc_profile(LONGEST));
+    for (data, is_kept) in [
+        (iccp(&whole), true),
+        (iccp(&longest), true),
+        (iccp(&long), false),
+        (iccp(&no_signature), false),
+        (iccp(&[&whole[..], SECRET].concat()), false),
+        (iccp(&whole[..127]), false),
+        (b"a\0\0not even deflate".to_vec(), false),
+        (iccp(&whole)[1..].to_vec(), false),
+        ([&[b'n'; 80][..], &iccp(&whole)[1..]].concat(), false),
+        (b"a".to_vec(), false),
+        (b"a\0".to_vec(), false),
+    ] {
+        let bytes = with_chunks(TRUECOLOUR, &chunk(b"iCCP", &data), &[]);
+        assert_eq!(kinds(&stripped(&bytes)).contains(&"iCCP".to_owned()), is_kept, "{} bytes", data.len());
+    }
+    // The first one counts. Many bombs cost no more than one.
+    let many = [chunk(b"iCCP", &iccp(&long)), chunk(b"iCCP", &iccp(&whole))].concat();
+    assert_eq!(stripped(&with_chunks(TRUECOLOUR, &many, &[])), stripped(TRUECOLOUR));
 }
 
 #[test]
