@@ -282,19 +282,25 @@ impl Pieces {
         let large = is_quick.then(|| large.try_acquire_owned().ok()).flatten();
         let bytes_max = if large.is_some() { PART_BYTES as u64 } else { SMALL_PIECE_BYTES };
         let end = self.end.min(self.position + bytes_max);
-        let store = &self.state.store;
-        let bytes = match &self.bytes_of {
-            BytesOf::Picture(contents) => store.contents_piece(contents, self.position..end).await?,
-            BytesOf::SmallCopy(contents, width) => {
-                store.thumbnail_piece(contents, *width, self.position, end - self.position).await?
-            }
-        };
+        // In a box: a reader that waits above has no room for a query.
+        let bytes = Box::pin(self.read(end)).await?;
         self.position += bytes.len() as u64;
         if let Some(check) = &mut self.check {
             check.add(&bytes, self.position == self.end)?;
         }
         self.loaded = Some(Instant::now());
         Ok(Bytes::from_owner(Piece { bytes, _one: one, _large: large }))
+    }
+
+    /// Some of the bytes before `end`.
+    async fn read(&self, end: u64) -> Result<Bytes, StoreError> {
+        let store = &self.state.store;
+        match &self.bytes_of {
+            BytesOf::Picture(contents) => store.contents_piece(contents, self.position..end).await,
+            BytesOf::SmallCopy(contents, width) => {
+                store.thumbnail_piece(contents, *width, self.position, end - self.position).await
+            }
+        }
     }
 }
 
