@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use domain::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 
+use testkit::bench::log_lines;
+
 use crate::Fallible;
 use crate::stage::Session;
 
@@ -68,6 +70,9 @@ impl Filler {
                 .execute(&format!("ALTER TABLE {table} ADD CONSTRAINT {table}_pkey PRIMARY KEY ({key})"))?;
             session.execute(&format!("VACUUM ANALYZE {table}"))?;
         }
+        eprintln!("the operator's log");
+        session.execute(&log_lines::of_credits())?;
+        session.execute("VACUUM ANALYZE operator_log")?;
         session.execute("CHECKPOINT")
     }
 

@@ -3,6 +3,8 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use testkit::bench::log_lines;
+
 use crate::reference;
 use crate::requests::{AMOUNT, APP_ID, CONSTANT_FIELDS, FIRST_OPEN_ID};
 use crate::stage::Session;
@@ -54,7 +56,8 @@ pub(crate) fn wallets(session: &mut Session, count: u32) -> Fallible<()> {
          SELECT app_id, open_id, free_balance, charge_balance, entry_count FROM public.wallets"
             .to_owned(),
     ];
-    perform(session, "making wallets", &steps.into_iter().chain(settle()).collect::<Vec<_>>())
+    let steps: Vec<String> = steps.into_iter().chain([log_lines::of_credits()]).chain(settle()).collect();
+    perform(session, "making wallets", &steps)
 }
 
 /// Gives each wallet so many exchanges more, in ours and in the reference. Nobody else may write

@@ -44,8 +44,8 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: AuditArgume
 fn describe(report: &AuditReport) -> Result<String> {
     let since = report.since.map_or_else(String::new, |since| format!(" since {}", rfc3339(since)));
     let counts = format!(
-        "{} wallets, {} ledger entries, {} exchanges, {} credits{since}",
-        report.wallets, report.entries, report.exchanges, report.credits
+        "{} wallets, {} ledger entries, {} exchanges, {} credits, {} operator log lines{since}",
+        report.wallets, report.entries, report.exchanges, report.credits, report.operator_log_lines
     );
     let totals = totals(report);
     if report.clean {

@@ -68,9 +68,9 @@ fn log_table(lines: &[OperatorLogLine]) -> String {
     let rows = lines.iter().map(|line| {
         let change = describe_change(line.before.as_ref(), line.after.as_ref());
         let texts = [&line.operator, &line.action, &line.app_id, &line.subject, &change, &line.note];
-        [moment::rfc3339(line.at)].into_iter().chain(texts.map(Clone::clone)).collect()
+        [line.seq.to_string(), moment::rfc3339(line.at)].into_iter().chain(texts.map(Clone::clone)).collect()
     });
-    table(&["at", "operator", "action", "app_id", "subject", "change", "note"], rows)
+    table(&["seq", "at", "operator", "action", "app_id", "subject", "change", "note"], rows)
 }
 
 /// `name: before → after`, one line for each name that changed.

@@ -250,13 +250,13 @@ async fn a_clean_audit_counts_and_adds_up_everything() {
     });
     let expected = json!({
         "clean": true, "since": null, "wallets": 3, "entries": 5, "exchanges": 3, "credits": 2,
-        "differences": 0, "kinds": {}, "all": app, "apps": {"a1": app}, "findings": [],
+        "operator_log_lines": 5, "differences": 0, "kinds": {}, "all": app, "apps": {"a1": app}, "findings": [],
         "not_noted": null,
     });
     assert_eq!(report, expected);
     let text = String::from_utf8(program.run(&["audit"]).stdout).unwrap();
     assert!(
-        text.contains("Clean: 3 wallets, 5 ledger entries, 3 exchanges, 2 credits checked, no differences."),
+        text.contains("Clean: 3 wallets, 5 ledger entries, 3 exchanges, 2 credits, 5 operator log lines checked, no differences."),
         "{text}"
     );
 }
@@ -421,7 +421,7 @@ async fn a_checkpoint_that_is_forged_cut_or_of_another_database_is_refused_in_wo
         text.replace(last, &last.replace(char::is_numeric, "0")),
         text[..text.len() - 1].to_owned(),
         text[text.len() / 2..].to_owned(),
-        text.replace("checkpoint 1", "checkpoint 2"),
+        text.replace("checkpoint 2", "checkpoint 3"),
         "short".to_owned(),
         String::new(),
     ];

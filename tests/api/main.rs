@@ -36,6 +36,7 @@ mod metrics;
 mod openapi;
 mod operator;
 mod operator_log;
+mod operator_log_chain;
 mod order_report;
 mod order_report_races;
 mod order_search;

@@ -92,7 +92,8 @@ pub fn micros(at: OffsetDateTime) -> i64 {
     (at.unix_timestamp() - EPOCH_UNIX_SECONDS) * 1_000_000 + i64::from(at.microsecond())
 }
 
-fn add(hasher: &mut Sha256, column: &[u8]) {
+/// Adds a column, with its length in front.
+pub(super) fn add(hasher: &mut Sha256, column: &[u8]) {
     let length = u32::try_from(column.len()).expect("PostgreSQL keeps no text of 4 GiB");
     hasher.update(length.to_be_bytes());
     hasher.update(column);

@@ -21,6 +21,7 @@ pub mod ledger;
 pub mod login;
 pub mod moment;
 pub mod operator;
+pub mod operator_log;
 pub mod order;
 pub mod order_center;
 pub mod per_second;

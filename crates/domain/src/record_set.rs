@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 const BLOCK_BYTES: usize = 64;
 
 /// A record, as its own table or as the ledger has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordLine<'a> {
     /// The app.
     pub app_id: &'a str,
@@ -21,6 +21,8 @@ pub struct RecordLine<'a> {
     pub amount: i128,
     /// When, as [`super::ledger::LedgerEntry::at`] counts it.
     pub at: i64,
+    /// Gifted and charged currency before it and after it. Zeros where the record does not have them.
+    pub balances: [i64; 4],
 }
 
 /// A set of records. Two sets with the same key are equal if their sums are equal. Without the key,
@@ -43,7 +45,7 @@ impl RecordSet {
 
     /// Adds a record.
     pub fn add(&mut self, record: &RecordLine<'_>) {
-        let RecordLine { app_id, number, open_id, seq, amount, at } = record;
+        let RecordLine { app_id, number, open_id, seq, amount, at, balances } = record;
         let mut hasher = self.keyed.clone();
         for text in [app_id, number, open_id] {
             hasher.update(text.len().to_be_bytes());
@@ -52,6 +54,9 @@ impl RecordSet {
         hasher.update(seq.to_be_bytes());
         hasher.update(amount.to_be_bytes());
         hasher.update(at.to_be_bytes());
+        for balance in balances {
+            hasher.update(balance.to_be_bytes());
+        }
         let hash: [u8; 32] = hasher.finalize().into();
         let half = std::array::from_fn(|place| hash[place]);
         self.sum = self.sum.wrapping_add(u128::from_be_bytes(half));
@@ -77,18 +82,27 @@ mod tests {
 
     use super::*;
 
-    type Owned = (String, String, String, i64, i128, i64);
+    type Owned = (String, String, String, i64, i128, i64, [i64; 4]);
 
     fn set(records: &[Owned]) -> RecordSet {
         let mut set = RecordSet::new(&[7; 32]);
-        for (app_id, number, open_id, seq, amount, at) in records {
-            set.add(&RecordLine { app_id, number, open_id, seq: *seq, amount: *amount, at: *at });
+        for (app_id, number, open_id, seq, amount, at, balances) in records {
+            let (seq, amount, at, balances) = (*seq, *amount, *at, *balances);
+            set.add(&RecordLine { app_id, number, open_id, seq, amount, at, balances });
         }
         set
     }
 
     fn records() -> impl Strategy<Value = Vec<Owned>> {
-        let record = ("[a-b]{0,2}", "[a-b]{0,2}", "[a-b]{0,2}", 0..2_i64, 0..2_i128, 0..2_i64);
+        let record = (
+            "[a-b]{0,2}",
+            "[a-b]{0,2}",
+            "[a-b]{0,2}",
+            0..2_i64,
+            0..2_i128,
+            0..2_i64,
+            [0..2_i64, 0..2_i64, 0..1_i64, 0..1_i64],
+        );
         prop::collection::vec(record, 0..6)
     }
 
@@ -105,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_record_twice_is_not_the_same_as_none() {
-        let record: Owned = ("a".into(), "b".into(), "o".into(), 1, 10, 0);
+        let record: Owned = ("a".into(), "b".into(), "o".into(), 1, 10, 0, [0; 4]);
         let twice = set(&[record.clone(), record.clone()]);
         assert!(!twice.is_same(&set(&[])) && !twice.is_same(&set(&[record])));
     }

@@ -1,8 +1,11 @@
 //! The operator's log (contract 8.5): who changed what, when, from what to what. A line is written
-//! in the transaction of the change. No statement here changes or deletes a line.
+//! in the transaction of the change. No statement here changes or deletes a line. The lines are a hash
+//! chain, which the audit checks.
 
 use domain::ids::AppId;
+use domain::ledger::micros;
 use domain::operator::Operator;
+use domain::operator_log::ChainedLine;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
@@ -11,7 +14,7 @@ use time::OffsetDateTime;
 use super::idempotency::store_answer;
 use crate::paging::{CursorKey, TimeCursor};
 use crate::secrets::random_bytes;
-use crate::{Result, Store};
+use crate::{Result, Store, StoreError};
 
 domain::word_enum! {
     /// The actions of operators. The word is the command, with points.
@@ -103,7 +106,8 @@ impl<'a> LogLine<'a> {
     }
 
     /// Writes the line. For an idempotent request it also keeps the answer. `connection` must be in
-    /// the transaction of the change.
+    /// the transaction of the change. It locks the head of the log until the transaction ends, so
+    /// nothing may be locked after it: then no two changes wait for each other.
     pub(super) async fn record(self, connection: &mut PgConnection) -> Result<()> {
         if let Some(request) = self.operator.request() {
             let answer = match self.answer {
@@ -113,19 +117,46 @@ impl<'a> LogLine<'a> {
             store_answer(&mut *connection, request, &request.answered(answer)).await?;
         }
         // Not the start of the transaction: a change that waited for a lock must come after the other
-        // change.
+        // change. PostgreSQL writes the states in its own way, and the hash covers what it writes.
+        let head = sqlx::query!(
+            r#"SELECT seq, chain_hash, clock_timestamp() AS "at!", $1::jsonb::text AS before, $2::jsonb::text AS after
+               FROM operator_log_head FOR UPDATE"#,
+            self.before,
+            self.after
+        );
+        let head = head.fetch_optional(&mut *connection).await?;
+        let head = head.ok_or_else(|| StoreError::damaged("operator_log_head"))?;
+        let line = ChainedLine {
+            seq: head.seq + 1,
+            app_id: self.app_id.map_or("", AppId::as_str),
+            at: micros(head.at),
+            id: i64::from_be_bytes(random_bytes()),
+            operator_kind: self.operator.kind().as_str(),
+            operator: self.operator.name(),
+            action: self.action.as_str(),
+            subject: self.subject,
+            before: head.before.as_deref(),
+            after: head.after.as_deref(),
+            note: self.note,
+        };
+        let previous = head.chain_hash.try_into().map_err(|_| StoreError::damaged("operator_log_head"))?;
+        let chain_hash = line.chain_hash(&previous);
         sqlx::query!(
-            "INSERT INTO operator_log (app_id, at, id, operator_kind, operator, action, subject, before, after, note)
-             VALUES ($1, clock_timestamp(), $2, $3, $4, $5, $6, $7, $8, $9)",
-            self.app_id.map_or("", AppId::as_str),
-            i64::from_be_bytes(random_bytes()),
-            self.operator.kind().as_str(),
-            self.operator.name(),
-            self.action.as_str(),
-            self.subject,
+            "WITH head AS (UPDATE operator_log_head SET seq = $1, chain_hash = $2)
+             INSERT INTO operator_log (seq, chain_hash, app_id, at, id, operator_kind, operator, action, subject,
+                before, after, note) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+            line.seq,
+            chain_hash.as_slice(),
+            line.app_id,
+            head.at,
+            line.id,
+            line.operator_kind,
+            line.operator,
+            line.action,
+            line.subject,
             self.before,
             self.after,
-            self.note
+            line.note
         )
         .execute(connection)
         .await?;
@@ -153,6 +184,8 @@ pub struct OperatorLogFilter {
 /// A line of the operator's log.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct OperatorLogLine {
+    /// Its number in the hash chain, from 1. The audit names lines by it.
+    pub seq: i64,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
@@ -213,7 +246,7 @@ impl Store {
     ) -> Result<Vec<OperatorLogLine>> {
         Ok(sqlx::query_as!(
             OperatorLogLine,
-            "SELECT at, operator_kind, operator, action, app_id, subject, before, after, note, id
+            "SELECT seq, at, operator_kind, operator, action, app_id, subject, before, after, note, id
              FROM operator_log
              WHERE ($1::timestamptz IS NULL OR at >= $1) AND ($2::timestamptz IS NULL OR at < $2)
                AND ($3::text IS NULL OR app_id = $3)

@@ -20,7 +20,7 @@ routes! { "Operator log":
     /// after. There is no secret in it.
     GET "/operator-log", "listOperatorLog", Read: list -> Page<OperatorLogLine> =>
         lists("A page of lines.", &json!({
-            "at": MOMENT, "operator_kind": "command_line", "operator": "tests", "action": "wallet.credit", "app_id": APP_ID,
+            "seq": 4, "at": MOMENT, "operator_kind": "command_line", "operator": "tests", "action": "wallet.credit", "app_id": APP_ID,
             "subject": OPEN_ID, "before": { "free_balance": 0, "charge_balance": 0 },
             "after": { "free_balance": 40, "charge_balance": 100, "ref": "start-player-1" }, "note": "",
         }))

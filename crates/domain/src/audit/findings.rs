@@ -55,7 +55,22 @@ pub enum Check {
     /// The sums of an app's wallets and ledger differ.
     #[serde(rename = "sums of an app")]
     Sums,
-    /// A wallet differs from the checkpoint.
+    /// The lines of the operator's log are not 1, 2, 3 and so on.
+    #[serde(rename = "gap in the operator log")]
+    LogGap,
+    /// A line's hash does not follow from the line and the hash before.
+    #[serde(rename = "operator log hash chain")]
+    LogChain,
+    /// The head of the operator's log is not its newest line.
+    #[serde(rename = "operator log against its head")]
+    LogHead,
+    /// A credit without its line in the operator's log.
+    #[serde(rename = "credit without its line")]
+    CreditWithoutLine,
+    /// A line of a credit without its ledger entry.
+    #[serde(rename = "line without its credit")]
+    LineWithoutCredit,
+    /// A wallet or the operator's log differs from the checkpoint.
     #[serde(rename = "changed since the checkpoint")]
     Checkpoint,
     /// The number of rows differs from the checkpoint and the entries since.
@@ -70,7 +85,7 @@ pub struct Finding {
     pub check: Check,
     /// The app. Empty for a difference that concerns all apps.
     pub app_id: String,
-    /// The wallet, `biz_no`, ref or table.
+    /// The wallet, `biz_no`, ref, table or log.
     pub subject: String,
     /// The description.
     pub detail: String,

@@ -1,9 +1,10 @@
 //! The checkpoint of an audit: a signed file with the last entry of each wallet.
 //!
 //! Lines of text, each ended by a newline:
-//! - `minitill checkpoint 1`
-//! - a JSON object: `database` (SHA-256 of what `master_key_check` holds), `at`, and how many
-//!   `entries`, `exchanges` and `credits` there were
+//! - `minitill checkpoint 2`
+//! - a JSON object: `database` (SHA-256 of what `master_key_check` holds), `at`, how many `entries`,
+//!   `exchanges` and `credits` there were, and the newest line of the operator's log: `log_seq` and
+//!   `log_hash`
 //! - for each wallet with entries, in the order of the bytes of its keys: `app_id open_id seq
 //!   free_balance charge_balance hash`, of its last entry, the hash in hexadecimal
 //! - `hmac-sha256 ` and, in hexadecimal, HMAC-SHA256 of all bytes before this line, under
@@ -17,15 +18,16 @@ use std::path::Path;
 use domain::audit::{Standing, WalletRow};
 use domain::ids::{AppId, OpenId};
 use domain::ledger::ChainHash;
+use domain::operator_log::LogHead;
 use hmac::Mac as _;
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::copied::Copied;
-use super::{AuditError, Snapshot};
+use super::{AuditError, AuditOutcome, Snapshot};
 use crate::secrets::{CheckpointKey, Keyring, MasterKey};
 
-const FIRST_LINE: &str = "minitill checkpoint 1";
+const FIRST_LINE: &str = "minitill checkpoint 2";
 const SIGNATURE: &str = "hmac-sha256 ";
 /// Length of the last line: its word, 64 digits, a newline.
 const SIGNATURE_BYTES: u64 = SIGNATURE.len() as u64 + 65;
@@ -52,6 +54,8 @@ struct Heading {
     at: OffsetDateTime,
     #[serde(flatten)]
     counts: RowCounts,
+    log_seq: i64,
+    log_hash: String,
 }
 
 /// A wallet of the checkpoint.
@@ -67,6 +71,7 @@ pub(super) struct CheckpointWallet {
 pub(super) struct Checkpoint {
     pub(super) at: OffsetDateTime,
     pub(super) counts: RowCounts,
+    pub(super) log_head: LogHead,
     lines: io::Lines<BufReader<io::Take<File>>>,
 }
 
@@ -85,14 +90,15 @@ impl Checkpoint {
         let mut lines = BufReader::with_capacity(READ_BYTES, file.take(signed)).lines();
         let mut line = || lines.next().and_then(Result::ok).unwrap_or_default();
         let (first, heading) = (line(), line());
-        let heading: Heading = serde_json::from_str(&heading)
-            .ok()
-            .filter(|_| first == FIRST_LINE)
-            .ok_or_else(|| fault("it is of another version of this program"))?;
+        let other_version = || fault("it is of another version of this program");
+        let heading: Option<Heading> = serde_json::from_str(&heading).ok();
+        let heading = heading.filter(|_| first == FIRST_LINE).ok_or_else(other_version)?;
         if heading.database != database {
             return Err(fault("it was made of another database, or before its master key was replaced"));
         }
-        Ok(Self { at: heading.at, counts: heading.counts, lines })
+        let mut log_head = LogHead { seq: heading.log_seq, chain_hash: ChainHash::default() };
+        hex::decode_to_slice(heading.log_hash, &mut log_head.chain_hash).map_err(|_| other_version())?;
+        Ok(Self { at: heading.at, counts: heading.counts, log_head, lines })
     }
 
     /// Reads the next wallet.
@@ -160,14 +166,14 @@ pub(super) async fn write(
     snapshot: &mut Snapshot,
     path: &Path,
     key: &CheckpointKey,
-    counts: RowCounts,
+    outcome: &AuditOutcome,
 ) -> Result<(), AuditError> {
     let fault = |error: io::Error| AuditError::Checkpoint(format!("checkpoint {}: {error}", path.display()));
     let mut draft = path.as_os_str().to_owned();
     draft.push(format!(".new-{}", std::process::id()));
     let draft = Path::new(&draft);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft).map_err(fault)?;
-    let written = write_lines(snapshot, file, key, counts).await;
+    let written = write_lines(snapshot, file, key, outcome).await;
     let finished = written.and_then(|()| fs::rename(draft, path).map_err(fault));
     if finished.is_err() {
         let _ = fs::remove_file(draft);
@@ -179,11 +185,13 @@ async fn write_lines(
     snapshot: &mut Snapshot,
     file: File,
     key: &CheckpointKey,
-    counts: RowCounts,
+    outcome: &AuditOutcome,
 ) -> Result<(), AuditError> {
     let fault = |error: io::Error| AuditError::Checkpoint(format!("the checkpoint: {error}"));
     let mut out = BufWriter::new(Signing { key: key.clone(), out: file });
-    let heading = Heading { database: snapshot.database.clone(), at: snapshot.at, counts };
+    let LogHead { seq: log_seq, chain_hash } = outcome.log_head;
+    let (database, log_hash) = (snapshot.database.clone(), hex::encode(chain_hash));
+    let heading = Heading { database, at: snapshot.at, counts: outcome.counts, log_seq, log_hash };
     let heading = serde_json::to_string(&heading).map_err(|error| fault(error.into()))?;
     writeln!(out, "{FIRST_LINE}\n{heading}").map_err(fault)?;
     let mut wallets = Copied::of(&mut snapshot.first, WALLETS).await?;

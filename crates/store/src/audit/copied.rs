@@ -65,10 +65,14 @@ impl<'a> Row<'a> {
         Ok(Some(column))
     }
 
+    /// The next column: a text, or null.
+    pub(super) fn text_if_any(&mut self) -> Result<Option<&'a str>> {
+        self.column()?.map(|column| std::str::from_utf8(column).map_err(|_| malformed())).transpose()
+    }
+
     /// The next column: a text that is not null.
     pub(super) fn text(&mut self) -> Result<&'a str> {
-        let column = self.column()?.ok_or_else(malformed)?;
-        std::str::from_utf8(column).map_err(|_| malformed())
+        self.text_if_any()?.ok_or_else(malformed)
     }
 
     /// The next column: a `bigint` or a time, or null.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use domain::audit::{Check, Findings, Standing, Sums, WalletCheck};
 use domain::ledger::{CREDIT, ChainHash, EXCHANGE, LedgerEntry};
+use domain::operator_log::LogHead;
 use domain::record_set::{RecordLine, RecordSet};
 use sqlx::PgConnection;
 
 use super::checkpoint::RowCounts;
 use super::copied::{Copied, Row};
+use super::log::{self, Log};
 use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, naming};
 use crate::secrets::random_bytes;
 use crate::{Result, StoreError};
@@ -36,6 +38,8 @@ struct Ledger {
     entries: u64,
     exchanges: RecordSet,
     credits: RecordSet,
+    /// The credits that the operator's log must tell of.
+    told: RecordSet,
 }
 
 /// What wallets and records contain.
@@ -45,6 +49,7 @@ struct Records {
     wallets: u64,
     exchanges: RecordSet,
     credits: RecordSet,
+    log: Log,
 }
 
 /// Audits everything.
@@ -54,7 +59,8 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         read_ledger(&mut snapshot.first, empty.clone(), &snapshot.meter),
         read_records(&mut snapshot.second, empty.clone(), &snapshot.meter),
     )?;
-    let mut findings = ledger.findings;
+    let (mut findings, log) = (ledger.findings, records.log);
+    findings.merge(log.findings);
     let mut apps = records.apps;
     for (app_id, sums) in &ledger.apps {
         apps.entry(app_id.clone()).or_default().sums = *sums;
@@ -67,6 +73,9 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     if !ledger.credits.is_same(&records.credits) {
         naming::credits(first, &mut findings).await?;
     }
+    if !ledger.told.is_same(&log.credits) {
+        naming::credit_lines(first, &mut findings).await?;
+    }
     if ledger.wallets != records.wallets {
         naming::wallets_without_entries(first, &mut findings).await?;
     }
@@ -75,7 +84,8 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         exchanges: records.exchanges.count(),
         credits: records.credits.count(),
     };
-    Ok(AuditOutcome { since: None, findings, apps, checked: counts, counts })
+    let (log_lines, log_head) = (log.lines, log.head);
+    Ok(AuditOutcome { since: None, findings, apps, checked: counts, counts, log_lines, log_head })
 }
 
 /// Compares the sums of each app: credits less deductions are what its wallets hold.
@@ -105,7 +115,8 @@ async fn read_ledger(
         wallets: 0,
         entries: 0,
         exchanges: empty.clone(),
-        credits: empty,
+        credits: empty.clone(),
+        told: empty,
     };
     let mut current: Option<WalletCheck> = None;
     let mut rows = Copied::of(connection, LEDGER).await?;
@@ -138,11 +149,14 @@ impl Ledger {
             number: entry.reference,
             open_id: entry.open_id,
             seq: entry.seq,
-            amount: 0,
             at: entry.at,
+            ..RecordLine::default()
         };
         match entry.kind {
-            CREDIT => self.credits.add(&record),
+            CREDIT => {
+                self.credits.add(&record);
+                self.told.add(&log::told(entry));
+            }
             EXCHANGE => {
                 let amount = -(i128::from(entry.free_change) + i128::from(entry.charge_change));
                 self.exchanges.add(&RecordLine { amount, ..record });
@@ -181,7 +195,9 @@ async fn read_records(
     empty: RecordSet,
     meter: &Arc<Meter>,
 ) -> Result<Records, AuditError> {
-    let mut records = Records { apps: BTreeMap::new(), wallets: 0, exchanges: empty.clone(), credits: empty };
+    let log = log::read(connection, LogHead::START, empty.clone(), meter).await?;
+    let mut records =
+        Records { apps: BTreeMap::new(), wallets: 0, exchanges: empty.clone(), credits: empty, log };
     add_up_wallets(connection, &mut records).await?;
     for (select, set) in [(EXCHANGES, &mut records.exchanges), (CREDITS, &mut records.credits)] {
         let mut rows = Copied::of(&mut *connection, select).await?;
@@ -201,6 +217,7 @@ fn read_record<'a>(row: &mut Row<'a>) -> Result<RecordLine<'a>> {
         seq: row.number()?,
         at: row.number()?,
         amount: row.number()?.into(),
+        ..RecordLine::default()
     })
 }
 

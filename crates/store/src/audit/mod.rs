@@ -4,6 +4,7 @@
 mod checkpoint;
 mod copied;
 mod full;
+mod log;
 mod naming;
 mod noted;
 mod since;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use domain::audit::{Check, Finding, Findings, Sums};
+use domain::operator_log::LogHead;
 use serde::Serialize;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
@@ -56,6 +58,8 @@ pub struct AuditReport {
     pub exchanges: u64,
     /// Credits that were checked.
     pub credits: u64,
+    /// Lines of the operator's log that were checked.
+    pub operator_log_lines: u64,
     /// Number of differences.
     pub differences: u64,
     /// Number of differences of each kind.
@@ -137,7 +141,7 @@ impl Store {
             };
             if let (Some(path), 0) = (&options.checkpoint, outcome.findings.count()) {
                 let key = keyring.first().checkpoint_key();
-                checkpoint::write(&mut snapshot, path, &key, outcome.counts).await?;
+                checkpoint::write(&mut snapshot, path, &key, &outcome).await?;
             }
             let report = outcome.report(snapshot.at);
             snapshot.close().await;
@@ -175,7 +179,8 @@ impl Snapshot {
             r#"SELECT now() AS "at!",
                    (SELECT encode(sha256(value), 'hex') FROM master_key_check WHERE id = 1) AS database,
                    (SELECT sum(greatest(reltuples, 0))::bigint FROM pg_class WHERE oid IN
-                       ('ledger_entries'::regclass, 'exchanges'::regclass, 'credits'::regclass)) AS rows"#
+                       ('ledger_entries'::regclass, 'exchanges'::regclass, 'credits'::regclass,
+                        'operator_log'::regclass)) AS rows"#
         )
         .fetch_one(&mut first)
         .await?;
@@ -236,6 +241,10 @@ struct AuditOutcome {
     checked: RowCounts,
     /// Numbers of all rows, for the next checkpoint.
     counts: RowCounts,
+    /// Number of lines of the operator's log that were checked.
+    log_lines: u64,
+    /// The head of the operator's log, for the next checkpoint.
+    log_head: LogHead,
 }
 
 impl AuditOutcome {
@@ -251,6 +260,7 @@ impl AuditOutcome {
             entries: self.checked.entries,
             exchanges: self.checked.exchanges,
             credits: self.checked.credits,
+            operator_log_lines: self.log_lines,
             differences,
             kinds,
             all,

@@ -83,6 +83,44 @@ pub(super) async fn credits(
     Ok(())
 }
 
+/// Names differences between credits and their lines in the operator's log.
+pub(super) async fn credit_lines(
+    connection: &mut PgConnection,
+    findings: &mut Findings,
+) -> Result<(), AuditError> {
+    let before = findings.count();
+    // A second line of the same credit has no entry. Numbers are compared as texts, because a damaged
+    // state may hold any JSON.
+    let mut rows = sqlx::query!(
+        r#"SELECT coalesce(e.app_id, l.app_id) AS "app_id!", e.open_id AS "open_id?", e.seq AS "seq?",
+               coalesce(e.reference, l.after->>'ref') AS reference, l.seq AS "line?"
+           FROM (SELECT * FROM ledger_entries WHERE kind = 'credit') AS e
+           FULL JOIN (SELECT *, row_number() OVER (PARTITION BY app_id, after->>'ref' ORDER BY seq) AS copy
+                      FROM operator_log WHERE action IN ('wallet.credit', 'wallet.import.credit')) AS l
+               ON l.app_id = e.app_id AND l.subject = e.open_id AND l.after->>'ref' = e.reference AND l.copy = 1
+               AND l.before->>'free_balance' = (e.free_balance::numeric - e.free_change)::text
+               AND l.before->>'charge_balance' = (e.charge_balance::numeric - e.charge_change)::text
+               AND l.after->>'free_balance' = e.free_balance::text
+               AND l.after->>'charge_balance' = e.charge_balance::text
+           WHERE e.app_id IS NULL OR l.app_id IS NULL"#
+    )
+    .fetch(connection);
+    while let Some(row) = rows.try_next().await? {
+        let reference = shown(row.reference);
+        if let (Some(open_id), Some(seq)) = (row.open_id, row.seq) {
+            findings.add(Check::CreditWithoutLine, &row.app_id, &open_id, || {
+                format!("entry {seq}: credit {reference} has no line in the operator log")
+            });
+        } else {
+            findings.add(Check::LineWithoutCredit, &row.app_id, &reference, || {
+                format!("line {} of the operator log: the ledger has no such credit", shown(row.line))
+            });
+        }
+    }
+    none_left_unnamed(before, "operator_log", findings);
+    Ok(())
+}
+
 /// Names wallets that are not empty and have no entries.
 pub(super) async fn wallets_without_entries(
     connection: &mut PgConnection,

@@ -6,13 +6,16 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use domain::audit::{Check, Findings, Standing, WalletCheck, WalletRow};
-use domain::ledger::{ChainHash, EXCHANGE, LedgerEntry, micros};
+use domain::ledger::{CREDIT, ChainHash, EXCHANGE, LedgerEntry, micros};
+use domain::record_set::RecordSet;
 use futures_util::TryStreamExt as _;
 use sqlx::{Executor as _, PgConnection};
 
 use super::checkpoint::{Checkpoint, CheckpointWallet, RowCounts, WALLETS};
 use super::copied::Copied;
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot};
+use super::log::{self, Log};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, naming};
+use crate::secrets::random_bytes;
 
 /// How many wallets are fetched at a time.
 const WALLETS_AT_ONCE: usize = 2000;
@@ -32,6 +35,8 @@ struct SinceAudit {
     entries: u64,
     /// Sum of `entry_count` of all wallets.
     entry_counts: i128,
+    /// The credits that the operator's log must tell of.
+    told: RecordSet,
 }
 
 /// Audits everything after the checkpoint.
@@ -39,8 +44,14 @@ pub(super) async fn audit(
     snapshot: &mut Snapshot,
     mut before: Checkpoint,
 ) -> Result<AuditOutcome, AuditError> {
-    let mut progress =
-        SinceAudit { findings: Findings::default(), apps: BTreeMap::new(), entries: 0, entry_counts: 0 };
+    let empty = RecordSet::new(&random_bytes());
+    let mut progress = SinceAudit {
+        findings: Findings::default(),
+        apps: BTreeMap::new(),
+        entries: 0,
+        entry_counts: 0,
+        told: empty.clone(),
+    };
     let Snapshot { first, second, meter, .. } = snapshot;
     // The planner must use the keys, whatever the sizes of the tables.
     let by_keys =
@@ -86,10 +97,19 @@ pub(super) async fn audit(
         line = before.next()?;
     }
     progress.check(second, grown, meter).await?;
-    second.execute(sqlx::raw_sql("RESET enable_seqscan")).await?;
-    let counts = progress.compare_counts(second, before.counts).await?;
-    let (since, checked) = (Some(before.at), progress.checked());
-    Ok(AuditOutcome { since, findings: progress.findings, apps: progress.apps, checked, counts })
+    let log = log::read(second, before.log_head, empty, meter).await?;
+    second
+        .execute(sqlx::raw_sql("RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin"))
+        .await?;
+    let counts = progress.compare_counts(second, before.counts, &log).await?;
+    let checked = progress.checked();
+    let SinceAudit { mut findings, apps, told, .. } = progress;
+    if !told.is_same(&log.credits) {
+        naming::credit_lines(second, &mut findings).await?;
+    }
+    let Log { lines: log_lines, head: log_head, findings: of_log, .. } = log;
+    findings.merge(of_log);
+    Ok(AuditOutcome { since: Some(before.at), findings, apps, checked, counts, log_lines, log_head })
 }
 
 impl SinceAudit {
@@ -204,6 +224,9 @@ impl SinceAudit {
     }
 
     fn check_record(&mut self, entry: &LedgerEntry<'_>, amount: Option<i64>, recorded_at: Option<i64>) {
+        if entry.kind == CREDIT {
+            self.told.add(&log::told(entry));
+        }
         let is_exchange = entry.kind == EXCHANGE;
         let missing = if is_exchange { Check::DeductionWithoutRecord } else { Check::EntryWithoutCredit };
         let Some(recorded_at) = recorded_at else {
@@ -247,10 +270,11 @@ impl SinceAudit {
         &mut self,
         connection: &mut PgConnection,
         before: RowCounts,
+        log: &Log,
     ) -> Result<RowCounts, AuditError> {
         let row = sqlx::query!(
             r#"SELECT (SELECT count(*) FROM ledger_entries) AS "entries!", (SELECT count(*) FROM exchanges) AS "exchanges!",
-                   (SELECT count(*) FROM credits) AS "credits!""#
+                   (SELECT count(*) FROM credits) AS "credits!", (SELECT count(*) FROM operator_log) AS "log_lines!""#
         )
         .fetch_one(connection)
         .await?;
@@ -259,13 +283,14 @@ impl SinceAudit {
             ("ledger_entries", row.entries, self.entry_counts),
             ("exchanges", row.exchanges, i128::from(before.exchanges + checked.exchanges)),
             ("credits", row.credits, i128::from(before.credits + checked.credits)),
+            ("operator_log", row.log_lines, i128::from(log.head.seq)),
         ];
         for (table, is, should_be) in expected {
             if i128::from(is) != should_be {
                 self.findings.add(Check::Count, "", table, || format!("{is} rows, expected {should_be}"));
             }
         }
-        let [entries, exchanges, credits] =
+        let [entries, exchanges, credits, _] =
             expected.map(|(_, rows, _)| u64::try_from(rows).unwrap_or_default());
         Ok(RowCounts { entries, exchanges, credits })
     }

@@ -4,6 +4,7 @@
 
 pub mod heading;
 pub mod interrupt;
+pub mod log_lines;
 pub mod pgbench;
 pub mod program;
 pub mod sample;

@@ -1,0 +1,156 @@
+//! The hash chain of the operator's log (contract 8.5). The hash of a line covers the line and the hash
+//! of the line before it. So a line that was changed, removed or inserted is visible.
+
+#[cfg(test)]
+mod tests;
+
+use sha2::{Digest as _, Sha256};
+
+use super::audit::{Check, Findings};
+use super::ledger::{CHAIN_START, ChainHash, add};
+
+/// Subject of findings about the chain.
+pub const SUBJECT: &str = "operator log";
+
+/// A line with all stored columns but its hash. It accepts any values, because the audit reads damaged
+/// lines, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainedLine<'a> {
+    /// Its sequence number, from 1.
+    pub seq: i64,
+    /// The app. Empty for a change that concerns all apps.
+    pub app_id: &'a str,
+    /// Database time in microseconds since 2000-01-01 00:00 UTC. See [`super::ledger::micros`].
+    pub at: i64,
+    /// Random number.
+    pub id: i64,
+    /// The face that was used.
+    pub operator_kind: &'a str,
+    /// Name of the operator.
+    pub operator: &'a str,
+    /// The action, such as `app.suspend`.
+    pub action: &'a str,
+    /// Object of the action.
+    pub subject: &'a str,
+    /// State before the change, as PostgreSQL writes the JSON.
+    pub before: Option<&'a str>,
+    /// State after the change, as PostgreSQL writes the JSON.
+    pub after: Option<&'a str>,
+    /// Reason from the operator.
+    pub note: &'a str,
+}
+
+impl ChainedLine<'_> {
+    /// The hash of the line: SHA-256 of the hash of the line before it ([`CHAIN_START`] for the first)
+    /// and of the columns `seq`, `app_id`, `at`, `id`, `operator_kind`, `operator`, `action`, `subject`,
+    /// `before`, `after` and `note`.
+    ///
+    /// The encoding is that of [`super::ledger::LedgerEntry::chain_hash`]. A null has the length −1 and
+    /// no bytes.
+    #[must_use]
+    pub fn chain_hash(&self, previous: &ChainHash) -> ChainHash {
+        let Self { seq, app_id, at, id, operator_kind, operator, action, subject, before, after, note } =
+            self;
+        let mut hasher = Sha256::new();
+        hasher.update(previous);
+        add(&mut hasher, &seq.to_be_bytes());
+        add(&mut hasher, app_id.as_bytes());
+        add(&mut hasher, &at.to_be_bytes());
+        add(&mut hasher, &id.to_be_bytes());
+        for text in [operator_kind, operator, action, subject] {
+            add(&mut hasher, text.as_bytes());
+        }
+        for state in [before, after] {
+            match state {
+                Some(state) => add(&mut hasher, state.as_bytes()),
+                None => hasher.update((-1_i32).to_be_bytes()),
+            }
+        }
+        add(&mut hasher, note.as_bytes());
+        hasher.finalize().into()
+    }
+}
+
+/// A place in the log: the sequence number of a line and its hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogHead {
+    /// Sequence number of the line. 0 before the first.
+    pub seq: i64,
+    /// Its hash.
+    pub chain_hash: ChainHash,
+}
+
+impl LogHead {
+    /// Before the first line.
+    pub const START: Self = Self { seq: 0, chain_hash: CHAIN_START };
+}
+
+/// The check of the log. It starts from a known place, takes each line in order, and ends with the
+/// stored head.
+#[derive(Debug)]
+pub struct LogCheck {
+    from: LogHead,
+    /// True when the line of `from` was found unchanged.
+    meets_start: bool,
+    last: LogHead,
+    lines: u64,
+}
+
+impl LogCheck {
+    /// Starts after the line of `from`. The first line to be checked is that line itself, if there is
+    /// any.
+    #[must_use]
+    pub fn new(from: LogHead) -> Self {
+        Self { from, meets_start: from == LogHead::START, last: from, lines: 0 }
+    }
+
+    /// Checks the next line. `stored` is its hash. `None` when the stored value is no hash. True for a
+    /// line after the start.
+    pub fn line(
+        &mut self,
+        line: &ChainedLine<'_>,
+        stored: Option<ChainHash>,
+        findings: &mut Findings,
+    ) -> bool {
+        if !self.meets_start && line.seq == self.from.seq && stored == Some(self.from.chain_hash) {
+            self.meets_start = true;
+            return false;
+        }
+        // The next line is compared with the stored values, so that one difference is reported once.
+        let before = self.last;
+        if Some(line.seq) != before.seq.checked_add(1) {
+            findings.add(Check::LogGap, line.app_id, SUBJECT, || {
+                format!("line {}: comes after line {}", line.seq, before.seq)
+            });
+        }
+        let computed = line.chain_hash(&before.chain_hash);
+        if stored != Some(computed) {
+            findings.add(Check::LogChain, line.app_id, SUBJECT, || {
+                format!("line {}: its hash does not follow from it and line {}", line.seq, before.seq)
+            });
+        }
+        self.last = LogHead { seq: line.seq, chain_hash: stored.unwrap_or(computed) };
+        self.lines += 1;
+        true
+    }
+
+    /// Compares the last line with the stored head, and returns the number of lines after the start.
+    pub fn end(self, head: Option<LogHead>, findings: &mut Findings) -> u64 {
+        let Self { from, meets_start, last, lines } = self;
+        if !meets_start {
+            findings.add(Check::Checkpoint, "", SUBJECT, || {
+                format!("line {} is not what the checkpoint has", from.seq)
+            });
+        }
+        if head != Some(last) {
+            findings.add(Check::LogHead, "", SUBJECT, || match head {
+                None => format!("there is no head; the newest line is {}", last.seq),
+                Some(head) if head.seq == last.seq => {
+                    format!("the head has another hash than line {}", last.seq)
+                }
+                Some(head) => format!("the head is line {}; the newest line is {}", head.seq, last.seq),
+            });
+        }
+        lines
+    }
+}

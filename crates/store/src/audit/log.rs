@@ -1,0 +1,117 @@
+//! Reads the operator's log for the audit, in the order of its chain.
+
+use domain::audit::Findings;
+use domain::ledger::LedgerEntry;
+use domain::operator_log::{ChainedLine, LogCheck, LogHead};
+use domain::record_set::{RecordLine, RecordSet};
+use serde::Deserialize;
+use sqlx::PgConnection;
+
+use super::copied::{Copied, Row};
+use super::{AuditError, Meter};
+use crate::Result;
+use crate::operator_log::Action;
+
+const LINES: &str = "\
+SELECT seq, app_id, at, id, operator_kind, operator, action, subject, before::text, after::text, note, chain_hash
+FROM operator_log";
+
+/// What the log contains.
+pub(super) struct Log {
+    pub(super) findings: Findings,
+    /// Number of lines that were checked.
+    pub(super) lines: u64,
+    /// The credits that these lines tell of.
+    pub(super) credits: RecordSet,
+    pub(super) head: LogHead,
+}
+
+/// Checks the lines after `from`.
+pub(super) async fn read(
+    connection: &mut PgConnection,
+    from: LogHead,
+    empty: RecordSet,
+    meter: &Meter,
+) -> Result<Log, AuditError> {
+    let head = sqlx::query!("SELECT seq, chain_hash FROM operator_log_head")
+        .fetch_optional(&mut *connection)
+        .await?
+        .map(|row| LogHead { seq: row.seq, chain_hash: row.chain_hash.try_into().unwrap_or_default() });
+    let mut log =
+        Log { findings: Findings::default(), lines: 0, credits: empty, head: head.unwrap_or(LogHead::START) };
+    let mut check = LogCheck::new(from);
+    // A full audit also sees lines with a number that no line can have.
+    let after = if from == LogHead::START { String::new() } else { format!("WHERE seq >= {}", from.seq) };
+    let mut rows = Copied::of(connection, &format!("{LINES} {after} ORDER BY seq, at, id")).await?;
+    while let Some(mut row) = rows.next().await? {
+        let line = read_line(&mut row)?;
+        if check.line(&line, row.hash()?, &mut log.findings) {
+            log.lines += 1;
+            meter.row(log.lines);
+            log.take(&line);
+        }
+    }
+    check.end(head, &mut log.findings);
+    Ok(log)
+}
+
+impl Log {
+    /// Adds the credit that a line tells of.
+    fn take(&mut self, line: &ChainedLine<'_>) {
+        if ![Action::WalletCredit, Action::WalletImportCredit].map(Action::as_str).contains(&line.action) {
+            return;
+        }
+        let state = |text: Option<&str>| -> State {
+            text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+        };
+        let (before, after) = (state(line.before), state(line.after));
+        self.credits.add(&RecordLine {
+            app_id: line.app_id,
+            number: &after.reference,
+            open_id: line.subject,
+            balances: [before.free_balance, before.charge_balance, after.free_balance, after.charge_balance],
+            ..RecordLine::default()
+        });
+    }
+}
+
+/// The state of a wallet in a line.
+#[derive(Default, Deserialize)]
+struct State {
+    free_balance: i64,
+    charge_balance: i64,
+    #[serde(default, rename = "ref")]
+    reference: String,
+}
+
+/// The credit that an entry's line must tell of.
+pub(super) fn told<'a>(entry: &LedgerEntry<'a>) -> RecordLine<'a> {
+    RecordLine {
+        app_id: entry.app_id,
+        number: entry.reference,
+        open_id: entry.open_id,
+        balances: [
+            entry.free_balance.wrapping_sub(entry.free_change),
+            entry.charge_balance.wrapping_sub(entry.charge_change),
+            entry.free_balance,
+            entry.charge_balance,
+        ],
+        ..RecordLine::default()
+    }
+}
+
+fn read_line<'a>(row: &mut Row<'a>) -> Result<ChainedLine<'a>> {
+    Ok(ChainedLine {
+        seq: row.number()?,
+        app_id: row.text()?,
+        at: row.number()?,
+        id: row.number()?,
+        operator_kind: row.text()?,
+        operator: row.text()?,
+        action: row.text()?,
+        subject: row.text()?,
+        before: row.text_if_any()?,
+        after: row.text_if_any()?,
+        note: row.text()?,
+    })
+}
