@@ -152,6 +152,7 @@ impl Config {
             must_write: true,
             exchange_writers: self.exchange.writers,
             exchange_queue_max: self.exchange.queue_max,
+            tokens_per_app: self.limits.tokens_per_app,
             picture_store: self.image.store,
             picture_stores: self.picture_stores().expect("these settings were checked when they were loaded"),
         }

@@ -109,7 +109,7 @@ pub(super) async fn carry_out(
 
 /// Prints a value with the limits of an app, for people in words.
 fn show(context: &Context, value: &impl Serialize, limits: &AppLimits) -> Result<()> {
-    let own = AppLimits::FIELDS.iter().zip(limits.values()).map(|(field, value)| match value.limit() {
+    let own = AppLimits::FIELDS.iter().zip(limits.values()).map(|(field, value)| match field.limit(&value) {
         None => format!("{}: as the server", field.title),
         Some(limit) => format!("{}: {limit}", field.title),
     });

@@ -91,7 +91,9 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene> {
     app::command(context, store, &app_id, AppCommand::Publish(version, vec![page])).await?;
     let kept = pictures::keep(operator::DEMO_PICTURE)
         .map_err(|reason| anyhow!("the picture of the demo: {reason}"))?;
-    let KeepOutcome::Kept(img_id) = store.keep_image(&app_id, kept).await? else {
+    let KeepOutcome::Kept(img_id) =
+        store.keep_image(&app_id, kept, context.config.limits.image_quotas()).await?
+    else {
         bail!("the picture of the demo is blocked; to see the reason, run `minitill image list`");
     };
     let issued = app::command(context, store, &app_id, AppCommand::IssueToken(TOKEN_LIFETIME)).await?;

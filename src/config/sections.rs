@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use domain::app::AppLimits;
 use domain::exchange::PayPriority;
 use domain::per_second::PerSecond;
 use domain::picture_store::PictureStore;
+use domain::quota::{ImageQuotas, Quota};
 use domain::secret::Secret;
 use guarded_fetch::ServiceUrl;
 use hyper::header::{HeaderName, HeaderValue};
@@ -199,6 +201,11 @@ pub struct Limits {
     pub uploads_per_second: PerSecond,
     pub tokens_per_second: PerSecond,
     pub logins_per_second: PerSecond,
+    pub image_bytes_per_day: Quota,
+    pub image_bytes_max: Quota,
+    pub images_per_day: Quota,
+    pub images_max: Quota,
+    pub tokens_per_app: NonZeroU32,
 }
 
 /// `[tracing]`.
@@ -229,6 +236,21 @@ impl Limits {
             uploads_per_second: Some(self.uploads_per_second),
             tokens_per_second: Some(self.tokens_per_second),
             logins_per_second: Some(self.logins_per_second),
+            image_bytes_per_day: Some(self.image_bytes_per_day),
+            image_bytes_max: Some(self.image_bytes_max),
+            images_per_day: Some(self.images_per_day),
+            images_max: Some(self.images_max),
+        }
+    }
+
+    /// The quotas of an app without its own.
+    #[must_use]
+    pub fn image_quotas(&self) -> ImageQuotas {
+        ImageQuotas {
+            bytes_per_day: self.image_bytes_per_day,
+            bytes_max: self.image_bytes_max,
+            images_per_day: self.images_per_day,
+            images_max: self.images_max,
         }
     }
 }

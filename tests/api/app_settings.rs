@@ -7,6 +7,7 @@ use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category};
 use domain::app_command::{AppCommand, AppRefusal};
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use domain::per_second::PerSecond;
+use domain::quota::Quota;
 use serde_json::json;
 use store::{CommandError, OperatorLogFilter, OperatorLogLine};
 
@@ -43,12 +44,17 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     // Every column of the settings is written and read.
     assert_eq!(summary.settings, AppSettings::default().changed(&all));
     let limit = |number| Some(PerSecond::new(number));
+    let quota = |number| Some(Quota::parse(number).ok());
     let limits = AppLimitsChange {
         exchanges_per_second: limit(1),
         reports_per_second: limit(2),
         uploads_per_second: limit(3),
         tokens_per_second: limit(4),
         logins_per_second: limit(5),
+        image_bytes_per_day: quota("6"),
+        image_bytes_max: quota("7"),
+        images_per_day: quota("8"),
+        images_max: quota("9"),
     };
     till.command(&app, AppCommand::Limit(limits.clone())).await;
     let now = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;

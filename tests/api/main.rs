@@ -41,6 +41,7 @@ mod order_report;
 mod order_report_races;
 mod order_search;
 mod private_postgres;
+mod quotas;
 mod rate_limit;
 mod routes;
 mod snippets;

@@ -179,6 +179,7 @@ async fn limits_of_an_app_change_while_the_server_runs_and_none_takes_the_settin
         uploads_per_second: PerSecond::new(2),
         tokens_per_second: PerSecond::new(1),
         logins_per_second: PerSecond::new(3),
+        ..AppLimits::default()
     };
     let unlimited = AppLimits {
         exchanges_per_second: PerSecond::new(0),
@@ -186,6 +187,7 @@ async fn limits_of_an_app_change_while_the_server_runs_and_none_takes_the_settin
         uploads_per_second: PerSecond::new(0),
         tokens_per_second: PerSecond::new(0),
         logins_per_second: PerSecond::new(0),
+        ..AppLimits::default()
     };
     let steps = [(all, [6, 9, 2, 1, 3]), (unlimited, [20; 5]), (AppLimits::default(), [4, 5, 3, 2, 6])];
     for (limits, [exchanges, reports, uploads, tokens, logins]) in steps {

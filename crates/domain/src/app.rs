@@ -24,7 +24,7 @@ pub struct App {
     pub settings: AppSettings,
     /// Whether the operator has suspended it.
     pub suspended: bool,
-    /// Its own rate limits.
+    /// Its own limits.
     pub limits: AppLimits,
     /// Keys that sign its exchanges now, newest first.
     pub live_pay_keys: Vec<PayKey>,
@@ -76,7 +76,7 @@ pub struct AppSummary {
     pub settings: AppSettings,
     /// Whether it is suspended.
     pub suspended: bool,
-    /// Its own rate limits.
+    /// Its own limits.
     pub limits: AppLimits,
     /// Version of the latest published package.
     pub package_version: Option<String>,

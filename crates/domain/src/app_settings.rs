@@ -8,6 +8,7 @@ use crate::changes::words;
 use crate::fields::{FieldError, Fields, Update};
 use crate::ids::{APP_NAME_CHARS_MAX, AppName};
 use crate::per_second::PerSecond;
+use crate::quota::Quota;
 
 /// A setting of an app, as the command line, the admin API and the console describe it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +29,18 @@ impl AppField {
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
     }
+
+    /// A limit in words. `None` where the app has none of its own, and for what is no limit.
+    #[must_use]
+    pub fn limit(&self, value: &AppFieldValue) -> Option<String> {
+        match self.kind {
+            AppFieldKind::Limit => PerSecond::deserialize(&value.0).ok().map(|limit| limit.to_string()),
+            AppFieldKind::Quota => Quota::deserialize(&value.0).ok().map(|quota| quota.to_string()),
+            AppFieldKind::Text(_) | AppFieldKind::Choice(_) | AppFieldKind::Set(_) | AppFieldKind::Flag => {
+                None
+            }
+        }
+    }
 }
 
 /// What a setting of an app holds.
@@ -43,6 +56,8 @@ pub enum AppFieldKind {
     Flag,
     /// A [`PerSecond`], or the setting of the server.
     Limit,
+    /// A [`Quota`], or the setting of the server.
+    Quota,
 }
 
 /// The value of a setting of an app, for forms and people.
@@ -54,12 +69,6 @@ impl AppFieldValue {
     #[must_use]
     pub fn text(&self) -> String {
         if self.0.is_null() { String::new() } else { words(&self.0) }
-    }
-
-    /// The limit, where it is one.
-    #[must_use]
-    pub fn limit(&self) -> Option<PerSecond> {
-        PerSecond::deserialize(&self.0).ok()
     }
 
     /// Whether it is yes, or this word, or the box of this word is ticked.
@@ -127,11 +136,23 @@ impl AppValue for Option<PerSecond> {
     const KIND: AppFieldKind = AppFieldKind::Limit;
 
     fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
-        Ok(match fields.number(name, PerSecond::parse)? {
-            Update::Unchanged => None,
-            Update::Cleared => Some(None),
-            Update::To(limit) => Some(Some(limit)),
-        })
+        fields.number(name, PerSecond::parse).map(own_or_server)
+    }
+}
+
+impl AppValue for Option<Quota> {
+    const KIND: AppFieldKind = AppFieldKind::Quota;
+
+    fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
+        fields.number(name, Quota::parse).map(own_or_server)
+    }
+}
+
+fn own_or_server<T>(update: Update<T>) -> Option<Option<T>> {
+    match update {
+        Update::Unchanged => None,
+        Update::Cleared => Some(None),
+        Update::To(limit) => Some(Some(limit)),
     }
 }
 
@@ -210,15 +231,19 @@ app_fields! {
 }
 
 app_fields! {
-    /// The rate limits of an app's own. `None` is the setting of the server.
+    /// The limits of an app's own. `None` is the setting of the server.
     AppLimits,
-    /// A change of an app's rate limits; `None` is unchanged.
+    /// A change of an app's limits; `None` is unchanged.
     AppLimitsChange,
     exchanges_per_second: Option<PerSecond>, "Exchanges", "Exchanges a second; 0 is no limit.";
     reports_per_second: Option<PerSecond>, "Order reports", "Order reports a second; 0 is no limit.";
     uploads_per_second: Option<PerSecond>, "Image uploads", "Image uploads a second, both ways together; 0 is no limit.";
     tokens_per_second: Option<PerSecond>, "Token requests", "Token requests a second; 0 is no limit.";
     logins_per_second: Option<PerSecond>, "Logins", "Logins a second; 0 is no limit.";
+    image_bytes_per_day: Option<Quota>, "Picture bytes a day", "Bytes of new pictures a day (UTC).";
+    image_bytes_max: Option<Quota>, "Picture bytes", "Bytes of all pictures.";
+    images_per_day: Option<Quota>, "Pictures a day", "New pictures a day (UTC).";
+    images_max: Option<Quota>, "Pictures", "All pictures.";
 }
 
 crate::word_enum! {

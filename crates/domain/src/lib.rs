@@ -27,6 +27,7 @@ pub mod order_center;
 pub mod per_second;
 pub mod picture_store;
 pub mod product_info;
+pub mod quota;
 pub mod record_set;
 pub mod secret;
 pub mod signature;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use domain::ids::{AppId, ImgId};
 use domain::picture_store::Outside;
+use domain::quota::{ImageQuotas, QuotaExceeded};
 use outside::PictureObject;
 use pictures::{Format, Kept, PerceptualHash};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::secrets::random_img_id;
-use crate::{Result, Store, StoreError};
+use crate::{Refusable, Result, Store, StoreError};
 
 mod blob_hash;
 mod block;
@@ -22,6 +23,7 @@ mod outside;
 mod own_store;
 mod search;
 mod sweep;
+mod usage;
 
 pub use blob_hash::{BlobCheck, BlobHash};
 pub use block::{Block, BlockOutcome};
@@ -41,6 +43,8 @@ pub enum KeepOutcome {
     Kept(ImgId),
     /// The operator has blocked the picture, or a near copy of it.
     Blocked,
+    /// The app stores too much already. Nothing is stored.
+    OverQuota(QuotaExceeded),
 }
 
 /// An image.
@@ -73,12 +77,14 @@ pub struct StoredImage {
 
 impl Store {
     /// Stores a picture and returns its id: a new one, or the id that the same bytes have already.
-    /// The blob is durable before there is an id. Outside the database it was read back, too.
-    pub async fn keep_image(&self, app_id: &AppId, kept: Kept) -> Result<KeepOutcome> {
+    /// The blob is durable before there is an id. Outside the database it was read back, too. A picture
+    /// that the app has costs nothing of `quotas`.
+    pub async fn keep_image(&self, app_id: &AppId, kept: Kept, quotas: ImageQuotas) -> Result<KeepOutcome> {
         let image = Arc::new(NewImage {
             app_id: app_id.clone(),
             img_id: random_img_id(),
             kept,
+            quotas,
             outside: self.settings.picture_store.outside(),
         });
         for _ in 0..KEEP_ATTEMPTS_MAX {
@@ -102,17 +108,27 @@ impl Store {
     }
 
     async fn write_image(&self, image: &Arc<NewImage>, object: Option<&PictureObject>) -> Result<ImageWrite> {
-        self.transaction((Arc::clone(image), object.cloned()), |connection, (image, object)| {
-            Box::pin(image.write(connection, object.as_ref()))
-        })
-        .await
+        let written = self
+            .transaction((Arc::clone(image), object.cloned()), |connection, (image, object)| {
+                Box::pin(image.write(connection, object.as_ref()))
+            });
+        match written.await {
+            Ok(written) => Ok(written),
+            Err(Refusable::Refused(exceeded)) => Ok(ImageWrite::known(KeepOutcome::OverQuota(exceeded))),
+            Err(Refusable::Store(error)) => Err(error),
+        }
     }
 
-    /// The result of [`keep_image`](Self::keep_image) when the app has the picture already or the
-    /// operator has blocked it. `None` for a new picture. It stores nothing.
-    pub async fn settled_image(&self, app_id: &AppId, kept: &Kept) -> Result<Option<KeepOutcome>> {
+    /// The result of [`keep_image`](Self::keep_image) when the app has the picture already, the
+    /// operator has blocked it, or it is past a quota. `None` for a new picture. It stores nothing.
+    pub async fn settled_image(
+        &self,
+        app_id: &AppId,
+        kept: &Kept,
+        quotas: &ImageQuotas,
+    ) -> Result<Option<KeepOutcome>> {
         let mut session = self.pool.acquire().await?;
-        settled(&mut session, app_id, kept).await
+        settled(&mut session, app_id, kept, quotas).await
     }
 
     /// The image with this id, of any app: the id is the permission.
@@ -159,6 +175,7 @@ struct NewImage {
     app_id: AppId,
     img_id: ImgId,
     kept: Kept,
+    quotas: ImageQuotas,
     /// The object store for a new blob. `None` is the database.
     outside: Option<Outside>,
 }
@@ -185,15 +202,15 @@ impl ImageWrite {
 
 impl NewImage {
     /// Writes the image whose blob was written as `object`. Without `object`, a blob that goes to
-    /// an object store only gets a name.
+    /// an object store only gets a name. The error rolls all of it back.
     async fn write(
         &self,
         connection: &mut PgConnection,
         object: Option<&PictureObject>,
-    ) -> Result<ImageWrite> {
+    ) -> Result<ImageWrite, Refusable<QuotaExceeded>> {
         // This transaction sees a concurrent block, or the block sees this image.
         block::hold_off(connection).await?;
-        if let Some(outcome) = settled(connection, &self.app_id, &self.kept).await? {
+        if let Some(outcome) = settled(connection, &self.app_id, &self.kept, &self.quotas).await? {
             return Ok(ImageWrite::known(outcome));
         }
         let contents = BlobHash::of_kept(&self.kept);
@@ -211,6 +228,9 @@ impl NewImage {
             }
         }
         self.insert(connection, &contents).await?;
+        // Other uploads of the app wait from here on.
+        let after = usage::count(connection, &self.app_id, bytes(&self.kept)).await?;
+        self.quotas.admit(&after).map_err(Refusable::Refused)?;
         Ok(ImageWrite::Done { outcome: KeepOutcome::Kept(self.img_id.clone()), uses_object })
     }
 
@@ -223,7 +243,7 @@ impl NewImage {
             self.kept.sha256.as_slice(),
             self.kept.format.as_str(),
             i32::try_from(self.kept.side).unwrap_or(i32::MAX),
-            i32::try_from(self.kept.contents.len()).unwrap_or(i32::MAX),
+            bytes(&self.kept),
             contents.as_bytes(),
             self.kept.perceptual_hash.map(PerceptualHash::to_i64)
         )
@@ -234,8 +254,18 @@ impl NewImage {
     }
 }
 
+/// Length of the blob.
+fn bytes(kept: &Kept) -> i32 {
+    i32::try_from(kept.contents.len()).unwrap_or(i32::MAX)
+}
+
 /// See [`Store::settled_image`].
-async fn settled(connection: &mut PgConnection, app_id: &AppId, kept: &Kept) -> Result<Option<KeepOutcome>> {
+async fn settled(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    kept: &Kept,
+    quotas: &ImageQuotas,
+) -> Result<Option<KeepOutcome>> {
     let known = sqlx::query!(
         "SELECT img_id, blocked_by IS NOT NULL AS \"is_blocked!\" FROM images WHERE app_id = $1 AND sha256 = $2",
         app_id.as_str(),
@@ -247,6 +277,10 @@ async fn settled(connection: &mut PgConnection, app_id: &AppId, kept: &Kept) -> 
         let img_id = ImgId::parse(&known.img_id).map_err(|_| StoreError::damaged("images.img_id"))?;
         return Ok(Some(if known.is_blocked { KeepOutcome::Blocked } else { KeepOutcome::Kept(img_id) }));
     }
-    let is_blocked = block::is_blocked(connection, &BlobHash::of_kept(kept), kept.perceptual_hash).await?;
-    Ok(is_blocked.then_some(KeepOutcome::Blocked))
+    if block::is_blocked(&mut *connection, &BlobHash::of_kept(kept), kept.perceptual_hash).await? {
+        return Ok(Some(KeepOutcome::Blocked));
+    }
+    // A picture past a quota costs no more work. What counts is the usage when the image is kept.
+    let after = usage::after(connection, app_id, bytes(kept)).await?;
+    Ok(quotas.admit(&after).err().map(KeepOutcome::OverQuota))
 }

@@ -33,6 +33,7 @@ mod token;
 mod wallet;
 
 use std::future::Future;
+use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -93,6 +94,8 @@ pub struct StoreSettings {
     pub exchange_writers: usize,
     /// Maximum number of exchanges that wait.
     pub exchange_queue_max: usize,
+    /// How many live access tokens an app has at most.
+    pub tokens_per_app: NonZeroU32,
     /// Where the bytes of new pictures are stored.
     pub picture_store: PictureStore,
     /// The object stores besides the database.

@@ -8,7 +8,7 @@ use domain::moment::rfc3339_of_millis;
 use domain::secret::Secret;
 use serde::Serialize;
 use serde_json::json;
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use super::app::{AppUpdate, CommandError, app_exists};
@@ -37,30 +37,47 @@ impl Store {
     /// Issues a token to an app that has sent its secret. Returns the token and its end in Unix
     /// milliseconds; `None` when there is no such app. For operators see [`Store::carry_out`].
     pub async fn issue_token(&self, app_id: &AppId, lifetime: Duration) -> Result<Option<(String, i64)>> {
-        self.insert_token(&self.pool, app_id, lifetime).await
+        self.transaction((self.clone(), app_id.clone()), move |connection, (store, app_id)| {
+            Box::pin(store.insert_token(connection, app_id, lifetime))
+        })
+        .await
     }
 
-    /// Stores the hash of a new token. `None` when there is no such app.
+    /// Stores the hash of a new token, and removes the oldest live ones past the limit. `None` when
+    /// there is no such app.
     async fn insert_token(
         &self,
-        executor: impl PgExecutor<'_>,
+        connection: &mut PgConnection,
         app_id: &AppId,
         lifetime: Duration,
     ) -> Result<Option<(String, i64)>> {
+        // One token of an app after the other: the next statement sees those of before.
+        let known =
+            sqlx::query!("SELECT 1 AS one FROM apps WHERE app_id = $1 FOR NO KEY UPDATE", app_id.as_str());
+        if known.fetch_optional(&mut *connection).await?.is_none() {
+            return Ok(None);
+        }
         let lifetime_millis = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
         let expires_at = self.clock.unix_millis().saturating_add(lifetime_millis);
         let token = random_token();
         let hash = token_hash(&token);
-        let issued = sqlx::query!(
-            "INSERT INTO access_tokens (app_id, token_hash, expires_at)
-             SELECT app_id, $2, to_timestamp($3::bigint / 1000.0) FROM apps WHERE app_id = $1",
+        sqlx::query!(
+            "WITH issued AS (
+                 INSERT INTO access_tokens (app_id, token_hash, issued_at, expires_at)
+                 VALUES ($1, $2, clock_timestamp(), to_timestamp($3::bigint / 1000.0))
+             ), past AS (
+                 SELECT token_hash FROM access_tokens WHERE app_id = $1 AND expires_at > now()
+                 ORDER BY issued_at DESC, token_hash OFFSET $4
+             )
+             DELETE FROM access_tokens WHERE app_id = $1 AND token_hash IN (SELECT token_hash FROM past)",
             app_id.as_str(),
             hash.as_slice(),
-            expires_at
+            expires_at,
+            i64::from(self.settings.tokens_per_app.get()) - 1
         )
-        .execute(executor)
+        .execute(connection)
         .await?;
-        Ok((issued.rows_affected() == 1).then_some((token, expires_at)))
+        Ok(Some((token, expires_at)))
     }
 
     /// Deletes tokens that expired a week ago.

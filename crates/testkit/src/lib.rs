@@ -251,9 +251,9 @@ impl TestTill {
     /// A picture of the app.
     pub async fn image(&self, app: &TestApp) -> ImgId {
         let kept = pictures::keep(PICTURE).unwrap();
-        match self.store.keep_image(&app.id, kept).await.unwrap() {
+        match self.store.keep_image(&app.id, kept, self.till.config.limits.image_quotas()).await.unwrap() {
             KeepOutcome::Kept(img_id) => img_id,
-            KeepOutcome::Blocked => panic!("the picture is blocked"),
+            other => panic!("the picture is not kept: {other:?}"),
         }
     }
 

@@ -59,7 +59,7 @@ pub(in crate::cli) enum AppArguments {
         #[arg(long = "path", value_name = "PATH", required = true, value_parser = parse_page)]
         pages: Vec<PagePath>,
     },
-    /// Set all rate limits of an app; for a limit that you leave out, the server's setting applies
+    /// Set all limits of an app, of rates and of pictures; for a limit that you leave out, the server's setting applies
     Limit {
         /// Id of the app
         app_id: AppId,

@@ -1,4 +1,4 @@
-//! The settings and the rate limits of an app as arguments, made from the table of settings.
+//! The settings and the limits of an app as arguments, made from the table of settings.
 
 use clap::builder::{BoolValueParser, PossibleValuesParser, StringValueParser, TypedValueParser as _};
 use clap::error::ErrorKind;
@@ -7,6 +7,7 @@ use domain::app::{AppChange, AppLimits, AppLimitsChange, AppSettings};
 use domain::app_settings::{AppField, AppFieldKind};
 use domain::fields::{FieldError, FieldValue, Fields};
 use domain::per_second::PerSecond;
+use domain::quota::Quota;
 
 /// The settings of a new app.
 #[derive(Debug, Clone)]
@@ -16,7 +17,7 @@ pub(in crate::cli) struct NewSettings(pub(super) AppSettings);
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct ChangedSettings(pub(super) AppChange);
 
-/// All rate limits; one left out takes the setting of the server.
+/// All limits; one left out takes the setting of the server.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct Limits(pub(super) AppLimitsChange);
 
@@ -87,6 +88,9 @@ fn arguments(field: &AppField, is_new: bool) -> Vec<Arg> {
         }
         AppFieldKind::Limit => vec![argument.value_name("N").value_parser(|text: &str| {
             text.parse().map(|limit: PerSecond| FieldValue::Number(limit.get().to_string()))
+        })],
+        AppFieldKind::Quota => vec![argument.value_name("N").value_parser(|text: &str| {
+            text.parse().map(|quota: Quota| FieldValue::Number(quota.get().to_string()))
         })],
     }
 }

@@ -9,6 +9,7 @@ use domain::app_settings::{AppField, AppFieldKind};
 use domain::fields::{FieldError, LIST_ITEMS_MAX};
 use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use domain::per_second::PerSecond;
+use domain::quota::Quota;
 use serde_json::{Value, json};
 
 use super::call::Call;
@@ -55,7 +56,7 @@ routes! { "Apps":
             .wrong("sandbox", "expected true or false, got \"yes\"");
     /// Set an app's limits
     ///
-    /// Sets all five. A limit that is left out is the server's setting again. They hold on every server
+    /// Sets all of them. A limit that is left out is the server's setting again. They hold on every server
     /// within five seconds.
     PUT "/apps/{app_id}/limits", "setAppLimits", Replace: command[Limit] -> LimitsSet =>
         answers("set", "The limits that hold now.", json!({
@@ -178,6 +179,7 @@ fn settings(fields: &[AppField], name: &str, example: impl Into<Value>) -> Vec<F
                 .example(words),
             AppFieldKind::Flag => Field::optional::<bool>(field.name, field.help),
             AppFieldKind::Limit => Field::optional::<PerSecond>(field.name, field.help),
+            AppFieldKind::Quota => Field::optional::<Quota>(field.name, field.help),
         })
         .collect();
     let of_example = described.iter_mut().find(|field| field.name == name);

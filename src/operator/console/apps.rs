@@ -9,7 +9,6 @@ use domain::app::{AppLimits, AppSettings, AppSummary, Scope};
 use domain::app_command::AppAction;
 use domain::app_settings::{AppField, AppFieldKind, AppFieldValue};
 use domain::ids::AppId;
-use domain::per_second::PerSecond;
 use store::{AppDetail, COUNTED_MAX};
 
 use super::error::ConsoleError;
@@ -83,7 +82,7 @@ struct AppPage<'a> {
     detail: &'a AppDetail,
     settings: &'a AppSettings,
     /// Each limit: its own value, and that of the server's settings.
-    limits: Vec<(AppField, Option<PerSecond>, PerSecond)>,
+    limits: Vec<(AppField, AppFieldValue, AppFieldValue)>,
 }
 
 /// The settings with their values, for facts and forms.
@@ -96,7 +95,9 @@ fn boxes() -> String {
     let boxes = AppSettings::FIELDS.into_iter().flat_map(|field| match field.kind {
         AppFieldKind::Flag => vec![field.name.to_owned()],
         AppFieldKind::Set(words) => words.iter().map(|word| format!("{}_{word}", field.name)).collect(),
-        AppFieldKind::Text(_) | AppFieldKind::Choice(_) | AppFieldKind::Limit => Vec::new(),
+        AppFieldKind::Text(_) | AppFieldKind::Choice(_) | AppFieldKind::Limit | AppFieldKind::Quota => {
+            Vec::new()
+        }
     });
     boxes.collect::<Vec<_>>().join(" ")
 }
@@ -128,15 +129,11 @@ async fn find(state: &AppState, name: &str) -> Result<AppDetail, ConsoleError> {
 async fn app(Path(name): Path<String>, visit: Visit) -> Answer {
     let detail = find(&visit.state, &name).await?;
     let (own, server) = (detail.summary.limits.values(), visit.state.config.limits.as_app_limits().values());
-    let limits = AppLimits::FIELDS.into_iter().zip(own.iter().zip(&server));
+    let limits = AppLimits::FIELDS.into_iter().zip(own.into_iter().zip(server));
     let page = visit.page(Section::APPS, format!("App {name}"));
     render(&AppPage {
         page: Page { notice: changes::notice(visit.text("done")), ..page },
-        limits: limits
-            .map(|(field, (own, server))| {
-                (field, own.limit(), server.limit().unwrap_or(PerSecond::UNLIMITED))
-            })
-            .collect(),
+        limits: limits.map(|(field, (own, server))| (field, own, server)).collect(),
         settings: &detail.summary.settings,
         detail: &detail,
     })

@@ -1,9 +1,13 @@
 //! What both uploads end in: a picture is judged and kept.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::response::Response;
+use domain::app::App;
 use domain::caller::Caller;
 use domain::ids::{AppId, ImgId};
+use domain::quota::QuotaExceeded;
 use guarded_fetch::bulkhead::Permit;
 use pictures::{self, Kept};
 use schemars::JsonSchema;
@@ -20,6 +24,9 @@ use crate::public::extract::success;
 use crate::small_copies;
 use crate::state::AppState;
 
+/// A day in milliseconds.
+const DAY_MILLIS: i64 = 86_400_000;
+
 /// Judges a picture and keeps it. Its refusals name `field`, which it came in. It is a task of its own, so that a caller that goes away does not
 /// return `permit` while its bytes are still in memory.
 pub(super) async fn accept(
@@ -30,7 +37,7 @@ pub(super) async fn accept(
     permit: Permit,
 ) -> Result<Response, Refusal> {
     let work = async move {
-        let kept = judge_and_keep(&state, &caller.app().id, field, bytes).await;
+        let kept = judge_and_keep(&state, caller.app(), field, bytes).await;
         drop(permit);
         kept
     };
@@ -41,18 +48,22 @@ pub(super) async fn accept(
 
 async fn judge_and_keep(
     state: &AppState,
-    app_id: &AppId,
+    app: &App,
     field: &'static str,
     bytes: Bytes,
 ) -> Result<ImgId, Refusal> {
     let id_of = |outcome| match outcome {
         KeepOutcome::Kept(img_id) => Ok(img_id),
         KeepOutcome::Blocked => Err(picture_blocked(field)),
+        KeepOutcome::OverQuota(exceeded) => Err(over_quota(exceeded, state.clock.unix_millis())),
     };
+    let (app_id, quotas) = (&app.id, state.config.limits.image_quotas().with_own(&app.limits));
     let kept = judge(state, app_id, field, bytes).await?;
-    let Some(outside) = &state.image_judge else { return id_of(state.store.keep_image(app_id, kept).await?) };
+    let Some(outside) = &state.image_judge else {
+        return id_of(state.store.keep_image(app_id, kept, quotas).await?);
+    };
     // What is settled without a verdict needs none: the app's picture is here, or it is blocked.
-    if let Some(outcome) = state.store.settled_image(app_id, &kept).await? {
+    if let Some(outcome) = state.store.settled_image(app_id, &kept, &quotas).await? {
         return id_of(outcome);
     }
     // Neither a permit to decode nor a session of the database is held from here on.
@@ -67,7 +78,7 @@ async fn judge_and_keep(
             ));
         }
     }
-    let img_id = id_of(state.store.keep_image(app_id, kept).await?)?;
+    let img_id = id_of(state.store.keep_image(app_id, kept, quotas).await?)?;
     if ruling == Ruling::AllowUnjudged {
         tracing::warn!(%img_id, "a picture was kept without a verdict of the image judge");
     }
@@ -94,6 +105,13 @@ async fn ask(state: &AppState, outside: &ImageJudge, app_id: &AppId, kept: &Kept
     let ruling = outside.rule(app_id, kept, state.clock.unix_millis()).await;
     drop(permit);
     Ok(ruling)
+}
+
+/// 10000305 with the quota. One of a day is free again at midnight (UTC).
+fn over_quota(exceeded: QuotaExceeded, now_millis: i64) -> Refusal {
+    let left = DAY_MILLIS - now_millis.rem_euclid(DAY_MILLIS);
+    let wait = exceeded.is_of_day.then(|| Duration::from_millis(left.unsigned_abs()));
+    Refusal { retry_after: wait, ..Refusal::new(Code::RateLimited, exceeded.to_string()) }
 }
 
 refusals! { Refusal:

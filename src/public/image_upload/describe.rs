@@ -54,7 +54,8 @@ fn describe(
 ) -> Operation<Refusal> {
     let description = format!(
         "A whole PNG or JPEG, by its bytes: at most {BYTES_MAX} bytes, as wide as high, at most {PIXELS_MAX} pixels. A \
-         picture that is cut off or corrupt is refused. The same picture uploaded again by the same app keeps its id. {rules}"
+         picture that is cut off or corrupt is refused. The same picture uploaded again by the same app keeps its id. An upload past a quota of the \
+         app is 10000305. {rules}"
     );
     let kept = Uploaded::new(ImgId::parse(IMG_ID).expect("the example is an id"));
     let reason = Unacceptable::NotSquare { width: 128, height: 64 };

@@ -94,7 +94,10 @@ async fn a_blocked_picture_is_seen_by_an_admin_who_asks_for_it_and_by_nobody_els
     // Near copies are told before, and blocked with it: the same picture of another app, uploaded later, is refused.
     let kept = pictures::keep(PICTURE).unwrap();
     let other = till.app("a2").await;
-    assert_eq!(till.store.keep_image(&other.id, kept).await.unwrap(), store::KeepOutcome::Blocked);
+    assert_eq!(
+        till.store.keep_image(&other.id, kept, till.till.config.limits.image_quotas()).await.unwrap(),
+        store::KeepOutcome::Blocked
+    );
 
     assert_eq!(viewer.post(&unblock, &[("reason", "r")]).await.status, 403);
     assert!(admin.get(&unblock).await.body.contains(ESCAPED));
