@@ -1,4 +1,4 @@
--- Quotas of what an app stores (contract 7.3).
+-- Quotas of what an app stores (contract 7.3), and the sweep of images that nothing uses (contract 5.10).
 
 ALTER TABLE apps ADD COLUMN image_bytes_per_day bigint;
 ALTER TABLE apps ADD COLUMN image_bytes_max bigint;
@@ -35,3 +35,14 @@ FROM (SELECT app_id, byte_length,
           (uploaded_at AT TIME ZONE 'UTC')::date = (now() AT TIME ZONE 'UTC')::date AS is_of_today
       FROM images) AS image
 GROUP BY app_id;
+
+-- Images of before count as uploaded now, so that none is swept at once.
+ALTER TABLE images ADD COLUMN is_reported boolean NOT NULL DEFAULT false;
+ALTER TABLE images ADD COLUMN last_uploaded_at timestamptz NOT NULL DEFAULT now();
+COMMENT ON COLUMN images.is_reported IS 'True when an order report has named the image, now or earlier. It never becomes false.';
+COMMENT ON COLUMN images.last_uploaded_at IS 'Database time of the last upload of the same picture by the app, while no report had named it.';
+UPDATE images SET is_reported = true WHERE (app_id, img_id) IN (
+    SELECT app_id, product_cover_img_id FROM orders
+    UNION SELECT app_id, report ->> 'product_cover_img_id' FROM order_events);
+-- Images that may be swept, the oldest first.
+CREATE INDEX images_unreported ON images (last_uploaded_at) WHERE NOT is_reported;

@@ -148,6 +148,8 @@ impl Config {
             judge.url.is_none() || judge.secret.expose().len() >= JUDGE_SECRET_BYTES_MIN,
             "image_judge.secret: expected {JUDGE_SECRET_BYTES_MIN} bytes or more beside image_judge.url"
         );
+        let hour = std::time::Duration::from_hours(1);
+        ensure!(image.unused_ttl >= hour, "image.unused_ttl: expected 1h or more");
         self.check_pictures()
     }
 }

@@ -9,7 +9,7 @@
 //!   file for each endpoint.
 //! - [`operator`] is the operator's listener: health, metrics, console and admin API.
 //! - [`openapi`] describes both APIs, as documents and as pages.
-//! - [`state`] is what the handlers share, made of [`config`], [`metrics`] and [`rate_limit`].
+//! - [`state`] is what the handlers share, made of [`config`], [`metrics`], [`rate_limit`] and `disk_space`.
 //! - [`body`] reads bodies within limits; [`request_id`] names requests.
 //! - [`error`] is the code table, and the type that every refusal has.
 //! - `outgoing` has what requests to other servers share; [`image_judge`] asks the operator's own
@@ -18,6 +18,7 @@
 pub mod body;
 pub mod cli;
 pub mod config;
+mod disk_space;
 pub mod error;
 pub mod image_judge;
 pub mod metrics;

@@ -14,6 +14,7 @@ use telemetry::traces::Tracer;
 use tokio::sync::Semaphore;
 
 use crate::config::Config;
+use crate::disk_space::DiskSpace;
 use crate::image_judge::ImageJudge;
 use crate::metrics::Metrics;
 use crate::outgoing::{USER_AGENT, start_tracer};
@@ -40,6 +41,8 @@ pub struct Shared {
     pub store: Store,
     /// Rate limits of this process.
     pub rate_limits: RateLimits,
+    /// The disks that take new pictures.
+    pub disk_space: DiskSpace,
     /// Outbound fetches.
     pub fetcher: Fetcher,
     /// Memory for the bytes of uploads by file, in KiB. Fetched ones are counted by the fetcher.
@@ -91,6 +94,7 @@ impl AppState {
         let services = ServiceClient::default();
         Self(Arc::new(Shared {
             rate_limits: RateLimits::new(config.limits.clone()),
+            disk_space: DiskSpace::new(&config),
             upload_memory: Bulkhead::new(
                 config.image.memory_bytes_max / KIB,
                 config.image.memory_per_app_bytes_max / KIB,

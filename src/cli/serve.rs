@@ -42,6 +42,8 @@ pub(super) async fn run(context: &Context) -> Result<()> {
         () = &mut stop => return Ok(()),
     };
     open_picture_stores(context, &opened.store).await?;
+    // Its disk may be another than that of the settings.
+    config.database.data_dir.clone_from(&opened.folder);
     let state = AppState::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
@@ -66,7 +68,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     let connections = OpenConnections::default();
     let beside = [
         tokio::spawn(operator::keep_sampling(state.clone())),
-        tokio::spawn(keep_house(opened.store.clone())),
+        tokio::spawn(keep_house(opened.store.clone(), config.image.unused_ttl)),
         tokio::spawn(async move {
             let stopped = operator_stopped;
             let _ = http_server::serve(operator, operator_tls, routes, limits, connections, stopped).await;
@@ -148,13 +150,13 @@ async fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, 
     Ok((listener, Some(tls)))
 }
 
-async fn keep_house(store: Store) {
+async fn keep_house(store: Store, unused_ttl: Duration) {
     let mut cleaning = tokio::time::interval(HOUSEKEEPING_INTERVAL);
     let mut replays = tokio::time::interval(REPLAYS_INTERVAL);
     replays.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = cleaning.tick() => clean(&store).await,
+            _ = cleaning.tick() => clean(&store, unused_ttl).await,
             _ = replays.tick() => {
                 if let Err(error) = store.write_replays().await {
                     tracing::warn!(%error, "counts of replays could not be stored; they are lost");
@@ -164,13 +166,14 @@ async fn keep_house(store: Store) {
     }
 }
 
-async fn clean(store: &Store) {
+async fn clean(store: &Store, unused_ttl: Duration) {
     for (expired, outcome) in [
         ("old answers of the admin API", store.forget_old_requests().await),
         ("expired tokens", store.forget_expired_tokens().await),
         ("expired login codes", store.forget_expired_login_codes().await),
         ("ended console sessions", store.forget_ended_console_sessions().await),
         ("old counts of replays", store.forget_old_replays().await),
+        ("unused images", store.sweep_unused_images(unused_ttl).await),
     ] {
         if let Err(error) = outcome {
             tracing::warn!(%error, "{expired} could not be removed; next attempt in an hour");

@@ -161,6 +161,9 @@ pub struct Image {
     pub store_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub cache_max_age: Duration,
+    pub disk_free_min: u64,
+    #[serde(deserialize_with = "duration")]
+    pub unused_ttl: Duration,
 }
 
 /// `[image_judge]`.

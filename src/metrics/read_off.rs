@@ -29,6 +29,8 @@ pub struct Reading {
     pub fetches: u64,
     /// Bytes that uploads hold, and may hold.
     pub upload_memory: (u64, u64),
+    /// Whether the disk has room for new pictures.
+    pub takes_uploads: bool,
     /// The last audits; none where there were none, or where the database did not tell.
     pub audits: Arc<[LastAudit]>,
 }
@@ -64,6 +66,11 @@ impl Reading {
                 "minitill_upload_memory_bytes_max",
                 "Memory that uploads by file may hold; more wait.",
                 upload_max,
+            ),
+            (
+                "minitill_uploads_have_room",
+                "1 while the disk has room for new pictures, 0 below image.disk_free_min.",
+                self.takes_uploads.into(),
             ),
             ("process_resident_memory_bytes", "Memory of the process, without its PostgreSQL.", resident),
             ("process_open_fds", "Open files of the process.", files),

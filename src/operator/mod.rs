@@ -69,10 +69,17 @@ async fn healthz() -> Response {
     json_response(StatusCode::OK, &json!({ "status": "ok" }))
 }
 
-/// 200 when it can serve: the database answers and holds the schema.
+/// 200 when it can serve: the database answers and holds the schema. A shortage of disk stops uploads
+/// alone, so it is told and changes no status.
 async fn readyz(State(state): State<AppState>) -> Response {
     let reason = match tokio::time::timeout(READY_TIMEOUT, state.store.readiness()).await {
-        Ok(Ok(None)) => return json_response(StatusCode::OK, &json!({ "status": "ready" })),
+        Ok(Ok(None)) => {
+            let ready = match state.disk_space.shortage(state.clock.monotonic()).await {
+                None => json!({ "status": "ready" }),
+                Some(shortage) => json!({ "status": "ready", "uploads_refused": shortage }),
+            };
+            return json_response(StatusCode::OK, &ready);
+        }
         Ok(Ok(Some(reason))) => reason,
         Ok(Err(_)) => "the database is not available".to_owned(),
         Err(_) => "the database does not answer".to_owned(),
@@ -123,6 +130,7 @@ async fn read_off(state: &AppState) -> Reading {
         fetches: state.fetcher.under_way(),
         upload_memory: (state.upload_memory.in_use() * 1024, state.upload_memory.permits_max() * 1024),
         audits: audits.unwrap_or_default(),
+        takes_uploads: state.disk_space.shortage(state.clock.monotonic()).await.is_none(),
     }
 }
 

@@ -53,6 +53,7 @@ pub async fn upload_with_file(State(state): State<AppState>, request: Request) -
     let (parts, body) = request.into_parts();
     let (query, body) = query_with(&CREDENTIALS, &state.config.http, &parts, body).await?;
     let caller = authenticate(&state, &query, Limited::Uploads).await?;
+    state.disk_space.admit(state.clock.monotonic()).await?;
     let boundary = multipart_boundary(&parts.headers)
         .ok_or_else(|| illegal("content type: expected multipart/form-data with a boundary"))?;
     let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
@@ -90,6 +91,7 @@ pub async fn upload_with_url(State(state): State<AppState>, request: Request) ->
         Some(caller) => caller,
         None => authenticate(&state, &fields, Limited::Uploads).await?,
     };
+    state.disk_space.admit(state.clock.monotonic()).await?;
     let url = match trailing_url {
         Some(url) => url.to_owned(),
         None => fields.required("url", |text| Ok(text.to_owned()))?,

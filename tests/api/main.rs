@@ -47,6 +47,7 @@ mod routes;
 mod snippets;
 mod token;
 mod traces;
+mod unused_images;
 mod upload_floods;
 mod wire;
 

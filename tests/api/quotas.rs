@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use crate::image::{png, upload};
 use crate::support::{Answer, TestApp, TestTill};
 
-/// A small picture of its own for each shade. All have the same number of bytes.
+/// A small picture of its own for each shade.
 fn picture(shade: u8) -> Vec<u8> {
     png(8, |x, y| [shade, x.to_le_bytes()[0], y.to_le_bytes()[0]])
 }
@@ -35,10 +35,9 @@ async fn assert_counted(till: &TestTill, app: &TestApp) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_past_a_quota_is_refused_by_its_name_and_a_known_picture_is_not() {
     let till = TestTill::start().await;
-    let bytes = i64::try_from(picture(1).len()).unwrap();
     let quota = |number: i64| Some(Quota::parse(&number.to_string()).unwrap());
-    // Two pictures fit, and one byte more.
-    let room = bytes * 2 + 1;
+    // The first two pictures fit exactly.
+    let room = i64::try_from(picture(1).len() + picture(2).len()).unwrap();
     let none = AppLimits::default;
     let cases = [
         (
@@ -68,7 +67,6 @@ async fn an_upload_past_a_quota_is_refused_by_its_name_and_a_known_picture_is_no
         let refused = send(&till, &app, 3).await;
         refused.assert_refused(10_000_305, &text);
         let is_of_day = text.contains("per_day");
-        // The test's clock stands at a quarter of a day before midnight or so: at any rate within a day.
         let wait = refused.header("retry-after").map(|seconds| seconds.parse::<u32>().unwrap());
         assert_eq!(wait.is_some_and(|seconds| (1..=86_400).contains(&seconds)), is_of_day, "{text}");
         assert_eq!(send(&till, &app, 1).await.body, first.body, "a picture that the app has costs nothing");

@@ -16,7 +16,7 @@ const FLOORS: [&[&str]; 9] = [
     &["public"],
     &["small_copies"],
     &["state"],
-    &["image_judge", "metrics", "openapi", "rate_limit"],
+    &["disk_space", "image_judge", "metrics", "openapi", "rate_limit"],
     &["body", "outgoing"],
     &["config"],
     &["endpoint", "error", "request_id"],

@@ -148,6 +148,7 @@ impl AppValue for Option<Quota> {
     }
 }
 
+#[expect(clippy::option_option, reason = "what did not come is no change; a limit may be taken away")]
 fn own_or_server<T>(update: Update<T>) -> Option<Option<T>> {
     match update {
         Update::Unchanged => None,

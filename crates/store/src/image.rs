@@ -23,6 +23,7 @@ mod outside;
 mod own_store;
 mod search;
 mod sweep;
+mod unused;
 mod usage;
 
 pub use blob_hash::{BlobCheck, BlobHash};
@@ -267,13 +268,15 @@ async fn settled(
     quotas: &ImageQuotas,
 ) -> Result<Option<KeepOutcome>> {
     let known = sqlx::query!(
-        "SELECT img_id, blocked_by IS NOT NULL AS \"is_blocked!\" FROM images WHERE app_id = $1 AND sha256 = $2",
+        "SELECT img_id, blocked_by IS NOT NULL AS \"is_blocked!\", is_reported FROM images
+         WHERE app_id = $1 AND sha256 = $2",
         app_id.as_str(),
         kept.sha256.as_slice()
-    )
-    .fetch_optional(&mut *connection)
-    .await?;
-    if let Some(known) = known {
+    );
+    let known = known.fetch_optional(&mut *connection).await?;
+    if let Some(known) = known
+        && (known.is_reported || unused::uploaded_again(connection, app_id, &known.img_id).await?)
+    {
         let img_id = ImgId::parse(&known.img_id).map_err(|_| StoreError::damaged("images.img_id"))?;
         return Ok(Some(if known.is_blocked { KeepOutcome::Blocked } else { KeepOutcome::Kept(img_id) }));
     }

@@ -3,8 +3,9 @@
 //! A report takes two statements and no transaction. The first reads all rows that the report
 //! depends on. Then the rules decide. The second writes order, event and payment, all or nothing.
 //! It takes effect only if the order has not changed (`event_count`) and no other order has claimed
-//! the payment number (the primary keys). Rows that a report names are never removed, so the
-//! decision still holds. If the write takes no effect, the report runs again with the order locked.
+//! the payment number (the primary keys). Rows that a report names are never removed, but for images that no
+//! report has named; the first report of an image marks it, and the mark keeps it. So the decision
+//! still holds. If the write takes no effect, the report runs again with the order locked.
 
 mod history;
 mod search;
@@ -51,6 +52,8 @@ struct ReportContext {
     image: bool,
     /// The image exists and is blocked.
     blocked_image: bool,
+    /// An earlier report has named the image.
+    reported_image: bool,
     poi: bool,
     preorder: bool,
     /// The order that the payment number belongs to.
@@ -117,11 +120,15 @@ async fn read_and_write(
 ) -> Result<ReportOutcome> {
     let app_id = &app.id;
     let found = find(connection, app_id, report).await?;
+    let is_marked = found.reported_image;
     let change = match decide(found, report, app) {
         Ok(Some(change)) => change,
         Ok(None) => return Ok(ReportOutcome::Done),
         Err(refused) => return Ok(refused),
     };
+    if !is_marked && !statements::mark_image(connection, app_id, report).await? {
+        return Err(StoreError::Again);
+    }
     let written = statements::write(connection, app_id, report, &change).await?;
     if written { Ok(ReportOutcome::Done) } else { Err(StoreError::Again) }
 }

@@ -61,7 +61,11 @@ fn describe(
     let reason = Unacceptable::NotSquare { width: 128, height: 64 };
     let words = "The picture is not acceptable; the text says why.";
     Operation::new(summary, description)
-        .answers(Success::json("uploaded", "The picture is kept, for ever.", &succeeded(kept)))
+        .answers(Success::json(
+            "uploaded",
+            "The picture is kept. Unless an order report names it, it is removed after a time.",
+            &succeeded(kept),
+        ))
         .refuses([
             Example::new("picture_unacceptable", words, illegal(format!("{field}: {reason}"))),
             Example { refusal: acceptance::picture_blocked(field), ..acceptance::example::picture_blocked() },

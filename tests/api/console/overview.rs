@@ -30,6 +30,7 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
         database_probe: std::time::Duration::from_millis(2),
         fetches: 0,
         upload_memory: (0, 0),
+        takes_uploads: true,
         audits: std::sync::Arc::default(),
     };
     let now = domain::clock::Clock::unix_millis(&*till.clock);

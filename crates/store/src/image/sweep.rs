@@ -80,20 +80,21 @@ impl Store {
     }
 
     /// Removes those of some blobs that are still unused. An object loses only its row here. It is
-    /// removed with the other objects without a row.
-    async fn forget_contents(&self, some: Vec<Vec<u8>>) -> Result<()> {
+    /// returned, and the sweep of its store also finds it.
+    pub(super) async fn forget_contents(&self, some: Vec<Vec<u8>>) -> Result<Vec<PictureObject>> {
         self.transaction(some, |connection, some| {
             Box::pin(async move {
                 // An upload that has found a blob writes its image before this lock, or looks up
                 // the blob after it.
                 sqlx::query!("LOCK TABLE picture_blocks IN EXCLUSIVE MODE").execute(&mut *connection).await?;
-                sqlx::query!(
+                let objects = sqlx::query!(
                     "DELETE FROM picture_objects o WHERE o.is_kept AND o.content_sha256 = ANY($1) AND (
                          NOT EXISTS (SELECT 1 FROM images i WHERE i.content_sha256 = o.content_sha256)
-                         OR EXISTS (SELECT 1 FROM picture_parts p WHERE p.content_sha256 = o.content_sha256))",
+                         OR EXISTS (SELECT 1 FROM picture_parts p WHERE p.content_sha256 = o.content_sha256))
+                     RETURNING name, stored_in, byte_length",
                     some
                 )
-                .execute(&mut *connection)
+                .fetch_all(&mut *connection)
                 .await?;
                 sqlx::query!(
                     "DELETE FROM picture_parts p WHERE p.content_sha256 = ANY($1)
@@ -109,7 +110,10 @@ impl Store {
                 )
                 .execute(connection)
                 .await?;
-                Ok(())
+                let objects = objects.into_iter().map(|object| {
+                    PictureObject::read(Some(object.name), Some(object.stored_in), object.byte_length)
+                });
+                objects.filter_map(Result::transpose).collect()
             })
         })
         .await

@@ -33,6 +33,7 @@ pub(super) async fn find(
     let row = sqlx::query!(
         r#"SELECT EXISTS (SELECT 1 FROM wallets WHERE app_id = $1 AND open_id = $2) AS "known_open_id!",
                   i.img_id IS NOT NULL AS "known_image!", i.blocked_by IS NOT NULL AS "blocked_image!",
+                  coalesce(i.is_reported, false) AS "reported_image!",
                   EXISTS (SELECT 1 FROM pois WHERE app_id = $1 AND poi_id = $4) AS "known_poi!",
                   EXISTS (SELECT 1 FROM preorders WHERE app_id = $1 AND out_order_no = $5) AS "known_preorder!",
                   p.out_biz_order_no AS "payment_of?", to_jsonb(o) AS "order?: Json<StoredOrder>",
@@ -55,12 +56,28 @@ pub(super) async fn find(
         open_id: row.known_open_id,
         image: row.known_image,
         blocked_image: row.blocked_image,
+        reported_image: row.reported_image,
         poi: row.known_poi,
         preorder: row.known_preorder,
         payment_of: row.payment_of,
         order: row.order.map(|Json(order)| order),
         reported_create_time: row.reported_create_time,
     })
+}
+
+/// Marks the image as one that a report has named, so that no sweep removes it. `false` when a sweep has
+/// just removed it.
+pub(super) async fn mark_image(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+    report: &OrderReport,
+) -> Result<bool> {
+    let marked = sqlx::query!(
+        "UPDATE images SET is_reported = true WHERE app_id = $1 AND img_id = $2",
+        app_id.as_str(),
+        report.product_cover_img_id.as_str()
+    );
+    Ok(marked.execute(connection).await?.rows_affected() == 1)
 }
 
 /// Writes an order with its event and a new payment. It takes no effect when the order has changed since
