@@ -104,8 +104,11 @@ async fn uploads_at_once_fill_a_quota_and_do_not_pass_it() {
 /// Rule: contract 6.4.1. The oldest live token goes; expired ones and those of other apps do not count.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_past_the_limit_ends_the_oldest_live_one() {
-    let till =
-        TestTill::start_with(|config| config.limits.tokens_per_app = NonZeroU32::new(3).unwrap()).await;
+    let till = TestTill::start_with(|config| {
+        config.limits.tokens_per_app = NonZeroU32::new(3).unwrap();
+        config.database.connections = 8;
+    })
+    .await;
     let (app, other) = (till.app("a1").await, till.app("a2").await);
     till.execute("UPDATE access_tokens SET expires_at = now() - interval '1 hour' WHERE app_id = 'a1'").await;
     let live = "SELECT count(*) FROM access_tokens WHERE app_id = 'a1' AND expires_at > now()";
@@ -125,8 +128,10 @@ async fn a_token_past_the_limit_ends_the_oldest_live_one() {
         (false, true, true)
     );
     // At once, too.
-    for issued in join_all((0..12).map(|_| issue())).await {
-        assert!(issued.unwrap().is_some());
+    for round in 0..5 {
+        for issued in join_all((0..12).map(|_| issue())).await {
+            assert!(issued.unwrap().is_some());
+        }
+        assert_eq!(till.number(live).await, 3, "round {round}");
     }
-    assert_eq!(till.number(live).await, 3);
 }
