@@ -129,6 +129,8 @@ pub fn test_config() -> Config {
         ("MINITILL_EXCHANGE__DEADLINE", "20s"),
         // All clients of a test have one address.
         ("MINITILL_HTTP__CONNECTIONS_PER_ADDRESS_MAX", "10000"),
+        // Nor is a machine whose disk is nearly full.
+        ("MINITILL_IMAGE__DISK_FREE_MIN", "0"),
         ("MINITILL_LIMITS__REPORTS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__UPLOADS_PER_SECOND", "0"),
         ("MINITILL_LIMITS__TOKENS_PER_SECOND", "0"),
