@@ -121,7 +121,6 @@ impl Config {
         for (name, is_set) in [
             ("public.hosts", !public.hosts.is_empty()),
             ("public.metrics_token", public.metrics_token.get().is_some()),
-            ("ops.trusted_proxies", !ops.trusted_proxies.is_empty()),
             ("ops.docs", ops.docs),
         ] {
             ensure!(!is_set, "{name}: this listener has no such setting");

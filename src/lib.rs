@@ -9,14 +9,17 @@
 //!   file for each endpoint.
 //! - [`operator`] is the operator's listener: health, metrics, console and admin API.
 //! - [`openapi`] describes both APIs, as documents and as pages.
-//! - [`state`] is what the handlers share, made of [`config`], [`metrics`], [`rate_limit`] and `disk_space`.
-//! - [`body`] reads bodies within limits; [`request_id`] names requests.
+//! - [`state`] is what the handlers share, made of [`config`], [`metrics`], [`rate_limit`], [`refusal_log`]
+//!   and `disk_space`.
+//! - [`body`] reads bodies within limits; [`request_id`] names requests; `client_address` finds who
+//!   sent one.
 //! - [`error`] is the code table, and the type that every refusal has.
 //! - `outgoing` has what requests to other servers share; [`image_judge`] asks the operator's own
 //!   judge about a picture; [`small_copies`] makes small copies of pictures.
 
 pub mod body;
 pub mod cli;
+mod client_address;
 pub mod config;
 mod disk_space;
 pub mod error;
@@ -27,6 +30,7 @@ pub mod operator;
 mod outgoing;
 pub mod public;
 pub mod rate_limit;
+pub mod refusal_log;
 pub mod request_id;
 pub mod small_copies;
 pub mod state;

@@ -19,6 +19,7 @@ use crate::image_judge::ImageJudge;
 use crate::metrics::Metrics;
 use crate::outgoing::{USER_AGENT, start_tracer};
 use crate::rate_limit::RateLimits;
+use crate::refusal_log::RefusalLog;
 
 /// The unit of [`Shared::upload_memory`].
 pub const KIB: u32 = 1024;
@@ -53,6 +54,10 @@ pub struct Shared {
     pub decodes: Bulkhead,
     /// The operator's judge of pictures, where there is one.
     pub image_judge: Option<ImageJudge>,
+    /// Passwords of console users that are being hashed. Addresses take turns.
+    pub password_checks: Bulkhead,
+    /// The log of refused and failed requests.
+    pub refusal_log: RefusalLog,
     /// Connections of the public listener.
     pub connections: OpenConnections,
     /// What is counted and measured.
@@ -77,6 +82,8 @@ impl AppState {
         // One core stays free for exchanges.
         let decodes = if config.image.decodes_max == 0 { cores - 1 } else { config.image.decodes_max };
         let decodes = u32::try_from(decodes.max(1)).unwrap_or(u32::MAX);
+        // Each takes 19 MiB and a core.
+        let password_checks = u32::try_from((cores / 2).max(1)).unwrap_or(u32::MAX);
         let fetcher = Fetcher::new(FetchSettings {
             user_agent: USER_AGENT,
             accept: "image/png, image/jpeg",
@@ -103,6 +110,9 @@ impl AppState {
             // As many for one app: it waits for its own places before it takes its turn among all, so
             // each other app has at most this many before it.
             decodes: Bulkhead::new(decodes, decodes),
+            // As with `decodes`: an address has as many before it as there are other addresses.
+            password_checks: Bulkhead::new(password_checks, password_checks),
+            refusal_log: RefusalLog::default(),
             image_judge: ImageJudge::new(&config.image_judge, services.clone()),
             connections: OpenConnections::default(),
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),

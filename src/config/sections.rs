@@ -31,8 +31,6 @@ pub struct Listener {
     pub listen: SocketAddr,
     pub tls_certificate: PathBuf,
     pub tls_key: PathBuf,
-    /// Only `[public]` has it: a listener of operators needs no address of the client.
-    #[serde(default)]
     pub trusted_proxies: Vec<IpNet>,
     /// Only `[public]` has it: the operator's listener always serves the documents.
     #[serde(default)]

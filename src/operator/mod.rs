@@ -134,12 +134,14 @@ async fn read_off(state: &AppState) -> Reading {
     }
 }
 
-/// Takes a sample every ten seconds, for the console's overview. It never ends by itself.
+/// Takes a sample every ten seconds, for the console's overview, and ends an interval of the log of refusals. It
+/// never ends by itself.
 pub async fn keep_sampling(state: AppState) {
     let mut interval = tokio::time::interval(SAMPLE_INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
+        state.refusal_log.end_interval();
         let reading = read_off(&state).await;
         state.metrics.keep(state.metrics.sample(state.clock.unix_millis(), reading));
     }

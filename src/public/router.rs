@@ -1,6 +1,5 @@
 //! The router of the public listener: the route table, and the layers around it.
 
-mod client_address;
 mod path;
 mod under_way;
 
@@ -18,10 +17,11 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
-use self::client_address::client_address;
 use super::docs;
 use super::routes::{Authentication, ROUTES, Route};
+use crate::client_address::client_address;
 use crate::error::{Code, Envelope, Refusal, panic_text};
+use crate::refusal_log::Unsuccessful;
 use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
 
@@ -131,8 +131,8 @@ fn caught(panic: Box<dyn std::any::Any + Send + 'static>) -> Response {
     Refusal::internal(format!("panic: {}", panic_text(&*panic))).into_response()
 }
 
-/// Gives the request its id, the metrics their numbers and the log its line: `info` for a refusal, `error` for a fault of
-/// ours, `debug` for a success. Never a query, a header or a body (contract 2.8).
+/// Gives the request its id, the metrics their numbers and the log its line (contract 9.7). Never a query, a header or a
+/// body (contract 2.8).
 /// The client's address stands in it where clients are servers, not where players look at pictures.
 async fn observe(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let request_id = request_id(&request);
@@ -165,7 +165,7 @@ async fn observe(State(state): State<AppState>, request: Request, next: Next) ->
     let code = response.extensions().get::<Refused>().map(|refused| refused.code);
     state.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
     let endpoint = route.map_or("unknown", |route| route.path);
-    span.in_scope(|| log(&method, endpoint, unknown_path.as_deref(), &response, elapsed));
+    span.in_scope(|| log(&state, &method, endpoint, unknown_path.as_deref(), &response, elapsed));
     if let (Some(tracer), Some(trace)) = (tracer, &trace) {
         // Methods that strangers make up stay out of it.
         let known = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
@@ -185,24 +185,30 @@ async fn observe(State(state): State<AppState>, request: Request, next: Next) ->
 }
 
 fn log(
+    state: &AppState,
     method: &Method,
     endpoint: &'static str,
     path: Option<&str>,
     response: &Response,
     elapsed: std::time::Duration,
 ) {
-    let status = response.status().as_u16();
-    let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+    let status = response.status();
     let Some(Refused { code, cause }) = response.extensions().get::<Refused>() else {
-        tracing::debug!(%method, endpoint, status, elapsed_ms, "answered");
+        let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+        tracing::debug!(%method, endpoint, status = status.as_u16(), elapsed_ms, "answered");
         return;
     };
-    let (code, cause) = (code.number(), cause.as_deref().unwrap_or_default());
-    if status >= 500 {
-        tracing::error!(%method, endpoint, status, code, cause, elapsed_ms, "failed");
-    } else {
-        tracing::info!(%method, endpoint, path, status, code, cause, elapsed_ms, "refused");
-    }
+    let (code, cause) = (Some(code.number()), cause.as_deref().unwrap_or_default());
+    state.refusal_log.write(&Unsuccessful {
+        method,
+        endpoint,
+        path,
+        status,
+        code,
+        cause,
+        user: None,
+        elapsed,
+    });
 }
 
 /// The route of a request, for metrics and log: paths that strangers make up stay out of both.

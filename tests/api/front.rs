@@ -12,8 +12,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::support::console::ORIGIN;
 use crate::support::program::{Program, ServerProcess};
-use crate::support::{Answer, Request, fresh_database};
+use crate::support::{Answer, Request, form, fresh_database, raw};
 
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("minitill-front-{name}-{}", std::process::id()));
@@ -115,5 +116,64 @@ async fn the_log_names_the_client_behind_trusted_proxies_only() {
         );
         assert!(!text.contains("198.51.100.1"));
     }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Rule 9.7.4 and 9.7.6: a wrong password, a refused call of the admin API and a denied action of the console are
+/// lines with the client's address.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_names_who_was_refused_on_the_operators_listener() {
+    let folder = folder("refused");
+    let log = folder.join("log.jsonl");
+    let server = Program::on(&fresh_database().await.url)
+        .with("MINITILL_LOG__FORMAT", "json")
+        .with("MINITILL_OPS__TRUSTED_PROXIES", "127.0.0.0/8")
+        .serve(Some(log.clone()))
+        .await;
+    let fields = form(&[("name", "alice"), ("password", "wrong password")]);
+    for request in [
+        Request::post("/console/sign-in").header("origin", ORIGIN).body(fields),
+        Request::post("/console/users/unlock").header("origin", ORIGIN),
+        Request::get("/admin/v1/apps").header("authorization", "Bearer nonsense"),
+    ] {
+        let answer = request.header("x-forwarded-for", "203.0.113.5").send(server.operator_address).await;
+        assert!([401, 403].contains(&answer.status), "{}", answer.status);
+    }
+    server.terminate();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = lines.filter(|line| line["span"]["client"] == "203.0.113.5");
+    let lines: Vec<_> =
+        lines.map(|line| json!([line["level"], line["message"], line["endpoint"], line["user"]])).collect();
+    assert_eq!(
+        json!(lines),
+        json!([
+            ["INFO", "console: a wrong name or password", null, "alice"],
+            ["INFO", "refused", "/console/users/unlock", null],
+            ["INFO", "refused", "listApps", null],
+        ])
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Rule 9.7.5: a flood of strangers fills no disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_refusals_leaves_little_in_the_log() {
+    const REQUESTS: usize = 20_000;
+    let folder = folder("flood");
+    let log = folder.join("log.jsonl");
+    let server = Program::on(&fresh_database().await.url)
+        .with("MINITILL_LOG__FORMAT", "json")
+        .serve(Some(log.clone()))
+        .await;
+    let one = "GET /nowhere HTTP/1.1\r\nhost: till\r\n\r\n";
+    let last = "GET /nowhere HTTP/1.1\r\nhost: till\r\nconnection: close\r\n\r\n";
+    let answers = raw(server.address, [one.repeat(REQUESTS - 1).as_str(), last].concat().as_bytes()).await;
+    assert_eq!(answers.body.matches("HTTP/1.1 404").count(), REQUESTS - 1, "beside the first");
+    let metrics = Request::get("/metrics").send(server.operator_address).await.body;
+    assert!(metrics.contains("minitill_http_responses_total{status=\"404\"} 20000\n"), "{metrics}");
+    server.terminate();
+    let size = std::fs::metadata(&log).unwrap().len();
+    assert!(size < 100_000, "{size}");
     std::fs::remove_dir_all(folder).unwrap();
 }

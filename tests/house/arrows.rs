@@ -16,10 +16,10 @@ const FLOORS: [&[&str]; 9] = [
     &["public"],
     &["small_copies"],
     &["state"],
-    &["disk_space", "image_judge", "metrics", "openapi", "rate_limit"],
+    &["disk_space", "image_judge", "metrics", "openapi", "rate_limit", "refusal_log"],
     &["body", "outgoing"],
     &["config"],
-    &["endpoint", "error", "request_id"],
+    &["client_address", "endpoint", "error", "request_id"],
 ];
 
 /// A module by its names from the package's root.

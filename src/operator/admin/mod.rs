@@ -32,7 +32,9 @@ use self::call::Call;
 use self::describe::Page;
 use self::idempotency::Answered;
 use self::problem::{Kind, Problem};
+use crate::client_address::Client;
 use crate::error::{json_response, panic_text};
+use crate::refusal_log::Unsuccessful;
 use crate::request_id::{REQUEST_ID, request_id};
 use crate::state::AppState;
 
@@ -74,22 +76,34 @@ fn method_not_allowed(of_path: &[Route]) -> Problem {
 /// Answers a request of a route.
 async fn answer(route: &'static Route, state: AppState, request: Request) -> Response {
     let (id, uri, method) = (request_id(&request), request.uri().clone(), request.method().clone());
-    let span = tracing::info_span!("admin", request_id = id.to_str().unwrap_or_default());
+    let Client(client) =
+        Client::of(request.extensions(), request.headers(), &state.config.ops.trusted_proxies);
+    let span = tracing::info_span!("admin", request_id = id.to_str().unwrap_or_default(), client = %client);
     let started = tokio::time::Instant::now();
     let outcome = guarded(serve(route, &state, request)).instrument(span.clone()).await;
-    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let (status, cause) = match &outcome {
-        Ok(_) => (status_of(route), String::new()),
-        Err(problem) => (problem.kind.status(), problem.cause.clone().unwrap_or_default()),
+    let (endpoint, elapsed) = (route.id, started.elapsed());
+    let status = match &outcome {
+        Ok(_) => status_of(route),
+        Err(problem) => problem.kind.status(),
     };
-    let (endpoint, code) = (route.id, status.as_u16());
-    span.in_scope(|| {
-        if status.is_server_error() {
-            tracing::error!(%method, endpoint, status = code, cause, elapsed_ms, "failed");
-        } else if outcome.is_err() {
-            tracing::info!(%method, endpoint, status = code, elapsed_ms, "refused");
-        } else {
-            tracing::debug!(%method, endpoint, status = code, elapsed_ms, "answered");
+    span.in_scope(|| match &outcome {
+        Ok(_) => {
+            let elapsed_ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
+            tracing::debug!(%method, endpoint, status = status.as_u16(), elapsed_ms, "answered");
+        }
+        Err(Problem { cause, .. }) => {
+            let (method, cause) = (&method, cause.as_deref().unwrap_or_default());
+            let (path, code, user) = (None, None, None);
+            state.refusal_log.write(&Unsuccessful {
+                method,
+                endpoint,
+                path,
+                status,
+                code,
+                cause,
+                user,
+                elapsed,
+            });
         }
     });
     state.metrics.admin_answered(endpoint, status);

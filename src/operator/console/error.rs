@@ -17,12 +17,14 @@ use crate::error::Refusal;
 /// Why a page or a change failed, in the words of its page.
 #[derive(Debug, Clone)]
 pub(super) struct ConsoleError {
-    status: StatusCode,
+    pub(super) status: StatusCode,
     title: &'static str,
     /// What went wrong, in whole sentences.
     what: Cow<'static, str>,
     /// What the user can do.
     what_next: &'static str,
+    /// The cause, for the log.
+    pub(super) cause: String,
 }
 
 #[derive(Template)]
@@ -90,13 +92,24 @@ impl ConsoleError {
         what: &'static str,
         what_next: &'static str,
     ) -> Self {
-        Self { status, title, what: Cow::Borrowed(what), what_next }
+        Self { status, title, what: Cow::Borrowed(what), what_next, cause: String::new() }
+    }
+
+    /// Whether the log has a line of it: somebody wanted what they may not have, or a fault.
+    pub(super) fn is_denied_or_failed(&self) -> bool {
+        self.status == StatusCode::FORBIDDEN || self.status.is_server_error()
     }
 
     /// The thing that the address names does not exist. `what` is a sentence that names it.
     pub(super) fn not_found(what: impl Into<Cow<'static, str>>) -> Self {
         let what_next = "Check the spelling, or search in that part of the console.";
-        Self { status: StatusCode::NOT_FOUND, title: "Not found", what: what.into(), what_next }
+        Self {
+            status: StatusCode::NOT_FOUND,
+            title: "Not found",
+            what: what.into(),
+            what_next,
+            cause: String::new(),
+        }
     }
 
     /// The page of an app that does not exist.
@@ -107,7 +120,13 @@ impl ConsoleError {
     /// A field is invalid. `what` is a sentence that names it.
     pub(super) fn bad_request(what: impl Into<Cow<'static, str>>) -> Self {
         let what_next = "Nothing was changed. Go back and correct the input.";
-        Self { status: StatusCode::BAD_REQUEST, title: "Invalid input", what: what.into(), what_next }
+        Self {
+            status: StatusCode::BAD_REQUEST,
+            title: "Invalid input",
+            what: what.into(),
+            what_next,
+            cause: String::new(),
+        }
     }
 
     /// The page of the error. It names the user, if somebody is signed in.
@@ -132,13 +151,9 @@ impl From<StoreError> for ConsoleError {
             StoreError::Unavailable(_)
             | StoreError::PicturesUnavailable(_)
             | StoreError::Overloaded
-            | StoreError::Again => {
-                tracing::warn!(%error, "console: a page is not available");
-                Self::UNAVAILABLE
-            }
+            | StoreError::Again => Self { cause: error.to_string(), ..Self::UNAVAILABLE },
             StoreError::Repeated | StoreError::Internal(_) => {
-                tracing::error!(%error, "console: a page failed");
-                Self::FAULT
+                Self { cause: error.to_string(), ..Self::FAULT }
             }
         }
     }
@@ -146,8 +161,7 @@ impl From<StoreError> for ConsoleError {
 
 impl From<askama::Error> for ConsoleError {
     fn from(error: askama::Error) -> Self {
-        tracing::error!(%error, "console: a page cannot be rendered");
-        Self::FAULT
+        Self { cause: format!("a page cannot be rendered: {error}"), ..Self::FAULT }
     }
 }
 
@@ -162,7 +176,8 @@ impl From<Refusal> for ConsoleError {
     fn from(refusal: Refusal) -> Self {
         let status = refusal.transport.unwrap_or(StatusCode::BAD_REQUEST);
         let what = format!("{}.", refusal.message).into();
-        Self { status, title: "Unreadable request", what, what_next: "Nothing was changed. Try again." }
+        let what_next = "Nothing was changed. Try again.";
+        Self { status, title: "Unreadable request", what, what_next, cause: String::new() }
     }
 }
 

@@ -8,12 +8,16 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::fields::{Fields, is_secret};
+use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::error::ConsoleError;
 use super::page::Section;
-use super::route::Access;
+use super::route::{Access, Route};
 use super::session::{SignedIn, signed_in};
 use super::visit::address;
+use crate::client_address::Client;
+use crate::refusal_log::Unsuccessful;
 use crate::state::AppState;
 
 /// A page runs no script and loads only the style sheet and pictures of this origin. Its forms go to this
@@ -26,16 +30,20 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 /// Passes a request to its handler if the user has the role, and renders every error as a page. A request
 /// that can change something must come from a page of this console.
 pub(super) async fn guard(
-    State((state, access)): State<(AppState, Access)>,
+    State((state, route)): State<(AppState, &'static Route)>,
     request: Request,
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let (user, refused) = match admit(&state, access, &parts).await {
+    let client = Client::of(&parts.extensions, &parts.headers, &state.config.ops.trusted_proxies);
+    parts.extensions.insert(client);
+    let span = tracing::info_span!("console", client = %client.0);
+    let (method, started) = (parts.method.clone(), Instant::now());
+    let (user, refused) = match admit(&state, route.access, &parts).instrument(span.clone()).await {
         Ok(user) => (user, None),
         Err(refused) => (None, Some(refused)),
     };
-    let is_allowed = access != Access::Admin || user.as_ref().is_some_and(SignedIn::is_admin);
+    let is_allowed = route.access != Access::Admin || user.as_ref().is_some_and(SignedIn::is_admin);
     let mut response = match refused {
         Some(refused) => refused,
         None if !is_allowed => ConsoleError::ADMINS_ONLY.into_response(),
@@ -43,10 +51,18 @@ pub(super) async fn guard(
             if let Some(user) = &user {
                 parts.extensions.insert(user.clone());
             }
-            next.run(Request::from_parts(parts, body)).await
+            next.run(Request::from_parts(parts, body)).instrument(span.clone()).await
         }
     };
     if let Some(error) = response.extensions_mut().remove::<ConsoleError>() {
+        if error.is_denied_or_failed() {
+            let (path, status, code, cause) = (None, error.status, None, error.cause.as_str());
+            let (endpoint, user, elapsed) =
+                (route.path, user.as_ref().map(|user| user.name.as_str()), started.elapsed());
+            let request =
+                Unsuccessful { method: &method, endpoint, path, status, code, cause, user, elapsed };
+            span.in_scope(|| state.refusal_log.write(&request));
+        }
         response = error.page(user.as_ref());
     }
     with_security_headers(response)

@@ -53,6 +53,11 @@ const PARTS: [&[Route]; 14] = [
     users::ROUTES,
 ];
 
+/// Every address below the console that is no page.
+static NOT_FOUND: Route = Route::page("/console/{*rest}", || {
+    get(async || ConsoleError::not_found("There is no page at this address."))
+});
+
 /// Every page of the console. Tests walk the table: each page needs a session, and a viewer changes nothing.
 pub fn routes() -> impl Iterator<Item = &'static Route> {
     PARTS.into_iter().flatten()
@@ -61,14 +66,11 @@ pub fn routes() -> impl Iterator<Item = &'static Route> {
 /// The routes of the console on the operator's listener.
 pub(super) fn router(state: &AppState) -> Router<AppState> {
     let mut router = Router::new();
-    for route in routes() {
-        let check = middleware::from_fn_with_state((state.clone(), route.access), guard::guard);
+    for route in routes().chain([&NOT_FOUND]) {
+        let check = middleware::from_fn_with_state((state.clone(), route), guard::guard);
         router = router.route(route.path, (route.handler)().route_layer(check));
     }
-    let check = middleware::from_fn_with_state((state.clone(), Access::Viewer), guard::guard);
-    let not_found = async || ConsoleError::not_found("There is no page at this address.");
     router
-        .route("/console/{*rest}", get(not_found).route_layer(check))
         .route("/", get(async || Redirect::to("/console")))
         .route("/console/", get(async || Redirect::to("/console")))
         .method_not_allowed_fallback(async || {

@@ -13,7 +13,7 @@ use http_body_util::BodyExt as _;
 use http_server::counted_as;
 use ipnet::IpNet;
 
-use super::client_address;
+use crate::client_address::client_address;
 use crate::config::Config;
 use crate::error::Refusal;
 

@@ -1,17 +1,31 @@
 //! Who is at the other end: the peer of the connection, or, behind proxies that the operator
 //! trusts, the address that they say they serve.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use axum::http::{HeaderMap, HeaderName};
+use axum::extract::ConnectInfo;
+use axum::http::{Extensions, HeaderMap, HeaderName};
 use ipnet::IpNet;
 
 static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
+/// The client of a request to the operator's listener, for its handlers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Client(pub(crate) IpAddr);
+
+impl Client {
+    /// The client of a request. The listener notes the peer of each request; one without has no address.
+    pub(crate) fn of(noted: &Extensions, headers: &HeaderMap, trusted_proxies: &[IpNet]) -> Self {
+        let peer = noted.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0);
+        let client = peer.map(|peer| client_address(peer, headers, trusted_proxies));
+        Self(client.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED)))
+    }
+}
+
 /// The right-most address that is not a trusted proxy's: each proxy appends the one it was called
 /// from, so whatever stands further left was written by somebody who is not trusted. `peer` itself
 /// when it is no trusted proxy. At an entry that is no address the one before it counts.
-pub(super) fn client_address(peer: SocketAddr, headers: &HeaderMap, trusted_proxies: &[IpNet]) -> IpAddr {
+pub(crate) fn client_address(peer: SocketAddr, headers: &HeaderMap, trusted_proxies: &[IpNet]) -> IpAddr {
     let is_trusted = |address: &IpAddr| trusted_proxies.iter().any(|network| network.contains(address));
     let mut client = peer.ip().to_canonical();
     let lines = headers.get_all(&FORWARDED_FOR).iter().rev();
