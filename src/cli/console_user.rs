@@ -25,7 +25,7 @@ pub(super) enum ConsoleUserCommand {
     },
     /// List all users
     List,
-    /// Set a new password for a user; this ends the lock and all sessions of the user
+    /// Set a new password for a user; this ends all waits and all sessions of the user
     SetPassword {
         /// Name of the user
         name: ConsoleUserName,
@@ -37,7 +37,7 @@ pub(super) enum ConsoleUserCommand {
         /// New role: viewer or admin
         role: Role,
     },
-    /// Unlock a user who is locked after ten wrong passwords
+    /// Let every address sign in again that waits after ten wrong passwords
     Unlock {
         /// Name of the user
         name: ConsoleUserName,

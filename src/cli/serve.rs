@@ -171,6 +171,7 @@ async fn clean(store: &Store, unused_ttl: Duration) {
         ("old answers of the admin API", store.forget_old_requests().await),
         ("expired tokens", store.forget_expired_tokens().await),
         ("expired login codes", store.forget_expired_login_codes().await),
+        ("old sign-in attempts", store.forget_old_console_attempts().await),
         ("ended console sessions", store.forget_ended_console_sessions().await),
         ("old counts of replays", store.forget_old_replays().await),
         ("unused images", store.sweep_unused_images(unused_ttl).await),

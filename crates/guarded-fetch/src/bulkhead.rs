@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// Above this many holders, those that hold nothing and wait for nothing are forgotten.
+const IDLE_HOLDERS_MAX: usize = 1024;
 /// Why waiting for a permit cannot fail.
 const NEVER_CLOSED: &str = "nobody closes the semaphore";
 
@@ -15,7 +17,7 @@ pub struct Bulkhead {
     shared: Arc<Semaphore>,
     permits_max: u32,
     per_holder_max: u32,
-    /// One for each holder that ever came. Admit known holders only: nothing is ever removed.
+    /// The limit of each holder.
     by_holder: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
@@ -66,15 +68,19 @@ impl Bulkhead {
     /// # Panics
     /// Never: nobody closes the semaphore.
     pub async fn holder_permit(&self, holder: &str, amount: u32) -> HolderPermit {
-        let own = Arc::clone(
-            self.by_holder
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(holder.to_owned())
-                .or_insert_with(|| Arc::new(Semaphore::new(self.per_holder_max as usize))),
-        );
+        let own = self.limit_of(holder);
         let permits = own.acquire_many_owned(amount.min(self.per_holder_max)).await.expect(NEVER_CLOSED);
         HolderPermit(Arc::new(permits))
+    }
+
+    fn limit_of(&self, holder: &str) -> Arc<Semaphore> {
+        let mut by_holder = self.by_holder.lock().unwrap_or_else(PoisonError::into_inner);
+        if by_holder.len() >= IDLE_HOLDERS_MAX && !by_holder.contains_key(holder) {
+            // Whoever holds a permit or waits for one has a clone.
+            by_holder.retain(|_, limit| Arc::strong_count(limit) > 1);
+        }
+        let limit = by_holder.entry(holder.to_owned());
+        Arc::clone(limit.or_insert_with(|| Arc::new(Semaphore::new(self.per_holder_max as usize))))
     }
 
     /// Waits for as many permits of the shared limit as the holder has here.
@@ -132,6 +138,20 @@ mod tests {
         assert!(permit(&bulkhead, "b", 1).await.is_some());
         assert!(waiting.join_all().await.into_iter().all(|gave_up| gave_up));
         drop(held);
+    }
+
+    /// Rule: strangers who come once fill no memory, and a holder who has permits keeps its limit.
+    #[tokio::test]
+    async fn holders_that_hold_nothing_are_forgotten() {
+        let bulkhead = Bulkhead::new(5, 1);
+        let held = permit(&bulkhead, "a", 1).await.unwrap();
+        for stranger in 0..3 * IDLE_HOLDERS_MAX {
+            assert!(permit(&bulkhead, &stranger.to_string(), 1).await.is_some());
+        }
+        assert!(bulkhead.by_holder.lock().unwrap().len() <= IDLE_HOLDERS_MAX);
+        assert!(permit(&bulkhead, "a", 1).await.is_none(), "over its own limit");
+        drop(held);
+        assert!(permit(&bulkhead, "a", 1).await.is_some());
     }
 
     /// Rule: nobody waits for permits that can never be free.

@@ -14,7 +14,7 @@ use super::operator_log::{Action, LogLine};
 use crate::secrets::PasswordHash;
 use crate::{Result, Store};
 
-pub use session::SignInAttempt;
+pub use session::{NewSession, SignInAttempt};
 
 /// A user of the console, without the password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,9 +23,9 @@ pub struct ConsoleUser {
     pub name: String,
     /// `viewer` or `admin`.
     pub role: String,
-    /// Sign-in attempts since the last success.
-    pub failed_attempts: i32,
-    /// End of the lock, while the name is locked.
+    /// Sign-in attempts since the last success, of all addresses.
+    pub failed_attempts: i64,
+    /// Until when an address has to wait: the last one, of all addresses.
     #[serde(with = "time::serde::rfc3339::option")]
     pub locked_until: Option<OffsetDateTime>,
     /// Number of open sessions.
@@ -38,11 +38,11 @@ pub struct ConsoleUser {
 /// A change of a user.
 #[derive(Debug, Clone)]
 pub enum ConsoleUserChange {
-    /// Set the password and unlock the name.
+    /// Set the password and forget the failed attempts.
     Password(PasswordHash),
     /// Set the role.
     Role(Role),
-    /// Unlock the name and reset the failed attempts.
+    /// Forget the failed attempts of all addresses, so that none has to wait.
     Unlock,
     /// Remove the user.
     Remove,
@@ -53,13 +53,16 @@ impl Store {
     pub async fn console_users(&self) -> Result<Vec<ConsoleUser>> {
         Ok(sqlx::query_as!(
             ConsoleUser,
-            r#"SELECT name, role, failed_attempts, created_at,
-                      CASE WHEN locked_until > now() THEN locked_until END AS locked_until,
+            r#"SELECT name, role, created_at, coalesce(failed, 0) AS "failed_attempts!", until AS locked_until,
                       (SELECT count(*) FROM console_sessions
                        WHERE console_sessions.name = console_users.name
                          AND console_sessions.created_at > now() - make_interval(secs => $1)
                          AND used_at > now() - make_interval(secs => $2)) AS "sessions!"
-               FROM console_users ORDER BY name"#,
+               FROM console_users LEFT JOIN (
+                   SELECT name AS user_name, sum(failed_attempts) AS failed,
+                          max(locked_until) FILTER (WHERE locked_until > now()) AS until
+                   FROM console_attempts GROUP BY name) AS attempts ON user_name = name
+               ORDER BY name"#,
             session::LIFETIME_SECONDS,
             session::IDLE_SECONDS_MAX
         )
@@ -119,17 +122,14 @@ async fn change_user(
     name: &ConsoleUserName,
     change: &ConsoleUserChange,
 ) -> Result<bool> {
-    let user = sqlx::query!(
-        "SELECT role, failed_attempts FROM console_users WHERE name = $1 FOR UPDATE",
-        name.as_str()
-    );
+    let user = sqlx::query!("SELECT role FROM console_users WHERE name = $1 FOR UPDATE", name.as_str());
     let Some(user) = user.fetch_optional(&mut *connection).await? else { return Ok(false) };
     let line = |action| LogLine::new(operator, action, name.as_str());
     let (statement, line) = match change {
         ConsoleUserChange::Password(password) => {
+            session::forget_attempts(connection, name).await?;
             let statement = sqlx::query!(
-                "UPDATE console_users SET password = $2, failed_attempts = 0, locked_until = NULL
-                 WHERE name = $1",
+                "UPDATE console_users SET password = $2 WHERE name = $1",
                 name.as_str(),
                 password.as_str()
             );
@@ -146,26 +146,22 @@ async fn change_user(
             (statement, line.after(json!({ "role": role })))
         }
         ConsoleUserChange::Unlock => {
-            if user.failed_attempts == 0 {
+            let failed = session::forget_attempts(connection, name).await?;
+            if failed == 0 {
                 return Ok(true);
             }
-            let statement = sqlx::query!(
-                "UPDATE console_users SET failed_attempts = 0, locked_until = NULL WHERE name = $1",
-                name.as_str()
-            );
-            let before = json!({ "failed_attempts": user.failed_attempts });
-            let line = line(Action::ConsoleUserUnlock).before(before);
-            (statement, line.after(json!({ "failed_attempts": 0 })))
+            let line = line(Action::ConsoleUserUnlock).before(json!({ "failed_attempts": failed }));
+            line.after(json!({ "failed_attempts": 0 })).record(connection).await?;
+            return Ok(true);
         }
         ConsoleUserChange::Remove => {
+            session::forget_attempts(connection, name).await?;
             let statement = sqlx::query!("DELETE FROM console_users WHERE name = $1", name.as_str());
             (statement, line(Action::ConsoleUserRemove).before(json!({ "role": user.role })))
         }
     };
     statement.execute(&mut *connection).await?;
-    if !matches!(change, ConsoleUserChange::Unlock) {
-        session::end_all(connection, name).await?;
-    }
+    session::end_all(connection, name).await?;
     line.record(connection).await?;
     Ok(true)
 }

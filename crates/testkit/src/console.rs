@@ -1,6 +1,9 @@
 //! A browser that is signed in to the console.
 
+use std::net::Ipv4Addr;
+
 use domain::console_user::{ConsoleUserName, Role};
+use store::NewSession;
 use store::secrets::{PasswordHash, random_token, token_hash};
 
 use super::{Answer, Request, TestTill, form, operator};
@@ -27,9 +30,14 @@ impl TestTill {
         let password = PasswordHash::kept("none fits".to_owned());
         assert!(self.store.add_console_user(&operator(), &name, role, password.clone()).await.unwrap());
         let token = random_token();
-        assert!(self.store.begin_console_session(&name, &password, token_hash(&token)).await.unwrap());
+        assert!(self.store.begin_console_session(&name, &password, session(&token)).await.unwrap());
         Browser { till: self, token }
     }
+}
+
+/// A session that begins with this token.
+pub fn session(token: &str) -> NewSession {
+    NewSession { token_hash: token_hash(token), client: Ipv4Addr::LOCALHOST.into(), instead_of: None }
 }
 
 impl Browser<'_> {

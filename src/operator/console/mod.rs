@@ -17,6 +17,7 @@ mod order_center;
 mod orders;
 mod overview;
 mod page;
+mod password;
 mod player;
 mod route;
 mod search;

@@ -34,10 +34,15 @@ impl SignedIn {
 
 /// The user of the session that the request's cookie names.
 pub(super) async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<SignedIn>, StoreError> {
-    let Some(token) = cookie(headers, state.config.ops.has_tls()) else { return Ok(None) };
+    let Some(token) = token_of(state, headers) else { return Ok(None) };
     let token_hash = token_hash(token);
     let session = state.store.console_session(token_hash).await?;
     Ok(session.map(|(name, role)| SignedIn { name, role, csrf_token: csrf_token(token), token_hash }))
+}
+
+/// The session's secret in the request's cookies.
+pub(super) fn token_of<'a>(state: &AppState, headers: &'a HeaderMap) -> Option<&'a str> {
+    cookie(headers, state.config.ops.has_tls())
 }
 
 /// The session's secret in the request's cookies. A listener with TLS takes the secure cookie alone.

@@ -1,26 +1,22 @@
 //! Sign-in and sign-out.
 
-use std::num::NonZero;
-use std::sync::LazyLock;
-use std::thread::available_parallelism;
-use std::time::Duration;
-
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse as _, Redirect};
 use axum::routing::{get, post};
-use domain::console_user::{ConsoleUserName, PASSWORD_BYTES_MAX};
-use store::StoreError;
-use store::secrets::{PasswordHash, random_token, token_hash};
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep_until, timeout};
+use domain::console_user::ConsoleUserName;
+use http_server::counted_as;
+use store::NewSession;
+use store::secrets::{random_token, token_hash};
 
-use super::error::ConsoleError;
 use super::page::{Page, Section, render};
+use super::password;
 use super::route::{Access, Route};
-use super::session::{came_by_https, clear_cookies, set_cookie};
+use super::session::{came_by_https, clear_cookies, set_cookie, token_of};
 use super::visit::{Answer, Visit, read_fields, text};
+use crate::client_address::Client;
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -31,17 +27,6 @@ pub(super) const ROUTES: &[Route] = &[
 
 /// Largest form of a sign-in in bytes: name, password and a path, with each byte encoded as three.
 const FORM_BYTES_MAX: usize = 8 * 1024;
-/// How long a sign-in waits for a permit.
-const PERMIT_PATIENCE: Duration = Duration::from_secs(5);
-
-/// The answer to a failed attempt comes after a multiple of this time. It is longer than the comparison and
-/// the write to the database, so the time does not show whether the name exists.
-const FAILURE_TAKES: Duration = Duration::from_millis(300);
-
-/// Limits the password comparisons that run at once: each takes 19 MiB and a core.
-static PERMITS: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new((available_parallelism().map_or(1, NonZero::get) / 2).max(1)));
-
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignInPage<'a> {
@@ -66,21 +51,37 @@ async fn page(State(state): State<AppState>, headers: HeaderMap, request: Reques
     })
 }
 
-async fn sign_in(State(state): State<AppState>, headers: HeaderMap, request: Request) -> Answer {
+async fn sign_in(
+    State(state): State<AppState>,
+    Extension(Client(client)): Extension<Client>,
+    headers: HeaderMap,
+    request: Request,
+) -> Answer {
     let fields = read_fields(&state, request, FORM_BYTES_MAX).await?;
     // Phones write the first letter as a capital.
-    let (next, name) = (where_to(text(&fields, "next")), &text(&fields, "name").to_ascii_lowercase());
+    let (next, typed) = (where_to(text(&fields, "next")), &text(&fields, "name").to_ascii_lowercase());
+    let token = random_token();
+    let session = NewSession {
+        token_hash: token_hash(&token),
+        client: counted_as(client),
+        // Whoever signs in again leaves no session behind.
+        instead_of: token_of(&state, &headers).map(token_hash),
+    };
     // A password counts exactly as it was typed.
-    let password = fields.text("password").unwrap_or_default().to_owned();
-    let token = match ConsoleUserName::parse(name) {
-        Ok(name) if password.len() <= PASSWORD_BYTES_MAX => begin_session(&state, &name, password).await?,
-        Ok(_) | Err(_) => None,
+    let password = fields.text("password").unwrap_or_default();
+    let begun = match ConsoleUserName::parse(typed) {
+        Ok(name) => match password::verify(&state, session.client, &name, password).await? {
+            Some(hash) => state.store.begin_console_session(&name, &hash, session).await?,
+            None => false,
+        },
+        Err(_) => false,
     };
-    let Some(token) = token else {
+    if !begun {
         let page = Page::of_nobody("Sign in");
-        let page = render(&SignInPage { page, next, name, has_failed: true, from_elsewhere: false })?;
+        let page = render(&SignInPage { page, next, name: typed, has_failed: true, from_elsewhere: false })?;
         return Ok((StatusCode::FORBIDDEN, page).into_response());
-    };
+    }
+    tracing::info!(user = typed, "console: a user signed in");
     let cookie = set_cookie(&token, came_by_https(&state, &headers));
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(next)).into_response())
 }
@@ -89,49 +90,6 @@ async fn sign_out(visit: Visit) -> Answer {
     visit.state.store.end_console_session(visit.user.token_hash).await?;
     let cleared = AppendHeaders(clear_cookies().map(|cookie| (header::SET_COOKIE, cookie)));
     Ok((cleared, Redirect::to("/console/sign-in")).into_response())
-}
-
-/// The secret of a new session, if the password matches. Answer and time are the same for an unknown name,
-/// a wrong password and a locked name.
-async fn begin_session(
-    state: &AppState,
-    name: &ConsoleUserName,
-    password: String,
-) -> Result<Option<String>, ConsoleError> {
-    // This comes before the attempt is counted: without a permit there is no attempt.
-    let permit = timeout(PERMIT_PATIENCE, PERMITS.acquire()).await;
-    let permit = permit.ok().and_then(Result::ok).ok_or(ConsoleError::BUSY)?;
-    let started = Instant::now();
-    let attempt = state.store.attempt_sign_in(name).await?;
-    let kept = attempt.as_ref().map_or_else(PasswordHash::of_nobody, |attempt| attempt.password.clone());
-    let compared = kept.clone();
-    // The permit stays with the comparison, which goes on if the client disconnects.
-    let fits = tokio::task::spawn_blocking(move || {
-        let fits = compared.fits(&password);
-        drop(permit);
-        fits
-    });
-    let fits = fits.await.map_err(|fault| StoreError::Internal(format!("comparing a password: {fault}")))?;
-    let user = name.as_str();
-    if !fits {
-        if attempt.is_some_and(|attempt| attempt.is_last) {
-            tracing::warn!(
-                user,
-                "console: the name is locked for 15 minutes after ten wrong passwords in a row"
-            );
-        } else {
-            tracing::info!(user, "console: a sign-in failed");
-        }
-        let steps = started.elapsed().as_millis() / FAILURE_TAKES.as_millis() + 1;
-        sleep_until(started + FAILURE_TAKES * u32::try_from(steps).unwrap_or(u32::MAX)).await;
-        return Ok(None);
-    }
-    let token = random_token();
-    let begun = state.store.begin_console_session(name, &kept, token_hash(&token)).await?;
-    if begun {
-        tracing::info!(user, "console: a user signed in");
-    }
-    Ok(begun.then_some(token))
 }
 
 /// The page to open after the sign-in: always a page of the console.

@@ -1,12 +1,14 @@
-//! Signing in, lock-out, and how sessions end.
+//! Signing in, waits after wrong passwords, and how sessions end.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use domain::console_user::{ConsoleUserName, NewPassword, Role};
 use store::ConsoleUserChange;
 use store::secrets::PasswordHash;
+use tokio::task::JoinSet;
 
-use crate::support::console::ORIGIN;
+use crate::support::console::{ORIGIN, session};
 use crate::support::{Answer, Request, TestTill, form, operator};
 
 const PASSWORD: &str = "correct horse battery";
@@ -18,10 +20,24 @@ async fn user(till: &TestTill, name: &str, role: Role) -> ConsoleUserName {
     name
 }
 
-async fn sign_in(till: &TestTill, name: &str, password: &str) -> Answer {
+/// The form of a sign-in.
+fn signing_in(name: &str, password: &str) -> Request {
     let fields = form(&[("name", name), ("password", password), ("next", "/console/log?app_id=a1")]);
-    let request = Request::post("/console/sign-in").header("origin", ORIGIN).body(fields);
-    request.send(till.operator_address).await
+    Request::post("/console/sign-in").header("origin", ORIGIN).body(fields)
+}
+
+async fn sign_in(till: &TestTill, name: &str, password: &str) -> Answer {
+    signing_in(name, password).send(till.operator_address).await
+}
+
+/// The same behind a proxy, which names this client.
+async fn sign_in_from(till: &TestTill, client: &str, name: &str, password: &str) -> Answer {
+    signing_in(name, password).header("x-forwarded-for", client).send(till.operator_address).await
+}
+
+/// A server behind a proxy.
+async fn behind_a_proxy() -> TestTill {
+    TestTill::start_with(|config| config.ops.trusted_proxies = vec!["127.0.0.1/32".parse().unwrap()]).await
 }
 
 /// The cookie as a browser sends it back.
@@ -76,14 +92,17 @@ async fn a_cookie_of_https_is_secure() {
     assert_eq!(answer.header("location"), Some("/console"));
 }
 
-/// Rule: what is answered does not tell an unknown name from a wrong password or a locked name, and how
+/// Rule: what is answered does not tell an unknown name from a wrong password or an address that waits, and how
 /// long it takes does not either.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_name_is_answered_as_a_wrong_password() {
     let till = TestTill::start().await;
     user(&till, "alice", Role::Admin).await;
     user(&till, "carol", Role::Admin).await;
-    till.execute("UPDATE console_users SET failed_attempts = 10, locked_until = now() + interval '1 minute' WHERE name = 'carol'").await;
+    till.execute(
+        "INSERT INTO console_attempts VALUES ('carol', '127.0.0.1', 10, now() + interval '1 minute')",
+    )
+    .await;
     let mut answers = Vec::new();
     for name in ["alice", "nobby", "carol"] {
         let mut quickest = Duration::MAX;
@@ -99,7 +118,7 @@ async fn an_unknown_name_is_answered_as_a_wrong_password() {
         answers.push((body, quickest));
     }
     let (first, elapsed) = &answers[0];
-    assert!(first.contains("The name or the password is wrong, or the name is locked"));
+    assert!(first.contains("The name or the password is wrong, or your address has to wait"));
     assert!(first.contains("minitill console-user unlock"));
     for (body, other) in &answers[1..] {
         assert_eq!(body, first);
@@ -109,36 +128,49 @@ async fn an_unknown_name_is_answered_as_a_wrong_password() {
     assert!(elapsed.as_millis() >= 300 && elapsed.as_millis() % 300 < 150, "{elapsed:?}");
 }
 
-/// Rule: ten wrong passwords in a row lock the name for 15 minutes, the right one included.
+/// Rule: after ten wrong passwords in a row an address waits for 15 minutes, with that name alone. Nobody else
+/// waits.
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_wrong_passwords_lock_the_name_out() {
-    let till = TestTill::start().await;
+async fn ten_wrong_passwords_make_an_address_wait() {
+    let till = behind_a_proxy().await;
     let alice = user(&till, "alice", Role::Admin).await;
-    let locked = "SELECT count(*) FROM console_users WHERE locked_until > now()";
-    for _ in 0..9 {
-        assert_eq!(sign_in(&till, "alice", "wrong password").await.status, 403);
+    user(&till, "bob", Role::Viewer).await;
+    let waiting = "SELECT count(*) FROM console_attempts WHERE locked_until > now()";
+    let wrong = async |client: &str| {
+        let (name, store) = (alice.clone(), till.store.clone());
+        store.attempt_sign_in(&name, client.parse().unwrap()).await.unwrap().is_some()
+    };
+    for _ in 0..8 {
+        assert!(wrong("203.0.113.1").await);
     }
+    assert_eq!(sign_in_from(&till, "203.0.113.1", "alice", "wrong password").await.status, 403);
     // Nine in a row and then the right one: the row begins anew.
-    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 303);
+    assert_eq!(sign_in_from(&till, "203.0.113.1", "alice", PASSWORD).await.status, 303);
     for _ in 0..10 {
-        assert_eq!(till.number(locked).await, 0);
-        assert_eq!(sign_in(&till, "alice", "wrong password").await.status, 403);
+        assert_eq!(till.number(waiting).await, 0);
+        assert!(wrong("2001:db8::").await);
     }
-    assert_eq!(till.number(locked).await, 1);
-    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 403);
-    let soon = "SELECT count(*) FROM console_users WHERE locked_until BETWEEN now() + interval '14 minutes' AND now() + interval '15 minutes'";
-    assert_eq!(till.number(soon).await, 1, "an attempt during the lock makes it no longer");
-    till.execute("UPDATE console_users SET locked_until = now() - interval '1 second'").await;
-    assert_eq!(sign_in(&till, "alice", "wrong password").await.status, 403);
-    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 303);
-    till.execute("UPDATE console_users SET failed_attempts = 10, locked_until = now() + interval '1 hour'")
-        .await;
-    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 403);
+    assert_eq!(till.number(waiting).await, 1);
+    let theirs = "2001:db8::7";
+    assert_eq!(sign_in_from(&till, theirs, "alice", PASSWORD).await.status, 403, "of the same network");
+    assert_eq!(sign_in_from(&till, theirs, "bob", PASSWORD).await.status, 303, "another name");
+    assert_eq!(sign_in_from(&till, "203.0.113.1", "alice", PASSWORD).await.status, 303, "another address");
+    let soon = "SELECT count(*) FROM console_attempts WHERE locked_until BETWEEN now() + interval '14 minutes' AND now() + interval '15 minutes'";
+    assert_eq!(till.number(soon).await, 1, "an attempt during the wait makes it no longer");
+    till.execute("UPDATE console_attempts SET locked_until = now() - interval '1 second'").await;
+    assert!(wrong("2001:db8::").await);
+    assert_eq!(sign_in_from(&till, theirs, "alice", PASSWORD).await.status, 303);
+    till.execute(
+        "INSERT INTO console_attempts VALUES ('alice', '2001:db8::', 10, now() + interval '1 hour')",
+    )
+    .await;
     assert!(till.store.change_console_user(&operator(), &alice, ConsoleUserChange::Unlock).await.unwrap());
-    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 303);
+    assert_eq!(sign_in_from(&till, theirs, "alice", PASSWORD).await.status, 303);
+    till.execute("INSERT INTO console_attempts VALUES ('alice', '203.0.113.9', 3, NULL, now() - interval '1 day'), ('bob', '203.0.113.9', 3, NULL, now())").await;
+    assert_eq!(till.store.forget_old_console_attempts().await.unwrap(), 1);
 }
 
-/// Rule: lock-out holds for all instances and all attempts together, however many come at once.
+/// Rule: ten attempts hold for all instances together, however many come at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn attempts_at_once_get_ten_and_no_more() {
     let till = TestTill::start().await;
@@ -149,7 +181,7 @@ async fn attempts_at_once_get_ten_and_no_more() {
     let attempts = (0..40).map(|index| {
         let store = if index % 2 == 0 { till.store.clone() } else { other.store.clone() };
         let name = name.clone();
-        tokio::spawn(async move { store.attempt_sign_in(&name).await.unwrap() })
+        tokio::spawn(async move { store.attempt_sign_in(&name, Ipv4Addr::LOCALHOST.into()).await.unwrap() })
     });
     let attempts: Vec<_> = attempts.collect();
     let mut judged = Vec::new();
@@ -158,6 +190,47 @@ async fn attempts_at_once_get_ten_and_no_more() {
     }
     assert_eq!(judged.len(), 10);
     assert_eq!(judged.iter().filter(|attempt| attempt.is_last).count(), 1);
+}
+
+/// Rule: a flood of wrong passwords from one address holds up nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_right_password_is_not_held_up_by_a_flood_from_another_address() {
+    const CONNECTIONS: usize = 400;
+    let till = behind_a_proxy().await;
+    user(&till, "alice", Role::Admin).await;
+    let address = till.operator_address;
+    let mut flood = JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let request = signing_in("alice", "wrong password").header("x-forwarded-for", "198.51.100.7");
+        flood.spawn(async move {
+            loop {
+                let answer = request.clone().send(address).await;
+                assert!(matches!(answer.status, 403 | 503), "{}", answer.status);
+            }
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    for _ in 0..2 {
+        let started = std::time::Instant::now();
+        assert_eq!(sign_in_from(&till, "203.0.113.1", "alice", PASSWORD).await.status, 303);
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    }
+    assert_eq!(flood.len(), CONNECTIONS);
+    flood.shutdown().await;
+}
+
+/// Rule: whoever signs in again leaves no session behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_in_again_ends_the_session_of_the_cookie() {
+    let till = TestTill::start().await;
+    user(&till, "alice", Role::Admin).await;
+    let browser = till.browser(Role::Viewer).await;
+    let witness = till.browser(Role::Viewer).await;
+    assert_eq!(browser.send(signing_in("alice", "wrong password")).await.status, 403);
+    assert_eq!(browser.get("/console").await.status, 200, "a failed sign-in ends nothing");
+    assert_eq!(browser.send(signing_in("alice", PASSWORD)).await.status, 303);
+    assert_eq!(browser.get("/console").await.status, 303);
+    assert_eq!(witness.get("/console").await.status, 200);
 }
 
 /// Rule: a session ends 30 minutes after it was last used and 12 hours after it began.
@@ -215,7 +288,7 @@ async fn a_session_begins_only_with_the_password_of_now() {
     let (old, new) = (PasswordHash::kept("old".to_owned()), PasswordHash::kept("new".to_owned()));
     till.store.add_console_user(&operator(), &name, Role::Admin, old.clone()).await.unwrap();
     till.store.change_console_user(&operator(), &name, ConsoleUserChange::Password(new)).await.unwrap();
-    assert!(!till.store.begin_console_session(&name, &old, [0; 32]).await.unwrap());
+    assert!(!till.store.begin_console_session(&name, &old, session("t")).await.unwrap());
     assert_eq!(till.number("SELECT count(*) FROM console_sessions").await, 0);
 }
 

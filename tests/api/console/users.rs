@@ -98,14 +98,16 @@ async fn an_admin_unlocks_a_name_on_the_page() {
     let till = TestTill::start().await;
     let (admin, viewer) = (till.browser(Role::Admin).await, till.browser(Role::Viewer).await);
     till.execute(
-        "INSERT INTO console_users (name, role, password, failed_attempts, locked_until)
-         VALUES ('carol', 'viewer', 'none', 10, now() + interval '15 minutes')",
+        "INSERT INTO console_users (name, role, password) VALUES ('carol', 'viewer', 'none');
+         INSERT INTO console_attempts VALUES ('carol', '203.0.113.1', 10, now() + interval '15 minutes'),
+                                             ('carol', '203.0.113.2', 3, NULL)",
     )
     .await;
-    let locked = "SELECT count(*) FROM console_users WHERE failed_attempts > 0 OR locked_until IS NOT NULL";
+    let locked = "SELECT count(*) FROM console_attempts";
     let seen = viewer.get("/console/users").await;
     assert!(
-        seen.body.contains("locked until") && !seen.body.contains("/console/users/unlock"),
+        seen.body.contains("13 failed attempts; an address waits until")
+            && !seen.body.contains("/console/users/unlock"),
         "{}",
         seen.body
     );
@@ -114,7 +116,7 @@ async fn an_admin_unlocks_a_name_on_the_page() {
     let unknown = admin.post("/console/users/unlock", &[("name", "nobody")]).await;
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("There is no user nobody."));
-    assert_eq!(till.number(locked).await, 1);
+    assert_eq!(till.number(locked).await, 2);
     let done = admin.post("/console/users/unlock", &[("name", "carol")]).await;
     assert_eq!((done.status, done.header("location")), (303, Some("/console/users?unlocked=carol")));
     assert_eq!(till.number(locked).await, 0);
@@ -124,7 +126,7 @@ async fn an_admin_unlocks_a_name_on_the_page() {
         "{}",
         page.body
     );
-    let line = "SELECT count(*) FROM operator_log WHERE action = 'console_user.unlock' AND subject = 'carol'
+    let line = "SELECT count(*) FROM operator_log WHERE action = 'console_user.unlock' AND subject = 'carol' AND before ->> 'failed_attempts' = '13'
                 AND operator_kind = 'console' AND operator LIKE 'admin-%'";
     assert_eq!(till.number(line).await, 1);
 }

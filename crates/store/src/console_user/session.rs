@@ -1,15 +1,19 @@
 //! Sign-in and sessions of the console. All times are the database's, so that all instances agree.
 
+use std::net::IpAddr;
+
 use domain::console_user::{ConsoleUserName, Role};
 use sqlx::PgConnection;
 
 use crate::secrets::PasswordHash;
 use crate::{Result, Store, StoreError};
 
-/// After this many failed attempts in a row the name is locked.
+/// After this many failed attempts in a row an address has to wait with that name.
 const FAILED_ATTEMPTS_MAX: i32 = 10;
-/// How long a name is locked.
+/// How long an address has to wait.
 const LOCKED_SECONDS: f64 = 15.0 * 60.0;
+/// How long an attempt counts.
+const ATTEMPTS_KEPT_SECONDS: f64 = 24.0 * 3600.0;
 /// A session ends this long after its start.
 pub(super) const LIFETIME_SECONDS: f64 = 12.0 * 3600.0;
 /// A session ends this long after its last use.
@@ -22,21 +26,41 @@ const USE_NOTED_EVERY_SECONDS: f64 = 60.0;
 pub struct SignInAttempt {
     /// Hash of the right password.
     pub password: PasswordHash,
-    /// True when the name is locked unless this attempt succeeds.
+    /// True when the address has to wait unless this attempt succeeds.
     pub is_last: bool,
 }
 
+/// A session that begins.
+#[derive(Debug, Clone, Copy)]
+pub struct NewSession {
+    /// Hash of its token.
+    pub token_hash: [u8; 32],
+    /// Address of the browser, as attempts are counted.
+    pub client: IpAddr,
+    /// The session that it takes the place of, by the hash of its token.
+    pub instead_of: Option<[u8; 32]>,
+}
+
 impl Store {
-    /// Counts a sign-in attempt before its password is verified. So attempts at the same time get
-    /// ten tries together. `None` when there is no such user, or the name is locked.
-    pub async fn attempt_sign_in(&self, name: &ConsoleUserName) -> Result<Option<SignInAttempt>> {
+    /// Counts an attempt of an address with a name before its password is verified. So attempts at the
+    /// same time get ten tries together. `None` when there is no such user, or the address has to wait.
+    pub async fn attempt_sign_in(
+        &self,
+        name: &ConsoleUserName,
+        client: IpAddr,
+    ) -> Result<Option<SignInAttempt>> {
         let row = sqlx::query!(
-            "UPDATE console_users SET
-                 failed_attempts = CASE WHEN locked_until IS NULL THEN failed_attempts + 1 ELSE 1 END,
-                 locked_until = CASE WHEN locked_until IS NULL AND failed_attempts + 1 >= $2
-                     THEN now() + make_interval(secs => $3) END
-             WHERE name = $1 AND coalesce(locked_until <= now(), true) RETURNING password, failed_attempts",
+            r#"INSERT INTO console_attempts AS known (name, address, failed_attempts)
+               SELECT name, $2, 1 FROM console_users WHERE name = $1
+               ON CONFLICT (name, address) DO UPDATE SET
+                   failed_attempts = CASE WHEN known.locked_until IS NULL THEN known.failed_attempts + 1 ELSE 1 END,
+                   locked_until = CASE WHEN known.locked_until IS NULL AND known.failed_attempts + 1 >= $3
+                       THEN now() + make_interval(secs => $4) END,
+                   attempted_at = now()
+               WHERE coalesce(known.locked_until <= now(), true)
+               RETURNING failed_attempts, (SELECT password FROM console_users WHERE name = $1) AS "password!""#,
             name.as_str(),
+            client.to_string(),
             FAILED_ATTEMPTS_MAX,
             LOCKED_SECONDS
         )
@@ -48,22 +72,35 @@ impl Store {
         }))
     }
 
-    /// Starts a session after the password was verified. The token is given by its hash. `false`
+    /// Deletes attempts of an address that has not tried for a day.
+    pub async fn forget_old_console_attempts(&self) -> Result<u64> {
+        let gone = sqlx::query!(
+            "DELETE FROM console_attempts WHERE attempted_at <= now() - make_interval(secs => $1)",
+            ATTEMPTS_KEPT_SECONDS
+        );
+        Ok(gone.execute(&self.pool).await?.rows_affected())
+    }
+
+    /// Starts a session after the password was verified, and forgets the attempts of its address. `false`
     /// when the user was removed or got another password meanwhile.
     pub async fn begin_console_session(
         &self,
         name: &ConsoleUserName,
         password: &PasswordHash,
-        token_hash: [u8; 32],
+        begun: NewSession,
     ) -> Result<bool> {
+        // The lock waits for a change of the user under way, and then compares the password once more.
         let begun = sqlx::query!(
-            "WITH known AS (
-                 UPDATE console_users SET failed_attempts = 0, locked_until = NULL
-                 WHERE name = $1 AND password = $2 RETURNING name)
-             INSERT INTO console_sessions (token_sha256, name) SELECT $3, name FROM known",
+            "WITH known AS (SELECT name FROM console_users WHERE name = $1 AND password = $2 FOR SHARE),
+                  forgotten AS (DELETE FROM console_attempts AS attempt USING known
+                                WHERE attempt.name = known.name AND address = $4),
+                  ended AS (DELETE FROM console_sessions USING known WHERE token_sha256 = $5)
+             INSERT INTO console_sessions (token_sha256, name, address) SELECT $3, name, $4 FROM known",
             name.as_str(),
             password.as_str(),
-            token_hash.as_slice()
+            begun.token_hash.as_slice(),
+            begun.client.to_string(),
+            begun.instead_of.as_ref().map(<[u8; 32]>::as_slice)
         );
         Ok(begun.execute(&self.pool).await?.rows_affected() == 1)
     }
@@ -120,4 +157,14 @@ impl Store {
 pub(super) async fn end_all(connection: &mut PgConnection, name: &ConsoleUserName) -> Result<()> {
     sqlx::query!("DELETE FROM console_sessions WHERE name = $1", name.as_str()).execute(connection).await?;
     Ok(())
+}
+
+/// Forgets the attempts of all addresses with this name, and returns their number.
+pub(super) async fn forget_attempts(connection: &mut PgConnection, name: &ConsoleUserName) -> Result<i64> {
+    let gone = sqlx::query_scalar!(
+        r#"WITH gone AS (DELETE FROM console_attempts WHERE name = $1 RETURNING failed_attempts)
+           SELECT coalesce(sum(failed_attempts), 0) AS "failed!" FROM gone"#,
+        name.as_str()
+    );
+    Ok(gone.fetch_one(connection).await?)
 }

@@ -1,0 +1,22 @@
+-- Accounts of the console (contract 8.6).
+
+CREATE TABLE console_attempts (
+    name            text        NOT NULL,
+    address         text        NOT NULL,
+    failed_attempts integer     NOT NULL,
+    locked_until    timestamptz,
+    attempted_at    timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT console_attempts_pkey PRIMARY KEY (name, address)
+);
+COMMENT ON TABLE console_attempts IS 'Sign-in attempts since the last success, by user and address. A row is removed by a success, by an unlock, and a day after its last attempt.';
+COMMENT ON COLUMN console_attempts.name IS 'The user. An attempt with an unknown name has no row.';
+COMMENT ON COLUMN console_attempts.address IS 'Address of the client: an IPv4 address, or an IPv6 network of 64 bits.';
+COMMENT ON COLUMN console_attempts.failed_attempts IS 'Attempts since the last success. An attempt counts before its password is verified.';
+COMMENT ON COLUMN console_attempts.locked_until IS 'Database time until which every attempt of this address with this name is refused.';
+COMMENT ON COLUMN console_attempts.attempted_at IS 'Database time of the last attempt.';
+
+COMMENT ON COLUMN console_users.failed_attempts IS 'Not used any more: see console_attempts.';
+COMMENT ON COLUMN console_users.locked_until IS 'Not used any more: see console_attempts.';
+
+ALTER TABLE console_sessions ADD COLUMN address text NOT NULL DEFAULT '';
+COMMENT ON COLUMN console_sessions.address IS 'Address of the browser at the sign-in, as in console_attempts.';

@@ -1,0 +1,59 @@
+//! Verifies the password of a user. Wrong ones are counted by user and address, and addresses take turns to
+//! have theirs hashed.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use domain::console_user::{ConsoleUserName, PASSWORD_BYTES_MAX};
+use store::StoreError;
+use store::secrets::PasswordHash;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::error::ConsoleError;
+use crate::state::AppState;
+
+/// How long a password waits for its turn.
+const TURN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The answer to a wrong password comes after a multiple of this time. It is longer than the comparison and
+/// the write to the database, so the time does not show whether the name exists.
+const FAILURE_TAKES: Duration = Duration::from_millis(300);
+
+/// The stored hash, if the password fits it. `client` is the address that is counted. Result and time are the
+/// same for an unknown name, a wrong password and an address that has to wait.
+pub(super) async fn verify(
+    state: &AppState,
+    client: IpAddr,
+    name: &ConsoleUserName,
+    password: &str,
+) -> Result<Option<PasswordHash>, ConsoleError> {
+    if password.len() > PASSWORD_BYTES_MAX {
+        return Ok(None);
+    }
+    // This comes before the attempt is counted: without a turn there is no attempt.
+    let turn = timeout(TURN_PATIENCE, state.password_checks.acquire(&client.to_string(), 1)).await;
+    let turn = turn.map_err(|_| ConsoleError::BUSY)?;
+    let started = Instant::now();
+    let attempt = state.store.attempt_sign_in(name, client).await?;
+    let kept = attempt.as_ref().map_or_else(PasswordHash::of_nobody, |attempt| attempt.password.clone());
+    let (compared, password) = (kept.clone(), password.to_owned());
+    // The turn ends with the comparison, which goes on if the client disconnects.
+    let fits = tokio::task::spawn_blocking(move || {
+        let fits = compared.fits(&password);
+        drop(turn);
+        fits
+    });
+    let fits = fits.await.map_err(|fault| StoreError::Internal(format!("comparing a password: {fault}")))?;
+    if fits {
+        return Ok(Some(kept));
+    }
+    let user = name.as_str();
+    if attempt.is_some_and(|attempt| attempt.is_last) {
+        tracing::warn!(user, "console: after ten wrong passwords in a row the address waits for 15 minutes");
+    } else {
+        tracing::info!(user, "console: a wrong name or password");
+    }
+    let steps = started.elapsed().as_millis() / FAILURE_TAKES.as_millis() + 1;
+    sleep_until(started + FAILURE_TAKES * u32::try_from(steps).unwrap_or(u32::MAX)).await;
+    Ok(None)
+}
