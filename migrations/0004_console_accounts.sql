@@ -20,3 +20,5 @@ COMMENT ON COLUMN console_users.locked_until IS 'Not used any more: see console_
 
 ALTER TABLE console_sessions ADD COLUMN address text NOT NULL DEFAULT '';
 COMMENT ON COLUMN console_sessions.address IS 'Address of the browser at the sign-in, as in console_attempts.';
+ALTER TABLE console_sessions ADD COLUMN proved_at timestamptz NOT NULL DEFAULT now();
+COMMENT ON COLUMN console_sessions.proved_at IS 'Database time when the user last typed the password.';

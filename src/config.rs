@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 pub use picture_stores::S3;
 pub use sections::{
-    Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Order, Secrets,
-    Tracing, WhenUnavailable,
+    Console, Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Order,
+    Secrets, Tracing, WhenUnavailable,
 };
 
 /// The documented defaults, which are the defaults.
@@ -48,6 +48,7 @@ pub const DEMO_PICTURE_PATH: &str = "/demo/cover.png";
 pub struct Config {
     pub public: Listener,
     pub ops: Listener,
+    pub console: Console,
     pub http: Http,
     pub database: Database,
     pub secrets: Secrets,

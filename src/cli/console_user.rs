@@ -64,7 +64,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
         }
         ConsoleUserCommand::SetPassword { name } => {
             let is_known =
-                store.change_console_user(operator, &name, Change::Password(new_password()?)).await?;
+                store.change_console_user(operator, &name, Change::Password(new_password(&name)?)).await?;
             let done = "has a new password. All sessions have ended.";
             changed(is_known, &name, json!({ "name": name }), done)
         }
@@ -90,7 +90,7 @@ async fn add(context: &Context, store: &Store, name: &ConsoleUserName, role: Rol
     if store.console_users().await?.iter().any(|user| user.name == name.as_str()) {
         return Err(taken());
     }
-    if !store.add_console_user(&context.operator, name, role, new_password()?).await? {
+    if !store.add_console_user(&context.operator, name, role, new_password(name)?).await? {
         return Err(taken());
     }
     let url = format!("{}/console", context.config.ops.base_url());
@@ -100,7 +100,7 @@ async fn add(context: &Context, store: &Store, name: &ConsoleUserName, role: Rol
 
 /// The hash of a new password: on a terminal the user types it twice, otherwise it is one line of standard
 /// input.
-fn new_password() -> Result<PasswordHash> {
+fn new_password(name: &ConsoleUserName) -> Result<PasswordHash> {
     let typed = if io::stdin().is_terminal() {
         let typed = ask("Password (12 characters or more): ")?;
         let repeated = ask("Repeat the password: ")?;
@@ -110,7 +110,7 @@ fn new_password() -> Result<PasswordHash> {
         read_line()?
     };
     let password =
-        NewPassword::parse(&typed).map_err(|expected| anyhow!("password: expected {}", expected.0))?;
+        NewPassword::parse(&typed, name).map_err(|expected| anyhow!("password: expected {}", expected.0))?;
     Ok(PasswordHash::of(&password)?)
 }
 

@@ -79,6 +79,14 @@ impl Listener {
     }
 }
 
+/// `[console]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Console {
+    #[serde(deserialize_with = "duration")]
+    pub reauth_after: Duration,
+}
+
 /// `[http]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -133,7 +133,7 @@ async fn the_log_names_who_was_refused_on_the_operators_listener() {
     let fields = form(&[("name", "alice"), ("password", "wrong password")]);
     for request in [
         Request::post("/console/sign-in").header("origin", ORIGIN).body(fields),
-        Request::post("/console/users/unlock").header("origin", ORIGIN),
+        Request::post("/console/new-app").header("origin", ORIGIN),
         Request::get("/admin/v1/apps").header("authorization", "Bearer nonsense"),
     ] {
         let answer = request.header("x-forwarded-for", "203.0.113.5").send(server.operator_address).await;
@@ -149,7 +149,7 @@ async fn the_log_names_who_was_refused_on_the_operators_listener() {
         json!(lines),
         json!([
             ["INFO", "console: a wrong name or password", null, "alice"],
-            ["INFO", "refused", "/console/users/unlock", null],
+            ["INFO", "refused", "/console/new-app", null],
             ["INFO", "refused", "listApps", null],
         ])
     );

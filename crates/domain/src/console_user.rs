@@ -2,11 +2,17 @@
 
 use std::fmt;
 
+use zxcvbn::{Score, zxcvbn};
+
 use super::fields::Expected;
 use super::ids::{made_of, text_type};
 
 /// Shortest password, in characters.
 const PASSWORD_CHARS_MIN: usize = 12;
+/// The least score of zxcvbn: more than 10^8 guesses. Its scores end at 4.
+const SCORE_MIN: Score = Score::Three;
+/// Shortest part of a name that no password may have in it.
+const NAME_PART_MIN: usize = 4;
 /// Longest password, in bytes: more than anybody types, and little to hash.
 pub const PASSWORD_BYTES_MAX: usize = 1024;
 
@@ -34,19 +40,26 @@ pub struct NewPassword(String);
 
 impl NewPassword {
     /// Accepts at least 12 characters, at most 1,024 bytes, and no control characters, which nobody can
-    /// type again.
+    /// type again. It must not be common, and not be made of the name.
     ///
     /// # Errors
     /// Anything else.
-    pub fn parse(text: &str) -> Result<Self, Expected> {
+    pub fn parse(text: &str, name: &ConsoleUserName) -> Result<Self, Expected> {
         let fits = text.chars().count() >= PASSWORD_CHARS_MIN && text.len() <= PASSWORD_BYTES_MAX;
-        if fits && !text.chars().any(char::is_control) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(Expected::new(
+        if !fits || text.chars().any(char::is_control) {
+            return Err(Expected::new(
                 "a password of at least 12 characters and at most 1,024 bytes, without control characters",
-            ))
+            ));
         }
+        let lower = text.to_lowercase();
+        let mut parts = name.as_str().split(['.', '_', '@', '-']).filter(|part| part.len() >= NAME_PART_MIN);
+        let is_of_name = parts.any(|part| lower.contains(part));
+        if is_of_name || zxcvbn(text, &[name.as_str(), "minitill"]).score() < SCORE_MIN {
+            return Err(Expected::new(
+                "a password that is hard to guess: not a common one, not a pattern, and not made of the name",
+            ));
+        }
+        Ok(Self(text.to_owned()))
     }
 
     /// The text as it came.
@@ -73,12 +86,39 @@ mod tests {
         assert!(!named("") && !named("Alice") && !named("a b") && !named("é") && !named(&"a".repeat(65)));
     }
 
+    fn parsed(text: &str) -> Result<NewPassword, Expected> {
+        NewPassword::parse(text, &ConsoleUserName::parse("alice.smith@studio.example").unwrap())
+    }
+
     #[test]
     fn a_password_has_twelve_characters_whatever_their_bytes() {
-        let fits = |text: &str| NewPassword::parse(text).is_ok();
-        assert!(fits("twelve chars") && fits(&"é".repeat(12)) && fits(&"x".repeat(1024)));
-        assert!(!fits("eleven char") && !fits(&"é".repeat(11)) && !fits(&"x".repeat(1025)));
-        assert!(!fits("twelve\tchars"));
-        assert_eq!(format!("{:?}", NewPassword::parse("twelve chars").unwrap()), "NewPassword");
+        let fits = |text: &str| parsed(text).is_ok();
+        let long = format!("correct horse battery{}", "x".repeat(1024 - 21));
+        assert!(fits("äöü sieben ß") && fits(&long));
+        assert!(!fits("äöü sieben!") && !fits(&format!("{long}x")) && !fits("correct\thorse battery"));
+        assert_eq!(format!("{:?}", parsed("correct horse battery").unwrap()), "NewPassword");
+    }
+
+    /// Rule 8.6.14: a password that many people have, a pattern, or one made of the name is refused.
+    #[test]
+    fn a_password_is_hard_to_guess() {
+        let common = [
+            "123456789012",
+            "passwordpassword",
+            "qwertyuiop123",
+            "aaaaaaaaaaaa",
+            "password1234",
+            "q1w2e3r4t5y6",
+            "administrator",
+            "minitillminitill",
+            "Smith, trombone kettle",
+        ];
+        for common in common {
+            let expected = parsed(common).err().map(|expected| expected.0).unwrap_or_default();
+            assert!(expected.starts_with("a password that is hard to guess"), "{common}: {expected}");
+        }
+        for good in ["correct horse battery", "tr0mbone!kettle", "xK3#mq9$Lw2p"] {
+            assert!(parsed(good).is_ok(), "{good}");
+        }
     }
 }

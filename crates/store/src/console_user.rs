@@ -14,7 +14,7 @@ use super::operator_log::{Action, LogLine};
 use crate::secrets::PasswordHash;
 use crate::{Result, Store};
 
-pub use session::{NewSession, SignInAttempt};
+pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
 
 /// A user of the console, without the password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -40,6 +40,18 @@ pub struct ConsoleUser {
 pub enum ConsoleUserChange {
     /// Set the password and forget the failed attempts.
     Password(PasswordHash),
+    /// The user sets their own password. It ends their other sessions, and does nothing when the present
+    /// password has changed meanwhile.
+    OwnPassword {
+        /// Hash of the present password, which was verified.
+        present: PasswordHash,
+        /// Hash of the new one.
+        new: PasswordHash,
+        /// The session that stays, by the hash of its token.
+        session: [u8; 32],
+    },
+    /// End one session, by its [`ConsoleSession::id`].
+    EndSession(String),
     /// Set the role.
     Role(Role),
     /// Forget the failed attempts of all addresses, so that none has to wait.
@@ -99,9 +111,8 @@ impl Store {
         .await
     }
 
-    /// Changes a user in one transaction that locks the user's row. A sign-in waits for that lock. Every
-    /// change but [`ConsoleUserChange::Unlock`] ends the user's sessions. `false` when there is no such
-    /// user.
+    /// Changes a user in one transaction that locks the user's row. A sign-in waits for that lock. A change
+    /// of the password or the role ends the user's sessions. `false` when there is no such user or session.
     pub async fn change_console_user(
         &self,
         operator: &Operator,
@@ -122,28 +133,42 @@ async fn change_user(
     name: &ConsoleUserName,
     change: &ConsoleUserChange,
 ) -> Result<bool> {
-    let user = sqlx::query!("SELECT role FROM console_users WHERE name = $1 FOR UPDATE", name.as_str());
+    let user =
+        sqlx::query!("SELECT role, password FROM console_users WHERE name = $1 FOR UPDATE", name.as_str());
     let Some(user) = user.fetch_optional(&mut *connection).await? else { return Ok(false) };
     let line = |action| LogLine::new(operator, action, name.as_str());
-    let (statement, line) = match change {
+    let line = match change {
         ConsoleUserChange::Password(password) => {
             session::forget_attempts(connection, name).await?;
-            let statement = sqlx::query!(
-                "UPDATE console_users SET password = $2 WHERE name = $1",
-                name.as_str(),
-                password.as_str()
-            );
-            (statement, line(Action::ConsoleUserSetPassword))
+            session::end_all(connection, name, None).await?;
+            set_password(connection, name, password).await?;
+            line(Action::ConsoleUserSetPassword)
+        }
+        ConsoleUserChange::OwnPassword { present, new, session } => {
+            if user.password != present.as_str() {
+                return Ok(false);
+            }
+            session::end_all(connection, name, Some(session)).await?;
+            set_password(connection, name, new).await?;
+            line(Action::ConsoleUserSetPassword)
+        }
+        ConsoleUserChange::EndSession(id) => {
+            if !session::end_one(connection, name, id).await? {
+                return Ok(false);
+            }
+            line(Action::ConsoleUserEndSession).after(json!({ "session": id }))
         }
         ConsoleUserChange::Role(role) => {
             if user.role == role.as_str() {
                 return Ok(true);
             }
-            let name = name.as_str();
-            let statement =
-                sqlx::query!("UPDATE console_users SET role = $2 WHERE name = $1", name, role.as_str());
-            let line = line(Action::ConsoleUserSetRole).before(json!({ "role": user.role }));
-            (statement, line.after(json!({ "role": role })))
+            session::end_all(connection, name, None).await?;
+            sqlx::query!("UPDATE console_users SET role = $2 WHERE name = $1", name.as_str(), role.as_str())
+                .execute(&mut *connection)
+                .await?;
+            line(Action::ConsoleUserSetRole)
+                .before(json!({ "role": user.role }))
+                .after(json!({ "role": role }))
         }
         ConsoleUserChange::Unlock => {
             let failed = session::forget_attempts(connection, name).await?;
@@ -151,17 +176,28 @@ async fn change_user(
                 return Ok(true);
             }
             let line = line(Action::ConsoleUserUnlock).before(json!({ "failed_attempts": failed }));
-            line.after(json!({ "failed_attempts": 0 })).record(connection).await?;
-            return Ok(true);
+            line.after(json!({ "failed_attempts": 0 }))
         }
         ConsoleUserChange::Remove => {
             session::forget_attempts(connection, name).await?;
-            let statement = sqlx::query!("DELETE FROM console_users WHERE name = $1", name.as_str());
-            (statement, line(Action::ConsoleUserRemove).before(json!({ "role": user.role })))
+            session::end_all(connection, name, None).await?;
+            sqlx::query!("DELETE FROM console_users WHERE name = $1", name.as_str())
+                .execute(&mut *connection)
+                .await?;
+            line(Action::ConsoleUserRemove).before(json!({ "role": user.role }))
         }
     };
-    statement.execute(&mut *connection).await?;
-    session::end_all(connection, name).await?;
     line.record(connection).await?;
     Ok(true)
+}
+
+async fn set_password(
+    connection: &mut PgConnection,
+    name: &ConsoleUserName,
+    password: &PasswordHash,
+) -> Result<()> {
+    sqlx::query!("UPDATE console_users SET password = $2 WHERE name = $1", name.as_str(), password.as_str())
+        .execute(connection)
+        .await?;
+    Ok(())
 }

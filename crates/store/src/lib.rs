@@ -51,7 +51,9 @@ use crate::objects::Objects;
 pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
 pub use app::{AppDetail, COUNTED_MAX, CommandError, Package, PayKeyGeneration};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
-pub use console_user::{ConsoleUser, ConsoleUserChange, NewSession, SignInAttempt};
+pub use console_user::{
+    ConsoleSession, ConsoleUser, ConsoleUserChange, NewSession, SessionUser, SignInAttempt,
+};
 pub use error::{Refusable, StoreError};
 pub use exchange::{ExchangeRecord, ReferenceMatch, ReplayCount};
 pub use idempotency::EarlierAnswer;

@@ -47,6 +47,7 @@ domain::word_enum! {
         ConsoleUserSetPassword = "console_user.set_password",
         ConsoleUserSetRole = "console_user.set_role",
         ConsoleUserUnlock = "console_user.unlock",
+        ConsoleUserEndSession = "console_user.end_session",
         ConsoleUserRemove = "console_user.remove",
         ApiKeyCreate = "api_key.create",
         ApiKeyRevoke = "api_key.revoke",

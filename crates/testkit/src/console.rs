@@ -24,6 +24,11 @@ pub struct Browser<'a> {
 }
 
 impl TestTill {
+    /// A browser that holds the token of a session.
+    pub fn browser_with(&self, token: String) -> Browser<'_> {
+        Browser { till: self, token }
+    }
+
     /// A browser of a fresh user with this role. It did not go through the sign-in, which takes long.
     pub async fn browser(&self, role: Role) -> Browser<'_> {
         let name = ConsoleUserName::parse(&format!("{}-{}", role.as_str(), &random_token()[..8])).unwrap();

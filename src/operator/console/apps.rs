@@ -34,22 +34,22 @@ pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/apps", || get(list)),
     // Not below /console/apps: an app may be called anything.
     Route::admin_page("/console/new-app", || get(new_app)),
-    Route::change("/console/new-app", || post(changes::create)),
+    Route::proven("/console/new-app", || post(changes::create)),
     Route::page("/console/apps/{app_id}", || get(app)),
     Route::change("/console/apps/{app_id}/settings", || command(AppAction::Change)),
     Route::change("/console/apps/{app_id}/limits", || command(AppAction::Limit)),
     Route::change("/console/apps/{app_id}/packages", || command(AppAction::Publish)),
     Route::change("/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
     Route::change("/console/apps/{app_id}/preorders", || command(AppAction::AddPreorders)),
-    Route::change("/console/apps/{app_id}/login-codes", || command(AppAction::IssueLoginCode)),
+    Route::proven("/console/apps/{app_id}/login-codes", || command(AppAction::IssueLoginCode)),
     Route::admin_page("/console/apps/{app_id}/suspend", || confirm(AppAction::Suspend)),
     Route::change("/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
     Route::admin_page("/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),
     Route::change("/console/apps/{app_id}/resume", || command(AppAction::Resume)),
     Route::admin_page("/console/apps/{app_id}/rotate-pay-key", || confirm(AppAction::RotatePayKey)),
-    Route::change("/console/apps/{app_id}/rotate-pay-key", || command(AppAction::RotatePayKey)),
+    Route::proven("/console/apps/{app_id}/rotate-pay-key", || command(AppAction::RotatePayKey)),
     Route::admin_page("/console/apps/{app_id}/rotate-secret", || confirm(AppAction::RotateSecret)),
-    Route::change("/console/apps/{app_id}/rotate-secret", || command(AppAction::RotateSecret)),
+    Route::proven("/console/apps/{app_id}/rotate-secret", || command(AppAction::RotateSecret)),
 ];
 
 #[derive(Template)]

@@ -21,7 +21,7 @@ use crate::state::AppState;
 pub(super) const ROUTES: &[Route] = &[
     Route::admin_page("/console/apps/{app_id}/players/{open_id}/credit", || get(form)),
     Route::change("/console/apps/{app_id}/players/{open_id}/credit/check", || post(check)),
-    Route::change("/console/apps/{app_id}/players/{open_id}/credit", || post(credit)),
+    Route::proven("/console/apps/{app_id}/players/{open_id}/credit", || post(credit)),
 ];
 
 #[derive(Template)]

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, UnreadableFields};
+use store::secrets::Unhashable;
 use store::{CommandError, StoreError};
 
 use super::page::Page;
@@ -57,6 +58,13 @@ impl ConsoleError {
         "No page of this console sent this form, or the form is from an earlier session.",
         "Nothing was changed. Open the page again and send its form from there. \
          A proxy in front must forward the Host header.",
+    );
+    /// The present password was needed, and another one came.
+    pub(super) const WRONG_PASSWORD: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "Wrong password",
+        "Your present password is another one, or your address has to wait for 15 minutes after ten wrong ones.",
+        "Nothing was changed. Go back and type it again.",
     );
     /// The address does not accept the method.
     pub(super) const WRONG_METHOD: Self = Self::new(
@@ -156,6 +164,12 @@ impl From<StoreError> for ConsoleError {
                 Self { cause: error.to_string(), ..Self::FAULT }
             }
         }
+    }
+}
+
+impl From<Unhashable> for ConsoleError {
+    fn from(error: Unhashable) -> Self {
+        Self { cause: error.to_string(), ..Self::FAULT }
     }
 }
 

@@ -37,13 +37,15 @@ pub(super) async fn guard(
     let (mut parts, body) = request.into_parts();
     let client = Client::of(&parts.extensions, &parts.headers, &state.config.ops.trusted_proxies);
     parts.extensions.insert(client);
+    parts.extensions.insert(route.access);
     let span = tracing::info_span!("console", client = %client.0);
     let (method, started) = (parts.method.clone(), Instant::now());
     let (user, refused) = match admit(&state, route.access, &parts).instrument(span.clone()).await {
         Ok(user) => (user, None),
         Err(refused) => (None, Some(refused)),
     };
-    let is_allowed = route.access != Access::Admin || user.as_ref().is_some_and(SignedIn::is_admin);
+    let is_for_admins = matches!(route.access, Access::Admin | Access::Proven);
+    let is_allowed = !is_for_admins || user.as_ref().is_some_and(SignedIn::is_admin);
     let mut response = match refused {
         Some(refused) => refused,
         None if !is_allowed => ConsoleError::ADMINS_ONLY.into_response(),

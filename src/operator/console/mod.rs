@@ -5,6 +5,7 @@
 //! what the user typed. `page` has what all pages share. Each other file is one part of the console: its
 //! `ROUTES` (a row of `PARTS`), its handlers, and its templates, which extend `base.html`.
 
+mod account;
 mod apps;
 mod asset;
 mod credit;
@@ -37,7 +38,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 14] = [
+const PARTS: [&[Route]; 15] = [
     asset::ROUTES,
     sign_in::ROUTES,
     overview::ROUTES,
@@ -52,6 +53,7 @@ const PARTS: [&[Route]; 14] = [
     images::ROUTES,
     operator_log::ROUTES,
     users::ROUTES,
+    account::ROUTES,
 ];
 
 /// Every address below the console that is no page.

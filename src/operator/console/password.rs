@@ -4,7 +4,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use domain::console_user::{ConsoleUserName, PASSWORD_BYTES_MAX};
+use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX};
+use guarded_fetch::bulkhead::Permit;
 use store::StoreError;
 use store::secrets::PasswordHash;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -31,8 +32,7 @@ pub(super) async fn verify(
         return Ok(None);
     }
     // This comes before the attempt is counted: without a turn there is no attempt.
-    let turn = timeout(TURN_PATIENCE, state.password_checks.acquire(&client.to_string(), 1)).await;
-    let turn = turn.map_err(|_| ConsoleError::BUSY)?;
+    let turn = turn(state, client).await?;
     let started = Instant::now();
     let attempt = state.store.attempt_sign_in(name, client).await?;
     let kept = attempt.as_ref().map_or_else(PasswordHash::of_nobody, |attempt| attempt.password.clone());
@@ -56,4 +56,27 @@ pub(super) async fn verify(
     let steps = started.elapsed().as_millis() / FAILURE_TAKES.as_millis() + 1;
     sleep_until(started + FAILURE_TAKES * u32::try_from(steps).unwrap_or(u32::MAX)).await;
     Ok(None)
+}
+
+/// The hash of a new password.
+pub(super) async fn hash(
+    state: &AppState,
+    client: IpAddr,
+    password: NewPassword,
+) -> Result<PasswordHash, ConsoleError> {
+    let turn = turn(state, client).await?;
+    let hashed = tokio::task::spawn_blocking(move || {
+        let hash = PasswordHash::of(&password);
+        drop(turn);
+        hash
+    });
+    let hashed =
+        hashed.await.map_err(|fault| StoreError::Internal(format!("hashing a password: {fault}")))?;
+    Ok(hashed?)
+}
+
+/// A turn of this address to hash a password.
+async fn turn(state: &AppState, client: IpAddr) -> Result<Permit, ConsoleError> {
+    let turn = timeout(TURN_PATIENCE, state.password_checks.acquire(&client.to_string(), 1)).await;
+    turn.map_err(|_| ConsoleError::BUSY)
 }

@@ -13,6 +13,8 @@ pub enum Access {
     Viewer,
     /// Users with the role admin.
     Admin,
+    /// The same, who typed their password a short while ago: keys, money and users.
+    Proven,
 }
 
 /// A page, or the target of a form.
@@ -37,6 +39,16 @@ impl Route {
     /// A page for admins only, such as the form of a change.
     pub(super) const fn admin_page(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
         Self { method: "GET", path, access: Access::Admin, handler }
+    }
+
+    /// A change of the user's own account.
+    pub(super) const fn own(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
+        Self { method: "POST", path, access: Access::Viewer, handler }
+    }
+
+    /// A change of keys, money or users, for admins who prove that they are there.
+    pub(super) const fn proven(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
+        Self { method: "POST", path, access: Access::Proven, handler }
     }
 
     /// A change, for admins only.

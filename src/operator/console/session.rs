@@ -4,8 +4,8 @@ use axum::http::{HeaderMap, header};
 use domain::console_user::{ConsoleUserName, Role};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
-use store::StoreError;
 use store::secrets::token_hash;
+use store::{SessionUser, StoreError};
 
 use crate::state::AppState;
 
@@ -21,6 +21,8 @@ pub(super) struct SignedIn {
     pub(super) role: Role,
     /// The value of the field `csrf` in every form of this session.
     pub(super) csrf_token: String,
+    /// Whether the user typed the password a short while ago (`console.reauth_after`).
+    pub(super) has_proof: bool,
     /// The hash of the session's secret, by which the database knows the session.
     pub(super) token_hash: [u8; 32],
 }
@@ -37,7 +39,10 @@ pub(super) async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<O
     let Some(token) = token_of(state, headers) else { return Ok(None) };
     let token_hash = token_hash(token);
     let session = state.store.console_session(token_hash).await?;
-    Ok(session.map(|(name, role)| SignedIn { name, role, csrf_token: csrf_token(token), token_hash }))
+    Ok(session.map(|SessionUser { name, role, proved }| {
+        let has_proof = proved < state.config.console.reauth_after;
+        SignedIn { name, role, csrf_token: csrf_token(token), has_proof, token_hash }
+    }))
 }
 
 /// The session's secret in the request's cookies.

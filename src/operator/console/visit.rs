@@ -1,18 +1,25 @@
 //! A request of a signed-in user: who sent it, and what the user typed.
 
 use std::fmt::Display;
+use std::net::IpAddr;
 
+use askama::Template;
 use axum::extract::{FromRequest, Request};
-use axum::response::Response;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use domain::fields::{Expected, FieldError, Fields};
 use domain::operator::{Operator, OperatorKind};
+use http_server::counted_as;
 use store::StoreError;
 use subtle::ConstantTimeEq as _;
 
 use super::error::ConsoleError;
-use super::page::{Page, Section};
+use super::page::{Page, Section, render};
+use super::password;
+use super::route::Access;
 use super::session::SignedIn;
 use crate::body::read_body_of;
+use crate::client_address::Client;
 use crate::state::AppState;
 
 /// Largest form, in bytes.
@@ -25,6 +32,8 @@ pub(super) type Answer = Result<Response, ConsoleError>;
 pub(super) struct Visit {
     pub(super) state: AppState,
     pub(super) user: SignedIn,
+    /// Address of the client, as wrong passwords are counted.
+    pub(super) client: IpAddr,
     /// The fields of the form, or of the address when the request is for a page.
     pub(super) fields: Fields,
     path: String,
@@ -66,6 +75,11 @@ impl Visit {
         if !self.user.is_admin() {
             return Err(ConsoleError::ADMINS_ONLY);
         }
+        self.oneself()
+    }
+
+    /// The user as the operator's log names them, for a change of the user's own account.
+    pub(super) fn oneself(&self) -> Result<Operator, ConsoleError> {
         let operator = Operator::new(OperatorKind::Console, self.user.name.as_str());
         operator.map_err(|_| StoreError::Internal("console_users.name: no operator's name".to_owned()).into())
     }
@@ -102,20 +116,66 @@ impl Filters<'_> {
     }
 }
 
-impl FromRequest<AppState> for Visit {
-    type Rejection = ConsoleError;
+/// Asks for the password once more, and keeps what was typed.
+#[derive(Template)]
+#[template(path = "prove.html")]
+struct ProvePage<'a> {
+    page: Page<'a>,
+    action: &'a str,
+    kept: Vec<(&'a str, &'a str)>,
+    has_failed: bool,
+}
 
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, ConsoleError> {
-        // The guard puts the user there. A route for everybody has none.
+/// The field of the password in [`ProvePage`].
+const PROOF: &str = "present_password";
+
+impl Visit {
+    /// Reads a request. If it can change something, it must be a form of this user's session.
+    async fn receive(request: Request, state: &AppState) -> Result<Self, ConsoleError> {
+        // The guard puts both there. A route for everybody has no user.
         let user = request.extensions().get::<SignedIn>().cloned().ok_or(ConsoleError::SIGN_IN_FIRST)?;
+        let client = request.extensions().get::<Client>().ok_or(ConsoleError::SIGN_IN_FIRST)?.0;
         let (path, is_read) = (request.uri().path().to_owned(), request.method().is_safe());
         let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
         let token = text(&fields, "csrf").as_bytes();
         if is_read || user.csrf_token.as_bytes().ct_eq(token).into() {
-            Ok(Self { state: state.clone(), user, fields, path })
+            Ok(Self { state: state.clone(), user, client: counted_as(client), fields, path })
         } else {
             Err(ConsoleError::FOREIGN)
         }
+    }
+
+    /// The page that asks for the password, unless it came with the form.
+    async fn ask_for_proof(&self) -> Result<Option<Response>, ConsoleError> {
+        let typed = self.fields.text(PROOF);
+        if let Some(typed) = typed
+            && password::verify(&self.state, self.client, &self.user.name, typed).await?.is_some()
+        {
+            self.state.store.prove_console_session(self.user.token_hash).await?;
+            return Ok(None);
+        }
+        let kept = self.fields.texts().filter(|(name, _)| !["csrf", PROOF].contains(name)).collect();
+        let title = "Your password, please".to_owned();
+        let page = Page { user: Some(&self.user), ..Page::of_nobody(&title) };
+        let page = ProvePage { page, action: &self.path, kept, has_failed: typed.is_some() };
+        Ok(Some((StatusCode::FORBIDDEN, render(&page)?).into_response()))
+    }
+}
+
+impl FromRequest<AppState> for Visit {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Response> {
+        let needs_proof = request.extensions().get::<Access>() == Some(&Access::Proven);
+        let visit = Self::receive(request, state).await.map_err(IntoResponse::into_response)?;
+        if needs_proof && !visit.user.has_proof {
+            match visit.ask_for_proof().await {
+                Ok(None) => {}
+                Ok(Some(page)) => return Err(page),
+                Err(error) => return Err(error.into_response()),
+            }
+        }
+        Ok(visit)
     }
 }
 

@@ -2,6 +2,7 @@
 //! to these rules without a word here.
 
 mod accessible;
+mod account;
 mod apps;
 mod exchanges;
 mod images;
@@ -105,7 +106,12 @@ async fn a_form_that_asks_for_an_app_offers_every_one() {
 /// their own session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_viewer_can_change_nothing() {
-    const FOR_VIEWERS: [&str; 2] = ["/console/sign-out", "/console/signature-check"];
+    const FOR_VIEWERS: [&str; 4] = [
+        "/console/sign-out",
+        "/console/signature-check",
+        "/console/account/password",
+        "/console/account/sessions/end",
+    ];
     let till = TestTill::start().await;
     let viewer = till.browser(Role::Viewer).await;
     let before = changes(&till).await;

@@ -11,11 +11,11 @@ use tokio::task::JoinSet;
 use crate::support::console::{ORIGIN, session};
 use crate::support::{Answer, Request, TestTill, form, operator};
 
-const PASSWORD: &str = "correct horse battery";
+pub const PASSWORD: &str = "correct horse battery";
 
-async fn user(till: &TestTill, name: &str, role: Role) -> ConsoleUserName {
+pub async fn user(till: &TestTill, name: &str, role: Role) -> ConsoleUserName {
     let name = ConsoleUserName::parse(name).unwrap();
-    let password = PasswordHash::of(&NewPassword::parse(PASSWORD).unwrap()).unwrap();
+    let password = PasswordHash::of(&NewPassword::parse(PASSWORD, &name).unwrap()).unwrap();
     assert!(till.store.add_console_user(&operator(), &name, role, password).await.unwrap());
     name
 }
@@ -26,7 +26,7 @@ fn signing_in(name: &str, password: &str) -> Request {
     Request::post("/console/sign-in").header("origin", ORIGIN).body(fields)
 }
 
-async fn sign_in(till: &TestTill, name: &str, password: &str) -> Answer {
+pub async fn sign_in(till: &TestTill, name: &str, password: &str) -> Answer {
     signing_in(name, password).send(till.operator_address).await
 }
 

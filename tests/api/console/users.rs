@@ -51,6 +51,9 @@ async fn users_are_made_listed_changed_and_removed() {
     for arguments in [&["unlock", "alice"][..], &["remove", "alice"], &["set-role", "alice", "admin"]] {
         assert_eq!(program.complaint(&[&["console-user"], arguments].concat()), unknown);
     }
+    let common = run(&program, &["console-user", "set-password", "bob"], "passwordpassword");
+    let told = "minitill: password: expected a password that is hard to guess: not a common one, not a pattern, and not made of the name\n";
+    assert_eq!(complaint(&common), told);
     let unknown_too = run(&program, &["console-user", "set-password", "alice"], "another long password");
     assert_eq!(complaint(&unknown_too), unknown);
     let log = program.json(&["operator-log"]);
@@ -107,22 +110,22 @@ async fn an_admin_unlocks_a_name_on_the_page() {
     let seen = viewer.get("/console/users").await;
     assert!(
         seen.body.contains("13 failed attempts; an address waits until")
-            && !seen.body.contains("/console/users/unlock"),
+            && !seen.body.contains("href=\"/console/users/carol\""),
         "{}",
         seen.body
     );
-    let page = admin.get("/console/users").await;
-    assert!(page.body.contains("action=\"/console/users/unlock\""), "{}", page.body);
-    let unknown = admin.post("/console/users/unlock", &[("name", "nobody")]).await;
+    let page = admin.get("/console/users/carol").await;
+    assert!(page.body.contains("action=\"/console/users/carol/unlock\""), "{}", page.body);
+    let unknown = admin.post("/console/users/nobody/unlock", &[]).await;
     assert_eq!(unknown.status, 404);
-    assert!(unknown.body.contains("There is no user nobody."));
+    assert!(unknown.body.contains("There is no user nobody"));
     assert_eq!(till.number(locked).await, 2);
-    let done = admin.post("/console/users/unlock", &[("name", "carol")]).await;
-    assert_eq!((done.status, done.header("location")), (303, Some("/console/users?unlocked=carol")));
+    let done = admin.post("/console/users/carol/unlock", &[]).await;
+    assert_eq!((done.status, done.header("location")), (303, Some("/console/users/carol?done=unlock")));
     assert_eq!(till.number(locked).await, 0);
-    let page = admin.get("/console/users?unlocked=carol").await;
+    let page = admin.get("/console/users/carol?done=unlock").await;
     assert!(
-        page.body.contains("<p class=\"notice\" role=\"status\">carol can sign in again.</p>"),
+        page.body.contains("<p class=\"notice\" role=\"status\">No address has to wait any more.</p>"),
         "{}",
         page.body
     );

@@ -1,9 +1,11 @@
 //! Sign-in and sessions of the console. All times are the database's, so that all instances agree.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use domain::console_user::{ConsoleUserName, Role};
 use sqlx::PgConnection;
+use time::OffsetDateTime;
 
 use crate::secrets::PasswordHash;
 use crate::{Result, Store, StoreError};
@@ -18,6 +20,8 @@ const ATTEMPTS_KEPT_SECONDS: f64 = 24.0 * 3600.0;
 pub(super) const LIFETIME_SECONDS: f64 = 12.0 * 3600.0;
 /// A session ends this long after its last use.
 pub(super) const IDLE_SECONDS_MAX: f64 = 30.0 * 60.0;
+/// Hexadecimal digits of the hash of a session's token by which people name the session.
+const ID_DIGITS: i32 = 16;
 /// The use of a session is written at most once in this time.
 const USE_NOTED_EVERY_SECONDS: f64 = 60.0;
 
@@ -28,6 +32,38 @@ pub struct SignInAttempt {
     pub password: PasswordHash,
     /// True when the address has to wait unless this attempt succeeds.
     pub is_last: bool,
+}
+
+/// An open session.
+#[derive(Debug, Clone)]
+pub struct ConsoleSession {
+    /// The start of its token's hash.
+    pub id: String,
+    /// Address of the browser at the sign-in.
+    pub address: String,
+    /// When the user signed in.
+    pub created_at: OffsetDateTime,
+    /// When it was last used, to the minute.
+    pub used_at: OffsetDateTime,
+}
+
+impl ConsoleSession {
+    /// The id of the session with this token hash.
+    #[must_use]
+    pub fn id_of(token_hash: &[u8; 32]) -> String {
+        hex::encode(&token_hash[..ID_DIGITS as usize / 2])
+    }
+}
+
+/// The user of a session.
+#[derive(Debug, Clone)]
+pub struct SessionUser {
+    /// The name.
+    pub name: ConsoleUserName,
+    /// What the user may do.
+    pub role: Role,
+    /// Time since the user last typed the password.
+    pub proved: Duration,
 }
 
 /// A session that begins.
@@ -105,11 +141,11 @@ impl Store {
         Ok(begun.execute(&self.pool).await?.rows_affected() == 1)
     }
 
-    /// User and role of a session. The token is given by its hash. `None` when there is no such
-    /// session, or it has ended. It records the use of the session.
-    pub async fn console_session(&self, token_hash: [u8; 32]) -> Result<Option<(ConsoleUserName, Role)>> {
+    /// The user of a session. The token is given by its hash. `None` when there is no such session, or
+    /// it has ended. It records the use of the session.
+    pub async fn console_session(&self, token_hash: [u8; 32]) -> Result<Option<SessionUser>> {
         let row = sqlx::query!(
-            r#"SELECT s.name, u.role, s.used_at < now() - make_interval(secs => $4) AS "is_due!"
+            r#"SELECT s.name, u.role, extract(epoch FROM now() - s.proved_at)::float8 AS "proved!", s.used_at < now() - make_interval(secs => $4) AS "is_due!"
                FROM console_sessions AS s JOIN console_users AS u ON u.name = s.name
                WHERE s.token_sha256 = $1 AND s.created_at > now() - make_interval(secs => $2)
                  AND s.used_at > now() - make_interval(secs => $3)"#,
@@ -130,7 +166,8 @@ impl Store {
         let name =
             ConsoleUserName::parse(&row.name).map_err(|_| StoreError::damaged("console_users.name"))?;
         let role = Role::parse(&row.role).map_err(|_| StoreError::damaged("console_users.role"))?;
-        Ok(Some((name, role)))
+        let proved = Duration::try_from_secs_f64(row.proved).unwrap_or_default();
+        Ok(Some(SessionUser { name, role, proved }))
     }
 
     /// Ends the session with this token hash.
@@ -138,6 +175,34 @@ impl Store {
         sqlx::query!("DELETE FROM console_sessions WHERE token_sha256 = $1", token_hash.as_slice())
             .execute(&self.pool)
             .await?;
+        Ok(())
+    }
+
+    /// The open sessions of a user, newest first.
+    pub async fn console_sessions(&self, name: &ConsoleUserName) -> Result<Vec<ConsoleSession>> {
+        Ok(sqlx::query_as!(
+            ConsoleSession,
+            r#"SELECT left(encode(token_sha256, 'hex'), $4) AS "id!", address, created_at, used_at
+               FROM console_sessions WHERE name = $1 AND created_at > now() - make_interval(secs => $2)
+                   AND used_at > now() - make_interval(secs => $3)
+               ORDER BY created_at DESC LIMIT 1000"#,
+            name.as_str(),
+            LIFETIME_SECONDS,
+            IDLE_SECONDS_MAX,
+            ID_DIGITS
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// Notes that the user of a session has typed the password again.
+    pub async fn prove_console_session(&self, token_hash: [u8; 32]) -> Result<()> {
+        sqlx::query!(
+            "UPDATE console_sessions SET proved_at = now() WHERE token_sha256 = $1",
+            token_hash.as_slice()
+        )
+        .execute(&self.pool)
+        .await?;
         Ok(())
     }
 
@@ -153,10 +218,31 @@ impl Store {
     }
 }
 
-/// Ends every session of a user. The user's row must be locked.
-pub(super) async fn end_all(connection: &mut PgConnection, name: &ConsoleUserName) -> Result<()> {
-    sqlx::query!("DELETE FROM console_sessions WHERE name = $1", name.as_str()).execute(connection).await?;
+/// Ends every session of a user but for the one with this token hash. The user's row must be locked.
+pub(super) async fn end_all(
+    connection: &mut PgConnection,
+    name: &ConsoleUserName,
+    but_for: Option<&[u8; 32]>,
+) -> Result<()> {
+    sqlx::query!(
+        "DELETE FROM console_sessions WHERE name = $1 AND token_sha256 IS DISTINCT FROM $2",
+        name.as_str(),
+        but_for.map(<[u8; 32]>::as_slice)
+    )
+    .execute(connection)
+    .await?;
     Ok(())
+}
+
+/// Ends the session of a user with this id. `false` when there is none.
+pub(super) async fn end_one(connection: &mut PgConnection, name: &ConsoleUserName, id: &str) -> Result<bool> {
+    let ended = sqlx::query!(
+        "DELETE FROM console_sessions WHERE name = $1 AND left(encode(token_sha256, 'hex'), $2) = $3",
+        name.as_str(),
+        ID_DIGITS,
+        id
+    );
+    Ok(ended.execute(connection).await?.rows_affected() > 0)
 }
 
 /// Forgets the attempts of all addresses with this name, and returns their number.

@@ -71,11 +71,14 @@ fn argon2id() -> Result<Argon2<'static>, Unhashable> {
 
 #[cfg(test)]
 mod tests {
+    use domain::console_user::ConsoleUserName;
+
     use super::*;
 
     #[test]
     fn a_hash_fits_its_password_alone_and_has_its_own_salt() {
-        let password = NewPassword::parse("correct horse battery").unwrap();
+        let name = ConsoleUserName::parse("alice").unwrap();
+        let password = NewPassword::parse("correct horse battery", &name).unwrap();
         let (hash, other) = (PasswordHash::of(&password).unwrap(), PasswordHash::of(&password).unwrap());
         assert!(hash.as_str().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
         assert_ne!(hash, other);

@@ -1,0 +1,72 @@
+//! A user's own account: the password and the sessions.
+
+use askama::Template;
+use axum::response::{IntoResponse as _, Redirect};
+use axum::routing::{get, post};
+use domain::console_user::NewPassword;
+use store::{ConsoleSession, ConsoleUserChange};
+
+use super::error::ConsoleError;
+use super::page::{Page, Shown as _, render};
+use super::password;
+use super::route::Route;
+use super::session::SignedIn;
+use super::visit::{Answer, Visit};
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::page(PATH, || get(page)),
+    Route::own("/console/account/password", || post(change_password)),
+    Route::own("/console/account/sessions/end", || post(end_session)),
+];
+
+pub(super) const PATH: &str = "/console/account";
+
+/// What the page tells after a change.
+const NOTICES: [(&str, &str); 2] = [
+    ("password", "Your password is changed. Your other sessions have ended."),
+    ("session", "The session has ended."),
+];
+
+#[derive(Template)]
+#[template(path = "account.html")]
+struct AccountPage<'a> {
+    page: Page<'a>,
+    user: &'a SignedIn,
+    sessions: &'a [ConsoleSession],
+    /// The session of this request.
+    own: &'a str,
+}
+
+async fn page(visit: Visit) -> Answer {
+    let sessions = visit.state.store.console_sessions(&visit.user.name).await?;
+    let notice = NOTICES.iter().find(|(done, _)| *done == visit.text("done"));
+    let notice = notice.map(|(_, text)| (*text).to_owned());
+    let page = Page { notice, user: Some(&visit.user), ..Page::of_nobody("Your account") };
+    let own = ConsoleSession::id_of(&visit.user.token_hash);
+    render(&AccountPage { page, user: &visit.user, sessions: &sessions, own: &own })
+}
+
+async fn change_password(visit: Visit) -> Answer {
+    let (name, present) = (&visit.user.name, visit.fields.text("password").unwrap_or_default());
+    let parse = |text: &str| NewPassword::parse(text, name);
+    let new = visit.fields.required("new_password", parse)?;
+    if visit.fields.text("repeated_password") != Some(new.as_str()) {
+        return Err(ConsoleError::bad_request("The two new passwords are different."));
+    }
+    let present = password::verify(&visit.state, visit.client, name, present).await?;
+    let present = present.ok_or(ConsoleError::WRONG_PASSWORD)?;
+    let new = password::hash(&visit.state, visit.client, new).await?;
+    let change = ConsoleUserChange::OwnPassword { present, new, session: visit.user.token_hash };
+    if !visit.state.store.change_console_user(&visit.oneself()?, name, change).await? {
+        return Err(ConsoleError::WRONG_PASSWORD);
+    }
+    Ok(Redirect::to("/console/account?done=password").into_response())
+}
+
+async fn end_session(visit: Visit) -> Answer {
+    let change = ConsoleUserChange::EndSession(visit.text("session").to_owned());
+    if !visit.state.store.change_console_user(&visit.oneself()?, &visit.user.name, change).await? {
+        return Err(ConsoleError::not_found("You have no such session."));
+    }
+    Ok(Redirect::to("/console/account?done=session").into_response())
+}
