@@ -22,3 +22,17 @@ ALTER TABLE console_sessions ADD COLUMN address text NOT NULL DEFAULT '';
 COMMENT ON COLUMN console_sessions.address IS 'Address of the browser at the sign-in, as in console_attempts.';
 ALTER TABLE console_sessions ADD COLUMN proved_at timestamptz NOT NULL DEFAULT now();
 COMMENT ON COLUMN console_sessions.proved_at IS 'Database time when the user last typed the password.';
+
+ALTER TABLE console_users ADD COLUMN totp_secret bytea;
+ALTER TABLE console_users ADD COLUMN totp_step bigint NOT NULL DEFAULT 0;
+COMMENT ON COLUMN console_users.totp_secret IS 'Secret of the second factor in base32, encrypted with the master key. Null without a second factor.';
+COMMENT ON COLUMN console_users.totp_step IS 'Step of the last code that was used: Unix time in units of 30 seconds. A code of this step or an earlier one is refused.';
+
+CREATE TABLE console_recovery_codes (
+    name        text  NOT NULL,
+    code_sha256 bytea NOT NULL,
+    CONSTRAINT console_recovery_codes_pkey PRIMARY KEY (name, code_sha256)
+);
+COMMENT ON TABLE console_recovery_codes IS 'Codes that take the place of the second factor. The use of a code removes its row.';
+COMMENT ON COLUMN console_recovery_codes.name IS 'The user.';
+COMMENT ON COLUMN console_recovery_codes.code_sha256 IS 'SHA-256 of the code, which has 80 random bits.';

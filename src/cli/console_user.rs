@@ -42,6 +42,11 @@ pub(super) enum ConsoleUserCommand {
         /// Name of the user
         name: ConsoleUserName,
     },
+    /// Reset the second factor of a user who lost it; this ends all sessions of the user
+    ResetSecondFactor {
+        /// Name of the user
+        name: ConsoleUserName,
+    },
     /// Remove a user; this ends all sessions of the user
     Remove {
         /// Name of the user
@@ -58,7 +63,15 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
     match command {
         ConsoleUserCommand::Add { name, role } => add(context, store, &name, role).await,
         ConsoleUserCommand::List => {
-            let columns = ["name", "role", "sessions", "failed_attempts", "locked_until", "created_at"];
+            let columns = [
+                "name",
+                "role",
+                "sessions",
+                "has_second_factor",
+                "failed_attempts",
+                "locked_until",
+                "created_at",
+            ];
             let none = "There are no users. To add one, run `minitill console-user add NAME --role admin`.";
             output.list("users", &store.console_users().await?, &columns, none)
         }
@@ -76,6 +89,10 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
         ConsoleUserCommand::Unlock { name } => {
             let is_known = store.change_console_user(operator, &name, Change::Unlock).await?;
             changed(is_known, &name, json!({ "name": name }), "can sign in.")
+        }
+        ConsoleUserCommand::ResetSecondFactor { name } => {
+            let is_known = store.change_console_user(operator, &name, Change::ResetSecondFactor).await?;
+            changed(is_known, &name, json!({ "name": name }), "signs in without a second factor.")
         }
         ConsoleUserCommand::Remove { name } => {
             let is_known = store.change_console_user(operator, &name, Change::Remove).await?;

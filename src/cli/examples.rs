@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 57] = [
+const EXAMPLES: [(&str, &[&str]); 58] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("migrate", &["minitill migrate"]),
@@ -78,6 +78,7 @@ const EXAMPLES: [(&str, &[&str]); 57] = [
     ("console-user set-password", &["minitill console-user set-password alice"]),
     ("console-user set-role", &["minitill console-user set-role alice viewer"]),
     ("console-user unlock", &["minitill console-user unlock alice"]),
+    ("console-user reset-second-factor", &["minitill console-user reset-second-factor alice"]),
     ("console-user remove", &["minitill console-user remove alice"]),
     ("api-key create", &["minitill api-key create backend --role admin"]),
     ("api-key list", &["minitill api-key list"]),

@@ -85,6 +85,7 @@ impl Listener {
 pub struct Console {
     #[serde(deserialize_with = "duration")]
     pub reauth_after: Duration,
+    pub totp_required: bool,
 }
 
 /// `[http]`.

@@ -148,7 +148,7 @@ async fn the_log_names_who_was_refused_on_the_operators_listener() {
     assert_eq!(
         json!(lines),
         json!([
-            ["INFO", "console: a wrong name or password", null, "alice"],
+            ["INFO", "console: a wrong name, password or code", null, "alice"],
             ["INFO", "refused", "/console/new-app", null],
             ["INFO", "refused", "listApps", null],
         ])

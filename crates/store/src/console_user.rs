@@ -1,6 +1,7 @@
 //! Users of the console (contract 8.6). A change and its line in the operator's log are one
 //! transaction. The change ends the sessions of its user.
 
+mod second_factor;
 mod session;
 
 use domain::console_user::{ConsoleUserName, Role};
@@ -14,6 +15,7 @@ use super::operator_log::{Action, LogLine};
 use crate::secrets::PasswordHash;
 use crate::{Result, Store};
 
+pub use second_factor::NewSecondFactor;
 pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
 
 /// A user of the console, without the password.
@@ -28,6 +30,8 @@ pub struct ConsoleUser {
     /// Until when an address has to wait: the last one, of all addresses.
     #[serde(with = "time::serde::rfc3339::option")]
     pub locked_until: Option<OffsetDateTime>,
+    /// Whether a sign-in needs a code too.
+    pub has_second_factor: bool,
     /// Number of open sessions.
     pub sessions: i64,
     /// When the user was added.
@@ -50,6 +54,10 @@ pub enum ConsoleUserChange {
         /// The session that stays, by the hash of its token.
         session: [u8; 32],
     },
+    /// Set the second factor of a user who has none.
+    SecondFactor(NewSecondFactor),
+    /// Forget the second factor, and end all sessions.
+    ResetSecondFactor,
     /// End one session, by its [`ConsoleSession::id`].
     EndSession(String),
     /// Set the role.
@@ -65,7 +73,8 @@ impl Store {
     pub async fn console_users(&self) -> Result<Vec<ConsoleUser>> {
         Ok(sqlx::query_as!(
             ConsoleUser,
-            r#"SELECT name, role, created_at, coalesce(failed, 0) AS "failed_attempts!", until AS locked_until,
+            r#"SELECT name, role, created_at, coalesce(failed, 0)::bigint AS "failed_attempts!",
+                      totp_secret IS NOT NULL AS "has_second_factor!", until AS locked_until,
                       (SELECT count(*) FROM console_sessions
                        WHERE console_sessions.name = console_users.name
                          AND console_sessions.created_at > now() - make_interval(secs => $1)
@@ -119,22 +128,26 @@ impl Store {
         name: &ConsoleUserName,
         change: ConsoleUserChange,
     ) -> Result<bool> {
-        let context = (operator.clone(), name.clone(), change);
-        self.transaction(context, move |connection, (operator, name, change)| {
-            Box::pin(change_user(connection, operator, name, change))
+        let context = (self.clone(), operator.clone(), name.clone(), change);
+        self.transaction(context, move |connection, (store, operator, name, change)| {
+            Box::pin(change_user(store, connection, operator, name, change))
         })
         .await
     }
 }
 
 async fn change_user(
+    store: &Store,
     connection: &mut PgConnection,
     operator: &Operator,
     name: &ConsoleUserName,
     change: &ConsoleUserChange,
 ) -> Result<bool> {
-    let user =
-        sqlx::query!("SELECT role, password FROM console_users WHERE name = $1 FOR UPDATE", name.as_str());
+    let user = sqlx::query!(
+        r#"SELECT role, password, totp_secret IS NOT NULL AS "has_second_factor!"
+           FROM console_users WHERE name = $1 FOR UPDATE"#,
+        name.as_str()
+    );
     let Some(user) = user.fetch_optional(&mut *connection).await? else { return Ok(false) };
     let line = |action| LogLine::new(operator, action, name.as_str());
     let line = match change {
@@ -144,13 +157,24 @@ async fn change_user(
             set_password(connection, name, password).await?;
             line(Action::ConsoleUserSetPassword)
         }
-        ConsoleUserChange::OwnPassword { present, new, session } => {
-            if user.password != present.as_str() {
-                return Ok(false);
-            }
+        ConsoleUserChange::OwnPassword { present, .. } if user.password != present.as_str() => {
+            return Ok(false);
+        }
+        ConsoleUserChange::OwnPassword { new, session, .. } => {
             session::end_all(connection, name, Some(session)).await?;
             set_password(connection, name, new).await?;
             line(Action::ConsoleUserSetPassword)
+        }
+        ConsoleUserChange::SecondFactor(_) if user.has_second_factor => return Ok(false),
+        ConsoleUserChange::SecondFactor(new) => {
+            second_factor::set(store, connection, name, new).await?;
+            line(Action::ConsoleUserSetSecondFactor)
+        }
+        ConsoleUserChange::ResetSecondFactor if !user.has_second_factor => return Ok(true),
+        ConsoleUserChange::ResetSecondFactor => {
+            second_factor::forget(connection, name).await?;
+            session::end_all(connection, name, None).await?;
+            line(Action::ConsoleUserResetSecondFactor)
         }
         ConsoleUserChange::EndSession(id) => {
             if !session::end_one(connection, name, id).await? {
@@ -158,14 +182,9 @@ async fn change_user(
             }
             line(Action::ConsoleUserEndSession).after(json!({ "session": id }))
         }
+        ConsoleUserChange::Role(role) if user.role == role.as_str() => return Ok(true),
         ConsoleUserChange::Role(role) => {
-            if user.role == role.as_str() {
-                return Ok(true);
-            }
-            session::end_all(connection, name, None).await?;
-            sqlx::query!("UPDATE console_users SET role = $2 WHERE name = $1", name.as_str(), role.as_str())
-                .execute(&mut *connection)
-                .await?;
+            set_role(connection, name, *role).await?;
             line(Action::ConsoleUserSetRole)
                 .before(json!({ "role": user.role }))
                 .after(json!({ "role": role }))
@@ -179,11 +198,7 @@ async fn change_user(
             line.after(json!({ "failed_attempts": 0 }))
         }
         ConsoleUserChange::Remove => {
-            session::forget_attempts(connection, name).await?;
-            session::end_all(connection, name, None).await?;
-            sqlx::query!("DELETE FROM console_users WHERE name = $1", name.as_str())
-                .execute(&mut *connection)
-                .await?;
+            remove(connection, name).await?;
             line(Action::ConsoleUserRemove).before(json!({ "role": user.role }))
         }
     };
@@ -199,5 +214,21 @@ async fn set_password(
     sqlx::query!("UPDATE console_users SET password = $2 WHERE name = $1", name.as_str(), password.as_str())
         .execute(connection)
         .await?;
+    Ok(())
+}
+
+async fn set_role(connection: &mut PgConnection, name: &ConsoleUserName, role: Role) -> Result<()> {
+    session::end_all(connection, name, None).await?;
+    sqlx::query!("UPDATE console_users SET role = $2 WHERE name = $1", name.as_str(), role.as_str())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn remove(connection: &mut PgConnection, name: &ConsoleUserName) -> Result<()> {
+    session::forget_attempts(connection, name).await?;
+    session::end_all(connection, name, None).await?;
+    second_factor::forget(connection, name).await?;
+    sqlx::query!("DELETE FROM console_users WHERE name = $1", name.as_str()).execute(connection).await?;
     Ok(())
 }

@@ -52,7 +52,7 @@ pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
 pub use app::{AppDetail, COUNTED_MAX, CommandError, Package, PayKeyGeneration};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use console_user::{
-    ConsoleSession, ConsoleUser, ConsoleUserChange, NewSession, SessionUser, SignInAttempt,
+    ConsoleSession, ConsoleUser, ConsoleUserChange, NewSecondFactor, NewSession, SessionUser, SignInAttempt,
 };
 pub use error::{Refusable, StoreError};
 pub use exchange::{ExchangeRecord, ReferenceMatch, ReplayCount};

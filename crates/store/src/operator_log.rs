@@ -47,6 +47,8 @@ domain::word_enum! {
         ConsoleUserSetPassword = "console_user.set_password",
         ConsoleUserSetRole = "console_user.set_role",
         ConsoleUserUnlock = "console_user.unlock",
+        ConsoleUserSetSecondFactor = "console_user.set_second_factor",
+        ConsoleUserResetSecondFactor = "console_user.reset_second_factor",
         ConsoleUserEndSession = "console_user.end_session",
         ConsoleUserRemove = "console_user.remove",
         ApiKeyCreate = "api_key.create",

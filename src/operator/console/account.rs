@@ -48,12 +48,13 @@ async fn page(visit: Visit) -> Answer {
 
 async fn change_password(visit: Visit) -> Answer {
     let (name, present) = (&visit.user.name, visit.fields.text("password").unwrap_or_default());
-    let parse = |text: &str| NewPassword::parse(text, name);
-    let new = visit.fields.required("new_password", parse)?;
+    // The error of a field would repeat what was typed.
+    let new = NewPassword::parse(visit.fields.text("new_password").unwrap_or_default(), name)
+        .map_err(|expected| ConsoleError::bad_request(format!("New password: {expected}.")))?;
     if visit.fields.text("repeated_password") != Some(new.as_str()) {
         return Err(ConsoleError::bad_request("The two new passwords are different."));
     }
-    let present = password::verify(&visit.state, visit.client, name, present).await?;
+    let present = password::verify(&visit.state, visit.client, name, present, None).await?;
     let present = present.ok_or(ConsoleError::WRONG_PASSWORD)?;
     let new = password::hash(&visit.state, visit.client, new).await?;
     let change = ConsoleUserChange::OwnPassword { present, new, session: visit.user.token_hash };

@@ -59,6 +59,13 @@ impl ConsoleError {
         "Nothing was changed. Open the page again and send its form from there. \
          A proxy in front must forward the Host header.",
     );
+    /// An admin without a second factor wanted a change, and the setting asks for one.
+    pub(super) const SECOND_FACTOR_FIRST: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "Second factor first",
+        "Admins need a second factor here, and you have none.",
+        "Nothing was changed. Set it up in your account.",
+    );
     /// The present password was needed, and another one came.
     pub(super) const WRONG_PASSWORD: Self = Self::new(
         StatusCode::FORBIDDEN,

@@ -16,6 +16,7 @@ use super::page::Section;
 use super::route::{Access, Route};
 use super::session::{SignedIn, signed_in};
 use super::visit::address;
+use super::{account, second_factor};
 use crate::client_address::Client;
 use crate::refusal_log::Unsuccessful;
 use crate::state::AppState;
@@ -49,6 +50,15 @@ pub(super) async fn guard(
     let mut response = match refused {
         Some(refused) => refused,
         None if !is_allowed => ConsoleError::ADMINS_ONLY.into_response(),
+        None if !is_open_without_second_factor(route)
+            && user.as_ref().is_some_and(|user| user.lacks_second_factor(&state)) =>
+        {
+            if method.is_safe() {
+                Redirect::to(second_factor::PATH).into_response()
+            } else {
+                ConsoleError::SECOND_FACTOR_FIRST.into_response()
+            }
+        }
         None => {
             if let Some(user) = &user {
                 parts.extensions.insert(user.clone());
@@ -68,6 +78,11 @@ pub(super) async fn guard(
         response = error.page(user.as_ref());
     }
     with_security_headers(response)
+}
+
+/// What a user needs to set up a second factor, or to leave.
+fn is_open_without_second_factor(route: &Route) -> bool {
+    route.path == "/console/sign-out" || route.path.starts_with(account::PATH)
 }
 
 /// The user, if the page is not for everybody. Otherwise the answer that refuses the request.

@@ -22,6 +22,7 @@ mod password;
 mod player;
 mod route;
 mod search;
+mod second_factor;
 mod session;
 mod sign_in;
 mod signature_check;
@@ -38,7 +39,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 15] = [
+const PARTS: [&[Route]; 16] = [
     asset::ROUTES,
     sign_in::ROUTES,
     overview::ROUTES,
@@ -54,6 +55,7 @@ const PARTS: [&[Route]; 15] = [
     operator_log::ROUTES,
     users::ROUTES,
     account::ROUTES,
+    second_factor::ROUTES,
 ];
 
 /// Every address below the console that is no page.

@@ -11,6 +11,7 @@ use store::secrets::PasswordHash;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::error::ConsoleError;
+use super::second_factor;
 use crate::state::AppState;
 
 /// How long a password waits for its turn.
@@ -20,13 +21,15 @@ const TURN_PATIENCE: Duration = Duration::from_secs(5);
 /// the write to the database, so the time does not show whether the name exists.
 const FAILURE_TAKES: Duration = Duration::from_millis(300);
 
-/// The stored hash, if the password fits it. `client` is the address that is counted. Result and time are the
-/// same for an unknown name, a wrong password and an address that has to wait.
+/// The stored hash, if the password fits it. `client` is the address that is counted. With `code` the second
+/// factor must fit too. Result and time are the same for an unknown name, a wrong password, a wrong code and an
+/// address that has to wait.
 pub(super) async fn verify(
     state: &AppState,
     client: IpAddr,
     name: &ConsoleUserName,
     password: &str,
+    code: Option<&str>,
 ) -> Result<Option<PasswordHash>, ConsoleError> {
     if password.len() > PASSWORD_BYTES_MAX {
         return Ok(None);
@@ -44,6 +47,11 @@ pub(super) async fn verify(
         fits
     });
     let fits = fits.await.map_err(|fault| StoreError::Internal(format!("comparing a password: {fault}")))?;
+    let fits = fits
+        && match code {
+            Some(code) => second_factor::fits(state, name, code).await?,
+            None => true,
+        };
     if fits {
         return Ok(Some(kept));
     }
@@ -51,7 +59,7 @@ pub(super) async fn verify(
     if attempt.is_some_and(|attempt| attempt.is_last) {
         tracing::warn!(user, "console: after ten wrong passwords in a row the address waits for 15 minutes");
     } else {
-        tracing::info!(user, "console: a wrong name or password");
+        tracing::info!(user, "console: a wrong name, password or code");
     }
     let steps = started.elapsed().as_millis() / FAILURE_TAKES.as_millis() + 1;
     sleep_until(started + FAILURE_TAKES * u32::try_from(steps).unwrap_or(u32::MAX)).await;

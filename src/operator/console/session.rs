@@ -21,6 +21,8 @@ pub(super) struct SignedIn {
     pub(super) role: Role,
     /// The value of the field `csrf` in every form of this session.
     pub(super) csrf_token: String,
+    /// Whether the user's sign-in needs a code too.
+    pub(super) has_second_factor: bool,
     /// Whether the user typed the password a short while ago (`console.reauth_after`).
     pub(super) has_proof: bool,
     /// The hash of the session's secret, by which the database knows the session.
@@ -32,6 +34,11 @@ impl SignedIn {
     pub(super) fn is_admin(&self) -> bool {
         self.role == Role::Admin
     }
+
+    /// Whether the user must set up a second factor first (`console.totp_required`).
+    pub(super) fn lacks_second_factor(&self, state: &AppState) -> bool {
+        state.config.console.totp_required && self.is_admin() && !self.has_second_factor
+    }
 }
 
 /// The user of the session that the request's cookie names.
@@ -39,9 +46,9 @@ pub(super) async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<O
     let Some(token) = token_of(state, headers) else { return Ok(None) };
     let token_hash = token_hash(token);
     let session = state.store.console_session(token_hash).await?;
-    Ok(session.map(|SessionUser { name, role, proved }| {
+    Ok(session.map(|SessionUser { name, role, has_second_factor, proved }| {
         let has_proof = proved < state.config.console.reauth_after;
-        SignedIn { name, role, csrf_token: csrf_token(token), has_proof, token_hash }
+        SignedIn { name, role, csrf_token: csrf_token(token), has_second_factor, has_proof, token_hash }
     }))
 }
 

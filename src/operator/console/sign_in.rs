@@ -68,9 +68,9 @@ async fn sign_in(
         instead_of: token_of(&state, &headers).map(token_hash),
     };
     // A password counts exactly as it was typed.
-    let password = fields.text("password").unwrap_or_default();
+    let (password, code) = (fields.text("password").unwrap_or_default(), text(&fields, "code"));
     let begun = match ConsoleUserName::parse(typed) {
-        Ok(name) => match password::verify(&state, session.client, &name, password).await? {
+        Ok(name) => match password::verify(&state, session.client, &name, password, Some(code)).await? {
             Some(hash) => state.store.begin_console_session(&name, &hash, session).await?,
             None => false,
         },

@@ -16,6 +16,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/users", || get(list)),
     Route::admin_page("/console/users/{name}", || get(page)),
     Route::proven("/console/users/{name}/unlock", || post(unlock)),
+    Route::proven("/console/users/{name}/second-factor/reset", || post(reset_second_factor)),
     Route::proven("/console/users/{name}/sessions/end", || post(end_session)),
 ];
 
@@ -32,8 +33,11 @@ async fn list(visit: Visit) -> Answer {
 }
 
 /// What the page of a user tells after a change.
-const NOTICES: [(&str, &str); 2] =
-    [("unlock", "No address has to wait any more."), ("session", "The session has ended.")];
+const NOTICES: [(&str, &str); 3] = [
+    ("unlock", "No address has to wait any more."),
+    ("session", "The session has ended."),
+    ("reset", "The user signs in without a second factor. All sessions of the user have ended."),
+];
 
 #[derive(Template)]
 #[template(path = "user.html")]
@@ -59,6 +63,10 @@ async fn page(Path(name): Path<String>, visit: Visit) -> Answer {
 
 async fn unlock(Path(name): Path<String>, visit: Visit) -> Answer {
     change(&visit, &parse(&name)?, ConsoleUserChange::Unlock, "unlock").await
+}
+
+async fn reset_second_factor(Path(name): Path<String>, visit: Visit) -> Answer {
+    change(&visit, &parse(&name)?, ConsoleUserChange::ResetSecondFactor, "reset").await
 }
 
 async fn end_session(Path(name): Path<String>, visit: Visit) -> Answer {

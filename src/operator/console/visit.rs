@@ -149,7 +149,7 @@ impl Visit {
     async fn ask_for_proof(&self) -> Result<Option<Response>, ConsoleError> {
         let typed = self.fields.text(PROOF);
         if let Some(typed) = typed
-            && password::verify(&self.state, self.client, &self.user.name, typed).await?.is_some()
+            && password::verify(&self.state, self.client, &self.user.name, typed, None).await?.is_some()
         {
             self.state.store.prove_console_session(self.user.token_hash).await?;
             return Ok(None);

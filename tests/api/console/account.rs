@@ -11,14 +11,14 @@ use crate::support::console::{Browser, session};
 use crate::support::{TestTill, operator};
 
 /// A browser of a user whose password is known.
-async fn browser<'a>(till: &'a TestTill, name: &str, hash: &PasswordHash) -> Browser<'a> {
+pub(super) async fn browser<'a>(till: &'a TestTill, name: &str, hash: &PasswordHash) -> Browser<'a> {
     let (name, token) = (ConsoleUserName::parse(name).unwrap(), random_token());
     assert!(till.store.begin_console_session(&name, hash, session(&token)).await.unwrap());
     till.browser_with(token)
 }
 
 /// Adds a user with [`PASSWORD`] and gives its hash.
-async fn known_user(till: &TestTill, name: &str, role: Role) -> PasswordHash {
+pub(super) async fn known_user(till: &TestTill, name: &str, role: Role) -> PasswordHash {
     let name = ConsoleUserName::parse(name).unwrap();
     let hash = PasswordHash::of(&NewPassword::parse(PASSWORD, &name).unwrap()).unwrap();
     assert!(till.store.add_console_user(&operator(), &name, role, hash.clone()).await.unwrap());
@@ -115,6 +115,7 @@ async fn keys_money_and_users_ask_for_the_password_again() {
         "/console/apps/a1/rotate-secret",
         "/console/apps/a1/login-codes",
         "/console/users/bob/unlock",
+        "/console/users/bob/second-factor/reset",
         "/console/users/bob/sessions/end",
     ] {
         let asked = alice.post(path, &fields).await;

@@ -11,6 +11,7 @@ mod orders;
 mod overview;
 mod players;
 mod search;
+mod second_factor;
 mod sign_in;
 mod signature_check;
 mod users;
@@ -106,10 +107,11 @@ async fn a_form_that_asks_for_an_app_offers_every_one() {
 /// their own session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_viewer_can_change_nothing() {
-    const FOR_VIEWERS: [&str; 4] = [
+    const FOR_VIEWERS: [&str; 5] = [
         "/console/sign-out",
         "/console/signature-check",
         "/console/account/password",
+        "/console/account/second-factor",
         "/console/account/sessions/end",
     ];
     let till = TestTill::start().await;

@@ -11,9 +11,9 @@ use tokio::task::JoinSet;
 use crate::support::console::{ORIGIN, session};
 use crate::support::{Answer, Request, TestTill, form, operator};
 
-pub const PASSWORD: &str = "correct horse battery";
+pub(super) const PASSWORD: &str = "correct horse battery";
 
-pub async fn user(till: &TestTill, name: &str, role: Role) -> ConsoleUserName {
+pub(super) async fn user(till: &TestTill, name: &str, role: Role) -> ConsoleUserName {
     let name = ConsoleUserName::parse(name).unwrap();
     let password = PasswordHash::of(&NewPassword::parse(PASSWORD, &name).unwrap()).unwrap();
     assert!(till.store.add_console_user(&operator(), &name, role, password).await.unwrap());
@@ -26,7 +26,7 @@ fn signing_in(name: &str, password: &str) -> Request {
     Request::post("/console/sign-in").header("origin", ORIGIN).body(fields)
 }
 
-pub async fn sign_in(till: &TestTill, name: &str, password: &str) -> Answer {
+pub(super) async fn sign_in(till: &TestTill, name: &str, password: &str) -> Answer {
     signing_in(name, password).send(till.operator_address).await
 }
 
@@ -65,7 +65,7 @@ async fn a_user_signs_in_comes_back_to_where_they_were_going_and_signs_out() {
     let cookie = cookie(&answer);
     let page = overview(&till, &cookie).await;
     assert_eq!(page.status, 200);
-    assert!(page.body.contains("alice <span class=\"tag\">admin</span>"), "{}", page.body);
+    assert!(page.body.contains("alice</a> <span class=\"tag\">admin</span>"), "{}", page.body);
     let (_, rest) = page.body.split_once("name=\"csrf\" value=\"").unwrap();
     let fields = form(&[("csrf", rest.split('"').next().unwrap())]);
     let request = Request::post("/console/sign-out").header("cookie", &cookie).header("origin", ORIGIN);
@@ -118,7 +118,7 @@ async fn an_unknown_name_is_answered_as_a_wrong_password() {
         answers.push((body, quickest));
     }
     let (first, elapsed) = &answers[0];
-    assert!(first.contains("The name or the password is wrong, or your address has to wait"));
+    assert!(first.contains("The name, the password or the code is wrong, or your address has to wait"));
     assert!(first.contains("minitill console-user unlock"));
     for (body, other) in &answers[1..] {
         assert_eq!(body, first);

@@ -46,9 +46,15 @@ async fn users_are_made_listed_changed_and_removed() {
     program.json(&["console-user", "set-role", "alice", "viewer"]);
     program.json(&["console-user", "set-role", "alice", "viewer"]);
     program.json(&["console-user", "unlock", "alice"]);
+    program.json(&["console-user", "reset-second-factor", "alice"]);
     program.json(&["console-user", "remove", "alice"]);
     let unknown = "minitill: there is no user alice; to list all users, run `minitill console-user list`\n";
-    for arguments in [&["unlock", "alice"][..], &["remove", "alice"], &["set-role", "alice", "admin"]] {
+    for arguments in [
+        &["unlock", "alice"][..],
+        &["reset-second-factor", "alice"],
+        &["remove", "alice"],
+        &["set-role", "alice", "admin"],
+    ] {
         assert_eq!(program.complaint(&[&["console-user"], arguments].concat()), unknown);
     }
     let common = run(&program, &["console-user", "set-password", "bob"], "passwordpassword");

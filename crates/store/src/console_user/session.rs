@@ -62,6 +62,8 @@ pub struct SessionUser {
     pub name: ConsoleUserName,
     /// What the user may do.
     pub role: Role,
+    /// Whether a sign-in needs a code too.
+    pub has_second_factor: bool,
     /// Time since the user last typed the password.
     pub proved: Duration,
 }
@@ -145,7 +147,7 @@ impl Store {
     /// it has ended. It records the use of the session.
     pub async fn console_session(&self, token_hash: [u8; 32]) -> Result<Option<SessionUser>> {
         let row = sqlx::query!(
-            r#"SELECT s.name, u.role, extract(epoch FROM now() - s.proved_at)::float8 AS "proved!", s.used_at < now() - make_interval(secs => $4) AS "is_due!"
+            r#"SELECT s.name, u.role, extract(epoch FROM now() - s.proved_at)::float8 AS "proved!", u.totp_secret IS NOT NULL AS "has_second_factor!", s.used_at < now() - make_interval(secs => $4) AS "is_due!"
                FROM console_sessions AS s JOIN console_users AS u ON u.name = s.name
                WHERE s.token_sha256 = $1 AND s.created_at > now() - make_interval(secs => $2)
                  AND s.used_at > now() - make_interval(secs => $3)"#,
@@ -167,7 +169,7 @@ impl Store {
             ConsoleUserName::parse(&row.name).map_err(|_| StoreError::damaged("console_users.name"))?;
         let role = Role::parse(&row.role).map_err(|_| StoreError::damaged("console_users.role"))?;
         let proved = Duration::try_from_secs_f64(row.proved).unwrap_or_default();
-        Ok(Some(SessionUser { name, role, proved }))
+        Ok(Some(SessionUser { name, role, has_second_factor: row.has_second_factor, proved }))
     }
 
     /// Ends the session with this token hash.

@@ -1,5 +1,6 @@
 //! Rotation of the master key: it encrypts all secrets again under another key, while servers run.
 
+use domain::console_user::ConsoleUserName;
 use domain::ids::AppId;
 use domain::operator::Operator;
 use serde_json::json;
@@ -22,7 +23,7 @@ impl Store {
     pub async fn rotate_master_key(&self, operator: &Operator) -> Result<u64> {
         let to = self.directory.keyring()?.first().clone();
         self.begin_rotation(operator, &to).await?;
-        let secrets = self.encrypt_all_again(&to).await?;
+        let secrets = self.encrypt_all_again(&to).await? + self.encrypt_users_again(&to).await?;
         self.end_rotation(operator, &to, secrets).await?;
         Ok(secrets)
     }
@@ -123,6 +124,40 @@ impl Store {
             }
         }
         Ok((secrets, app_ids.last().cloned()))
+    }
+
+    /// Encrypts the second factors of all console users that need another key. Returns their number.
+    async fn encrypt_users_again(&self, to: &MasterKey) -> Result<u64> {
+        self.transaction((self.clone(), to.clone()), |connection, (store, to)| {
+            Box::pin(async move {
+                require_current(&store.encrypting_key(connection).await?, to)?;
+                let keyring = store.directory.keyring()?;
+                let users = sqlx::query!(
+                    r#"SELECT name, totp_secret AS "sealed!" FROM console_users WHERE totp_secret IS NOT NULL FOR UPDATE"#
+                );
+                let mut secrets = 0;
+                for user in users.fetch_all(&mut *connection).await? {
+                    let name = ConsoleUserName::parse(&user.name)
+                        .map_err(|_| StoreError::damaged("console_users.name"))?;
+                    if to.open_of_user(&name, &user.sealed).is_ok() {
+                        continue;
+                    }
+                    let secret = keyring.open_of_user(&name, &user.sealed).map_err(|wrong| {
+                        StoreError::Internal(format!("the second factor of {name}: {wrong}; reset it first"))
+                    })?;
+                    sqlx::query!(
+                        "UPDATE console_users SET totp_secret = $2 WHERE name = $1",
+                        user.name,
+                        to.seal_of_user(&name, &secret)
+                    )
+                    .execute(&mut *connection)
+                    .await?;
+                    secrets += 1;
+                }
+                Ok(secrets)
+            })
+        })
+        .await
     }
 
     /// No secret needs a former key any more. From here on the new key is enough.

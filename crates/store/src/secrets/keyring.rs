@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use domain::console_user::ConsoleUserName;
 use domain::ids::AppId;
 
 use super::key_file::{self, MasterKeyError};
@@ -68,6 +69,11 @@ impl Keyring {
     #[must_use]
     pub fn fitting(&self, check_value: &[u8]) -> Option<&MasterKey> {
         self.keys.iter().find(|key| key.fits(check_value))
+    }
+
+    /// Decrypts a secret of a console user with the key that opens it.
+    pub fn open_of_user(&self, name: &ConsoleUserName, sealed: &[u8]) -> Result<String, WrongKey> {
+        self.keys.iter().find_map(|key| key.open_of_user(name, sealed).ok()).ok_or(WrongKey)
     }
 
     /// Decrypts a secret of an app with the key that opens it.

@@ -1,6 +1,7 @@
-//! A master key (contract 9.4). It encrypts pay keys and app secrets with AES-256-GCM. The app id
-//! is the associated data.
+//! A master key (contract 9.4). It encrypts pay keys, app secrets and the secrets of second
+//! factors with AES-256-GCM. The app id or the user is the associated data.
 
+use domain::console_user::ConsoleUserName;
 use domain::ids::AppId;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
@@ -66,6 +67,20 @@ impl MasterKey {
         self.cipher.open(app_id.as_str(), sealed).ok_or(WrongKey)
     }
 
+    /// Encrypts a secret of a console user.
+    #[must_use]
+    pub fn seal_of_user(&self, name: &ConsoleUserName, secret: &str) -> Vec<u8> {
+        self.cipher.seal(&context_of_user(name), secret)
+    }
+
+    /// Decrypts a secret of a console user.
+    ///
+    /// # Errors
+    /// Another key, another user, or damaged bytes.
+    pub fn open_of_user(&self, name: &ConsoleUserName, sealed: &[u8]) -> Result<String, WrongKey> {
+        self.cipher.open(&context_of_user(name), sealed).ok_or(WrongKey)
+    }
+
     /// The derived key that signs the checkpoints of audits.
     #[must_use]
     pub fn checkpoint_key(&self) -> CheckpointKey {
@@ -83,6 +98,11 @@ impl MasterKey {
     pub fn fits(&self, check_value: &[u8]) -> bool {
         self.cipher.open(CHECK_CONTEXT, check_value).is_some_and(|text| text == CHECK_TEXT)
     }
+}
+
+/// The associated data of a user's secrets. No app id has a blank.
+fn context_of_user(name: &ConsoleUserName) -> String {
+    format!("console user {name}")
 }
 
 /// HMAC under a key. The key is filled up with zeros to a block (RFC 2104).
