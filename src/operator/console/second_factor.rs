@@ -53,7 +53,6 @@ fn damaged() -> ConsoleError {
 #[template(path = "second_factor.html")]
 struct SetUpPage<'a> {
     page: Page<'a>,
-    name: &'a str,
     secret: &'a str,
     uri: String,
     /// Modules on a side of the QR code, with its quiet zone.
@@ -73,7 +72,7 @@ async fn page(visit: Visit) -> Answer {
     let (side, dark) = qr_code(&uri).ok_or_else(damaged)?;
     let page = Page { user: Some(&visit.user), ..Page::of_nobody("Second factor") };
     let is_required = visit.user.lacks_second_factor(&visit.state);
-    render(&SetUpPage { page, name, secret: &secret, uri, side, dark, is_required })
+    render(&SetUpPage { page, secret: &secret, uri, side, dark, is_required })
 }
 
 /// The side of a QR code, and a path that draws its dark modules.
