@@ -21,7 +21,7 @@ fn check(target: &Target) {
             return;
         }
     };
-    let judged = guard::judge(&[SocketAddr::new(address, target.port())], &[]);
+    let judged = guard::judge(&[SocketAddr::new(address, target.port())], &[], &[]);
     assert_eq!(judged.is_ok(), guard::is_public(address));
     if let IpAddr::V4(inner) = address {
         assert!(!guard::is_public(IpAddr::V6(inner.to_ipv6_mapped())));
