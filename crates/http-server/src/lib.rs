@@ -42,7 +42,7 @@ mod tracked_tcp;
 
 pub use accept::{Drained, OpenConnections};
 pub use limits::ServerLimits;
-pub use places::counted_as;
+pub use places::{AddressCounts, counted_as};
 pub use process::{hide_memory, raise_open_files_limit, runtime};
 pub use tls::{TlsError, TlsIdentity};
 

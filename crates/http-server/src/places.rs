@@ -18,7 +18,7 @@ const IPV6_NETWORK_BITS: u32 = 64;
 #[derive(Debug, Default)]
 pub(super) struct Places {
     connections: HashMap<task::Id, Place>,
-    by_address: HashMap<IpAddr, usize>,
+    by_address: AddressCounts,
 }
 
 /// One open connection.
@@ -43,12 +43,7 @@ impl Places {
         if limits.unlimited_networks.iter().any(|network| network.contains(&peer)) {
             return Some(Admission { address: None });
         }
-        let address = counted_as(peer);
-        let open = self.by_address.entry(address).or_default();
-        if *open >= limits.connections_per_address_max {
-            return None;
-        }
-        *open += 1;
+        let address = self.by_address.take(peer, limits.connections_per_address_max)?;
         Some(Admission { address: Some(address) })
     }
 
@@ -66,12 +61,8 @@ impl Places {
     /// The task of a connection has ended.
     pub(super) fn ended(&mut self, task: task::Id) {
         let Some(place) = self.connections.remove(&task) else { return };
-        let Some(address) = place.admission.address else { return };
-        if let Some(open) = self.by_address.get_mut(&address) {
-            *open -= 1;
-            if *open == 0 {
-                self.by_address.remove(&address);
-            }
+        if let Some(address) = place.admission.address {
+            self.by_address.give_back(address);
         }
     }
 
@@ -94,6 +85,35 @@ impl Places {
             close.notify_one();
         }
         idle.len()
+    }
+}
+
+/// How much each client has at once, by its address as [`counted_as`] gives it. It has no entry for a
+/// client that has nothing.
+#[derive(Debug, Default)]
+pub struct AddressCounts(HashMap<IpAddr, usize>);
+
+impl AddressCounts {
+    /// Counts one more for the client, and returns the address for [`give_back`](Self::give_back); `None`
+    /// when the client has `max` already.
+    pub fn take(&mut self, client: IpAddr, max: usize) -> Option<IpAddr> {
+        let address = counted_as(client);
+        let count = self.0.entry(address).or_default();
+        if *count >= max {
+            return None;
+        }
+        *count += 1;
+        Some(address)
+    }
+
+    /// Counts one less for the address that [`take`](Self::take) returned.
+    pub fn give_back(&mut self, address: IpAddr) {
+        if let Some(count) = self.0.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.0.remove(&address);
+            }
+        }
     }
 }
 

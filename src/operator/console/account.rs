@@ -39,9 +39,8 @@ struct AccountPage<'a> {
 
 async fn page(visit: Visit) -> Answer {
     let sessions = visit.state.store.console_sessions(&visit.user.name).await?;
-    let notice = NOTICES.iter().find(|(done, _)| *done == visit.text("done"));
-    let notice = notice.map(|(_, text)| (*text).to_owned());
-    let page = Page { notice, user: Some(&visit.user), ..Page::of_nobody("Your account") };
+    let page =
+        Page { notice: visit.notice(NOTICES), user: Some(&visit.user), ..Page::of_nobody("Your account") };
     let own = ConsoleSession::id_of(&visit.user.token_hash);
     render(&AccountPage { page, user: &visit.user, sessions: &sessions, own: &own })
 }

@@ -132,7 +132,7 @@ async fn app(Path(name): Path<String>, visit: Visit) -> Answer {
     let limits = AppLimits::FIELDS.into_iter().zip(own.into_iter().zip(server));
     let page = visit.page(Section::APPS, format!("App {name}"));
     render(&AppPage {
-        page: Page { notice: changes::notice(visit.text("done")), ..page },
+        page: Page { notice: changes::notice(&visit), ..page },
         limits: limits.map(|(field, (own, server))| (field, own, server)).collect(),
         settings: &detail.summary.settings,
         detail: &detail,

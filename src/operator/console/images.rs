@@ -103,14 +103,15 @@ fn reveals(visit: &Visit) -> bool {
     visit.user.is_admin() && visit.text("reveal") == "yes"
 }
 
+/// What the page of an image tells after a change.
+const NOTICES: [(&str, &str); 2] = [
+    ("block", "The picture is blocked. Every server refuses it from now on."),
+    ("unblock", "The picture is no longer blocked."),
+];
+
 async fn image(Path(name): Path<String>, visit: Visit) -> Answer {
     let detail = find_detail(&visit.state, &name).await?;
-    let notice = match visit.text("done") {
-        "block" => Some("The picture is blocked. Every server refuses it from now on.".to_owned()),
-        "unblock" => Some("The picture is no longer blocked.".to_owned()),
-        _ => None,
-    };
-    let page = Page { notice, ..visit.page(Section::IMAGES, "Image") };
+    let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::IMAGES, "Image") };
     render(&ImagePage { page, image: &detail.image, detail: &detail, is_revealed: reveals(&visit) })
 }
 

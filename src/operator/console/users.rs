@@ -54,9 +54,7 @@ async fn page(Path(name): Path<String>, visit: Visit) -> Answer {
     let users = visit.state.store.console_users().await?;
     let user = users.iter().find(|user| user.name == name.as_str()).ok_or_else(|| no_such_user(&name))?;
     let sessions = visit.state.store.console_sessions(&name).await?;
-    let notice = NOTICES.iter().find(|(done, _)| *done == visit.text("done"));
-    let notice = notice.map(|(_, text)| (*text).to_owned());
-    let page = Page { notice, ..visit.page(Section::USERS, format!("User {name}")) };
+    let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, format!("User {name}")) };
     let own = ConsoleSession::id_of(&visit.user.token_hash);
     render(&UserPage { page, user, sessions: &sessions, own: &own })
 }

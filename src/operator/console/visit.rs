@@ -50,6 +50,12 @@ impl Visit {
         Some(self.text(name)).filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
+    /// What a page tells after the change that the field `done` of its address names.
+    pub(super) fn notice<'n>(&self, notices: impl IntoIterator<Item = (&'n str, &'n str)>) -> Option<String> {
+        let done = self.text("done");
+        notices.into_iter().find(|(change, _)| *change == done).map(|(_, words)| words.to_owned())
+    }
+
     /// A page for this user.
     pub(super) fn page(&self, section: Section, title: impl Into<String>) -> Page<'_> {
         let (title, user, typed) = (title.into(), Some(&self.user), Some(&self.fields));

@@ -1,7 +1,6 @@
 //! Requests under way of each client behind trusted proxies (contract 2.7.7). Without proxies the
 //! listener counts connections, and nothing here runs.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +9,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
-use http_server::counted_as;
+use http_server::AddressCounts;
 use ipnet::IpNet;
 
 use crate::client_address::client_address;
@@ -21,7 +20,7 @@ use crate::error::Refusal;
 pub(super) struct RequestsUnderWay {
     trusted_proxies: Vec<IpNet>,
     per_client_max: usize,
-    by_client: Mutex<HashMap<IpAddr, usize>>,
+    by_client: Mutex<AddressCounts>,
 }
 
 impl RequestsUnderWay {
@@ -35,19 +34,13 @@ impl RequestsUnderWay {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+    fn lock(&self) -> MutexGuard<'_, AddressCounts> {
         self.by_client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a request of this client until the result is dropped; `None` when it has as many as it may have.
     fn begin(self: &Arc<Self>, client: IpAddr) -> Option<UnderWay> {
-        let client = counted_as(client);
-        let mut by_client = self.lock();
-        let count = by_client.entry(client).or_default();
-        if *count >= self.per_client_max {
-            return None;
-        }
-        *count += 1;
+        let client = self.lock().take(client, self.per_client_max)?;
         Some(UnderWay { requests: Arc::clone(self), client })
     }
 }
@@ -60,13 +53,7 @@ struct UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut by_client = self.requests.lock();
-        if let Some(count) = by_client.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                by_client.remove(&self.client);
-            }
-        }
+        self.requests.lock().give_back(self.client);
     }
 }
 

@@ -29,9 +29,8 @@ const NOTICES: [(AppAction, &str); 7] = [
 ];
 
 /// What an app's page tells after the command in the field `done` of its address.
-pub(super) fn notice(done: &str) -> Option<String> {
-    let notice = NOTICES.iter().find(|(action, _)| action.as_str() == done);
-    notice.map(|(_, words)| (*words).to_owned())
+pub(super) fn notice(visit: &Visit) -> Option<String> {
+    visit.notice(NOTICES.map(|(action, words)| (action.as_str(), words)))
 }
 
 pub(super) async fn create(visit: Visit) -> Answer {
