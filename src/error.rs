@@ -105,7 +105,8 @@ impl Refusal {
     }
 
     /// The status of the answer under a setting of `http.error_status` (contract 2.2 and 2.3).
-    pub(crate) fn status(&self, error_status: ErrorStatus) -> StatusCode {
+    #[must_use]
+    pub fn status(&self, error_status: ErrorStatus) -> StatusCode {
         self.transport.unwrap_or_else(|| match error_status {
             ErrorStatus::Platform => StatusCode::OK,
             ErrorStatus::Rest => {

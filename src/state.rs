@@ -161,6 +161,7 @@ impl Config {
     pub fn store_settings(&self) -> StoreSettings {
         StoreSettings {
             connections: self.database.connections,
+            connections_at_start: self.database.connections,
             acquire_timeout: self.database.acquire_timeout,
             statement_timeout: self.database.statement_timeout,
             must_write: true,

@@ -52,6 +52,7 @@ pub(super) async fn open_for_command(
 ) -> Result<Opened> {
     let settings = StoreSettings {
         connections: COMMAND_CONNECTIONS,
+        connections_at_start: 1,
         acquire_timeout: COMMAND_ACQUIRE_TIMEOUT,
         must_write: false,
         ..context.config.store_settings()

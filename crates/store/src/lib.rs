@@ -82,9 +82,12 @@ const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Settings of the store.
 #[derive(Debug, Clone)]
 pub struct StoreSettings {
-    /// Number of connections, all opened at the start. A quarter as many come on top for what
-    /// strangers may ask; they are opened when they are needed.
+    /// Maximum number of connections. A quarter as many come on top for what strangers may ask; they are
+    /// opened when they are needed.
     pub connections: u32,
+    /// How many of `connections` are opened at the start. A server opens all, because connections that
+    /// open under load come in storms. A command seldom needs a second one.
+    pub connections_at_start: u32,
     /// How long a request waits for a connection.
     pub acquire_timeout: Duration,
     /// How long one statement may run.
@@ -228,8 +231,8 @@ impl Store {
             .before_acquire(|connection, _| Box::pin(is_between_transactions(connection)));
         let connections = settings.connections;
         let strangers = strangers::Strangers::new(pool_options.clone(), options.clone(), connections);
-        // All connections from the start, because connections that open under load come in storms.
-        let pool = pool_options.min_connections(connections).max_connections(connections);
+        let pool_options = pool_options.min_connections(settings.connections_at_start);
+        let pool = pool_options.max_connections(connections);
         Ok(Self {
             pool: pool.connect_with(options).await?,
             strangers,

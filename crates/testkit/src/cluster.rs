@@ -11,12 +11,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{OnceLock, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use private_postgres::Programs;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, oneshot};
 use tokio::time::sleep;
 
 /// The superuser of this PostgreSQL, and of the one that Minitill runs by itself.
@@ -76,19 +78,46 @@ pub async fn socket_dir() -> PathBuf {
 pub async fn create(migrate: impl AsyncFnOnce(&str)) -> Database {
     static TEMPLATE_MADE: OnceCell<()> = OnceCell::const_new();
     static MADE: AtomicU32 = AtomicU32::new(0);
+    static COPIER: OnceLock<mpsc::Sender<Copy>> = OnceLock::new();
     let folder = socket_dir().await;
     TEMPLATE_MADE.get_or_init(|| make_template(&folder, migrate)).await;
     let name = format!("test_{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-    let mut connection = connect(&folder).await.expect("PostgreSQL runs as long as the runner does");
-    // Before version 15 every copy is made that way.
-    let strategy = if connection.server_version_num().is_some_and(|version| version >= 150_000) {
-        " STRATEGY FILE_COPY"
-    } else {
-        ""
-    };
-    run(&mut connection, format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}{strategy}")).await;
-    connection.close().await.expect("an idle connection closes");
+    let (made, is_made) = oneshot::channel();
+    let copier = COPIER.get_or_init(|| start_copier(folder.clone()));
+    copier.send(Copy { name: name.clone(), made }).expect("the copier runs as long as the process does");
+    is_made.await.expect("a database is copied");
     Database { url: url(&folder, &name) }
+}
+
+/// A copy of the template that a test waits for.
+struct Copy {
+    name: String,
+    made: oneshot::Sender<()>,
+}
+
+/// Copies databases in one session for all tests of this process: each has a runtime of its own, and a
+/// session ends with its runtime.
+fn start_copier(folder: PathBuf) -> mpsc::Sender<Copy> {
+    let (copier, ordered) = mpsc::channel::<Copy>();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a thread starts");
+    thread::spawn(move || {
+        let connecting = connect(&folder);
+        let mut connection =
+            runtime.block_on(connecting).expect("PostgreSQL runs as long as the runner does");
+        // Before version 15 every copy is made that way.
+        let strategy = if connection.server_version_num().is_some_and(|version| version >= 150_000) {
+            " STRATEGY FILE_COPY"
+        } else {
+            ""
+        };
+        for Copy { name, made } in ordered {
+            let copy = format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE}{strategy}");
+            runtime.block_on(run(&mut connection, copy));
+            let _ = made.send(());
+        }
+    });
+    copier
 }
 
 async fn start() -> PathBuf {

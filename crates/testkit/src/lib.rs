@@ -24,6 +24,7 @@ pub mod program;
 pub mod s3;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -41,7 +42,7 @@ use minitill::public::routes::{ROUTES, Route};
 use minitill::state::AppState;
 use sqlx::PgPool;
 use store::secrets::Keyring;
-use store::{AuditOptions, Credit, DatabaseAddress, KeepOutcome, Store};
+use store::{AuditOptions, AuditReport, Credit, DatabaseAddress, KeepOutcome, Store, StoreSettings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -121,7 +122,6 @@ impl Default for AppKind {
 /// The settings of tests: the defaults, without rate limits and with more patience.
 pub fn test_config() -> Config {
     let variables = [
-        // Each session is a process of PostgreSQL, which costs more than most tests.
         ("MINITILL_DATABASE__CONNECTIONS", "2"),
         // A machine that is busy with other tests is no reason to answer 503.
         ("MINITILL_DATABASE__ACQUIRE_TIMEOUT", "20s"),
@@ -184,7 +184,9 @@ impl TestTill {
             monotonic: Mutex::new(Duration::from_secs(1000)),
         });
         let address = DatabaseAddress::from_url(&database_url).unwrap();
-        let store = Store::connect(&address, config.store_settings(), clock.clone()).await.unwrap();
+        // Each session is a process of PostgreSQL, which costs more than most tests.
+        let settings = StoreSettings { connections_at_start: 1, ..config.store_settings() };
+        let store = Store::connect(&address, settings, clock.clone()).await.unwrap();
         store.unlock(&Keyring::parse(MASTER_KEY, "tests").unwrap()).await.unwrap();
         let sql = PgPool::connect_lazy(&database_url).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -278,9 +280,15 @@ impl TestTill {
         request.send(self.address).await
     }
 
+    /// Audits, and continues from a checkpoint if there is one.
+    pub async fn audit(&self, since: Option<&Path>) -> AuditReport {
+        let options = AuditOptions { since: since.map(Path::to_owned), checkpoint: None };
+        self.store.audit(options, Box::new(|_, _| {})).await.unwrap()
+    }
+
     /// Nothing in the books differs.
     pub async fn assert_audit_clean(&self) {
-        let report = self.store.audit(AuditOptions::default(), Box::new(|_, _| {})).await.unwrap();
+        let report = self.audit(None).await;
         assert!(report.clean, "{report:?}");
     }
 }

@@ -171,8 +171,8 @@ async fn tokens_are_revoked_one_or_all_and_stand_in_no_address() {
         0
     );
     // A wrong token is not repeated to anybody.
-    let wrong = caller.post(path, "k7", json!({"access_token": 4711})).await;
-    assert!(wrong.status == 422 && !wrong.body.contains("4711"), "{}", wrong.body);
+    let wrong = caller.post(path, "k7", json!({"access_token": 471_147_114_711_u64})).await;
+    assert!(wrong.status == 422 && !wrong.body.contains("471147114711"), "{}", wrong.body);
 }
 
 #[tokio::test(flavor = "multi_thread")]

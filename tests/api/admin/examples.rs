@@ -45,7 +45,8 @@ fn value(json: &impl serde::Serialize) -> Value {
     serde_json::to_value(json).unwrap()
 }
 
-/// The examples of a call that one till can answer in turn, in this order. The last three change it.
+/// The refusals of a call that one till can answer after the successes, in this order. The last three
+/// change it.
 const IN_TURN: [&str; 12] = [
     "key_missing",
     "key_unknown",
@@ -118,6 +119,10 @@ impl Scenario {
     /// The scenario of this example on the same till.
     async fn about(&self, example: &'static str) -> Self {
         let mut scenario = Self { example, ..self.clone() };
+        if IN_TURN.contains(&example) {
+            // The success has used the documented key.
+            scenario.idempotency_key = self.idempotency_key.as_ref().map(|_| example.to_owned());
+        }
         scenario.arrange().await;
         scenario
     }
@@ -301,9 +306,10 @@ fn settle(got: &mut Value, documented: &Value) {
     }
 }
 
-async fn try_success(root: &Value, call: &Call, success: &Success) {
+async fn try_success(root: &Value, scenario: &Scenario, success: &Success) {
+    let call = &scenario.call;
     let context = format!("{} {}", call.route.id, success.name);
-    let scenario = Scenario::prepare(call, success.name).await.about(success.name).await;
+    let scenario = scenario.about(success.name).await;
     let answer = scenario.send().await;
     assert_eq!(answer.status, success.status, "{context}: {}", answer.body);
     let Content::Json { schema, example } = &success.content else { panic!("{context}: no JSON") };
@@ -351,11 +357,11 @@ async fn try_calls(of: impl Fn(&Call) -> bool) {
     let calls: Vec<Call> = calls(&defaults()).into_iter().filter(of).collect();
     assert!(!calls.is_empty());
     for call in &calls {
+        let shared = Scenario::prepare(call, IN_TURN[0]).await;
         for success in &call.operation.successes {
-            try_success(&root, call, success).await;
+            try_success(&root, &shared, success).await;
         }
         let (in_turn, alone) = in_turn(&IN_TURN, &call.operation.refusals);
-        let shared = Scenario::prepare(call, IN_TURN[0]).await;
         for example in in_turn {
             try_problem(&root, &shared, example).await;
         }
