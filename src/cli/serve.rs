@@ -35,8 +35,8 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     }
     warn_of_readable_secrets(&config)?;
     // This comes before the database starts, so an address in use is reported at once.
-    let (public, public_tls) = listen("public", &mut config.public).await?;
-    let (operator, operator_tls) = listen("ops", &mut config.ops).await?;
+    let (public, public_tls) = listen("public", &mut config.public)?;
+    let (operator, operator_tls) = listen("ops", &mut config.ops)?;
     let opened = tokio::select! {
         opened = database::open_for_server(context) => opened?,
         () = &mut stop => return Ok(()),
@@ -135,9 +135,8 @@ async fn open_picture_stores(context: &Context, store: &Store) -> Result<()> {
 
 /// Listens as the settings of this section say, and puts the port into them that was chosen for port 0. A
 /// task reloads a renewed certificate.
-async fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option<TlsIdentity>)> {
-    let listener = TcpListener::bind(settings.listen)
-        .await
+fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option<TlsIdentity>)> {
+    let listener = http_server::listen(settings.listen)
         .map_err(|error| anyhow!("{section}.listen: cannot listen on {}: {error}", settings.listen))?;
     settings.listen = listener.local_addr()?;
     if !settings.has_tls() {

@@ -46,8 +46,10 @@ fn main() -> ExitCode {
         }
         return if arguments.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) };
     };
-    // Every path below is one from the top of the repository.
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");
+    // Every path below is one from the top of the repository. `cargo run` tells it: clones that share a
+    // target folder share this program too.
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let top = Path::new(&folder).parent().expect("xtask lies in the repository");
     let ran = std::env::set_current_dir(top).map_err(|error| Failure::new(error.to_string()));
     match ran.and_then(|()| run(&arguments[1..])) {
         Ok(()) => ExitCode::SUCCESS,
@@ -68,12 +70,18 @@ fn quick(arguments: &[&str]) -> Result<(), Failure> {
         names.flat_map(|name| ["--package", name]).collect()
     };
     let (linted, tested) = (named(""), named("xtask"));
+    // The testkit has no tests of its own and depends on every crate. With it, Cargo gives each dependency
+    // the features that it has in the whole workspace, and compiles none a second time.
+    let all_features: &[&str] = &["--package", "testkit"];
     if !linted.is_empty() {
-        cargo(&[&["clippy", "--locked", "--all-targets"], &*linted, &["--", "-D", "warnings"]].concat())?;
+        let clippy: &[&str] = &["clippy", "--locked", "--all-targets"];
+        cargo(&[clippy, all_features, &*linted, &["--", "-D", "warnings"]].concat())?;
     }
     if !tested.is_empty() {
         // The service's tests of the API take long: only those whose files changed, and those asked for.
-        cargo(&[&["test", "--locked", "--lib", "--bins"], &*tested].concat())?;
+        let is_service = changes.packages.contains("minitill");
+        let targets: &[&str] = if is_service { &["--lib", "--bins"] } else { &["--tests"] };
+        cargo(&[&["test", "--locked"], targets, all_features, &*tested].concat())?;
     }
     let api = changes.api_tests.iter().map(String::as_str).chain(arguments.iter().copied());
     let api: Vec<&str> = api.collect();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::{self, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout, timeout_at};
@@ -28,9 +28,12 @@ const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a crowded listener looks for idle connections to close.
 const ROOM_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How many connections a drain accepts from the backlog. The kernel's default backlog is as long,
-/// and a flood of new connections cannot keep the listener open.
-const DRAIN_ACCEPTS_MAX: usize = 4096;
+/// How many new connections the kernel keeps for the listener. One that finds no room tries again after
+/// a second.
+const BACKLOG: u16 = 4096;
+
+/// A drain accepts this many of them, so a flood of new connections cannot keep the listener open.
+const DRAIN_ACCEPTS_MAX: usize = BACKLOG as usize;
 
 /// How long connections that were cut may take to release what they hold.
 const CUT_GRACE: Duration = Duration::from_millis(100);
@@ -64,6 +67,19 @@ impl OpenConnections {
     pub fn closed_for_room(&self) -> u64 {
         self.0.closed_for_room.load(Ordering::Relaxed)
     }
+}
+
+/// Listens on an address, with room for a crowd of new connections. Linux caps the room at
+/// `net.core.somaxconn`.
+///
+/// # Errors
+/// The address is in use, is not this machine's, or may not be used.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A server that starts again need not wait for the connections of the one before.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG.into())
 }
 
 /// The result of a drain.

@@ -40,7 +40,7 @@ mod tls;
 mod tls_records;
 mod tracked_tcp;
 
-pub use accept::{Drained, OpenConnections};
+pub use accept::{Drained, OpenConnections, listen};
 pub use limits::ServerLimits;
 pub use places::{AddressCounts, counted_as};
 pub use process::{hide_memory, raise_open_files_limit, runtime};

@@ -47,7 +47,8 @@ impl Strangers {
         let waiting = timeout(TURN_TIMEOUT, Arc::clone(&self.turns).acquire_owned()).await;
         let turn = waiting.map_err(|_| StoreError::Overloaded)?;
         let turn = turn.map_err(|closed| StoreError::Internal(closed.to_string()))?;
-        Ok(StrangerSession { session: self.pool.acquire().await?, _turn: turn })
+        // In a box: one that waits above has no room for the opening of a session.
+        Ok(StrangerSession { session: Box::pin(self.pool.acquire()).await?, _turn: turn })
     }
 
     pub(super) async fn close(&self) {
