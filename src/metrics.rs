@@ -1,9 +1,10 @@
 //! Metrics of the server, for Prometheus. docs/metrics.md says what each metric means.
 //!
 //! Every series that a request touches is made at the start and kept as a handle. So counting is one
-//! atomic addition, an observation of a histogram is a few of them, and nothing locks or allocates.
-//! Other values (queue, pool, memory) are read at each scrape.
+//! atomic addition, an observation of a histogram is a few of them, and nothing locks or allocates. The
+//! counters of an app are found under a lock that requests share ([`by_app`]). Other values (queue, pool, memory) are read at each scrape.
 
+mod by_app;
 mod read_off;
 mod samples;
 
@@ -22,7 +23,11 @@ use tokio::time::Instant;
 
 use crate::error::Code;
 use domain::endpoint::Endpoint;
+use domain::ids::AppId;
 
+use self::by_app::AppRequests;
+
+pub use by_app::APPS_MAX;
 pub use read_off::Reading;
 pub use samples::{Answers, SAMPLE_INTERVAL, Sample};
 
@@ -64,6 +69,7 @@ pub struct Metrics {
     /// By endpoint, unknown paths last; then success and every row of the code table.
     requests: Vec<Vec<IntCounter>>,
     durations: Vec<Histogram>,
+    by_app: AppRequests,
     /// As [`STATUSES`], and any other last.
     responses: Vec<IntCounter>,
     admin_requests: IntCounterVec,
@@ -102,6 +108,7 @@ impl Metrics {
             requests: endpoints().map(of_endpoint).collect(),
             durations: endpoints().map(|endpoint| durations.with_label_values(&[endpoint])).collect(),
             responses: statuses.map(|status| responses.with_label_values(&[status])).collect(),
+            by_app: AppRequests::new(&registry),
             admin_requests: counters(&registry, ADMIN_REQUESTS, &["endpoint", "status"]),
             judge_duration: histogram(&registry, JUDGE_DURATION, &SECONDS),
             image_refusals: counters(&registry, IMAGE_REFUSALS, &["reason"]),
@@ -130,6 +137,18 @@ impl Metrics {
         self.durations[endpoint].observe(elapsed.as_secs_f64());
         let status = STATUSES.iter().position(|known| *known == status.as_u16());
         self.responses[status.unwrap_or(STATUSES.len())].inc();
+    }
+
+    /// A request whose token or secret was right was answered: with success where there is no code.
+    pub fn answered_app(&self, app_id: &AppId, endpoint: Endpoint, code: Option<Code>) {
+        self.by_app.answered(app_id, endpoint, code);
+    }
+
+    /// Gives labels to these apps, before their first request.
+    pub fn name_apps(&self, app_ids: &[AppId]) {
+        for app_id in app_ids {
+            self.by_app.name(app_id);
+        }
     }
 
     /// What the exporter of traces counts.

@@ -42,7 +42,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: ApiKeyCommand
             output.show_once(&json!({ "name": name, "role": role, "api_key": api_key }))
         }
         ApiKeyCommand::List => {
-            let columns = ["name", "role", "created_at", "last_used_on", "revoked_at"];
+            let columns = ["name", "role", "created_at", "last_used_at", "uses_last_day", "revoked_at"];
             let none =
                 "There are no API keys. To create one, run `minitill api-key create <name> --role admin`.";
             output.list("api_keys", &store.api_keys().await?, &columns, none)

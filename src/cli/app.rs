@@ -27,9 +27,8 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: AppArgument
             return context.output.list("apps", &apps, &columns, none);
         }
         AppArguments::Show { app_id } => {
-            let app = store.list_apps(Some(&app_id)).await?.pop();
-            let app = app.ok_or_else(|| unknown_app(&app_id))?;
-            return show(context, &app, &app.limits);
+            let shown = store.app_with_keys(&app_id).await?.ok_or_else(|| unknown_app(&app_id))?;
+            return show(context, &shown, &shown.app.limits);
         }
         AppArguments::Create { app_id, settings } => (app_id, AppCommand::Create(settings.0)),
         AppArguments::Change { app_id, change } => (app_id, AppCommand::Change(change.0)),

@@ -32,7 +32,7 @@ fn consequence(command: &StoreCommand) -> Option<String> {
             format!("The pay key before the present one of the app {app_id} will no longer be valid.")
         }
         StoreCommand::App(AppArguments::RotateSecret { app_id }) => {
-            format!("The app secret of the app {app_id} will no longer be valid.")
+            format!("The app secret before the present one of the app {app_id} will no longer be valid.")
         }
         StoreCommand::Token(TokenCommand::Revoke { app_id, all: true, .. }) => {
             format!("Every access token of the app {app_id} will be refused.")

@@ -48,7 +48,7 @@ pub(super) async fn run(context: &Context, opened: &Opened) -> Result<()> {
         ("report", "2. Report an order.", report(&scene)),
         ("upload_with_file", "3. Upload a cover image from a file.", upload_with_file(&scene)),
         ("upload_with_url", "4. Upload a cover image from a URL.", upload_with_url(&scene)),
-        ("login", "5. Log a player in, by a name that only a sandbox app takes.", login(&scene)),
+        ("login", "5. Log a player in, by a name that only a sandbox app takes.", login(&scene)?),
     ];
     let (free, charge) = (scene.balances.free(), scene.balances.charge());
     let names: Map<_, _> =
@@ -193,10 +193,10 @@ fn upload_with_url(scene: &Scene) -> String {
     format!("curl -sS -w '\\n' -G -X POST '{url}' \\\n  --data-urlencode 'url={}'", scene.picture_url)
 }
 
-fn login(scene: &Scene) -> String {
-    let app_secret = scene.app.app_secret.expose();
+fn login(scene: &Scene) -> Result<String> {
+    let app_secret = scene.app.app_secrets.first().context("the demo app has no app secret")?.expose();
     let body = format!("app_id={APP_ID}&app_secret={app_secret}&js_code=sandbox-alice");
-    format!("curl -sS -w '\\n' '{}/game/minigame/jscode2session' \\\n  --data '{body}'", scene.base)
+    Ok(format!("curl -sS -w '\\n' '{}/game/minigame/jscode2session' \\\n  --data '{body}'", scene.base))
 }
 
 fn open_url(scene: &Scene, path: &str) -> String {

@@ -16,6 +16,7 @@ use tokio::time::MissedTickBehavior;
 use super::running::Addresses;
 use super::{Context, database};
 use crate::config::{Config, Listener, private_files};
+use crate::metrics::APPS_MAX;
 use crate::operator;
 use crate::public::router;
 use crate::state::AppState;
@@ -26,6 +27,10 @@ const EXIT_WITHIN: Duration = Duration::from_millis(9500);
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
 /// How often the counts of replays are stored.
 const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the last counts may take to be stored when the server stops.
+const COUNTS_PATIENCE: Duration = Duration::from_secs(1);
+/// How often the counts of the uses of keys are stored (contract 8.2.3).
+const KEY_USES_INTERVAL: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(context: &Context) -> Result<()> {
     let mut config = context.config.clone();
@@ -45,6 +50,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     // Its disk may be another than that of the settings.
     config.database.data_dir.clone_from(&opened.folder);
     let state = AppState::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
+    state.metrics.name_apps(&opened.store.busiest_apps(APPS_MAX).await?);
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
     if operator_tls.is_none() && !config.ops.listen.ip().is_loopback() {
@@ -92,12 +98,17 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     }
     let _ = stop_operator.send(true);
     beside.iter().for_each(tokio::task::JoinHandle::abort);
-    // The counts of the last second.
-    let _ = tokio::time::timeout(REPLAYS_INTERVAL, opened.store.write_replays()).await;
+    write_last_counts(&opened.store).await;
     opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
     let drained = drained.map_err(|fault| anyhow!("the server's task ended: {fault}"))??;
     tracing::info!(connections_cut = drained.connections_cut, "stopped");
     Ok(())
+}
+
+/// Writes what was counted since the last time.
+async fn write_last_counts(store: &Store) {
+    let counts = async { tokio::join!(store.write_replays(), store.write_key_uses()) };
+    let _ = tokio::time::timeout(COUNTS_PATIENCE, counts).await;
 }
 
 /// Refuses files of secrets that everybody can write, and warns of those that others can read.
@@ -152,13 +163,21 @@ fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option
 async fn keep_house(store: Store, unused_ttl: Duration) {
     let mut cleaning = tokio::time::interval(HOUSEKEEPING_INTERVAL);
     let mut replays = tokio::time::interval(REPLAYS_INTERVAL);
-    replays.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut key_uses = tokio::time::interval(KEY_USES_INTERVAL);
+    for counts in [&mut replays, &mut key_uses] {
+        counts.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    }
     loop {
         tokio::select! {
             _ = cleaning.tick() => clean(&store, unused_ttl).await,
             _ = replays.tick() => {
                 if let Err(error) = store.write_replays().await {
                     tracing::warn!(%error, "counts of replays could not be stored; they are lost");
+                }
+            }
+            _ = key_uses.tick() => {
+                if let Err(error) = store.write_key_uses().await {
+                    tracing::warn!(%error, "uses of keys could not be stored; next attempt in 30 seconds");
                 }
             }
         }
@@ -173,6 +192,7 @@ async fn clean(store: &Store, unused_ttl: Duration) {
         ("old sign-in attempts", store.forget_old_console_attempts().await),
         ("ended console sessions", store.forget_ended_console_sessions().await),
         ("old counts of replays", store.forget_old_replays().await),
+        ("old uses of keys", store.forget_old_key_uses().await),
         ("unused images", store.sweep_unused_images(unused_ttl).await),
     ] {
         if let Err(error) = outcome {

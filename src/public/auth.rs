@@ -2,16 +2,16 @@
 //! token, and turns each failed check into its refusal. The proofs themselves are types of
 //! [`domain::caller`].
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use domain::app::{App, Scope};
-use domain::caller::{Caller, NotSigned, Signed, TokenRefused, verify_for_nobody};
+use domain::caller::{Caller, NotSigned, Signed, TokenRefused, proves_secret, verify_for_nobody};
 use domain::exchange::required_fields;
 use domain::fields::{FieldError, Fields};
 use domain::ids::AppId;
 use domain::signature::Mistake;
 use store::secrets::token_hash;
-use subtle::ConstantTimeEq as _;
 
 use crate::error::{Advice, Code, Refusal, SignatureAdvice};
 use crate::openapi::refusals;
@@ -47,6 +47,26 @@ fn absent(code: Code, error: &FieldError) -> Refusal {
     Refusal::new(code, error.to_string())
 }
 
+tokio::task_local! {
+    /// The app of the request under way, once its token or secret was right.
+    static PROVEN: OnceCell<Arc<App>>;
+}
+
+/// Answers a request, and gives its app if its token or secret was right.
+pub async fn with_proven_app<F: Future>(answering: F) -> (F::Output, Option<Arc<App>>) {
+    let both = async {
+        let answer = answering.await;
+        (answer, PROVEN.with(|proven| proven.get().cloned()))
+    };
+    PROVEN.scope(OnceCell::new(), both).await
+}
+
+/// Notes the app for log and metrics.
+fn note_proven(app: &Arc<App>) {
+    tracing::Span::current().record("app_id", app.id.as_str());
+    let _ = PROVEN.try_with(|proven| proven.set(Arc::clone(app)));
+}
+
 /// The credentials of a call with an access token.
 pub const CREDENTIALS: [&str; 2] = ["app_id", "access_token"];
 
@@ -67,11 +87,12 @@ pub async fn authenticate(
     let app_id = AppId::parse(app_id).map_err(|_| unknown_app())?;
     let (app, token) =
         tokio::try_join!(state.store.find_app(&app_id), state.store.token_state(&app_id, hash))?;
-    let caller = Caller::new(app.ok_or_else(unknown_app)?, token).map_err(|refused| match refused {
+    let app = app.ok_or_else(unknown_app)?;
+    let caller = Caller::new(Arc::clone(&app), token).map_err(|refused| match refused {
         TokenRefused::Unknown => access_token_unknown(),
         TokenRefused::Expired => access_token_expired(),
     })?;
-    tracing::Span::current().record("app_id", caller.app().id.as_str());
+    note_proven(&app);
     admit(state, caller.app(), limited)?;
     Ok(caller)
 }
@@ -148,10 +169,9 @@ pub async fn authenticate_secret(
 ) -> Result<Arc<App>, Refusal> {
     let app_id = AppId::parse(app_id).map_err(|_| token_credentials())?;
     let app = state.store.find_app(&app_id).await?;
-    let expected = app.as_ref().map_or("", |app| app.app_secret.expose());
-    let same = bool::from(token_hash(expected).ct_eq(&token_hash(app_secret)));
-    let app = app.filter(|_| same).ok_or_else(token_credentials)?;
-    tracing::Span::current().record("app_id", app.id.as_str());
+    let is_proven = proves_secret(app.as_deref(), app_secret);
+    let app = app.filter(|_| is_proven).ok_or_else(token_credentials)?;
+    note_proven(&app);
     admit(state, &app, limited)?;
     Ok(app)
 }

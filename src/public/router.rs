@@ -17,6 +17,7 @@ use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::Instrument as _;
 
+use super::auth;
 use super::docs;
 use super::routes::{Authentication, ROUTES, Route};
 use crate::client_address::client_address;
@@ -156,14 +157,17 @@ async fn observe(State(state): State<AppState>, request: Request, next: Next) ->
         client = client.map(tracing::field::display),
         app_id = tracing::field::Empty
     );
-    let answering = next.run(request).instrument(span.clone());
-    let mut response = match &trace {
+    let answering = auth::with_proven_app(next.run(request)).instrument(span.clone());
+    let (mut response, app) = match &trace {
         Some(trace) => trace.scope(answering).await,
         None => answering.await,
     };
     let elapsed = started.elapsed();
     let code = response.extensions().get::<Refused>().map(|refused| refused.code);
     state.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
+    if let (Some(app), Some(route)) = (app, route) {
+        state.metrics.answered_app(&app.id, route.endpoint, code);
+    }
     let endpoint = route.map_or("unknown", |route| route.path);
     span.in_scope(|| log(&state, &method, endpoint, unknown_path.as_deref(), &response, elapsed));
     if let (Some(tracer), Some(trace)) = (tracer, &trace) {

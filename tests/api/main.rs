@@ -29,6 +29,7 @@ mod image_judge;
 mod image_search;
 mod image_stores;
 mod image_upload;
+mod key_uses;
 mod login;
 mod lookups;
 mod master_key;

@@ -195,13 +195,16 @@ async fn with_keys_in_the_setting_the_first_one_encrypts_and_both_decrypt() {
             .complaint(&["master-key", "rotate"])
             .contains("expected the new key before the key that encrypts")
     );
+    holding(&both).json(&["app", "rotate-secret", "a1"]);
     let rotated = holding(&format!("{NEW_KEY},{MASTER_KEY}")).json(&["master-key", "rotate"]);
-    assert_eq!(rotated["secrets"], 2);
+    assert_eq!(rotated["secrets"], 3, "the pay key, the app secret and the one before it");
     sleep(Duration::from_millis(2100)).await;
     assert_eq!(game(&app, "b1").request().send(server.address).await.code(), 1);
     // Whoever holds both encrypts with the one that the database names, whatever stands in front.
     holding(&both).json(&["app", "create", "a2"]);
     server.terminate();
+    let uses = "SELECT sum(uses)::bigint FROM key_uses WHERE app_id = 'a1' AND kind = 'pay_key'";
+    assert_eq!(till.number(uses).await, 1, "a server that stops writes its counts (contract 8.2.3)");
     let server = holding(NEW_KEY).serve(None).await;
     assert_eq!(game(&app, "b2").request().send(server.address).await.code(), 1);
     // It opens what it decides about.

@@ -9,7 +9,7 @@ use minitill::error::Code;
 use store::AuditOptions;
 
 use crate::game::Game;
-use crate::support::{PICTURE, Request, TestTill, committed};
+use crate::support::{PICTURE, Request, TestApp, TestTill, committed};
 
 /// A metric as it was served.
 #[derive(Debug, Default)]
@@ -98,19 +98,43 @@ fn changes(expected: &[(&str, f64)]) -> BTreeMap<String, f64> {
     expected.iter().map(|(series, change)| ((*series).to_owned(), *change)).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn counters_move_by_exactly_what_was_sent() {
-    let till = TestTill::start().await;
-    let app = till.app("a1").await;
-    till.player(&app, "o1", 0, 100).await;
-    let before = scrape(&till).await;
-    let game = Game::new(&app, "o1", "b1", 60);
+/// Takes out what was counted by app. A request without a right token is no app's.
+fn assert_moved_by_app(moved: &mut BTreeMap<String, f64>) {
+    let mut by_app = BTreeMap::new();
+    moved.retain(|series, count| {
+        let is_by_app = series.starts_with("minitill_app_requests_total");
+        if is_by_app {
+            by_app.insert(series.clone(), *count);
+        }
+        !is_by_app
+    });
+    let expected = [
+        ("exchange", 1, 2.0),
+        ("exchange", 10_000_601, 1.0),
+        ("exchange", 10_000_602, 1.0),
+        ("exchange", 100_200_114, 1.0),
+        ("upload_with_file", 1, 1.0),
+        ("upload_with_file", 10_000_200, 1.0),
+        ("upload_with_url", 10_000_419, 1.0),
+    ];
+    let expected = expected.map(|(endpoint, code, count)| {
+        let labels = format!("app=\"a1\",code=\"{code}\",endpoint=\"{endpoint}\"");
+        (format!("minitill_app_requests_total{{{labels}}}"), count)
+    });
+    assert_eq!(by_app, BTreeMap::from(expected));
+}
+
+async fn send_what_counts(till: &TestTill, app: &TestApp) {
+    let game = Game::new(app, "o1", "b1", 60);
     for code in [1, 1] {
-        assert_eq!(game.send(&till).await.code(), code);
+        assert_eq!(game.send(till).await.code(), code);
     }
-    assert_eq!(Game::new(&app, "o1", "b2", 60).send(&till).await.code(), 10_000_601);
-    assert_eq!(game.clone().with("amount", 59).send(&till).await.code(), 10_000_602);
-    assert_eq!(game.keyed("another").send(&till).await.code(), 100_200_114);
+    assert_eq!(Game::new(app, "o1", "b2", 60).send(till).await.code(), 10_000_601);
+    assert_eq!(game.clone().with("amount", 59).send(till).await.code(), 10_000_602);
+    for stranger in [("access_token", "x"), ("app_id", "invented")] {
+        assert_eq!(game.clone().with(stranger.0, stranger.1).send(till).await.code(), 100_200_102);
+    }
+    assert_eq!(game.keyed("another").send(till).await.code(), 100_200_114);
     assert_eq!(till.send(Request::get("/nowhere")).await.status, 404);
     assert_eq!(till.send(Request::get("/api/kpay/minigame/pay")).await.status, 405);
     let upload =
@@ -123,7 +147,17 @@ async fn counters_move_by_exactly_what_was_sent() {
         app.token
     );
     assert_eq!(till.send(Request::post(&by_url)).await.code(), 10_000_419);
-    let moved = moved(&before, &scrape(&till).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_move_by_exactly_what_was_sent() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    let before = scrape(&till).await;
+    send_what_counts(&till, &app).await;
+    let mut moved = moved(&before, &scrape(&till).await);
+    assert_moved_by_app(&mut moved);
     let requests = |endpoint: &str, code: u32| {
         format!("minitill_http_requests_total{{code=\"{code}\",endpoint=\"{endpoint}\"}}")
     };
@@ -131,7 +165,7 @@ async fn counters_move_by_exactly_what_was_sent() {
         |endpoint: &str| format!("minitill_http_request_duration_seconds_count{{endpoint=\"{endpoint}\"}}");
     let batch = |end: &str| format!("minitill_exchange_batch_size_bucket{{le=\"{end}\"}}");
     let mut expected = changes(&[
-        ("minitill_http_responses_total{status=\"200\"}", 8.0),
+        ("minitill_http_responses_total{status=\"200\"}", 10.0),
         ("minitill_http_responses_total{status=\"404\"}", 1.0),
         ("minitill_http_responses_total{status=\"405\"}", 1.0),
         ("minitill_exchange_outcomes_total{outcome=\"done\"}", 1.0),
@@ -150,6 +184,7 @@ async fn counters_move_by_exactly_what_was_sent() {
         ("exchange", 10_000_601, 1.0),
         ("exchange", 10_000_602, 1.0),
         ("exchange", 100_200_114, 1.0),
+        ("exchange", 100_200_102, 2.0),
         ("exchange", 10_000_200, 1.0),
         ("unknown", 10_000_200, 1.0),
         ("upload_with_file", 1, 1.0),
@@ -159,7 +194,7 @@ async fn counters_move_by_exactly_what_was_sent() {
         expected.insert(requests(endpoint, code), count);
     }
     for (endpoint, count) in
-        [("exchange", 6.0), ("unknown", 1.0), ("upload_with_file", 2.0), ("upload_with_url", 1.0)]
+        [("exchange", 8.0), ("unknown", 1.0), ("upload_with_file", 2.0), ("upload_with_url", 1.0)]
     {
         expected.insert(duration(endpoint), count);
     }

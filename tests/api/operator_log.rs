@@ -71,7 +71,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
         ("app.suspend", json!({"suspended": false}), json!({"suspended": true})),
         ("app.resume", json!({"suspended": true}), json!({"suspended": false})),
         ("app.rotate_pay_key", json!({"generation": 1}), json!({"generation": 2})),
-        ("app.rotate_secret", none.clone(), none.clone()),
+        ("app.rotate_secret", json!({"generation": 1}), json!({"generation": 2})),
         ("app.publish", none.clone(), json!({"version": "1", "pages": ["pages/a"]})),
         (
             "app.publish",

@@ -1,6 +1,6 @@
 //! Access tokens (contract 6).
 
-use domain::app_command::{AppCommand, AppReport, NewAppSecret};
+use domain::app_command::{AppCommand, NewAppSecret};
 use std::time::Duration;
 
 use serde_json::json;
@@ -148,18 +148,27 @@ async fn a_wrong_app_id_or_secret_is_100200101_and_nothing_tells_which() {
     till.send(by_get(&app)).await.assert_refused(100_200_102, "app_id: the app is suspended");
 }
 
+/// Rule 8.2.2: two app secrets are valid, the new one and the one before it. No token ends.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rotated_secret_ends_the_old_one_and_no_token() {
+async fn a_rotation_keeps_the_secret_before_and_retires_the_one_before_that() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     let old = token(&till.send(by_get(&app)).await);
-    let rotated = till.command(&app, AppCommand::RotateSecret(None)).await;
-    let AppReport::AppSecret(NewAppSecret { app_secret: secret, .. }) = rotated else {
-        panic!("{rotated:?}")
+    let rotate = async || {
+        let rotated = till.command(&app, AppCommand::RotateSecret(None)).await;
+        // Apps are remembered for two seconds.
+        till.clock.advance(Duration::from_secs(3));
+        TestApp { secret: NewAppSecret::try_from(rotated).unwrap().app_secret, ..app.clone() }
     };
-    till.clock.advance(Duration::from_secs(3));
+    let newer = rotate().await;
+    for app in [&app, &newer] {
+        token(&till.send(by_get(app)).await);
+    }
+    let newest = rotate().await;
     till.send(by_get(&app)).await.assert_refused(100_200_101, "app_id or app_secret is wrong");
-    token(&till.send(by_get(&TestApp { secret, ..app.clone() })).await);
+    for app in [&newer, &newest] {
+        token(&till.send(by_get(app)).await);
+    }
     assert!(works(&till, &app, &old).await);
 }
 

@@ -9,11 +9,14 @@ use time::OffsetDateTime;
 pub use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category, Scope};
 
 use crate::ids::{AppId, PagePath};
+use crate::key_uses::LiveKey;
 use crate::secret::Secret;
 use crate::signature::PayKey;
 
 /// How long an access token is valid (contract 6).
 pub const TOKEN_LIFETIME: Duration = Duration::from_hours(48);
+/// How many pay keys of an app are valid, and how many app secrets (contract 8.2.2).
+pub const LIVE_KEYS: usize = 2;
 
 /// An app.
 #[derive(Debug, Clone)]
@@ -27,11 +30,11 @@ pub struct App {
     /// Its own limits.
     pub limits: AppLimits,
     /// Keys that sign its exchanges now, newest first.
-    pub live_pay_keys: Vec<PayKey>,
+    pub live_pay_keys: Vec<LiveKey<PayKey>>,
     /// Keys that rotations have retired.
     pub retired_pay_keys: Vec<PayKey>,
-    /// Its secret for token requests.
-    pub app_secret: Secret,
+    /// Its secrets for token requests and logins, newest first.
+    pub app_secrets: Vec<LiveKey<Secret>>,
     /// Pages of its latest published package.
     pub pages: Vec<String>,
 }
@@ -47,7 +50,7 @@ impl App {
             limits: AppLimits::default(),
             live_pay_keys: Vec::new(),
             retired_pay_keys: Vec::new(),
-            app_secret: Secret::default(),
+            app_secrets: Vec::new(),
             pages: Vec::new(),
         }
     }

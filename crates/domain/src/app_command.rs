@@ -65,8 +65,8 @@ pub enum AppCommand {
     Suspend(bool),
     /// Make a new pay key: while this generation is the newest, where one is given.
     RotatePayKey(Option<i32>),
-    /// Make a new app secret: while the present one has this fingerprint, where one is given.
-    RotateSecret(Option<String>),
+    /// Make a new app secret: while this generation is the newest, where one is given.
+    RotateSecret(Option<i32>),
     /// Publish a package.
     Publish(PackageVersion, Vec<PagePath>),
     /// Register points of interest.
@@ -121,14 +121,8 @@ impl AppCommand {
             }
             AppAction::Suspend => Self::Suspend(true),
             AppAction::Resume => Self::Suspend(false),
-            AppAction::RotatePayKey => {
-                let seen = fields.is_form().then(|| fields.required("seen", parse_generation));
-                Self::RotatePayKey(seen.transpose()?)
-            }
-            AppAction::RotateSecret => {
-                let seen = || fields.text("seen").unwrap_or_default().to_owned();
-                Self::RotateSecret(fields.is_form().then(seen))
-            }
+            AppAction::RotatePayKey => Self::RotatePayKey(read_seen(fields)?),
+            AppAction::RotateSecret => Self::RotateSecret(read_seen(fields)?),
             AppAction::Publish => Self::Publish(
                 fields.required("version", PackageVersion::parse)?,
                 fields.required_list("pages", PagePath::parse)?,
@@ -151,8 +145,13 @@ impl AppCommand {
     }
 }
 
+/// The newest key that the page of a form showed.
+fn read_seen(fields: &Fields) -> Result<Option<i32>, FieldError> {
+    fields.is_form().then(|| fields.required("seen", parse_generation)).transpose()
+}
+
 fn parse_generation(text: &str) -> Result<i32, Expected> {
-    const EXPECTED: &str = "the number of a pay key";
+    const EXPECTED: &str = "the number of a key";
     let generation = parse_integer(text, 0, i64::from(i32::MAX), EXPECTED)?;
     i32::try_from(generation).map_err(|_| Expected::new(EXPECTED))
 }

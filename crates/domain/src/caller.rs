@@ -13,7 +13,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::app::App;
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use crate::app::{App, LIVE_KEYS};
 use crate::exchange::{Exchange, Reading};
 use crate::fields::{FieldError, Fields};
 use crate::ids::AppId;
@@ -75,13 +78,29 @@ impl Caller {
         let sign =
             fields.text("sign").map(Sign::new).ok_or_else(|| NotSigned::Missing(fields.absent("sign")))?;
         let string_to_sign = exchange_string(&fields);
-        if self.app.live_pay_keys.iter().any(|key| key.verifies(&string_to_sign, &sign)) {
+        let made_by = self.app.live_pay_keys.iter().find(|key| key.verifies(&string_to_sign, &sign));
+        if let Some(key) = made_by {
+            key.uses.add(1);
             return Ok(Signed { caller: self, value: fields });
         }
         // The search for the mistake costs time. Only a sandbox app gets its result.
         let is_sandbox = self.app.settings.sandbox;
         Err(NotSigned::Mismatch(is_sandbox.then(|| examine_signature(&self.app, &fields))))
     }
+}
+
+/// Whether a text is a valid secret of the app, whose use then counts (contract 6 and 11). It takes the same
+/// time for an unknown app and for a wrong secret.
+#[must_use]
+pub fn proves_secret(app: Option<&App>, text: &str) -> bool {
+    let hash = |text: &str| -> [u8; 32] { Sha256::digest(text).into() };
+    let given = hash(text);
+    let proven = (0..LIVE_KEYS).fold(None, |proven, place| {
+        let secret = app.and_then(|app| app.app_secrets.get(place));
+        let same = hash(secret.map_or("", |secret| secret.expose())).ct_eq(&given);
+        if same.into() { secret } else { proven }
+    });
+    proven.inspect(|secret| secret.uses.add(1)).is_some()
 }
 
 /// Does the work of [`Caller::verify`] for a request whose app or token was refused, so that an
@@ -138,7 +157,7 @@ fn mistake(app: &App, fields: &Fields, sign: &Sign) -> Option<Mistake> {
     let keys = DiagnosisKeys {
         live: &app.live_pay_keys,
         retired: &app.retired_pay_keys,
-        app_secret: app.app_secret.expose(),
+        app_secrets: &app.app_secrets,
     };
     diagnose(fields, &keys, sign)
 }

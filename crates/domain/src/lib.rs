@@ -17,6 +17,7 @@ pub mod fields;
 pub mod gcra;
 pub mod idempotency;
 pub mod ids;
+pub mod key_uses;
 pub mod ledger;
 pub mod login;
 pub mod moment;

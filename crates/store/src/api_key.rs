@@ -2,6 +2,7 @@
 
 use domain::console_user::Role;
 use domain::ids::ApiKeyName;
+use domain::key_uses::KeyKind;
 use domain::operator::Operator;
 use serde::Serialize;
 use serde_json::json;
@@ -32,9 +33,11 @@ pub struct ApiKeySummary {
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// Day of its last use, at midnight UTC.
+    /// When it was last used, to the minute.
     #[serde(with = "time::serde::rfc3339::option")]
-    pub last_used_on: Option<OffsetDateTime>,
+    pub last_used_at: Option<OffsetDateTime>,
+    /// How often it was used in the last 24 hours, to the hour, on all instances.
+    pub uses_last_day: i64,
     /// Time of the revocation.
     #[serde(with = "time::serde::rfc3339::option")]
     pub revoked_at: Option<OffsetDateTime>,
@@ -106,28 +109,27 @@ impl Store {
     pub async fn api_keys(&self) -> Result<Vec<ApiKeySummary>> {
         Ok(sqlx::query_as!(
             ApiKeySummary,
-            "SELECT name, role, created_at, last_used_on, revoked_at FROM api_keys ORDER BY name"
+            r#"SELECT name, role, created_at, revoked_at, last_used_at AS "last_used_at?",
+                      coalesce(uses, 0) AS "uses_last_day!"
+               FROM api_keys LEFT JOIN LATERAL (
+                   SELECT max(last_used_at) AS last_used_at,
+                          (sum(uses) FILTER (WHERE hour > now() - interval '24 hours'))::bigint AS uses
+                   FROM key_uses WHERE app_id = '' AND kind = 'api_key' AND key = name) AS used ON true
+               ORDER BY name"#
         )
         .fetch_all(&self.pool)
         .await?)
     }
 
-    /// The key with this hash. `None` when there is none. It records the day of its use.
+    /// The key with this hash. `None` when there is none. It counts the use of a valid one.
     pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
         let row = sqlx::query!(
-            r#"SELECT name, role, revoked_at IS NOT NULL AS "is_revoked!",
-                      last_used_on IS DISTINCT FROM date_trunc('day', now()) AS "unused_today!"
-               FROM api_keys WHERE key_sha256 = $1"#,
+            r#"SELECT name, role, revoked_at IS NOT NULL AS "is_revoked!" FROM api_keys WHERE key_sha256 = $1"#,
             hash.as_slice()
         );
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
-        if row.unused_today && !row.is_revoked {
-            sqlx::query!(
-                "UPDATE api_keys SET last_used_on = date_trunc('day', now()) WHERE key_sha256 = $1",
-                hash.as_slice()
-            )
-            .execute(&self.pool)
-            .await?;
+        if !row.is_revoked {
+            self.key_uses.of(None, KeyKind::ApiKey, &row.name).add(1);
         }
         Ok(Some(ApiKey {
             name: ApiKeyName::parse(&row.name).map_err(|_| StoreError::damaged("api_keys.name"))?,

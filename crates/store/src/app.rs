@@ -18,10 +18,8 @@ use crate::{Result, Store};
 pub(super) use columns::AppRow;
 pub(super) use command::AppUpdate;
 pub use command::CommandError;
-pub use detail::{AppDetail, COUNTED_MAX, Package, PayKeyGeneration};
-
-/// Number of valid pay keys of an app (contract 3.2.6).
-pub(crate) const LIVE_PAY_KEYS: usize = 2;
+pub use detail::{AppDetail, AppWithKeys, COUNTED_MAX, Package};
+pub use keys::AppKey;
 
 impl Store {
     /// All apps, or only one.
@@ -42,7 +40,7 @@ async fn select_apps(
     limit: u32,
 ) -> Result<Vec<AppSummary>> {
     let rows = sqlx::query!(
-        r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>",
+        r#"SELECT to_jsonb(apps) - '{app_secret,former_secret}'::text[] AS "app!: Json<AppRow>",
                   latest.version AS "version?", latest.pages AS "pages?"
            FROM apps LEFT JOIN LATERAL (
                SELECT version, pages FROM packages WHERE packages.app_id = apps.app_id

@@ -4,14 +4,15 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use domain::app::App;
+use domain::app::{App, LIVE_KEYS};
 use domain::caller::{SignatureFinding, SignatureVerdict, TokenState};
 use domain::ids::AppId;
+use domain::key_uses::{KeyKind, LiveKey};
 use domain::secret::Secret;
 use domain::signature::PayKey;
 use sqlx::types::Json;
 
-use super::app::{AppRow, LIVE_PAY_KEYS};
+use super::app::AppRow;
 use super::look_up_cache::{KeyIs, LookUpCache};
 use crate::secrets::{Keyring, WrongKey};
 use crate::{Result, Store, StoreError};
@@ -69,7 +70,7 @@ impl Store {
                  SELECT max(generation) FROM pay_keys newer WHERE newer.app_id = k.app_id) - $2
              ORDER BY created_at DESC LIMIT $3",
             app_id.as_str(),
-            i32::try_from(LIVE_PAY_KEYS).unwrap_or(i32::MAX),
+            i32::try_from(LIVE_KEYS).unwrap_or(i32::MAX),
             PAY_KEYS_OF_OTHERS_MAX
         );
         let keyring = self.directory.keyring()?;
@@ -117,11 +118,13 @@ impl Store {
 
     async fn load_app(&self, key_is: KeyIs, app_id: &AppId) -> Result<Option<App>> {
         let row = sqlx::query!(
-            r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>", app_secret,
+            r#"SELECT to_jsonb(apps) - '{app_secret,former_secret}'::text[] AS "app!: Json<AppRow>", app_secret, former_secret,
+                      secret_generation,
                       (SELECT pages FROM packages WHERE packages.app_id = apps.app_id
                        ORDER BY published_at DESC, version DESC LIMIT 1) AS pages,
                       ARRAY(SELECT pay_key FROM pay_keys WHERE pay_keys.app_id = apps.app_id
-                            ORDER BY generation DESC LIMIT $2) AS "pay_keys!"
+                            ORDER BY generation DESC LIMIT $2) AS "pay_keys!",
+                      (SELECT max(generation) FROM pay_keys WHERE pay_keys.app_id = apps.app_id) AS pay_key_generation
                FROM apps WHERE app_id = $1"#,
             app_id.as_str(),
             RETIRED_PAY_KEYS
@@ -132,33 +135,40 @@ impl Store {
         };
         let Some(row) = row else { return Ok(None) };
         let Json(app) = row.app;
-        let (app_secret, mut live_pay_keys) =
-            self.open_secrets(app_id, &row.app_secret, &row.pay_keys).await?;
-        let retired_pay_keys = live_pay_keys.split_off(LIVE_PAY_KEYS.min(live_pay_keys.len()));
+        let app_secrets: Vec<_> = [row.app_secret].into_iter().chain(row.former_secret).collect();
+        let app_secrets = self.open_secrets(app_id, &app_secrets).await?.into_iter().map(Secret::new);
+        let mut pay_keys = self.open_secrets(app_id, &row.pay_keys).await?.into_iter().map(PayKey::new);
+        let live_pay_keys = pay_keys.by_ref().take(LIVE_KEYS);
+        let newest_pay_key = row.pay_key_generation.unwrap_or_default();
         Ok(Some(App {
             id: app_id.clone(),
             suspended: app.is_suspended(),
             settings: app.columns.settings,
             limits: app.columns.limits,
-            live_pay_keys,
-            retired_pay_keys,
-            app_secret,
+            live_pay_keys: self.counted(app_id, KeyKind::PayKey, newest_pay_key, live_pay_keys),
+            retired_pay_keys: pay_keys.collect(),
+            app_secrets: self.counted(app_id, KeyKind::AppSecret, row.secret_generation, app_secrets),
             pages: row.pages.unwrap_or_default(),
         }))
     }
 
-    /// Decrypts the secrets of an app. When a key is missing, it reads the key file again: a
-    /// rotation may have just added the key.
-    async fn open_secrets(
+    /// Valid keys of an app, newest first, with the counts of their uses. Generations have no gap.
+    fn counted<K>(
         &self,
         app_id: &AppId,
-        app_secret: &[u8],
-        pay_keys: &[Vec<u8>],
-    ) -> Result<(Secret, Vec<PayKey>)> {
-        let open = |keyring: &Keyring| -> Result<_, WrongKey> {
-            let app_secret = Secret::new(keyring.open(app_id, app_secret)?);
-            let pay_keys = pay_keys.iter().map(|sealed| keyring.open(app_id, sealed).map(PayKey::new));
-            Ok((app_secret, pay_keys.collect::<Result<Vec<_>, _>>()?))
+        kind: KeyKind,
+        newest: i32,
+        keys: impl Iterator<Item = K>,
+    ) -> Vec<LiveKey<K>> {
+        let uses = (0..).map(|age| self.key_uses.of(Some(app_id), kind, &(newest - age)));
+        keys.zip(uses).map(|(key, uses)| LiveKey::new(key, uses)).collect()
+    }
+
+    /// Decrypts secrets of an app. When a key is missing, it reads the key file again: a
+    /// rotation may have just added the key.
+    async fn open_secrets(&self, app_id: &AppId, sealed: &[Vec<u8>]) -> Result<Vec<String>> {
+        let open = |keyring: &Keyring| -> Result<Vec<String>, WrongKey> {
+            sealed.iter().map(|sealed| keyring.open(app_id, sealed)).collect()
         };
         let keyring = self.directory.keyring()?;
         if let Ok(opened) = open(&keyring) {

@@ -18,6 +18,7 @@ mod error;
 mod exchange;
 mod idempotency;
 mod image;
+mod key_uses;
 mod login;
 mod look_up_cache;
 mod master_key;
@@ -49,7 +50,7 @@ use crate::error::{AsStoreError, Result};
 use crate::objects::Objects;
 
 pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
-pub use app::{AppDetail, COUNTED_MAX, CommandError, Package, PayKeyGeneration};
+pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, CommandError, Package};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use console_user::{
     ConsoleSession, ConsoleUser, ConsoleUserChange, NewSecondFactor, NewSession, SessionUser, SignInAttempt,
@@ -154,6 +155,7 @@ pub struct Store {
     own_stores: Arc<image::OwnStores>,
     exchange_metrics: ExchangeMetrics,
     replays: exchange::Replays,
+    key_uses: key_uses::KeyUses,
     last_audits: Arc<look_up_cache::LookUpCache<(), Arc<[LastAudit]>>>,
 }
 
@@ -243,6 +245,7 @@ impl Store {
             own_stores: Arc::default(),
             exchange_metrics,
             replays,
+            key_uses: key_uses::KeyUses::default(),
             last_audits: Arc::new(look_up_cache::LookUpCache::lasting(audit::LAST_AUDITS_CACHED_FOR)),
             settings: Arc::new(settings),
         })

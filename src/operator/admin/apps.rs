@@ -8,9 +8,11 @@ use domain::app_command::{
 use domain::app_settings::{AppField, AppFieldKind};
 use domain::fields::{FieldError, LIST_ITEMS_MAX};
 use domain::ids::{AppId, OrderNo, PackageVersion, PagePath, PoiId, Reason};
+use domain::key_uses::KeyKind;
 use domain::per_second::PerSecond;
 use domain::quota::Quota;
 use serde_json::{Value, json};
+use store::AppWithKeys;
 
 use super::call::Call;
 use super::describe::{MOMENT, Page, after, answers, ids, lists};
@@ -44,9 +46,10 @@ routes! { "Apps":
         .refuses([example::app_taken()]);
     /// Show an app
     ///
-    /// One app, without its keys: they are shown when they are made, and never again.
-    GET "/apps/{app_id}", "getApp", Read: get -> AppSummary =>
-        answers("shown", "The app.", app_example(false));
+    /// One app, with the last use of each key and its number of uses in the last day. The keys themselves
+    /// are shown when they are made, and never again.
+    GET "/apps/{app_id}", "getApp", Read: get -> AppWithKeys =>
+        answers("shown", "The app.", with_keys(app_example(false)));
     /// Change an app
     ///
     /// Changes the given fields and keeps the others, on every server within five seconds.
@@ -81,7 +84,8 @@ routes! { "Apps":
         answers("made", "The new one. It is shown once.", json!({ "app_id": APP_ID, "pay_key": PAY_KEY }));
     /// Make a new app secret
     ///
-    /// Makes a new app secret; the old one ends at once. Its tokens live on until they end or are revoked.
+    /// Makes a new app secret. The one before it stays valid, the one before that is retired. Tokens live on until
+    /// they end or are revoked.
     POST "/apps/{app_id}/app-secrets", "rotateAppSecret", Once: command[RotateSecret] -> NewAppSecret =>
         answers("made", "The new one. It is shown once.", json!({ "app_id": APP_ID, "app_secret": APP_SECRET }));
     /// Publish a package
@@ -119,11 +123,10 @@ fn place(query: &mut Input<'_>) -> Result<Option<AppId>, FieldError> {
     after(query, AppId::parse)
 }
 
-async fn get(state: &AppState, call: &Call) -> Result<AppSummary, Problem> {
+async fn get(state: &AppState, call: &Call) -> Result<AppWithKeys, Problem> {
     call.fields.only(&[])?;
     let app_id = call.app_id()?;
-    let app = state.store.list_apps(Some(&app_id)).await?.pop();
-    app.ok_or_else(|| no_app(&app_id))
+    state.store.app_with_keys(&app_id).await?.ok_or_else(|| no_app(&app_id))
 }
 
 /// Carries out a command to the app of the path, and gives its report of the type that the route answers. The
@@ -162,6 +165,18 @@ fn app_example(sandbox: bool) -> Value {
         "preorder_check": false, "suspended": false, "limits": AppLimits::default(), "package_version": "1",
         "pages": ["pages/order/detail"], "created_at": MOMENT,
     })
+}
+
+/// The app with the keys that it was made with.
+fn with_keys(mut app: Value) -> Value {
+    let key = |kind: KeyKind| {
+        json!({
+            "kind": kind, "generation": 1, "valid": true, "created_at": MOMENT, "last_used_at": null,
+            "uses_last_day": 0,
+        })
+    };
+    app["keys"] = json!([key(KeyKind::PayKey), key(KeyKind::AppSecret)]);
+    app
 }
 
 /// Settings of an app as members of a body, with the example of one of them.

@@ -11,6 +11,7 @@ use domain::app_settings::{AppField, AppFieldKind, AppFieldValue};
 use domain::ids::AppId;
 use store::{AppDetail, COUNTED_MAX};
 
+use self::changes::kind_in_words;
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
 use super::route::Route;

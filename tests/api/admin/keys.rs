@@ -19,18 +19,25 @@ async fn a_key_is_made_shown_once_listed_and_revoked_on_the_command_line() {
     let key = made["api_key"].as_str().unwrap().to_owned();
     assert!(key.strip_prefix("mtk_").is_some_and(|digits| digits.len() == 64), "{key}");
     assert_eq!(status(&till, &key).await, 200);
+    till.store.write_key_uses().await.unwrap();
     let listed = program.json(&["api-key", "list"]);
     let line = &listed["api_keys"][0];
     assert_eq!(
         (&line["name"], &line["role"], &line["revoked_at"]),
         (&json!("backend"), &json!("admin"), &Value::Null)
     );
-    assert!(line["last_used_on"].as_str().is_some_and(|day| day.ends_with("T00:00:00Z")), "{line}");
+    assert!(line["last_used_at"].is_string() && line["uses_last_day"] == 1, "{line}");
     assert!(!listed.to_string().contains(&key));
     let table = String::from_utf8(program.run(&["api-key", "list"]).stdout).unwrap();
     assert!(table.contains("backend") && !table.contains(&key), "{table}");
     assert_eq!(program.json(&["api-key", "revoke", "backend"]), json!({"name": "backend", "revoked": true}));
     assert_eq!(status(&till, &key).await, 401, "at once, on a server that runs");
+    till.store.write_key_uses().await.unwrap();
+    assert_eq!(
+        program.json(&["api-key", "list"])["api_keys"][0]["uses_last_day"],
+        1,
+        "a revoked key proves nothing"
+    );
     let again = program.complaint(&["api-key", "create", "backend", "--role", "viewer"]);
     assert!(again.contains("the name backend belongs to another API key"), "{again}");
     assert!(program.complaint(&["api-key", "revoke", "backend"]).contains("is already revoked"));

@@ -38,7 +38,7 @@ async fn an_app_is_made_with_its_keys_shown_once_and_its_name_as_text() {
     let (pay_key, app_secret) = (secret(&made.body, "Pay key"), secret(&made.body, "App secret"));
     assert!(pay_key.len() == 32 && app_secret.len() == 32 && pay_key != app_secret);
     let app = till.store.find_app(&AppId::parse("a1").unwrap()).await.unwrap().unwrap();
-    assert_eq!(app.app_secret.expose(), app_secret);
+    assert_eq!(app.app_secrets[0].expose(), app_secret);
     let settings = &app.settings;
     assert!(settings.sandbox && !settings.preorder_check && settings.scopes == [Scope::Epay]);
 
@@ -74,9 +74,13 @@ async fn a_rotation_shows_its_key_once_and_is_made_once() {
         assert_eq!((line.note.as_str(), line.operator_kind.as_str()), (HOSTILE, "console"));
     }
     let found = till.store.app_detail(&app.id).await.unwrap().unwrap();
-    assert_eq!(found.pay_keys.iter().map(|key| key.generation).collect::<Vec<_>>(), [2, 1]);
-    let page = admin.get("/console/apps/a1/rotate-pay-key").await.body;
-    assert!(page.contains("Pay key 1 is retired within five seconds"), "{page}");
+    assert_eq!(found.keys.iter().map(|key| key.generation).collect::<Vec<_>>(), [2, 1, 2, 1]);
+    for (path, retired) in [("rotate-pay-key", "Pay key 1"), ("rotate-secret", "App secret 1")] {
+        let page = admin.get(&format!("/console/apps/a1/{path}")).await.body;
+        let told =
+            format!("{retired} is retired within five seconds, and refused from then on. It was never used.");
+        assert!(page.contains(&told), "{page}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,8 @@ use super::{
     PayKey, SIGNED_FIELDS, SIGNED_FIELDS_SORTED, Sign, canonical_string, exchange_string, join, signed,
 };
 use crate::fields::Fields;
+use crate::key_uses::LiveKey;
+use crate::secret::Secret;
 
 /// What a URL leaves as it is; everything else is percent-encoded.
 const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -76,11 +78,11 @@ mistakes! {
 #[derive(Debug)]
 pub struct DiagnosisKeys<'a> {
     /// Keys that are valid now.
-    pub live: &'a [PayKey],
+    pub live: &'a [LiveKey<PayKey>],
     /// Keys that rotations have retired.
     pub retired: &'a [PayKey],
-    /// The app secret.
-    pub app_secret: &'a str,
+    /// App secrets that are valid now.
+    pub app_secrets: &'a [LiveKey<Secret>],
 }
 
 /// Finds the one mistake that explains a signature which no live key verifies.
@@ -97,7 +99,8 @@ pub fn diagnose(fields: &Fields, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Optio
 /// The mistakes that leave the string as it should be.
 fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mistake> {
     let by_live = |sign: &Sign, bytes: &[u8]| keys.live.iter().any(|key| key.verifies(bytes, sign));
-    if PayKey::new(keys.app_secret.to_owned()).verifies(correct, sign) {
+    let secrets = || keys.app_secrets.iter().map(|secret| secret.expose());
+    if secrets().any(|secret| PayKey::new(secret.to_owned()).verifies(correct, sign)) {
         return Some(Mistake::AppSecretAsKey);
     }
     if keys.retired.iter().any(|key| key.verifies(correct, sign)) {
@@ -107,7 +110,7 @@ fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mis
     if keys.live.iter().any(|key| message_as_key.verifies(&key.text, sign)) {
         return Some(Mistake::KeyAndMessageSwapped);
     }
-    if sign.is(&hex::encode(Md5::digest(format!("{correct}{}", keys.app_secret)))) {
+    if secrets().any(|secret| sign.is(&hex::encode(Md5::digest(format!("{correct}{secret}"))))) {
         return Some(Mistake::Md5WithAppSecret);
     }
     if sign.as_base64().is_some_and(|sign| by_live(&sign, correct.as_bytes())) {
@@ -119,7 +122,7 @@ fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mis
     let with_blank = |key: &PayKey| {
         AROUND_A_KEY.iter().any(|(before, after)| key.surrounded(before, after).verifies(correct, sign))
     };
-    keys.live.iter().any(with_blank).then_some(Mistake::KeyWithBlank)
+    keys.live.iter().any(|key| with_blank(key)).then_some(Mistake::KeyWithBlank)
 }
 
 /// The strings that the well-known mistakes of building it lead to.

@@ -6,6 +6,8 @@ use md5::{Digest as _, Md5};
 use proptest::prelude::*;
 
 use super::*;
+use crate::key_uses::LiveKey;
+use crate::secret::Secret;
 
 const KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
 
@@ -69,15 +71,21 @@ fn either_case_of_hexadecimal_and_a_twice_encoded_sign_verify() {
 #[test]
 fn each_mistake_is_named_and_anything_else_is_not() {
     let fields = request();
-    let (live, retired) =
-        ([PayKey::new(KEY.to_owned()), PayKey::new("older".to_owned())], [PayKey::new("oldest".to_owned())]);
-    let keys = DiagnosisKeys { live: &live, retired: &retired, app_secret: "secret" };
+    let (live, retired) = (
+        [KEY, "older"].map(|key| LiveKey::from(PayKey::new(key.to_owned()))),
+        [PayKey::new("oldest".to_owned())],
+    );
+    let secrets = ["secret", "former"].map(|secret| LiveKey::from(Secret::new(secret.to_owned())));
+    let keys = DiagnosisKeys { live: &live, retired: &retired, app_secrets: &secrets };
     let correct = exchange_string(&fields);
     let named = |sign: String| diagnose(&fields, &keys, &Sign::new(&sign));
-    assert_eq!(named(PayKey::new("secret".to_owned()).sign(&correct)), Some(Mistake::AppSecretAsKey));
+    for secret in ["secret", "former"] {
+        assert_eq!(named(PayKey::new(secret.to_owned()).sign(&correct)), Some(Mistake::AppSecretAsKey));
+        let by_md5 = hex::encode(Md5::digest(format!("{correct}{secret}")));
+        assert_eq!(named(by_md5), Some(Mistake::Md5WithAppSecret));
+    }
     assert_eq!(named(retired[0].sign(&correct)), Some(Mistake::RetiredPayKey));
     assert_eq!(named(PayKey::new(correct.clone()).sign(KEY)), Some(Mistake::KeyAndMessageSwapped));
-    assert_eq!(named(hex::encode(Md5::digest(format!("{correct}secret")))), Some(Mistake::Md5WithAppSecret));
     for key in &live {
         let by_string = |string: &str| named(key.sign(string));
         let encoded = correct.replace("[{}]", "%5B%7B%7D%5D");
@@ -135,8 +143,8 @@ fn gbk_bytes_and_items_in_another_form_are_named() {
     for (name, value) in [("app_id", "a1"), ("product_info", info), ("product_name", "双倍卡")] {
         fields.add_text(name.to_owned(), value.to_owned()).unwrap();
     }
-    let live = [PayKey::new(KEY.to_owned())];
-    let keys = DiagnosisKeys { live: &live, retired: &[], app_secret: "secret" };
+    let live = [LiveKey::from(PayKey::new(KEY.to_owned()))];
+    let keys = DiagnosisKeys { live: &live, retired: &[], app_secrets: &[] };
     let named = |sign: String| diagnose(&fields, &keys, &Sign::new(&sign));
     let correct = exchange_string(&fields);
     let mut mac = live[0].keyed.clone();

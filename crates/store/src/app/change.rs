@@ -36,7 +36,7 @@ impl AppUpdate {
         }
         let columns = AppColumns { settings: settings.clone(), ..AppColumns::default() };
         write_columns(connection, app_id, &columns).await?;
-        insert_pay_key(connection, app_id, 1, &key.seal(app_id, &pay_key)).await?;
+        insert_pay_key(connection, app_id, &key.seal(app_id, &pay_key)).await?;
         let report = AppReport::Created(NewAppSecrets { app_id: app_id.clone(), app_secret, pay_key });
         self.line(Action::AppCreate).after(json!(settings)).answer(&report).record(connection).await?;
         Ok(report)

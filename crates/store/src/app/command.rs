@@ -53,7 +53,7 @@ impl AppUpdate {
             AppCommand::Limit(change) => self.set_limits(connection, change).await,
             AppCommand::Suspend(suspended) => self.set_suspended(connection, *suspended).await,
             AppCommand::RotatePayKey(newest) => self.rotate_pay_key(connection, *newest).await,
-            AppCommand::RotateSecret(present) => self.rotate_secret(connection, present.as_deref()).await,
+            AppCommand::RotateSecret(newest) => self.rotate_secret(connection, *newest).await,
             AppCommand::Publish(version, pages) => self.publish(connection, version, pages).await,
             AppCommand::AddPois(poi_ids) => self.add_pois(connection, poi_ids).await,
             AppCommand::AddPreorders(numbers) => self.add_preorders(connection, numbers).await,
@@ -67,7 +67,7 @@ impl AppUpdate {
     /// Reads the app and locks its row, so changes of one app take turns.
     pub(super) async fn lock(&self, connection: &mut PgConnection) -> Result<AppRow, CommandError> {
         let row = sqlx::query_scalar!(
-            r#"SELECT to_jsonb(apps) - 'app_secret' AS "app!: Json<AppRow>" FROM apps WHERE app_id = $1 FOR UPDATE"#,
+            r#"SELECT to_jsonb(apps) - '{app_secret,former_secret}'::text[] AS "app!: Json<AppRow>" FROM apps WHERE app_id = $1 FOR UPDATE"#,
             self.app_id.as_str()
         );
         let app = row.fetch_optional(connection).await?;

@@ -88,7 +88,7 @@ impl Store {
         let keyring = self.directory.keyring()?;
         // The lock keeps others from replacing keys and secrets of these apps meanwhile.
         let apps = sqlx::query!(
-            "SELECT app_id, app_secret FROM apps WHERE app_id > $1 ORDER BY app_id LIMIT $2 FOR UPDATE",
+            "SELECT app_id, former_secret, app_secret FROM apps WHERE app_id > $1 ORDER BY app_id LIMIT $2 FOR UPDATE",
             after,
             APPS_AT_ONCE
         )
@@ -99,6 +99,13 @@ impl Store {
         for app in apps {
             if let Some(sealed) = encrypt_again(&keyring, to, &app.app_id, &app.app_secret)? {
                 sqlx::query!("UPDATE apps SET app_secret = $2 WHERE app_id = $1", app.app_id, sealed)
+                    .execute(&mut *connection)
+                    .await?;
+                secrets += 1;
+            }
+            let Some(former) = app.former_secret else { continue };
+            if let Some(sealed) = encrypt_again(&keyring, to, &app.app_id, &former)? {
+                sqlx::query!("UPDATE apps SET former_secret = $2 WHERE app_id = $1", app.app_id, sealed)
                     .execute(&mut *connection)
                     .await?;
                 secrets += 1;

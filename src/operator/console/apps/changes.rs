@@ -11,9 +11,11 @@ use domain::app_command::{
     AppAction, AppCommand, AppReport, IssuedLoginCode, NewAppSecret, NewAppSecrets, NewPayKey,
 };
 use domain::ids::{AppId, Reason};
+use domain::key_uses::KeyKind;
+use store::AppKey;
 
 use super::super::error::ConsoleError;
-use super::super::page::{Page, Section, render};
+use super::super::page::{Page, Section, Shown as _, render};
 use super::super::visit::{Answer, Visit};
 use super::find;
 
@@ -87,7 +89,9 @@ async fn answer(action: AppAction, app_id: &AppId, visit: &Visit) -> Answer {
             "New app secret of the app",
             &[("App secret", app_secret)],
             &[
-                "Give it to the developer's server now. The previous app secret gets no more access tokens.",
+                "Give it to the developer's server now.",
+                "The previous app secret is still valid. When the developer's server uses the new one, rotate again to \
+                 retire the previous one.",
                 "Access tokens that were already issued stay valid until they expire.",
             ],
         ),
@@ -151,8 +155,8 @@ const CONFIRMED: [Confirmed; 4] = [
         button: "Create a new app secret",
         consequences: &[
             "The new app secret is shown once.",
-            "The current app secret expires within five seconds. Until the developer's server has the new one, it gets no more access tokens.",
-            "Access tokens that were already issued stay valid until they expire, 48 hours at most. If the app secret leaked, revoke them too: minitill token revoke APP --all.",
+            "The current app secret stays valid, so that the developer's server can switch without an interruption.",
+            "Access tokens that were already issued stay valid until they expire, 48 hours at most. If the app secret leaked, rotate twice and end them too.",
         ],
     },
 ];
@@ -164,23 +168,29 @@ struct ConfirmPage<'a> {
     page: Page<'a>,
     app_id: &'a AppId,
     confirmed: &'a Confirmed,
-    /// The pay key that the command retires.
-    retired: Option<i32>,
-    /// The keys that the page shows: the command does nothing once they have changed.
-    seen: String,
+    /// The key that the command retires.
+    retired: Option<&'a AppKey>,
+    /// The newest key that the page shows: the command does nothing once there is a newer one.
+    seen: i32,
+}
+
+/// The name of a kind of key.
+pub(super) fn kind_in_words(key: &AppKey) -> &'static str {
+    if key.kind == KeyKind::PayKey.as_str() { "Pay key" } else { "App secret" }
 }
 
 pub(super) async fn confirm(action: AppAction, Path(name): Path<String>, visit: Visit) -> Answer {
     let app = find(&visit.state, &name).await?;
     let confirmed = CONFIRMED.iter().find(|confirmed| confirmed.action == action);
     let confirmed = confirmed.ok_or_else(|| ConsoleError::no_such_app(&name))?;
-    let rotates = action == AppAction::RotatePayKey;
-    let newest = app.pay_keys.first().map_or(0, |key| key.generation);
+    let kind = if action == AppAction::RotatePayKey { KeyKind::PayKey } else { KeyKind::AppSecret };
+    let mut keys = app.keys.iter().filter(|key| key.kind == kind.as_str() && key.valid);
+    let rotates = matches!(action, AppAction::RotatePayKey | AppAction::RotateSecret);
     render(&ConfirmPage {
         page: visit.page(Section::APPS, format!("{}?", confirmed.button)),
         app_id: &app.summary.app_id,
         confirmed,
-        retired: (rotates && newest > 1).then_some(newest - 1),
-        seen: if rotates { newest.to_string() } else { app.secret_fingerprint },
+        seen: keys.next().map_or(0, |key| key.generation),
+        retired: keys.next().filter(|_| rotates),
     })
 }

@@ -50,7 +50,7 @@ fn sign((number, content, is_fresh): ExchangeKey) -> Signed<Exchange> {
     let mut fields = Fields::from_urlencoded(form.as_bytes()).unwrap();
     let sign = key.sign(&exchange_string(&fields));
     fields.add_text("sign".to_owned(), sign).unwrap();
-    let app = App { live_pay_keys: vec![key], ..App::new(AppId::parse(&app_id).unwrap()) };
+    let app = App { live_pay_keys: vec![key.into()], ..App::new(AppId::parse(&app_id).unwrap()) };
     let caller = Caller::new(Arc::new(app), TokenState::Valid).unwrap();
     let window = TsWindow { ahead_max: Duration::from_mins(5), behind_max: Duration::from_hours(48) };
     let reading =
