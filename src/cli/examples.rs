@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 58] = [
+const EXAMPLES: [(&str, &[&str]); 59] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("migrate", &["minitill migrate"]),
@@ -51,6 +51,7 @@ const EXAMPLES: [(&str, &[&str]); 58] = [
     ("wallet import", &["minitill wallet import mygame balances.csv"]),
     ("wallet show", &["minitill wallet show mygame player-1"]),
     ("wallet statement", &["minitill wallet statement mygame player-1 --format csv"]),
+    ("exchange list", &["minitill exchange list order1001", "minitill exchange list order1001 --app mygame"]),
     ("exchange show", &["minitill exchange show mygame order1001"]),
     (
         "order list",

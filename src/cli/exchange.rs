@@ -1,4 +1,4 @@
-//! `minitill exchange show`.
+//! `minitill exchange ...` finds and shows exchanges.
 
 use anyhow::{Result, anyhow};
 use clap::Subcommand;
@@ -9,6 +9,17 @@ use super::Context;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ExchangeCommand {
+    /// List the exchanges and credits that have a number, of one app or of all
+    List {
+        /// `biz_no` of an exchange, or ref of a credit
+        number: String,
+        /// Only of this app
+        #[arg(long, value_name = "APP_ID")]
+        app: Option<AppId>,
+        /// List at most this many
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: u32,
+    },
     /// Show an exchange: who paid how much for what, and what a retry gets
     Show {
         /// Id of the app
@@ -19,7 +30,20 @@ pub(super) enum ExchangeCommand {
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: ExchangeCommand) -> Result<()> {
-    let ExchangeCommand::Show { app_id, biz_no } = command;
+    let (app_id, biz_no) = match command {
+        ExchangeCommand::List { number, app, limit } => {
+            let columns =
+                ["app_id", "kind", "reference", "open_id", "text", "free_change", "charge_change", "at"];
+            let found = store.find_reference(app.as_ref(), &number, limit).await?;
+            return context.output.list(
+                "exchanges",
+                &found,
+                &columns,
+                "No exchange and no credit has this number.",
+            );
+        }
+        ExchangeCommand::Show { app_id, biz_no } => (app_id, biz_no),
+    };
     let exchange = store.exchange(&app_id, &biz_no, true).await?;
     let none = || {
         anyhow!(

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use domain::fields::Fields;
 use domain::signature::{PayKey, canonical_string};
@@ -15,12 +15,8 @@ const NOT_SIGNED: [&str; 2] = ["access_token", "sign"];
 
 #[derive(Debug, Args)]
 pub(super) struct SignArguments {
-    /// Pay key of the app; other users of this machine can see it while the command runs
-    #[arg(long, required_unless_present = "key_file")]
-    key: Option<String>,
-    /// File that holds the pay key; `-` is standard input
-    #[arg(long, value_name = "FILE", conflicts_with = "key")]
-    key_file: Option<PathBuf>,
+    #[command(flatten)]
+    key: KeyArgument,
     /// All fields as a form body, percent-encoded
     #[arg(long, conflicts_with = "fields", required_unless_present = "fields")]
     form: Option<String>,
@@ -29,16 +25,27 @@ pub(super) struct SignArguments {
     fields: Vec<(String, String)>,
 }
 
+/// Where the pay key comes from.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct KeyArgument {
+    /// Pay key of the app; other users of this machine can see it while the command runs
+    #[arg(long)]
+    key: Option<String>,
+    /// File that holds the pay key; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
 fn parse_field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected field=value")?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
 pub(super) fn run(context: &Context, arguments: &SignArguments) -> Result<()> {
-    let key = match (&arguments.key, &arguments.key_file) {
-        (Some(key), _) => key.clone(),
-        (None, Some(file)) => key_in(file)?,
-        (None, None) => bail!("expected --key or --key-file"),
+    let key = match &arguments.key.key_file {
+        Some(file) => key_in(file)?,
+        None => arguments.key.key.clone().expect("the group demands one of the two"),
     };
     let mut fields = match &arguments.form {
         Some(form) => Fields::from_urlencoded(form.as_bytes())?,

@@ -32,7 +32,7 @@ pub(super) enum TokenCommand {
     Revoke {
         /// Id of the app
         app_id: AppId,
-        /// Token to revoke; `-` reads it from standard input, so that no list of processes shows it
+        /// Token to revoke, or its name in `token list`; `-` reads it from standard input, so that no list of processes shows it
         #[arg(long, value_name = "T", group = "which")]
         token: Option<String>,
         /// Revoke every token of the app

@@ -9,6 +9,29 @@ fn load(variables: &[(&str, &str)]) -> Result<Config, String> {
     Config::load(None, owned).map_err(|error| error.to_string())
 }
 
+/// Rule: the settings that are not printed are those whose files nobody else may write (contract 9.4.8). A
+/// setting that takes any text and does not print it is a secret.
+#[test]
+fn every_secret_setting_is_in_the_list() {
+    let defaults: toml::Table = toml::from_str(DEFAULTS).unwrap();
+    let is_secret = |section: &str, key: &str| {
+        let text = toml::Value::from("name=s3ntinel");
+        let mut settings = defaults.clone();
+        let setting = &mut settings[section][key];
+        *setting = if setting.is_array() { vec![text].into() } else { text };
+        let printed = settings.try_into::<Config>().map(|config| format!("{config:?}"));
+        printed.is_ok_and(|printed| !printed.contains("s3ntinel"))
+    };
+    let mut secrets = Vec::new();
+    for (section, values) in &defaults {
+        let secret = values.as_table().unwrap().keys().filter(|key| is_secret(section, key));
+        secrets.extend(secret.map(|key| (section.as_str(), key.as_str())));
+    }
+    let mut listed = SECRETS;
+    listed.sort_unstable();
+    assert_eq!(secrets, listed, "a new setting of the type Secret needs its row in SECRETS");
+}
+
 #[test]
 fn the_documented_defaults_are_the_defaults() {
     let config = load(&[]).unwrap();

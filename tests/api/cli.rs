@@ -275,7 +275,7 @@ async fn a_statement_is_the_whole_ledger_oldest_first_in_three_formats() {
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(
         lines[0],
-        "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note"
+        "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note,operator"
     );
     assert!(lines[1].starts_with("1,credit,,\"r,1\",5,0,5,0,20") && lines.len() == 3, "{csv}");
     let excel = program.run(&["wallet", "statement", "a1", "o1", "--format", "csv", "--excel"]).stdout;

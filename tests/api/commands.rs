@@ -63,6 +63,12 @@ async fn what_there_is_is_listed_and_shown() {
     assert_eq!(Game::new(&app, "o1", "B1", 4).send(&till).await.code(), 1);
     let shown = program.json(&["exchange", "show", "a1", "B1"]);
     assert_eq!((&shown["open_id"], &shown["amount"]), (&json!("o1"), &json!(4)));
+    let found =
+        |arguments: &[&str]| program.json(&[&["exchange", "list"], arguments].concat())["exchanges"].clone();
+    let (exchange, credit) = (found(&["B1", "--app", "a1"]), found(&["start-o1"]));
+    assert_eq!((&exchange[0]["kind"], &exchange[0]["reference"]), (&json!("exchange"), &json!("B1")));
+    assert_eq!((&credit[0]["kind"], &credit[0]["app_id"]), (&json!("credit"), &json!("a1")));
+    assert_eq!((found(&["B1", "--app", "a2"]), found(&["B1", "--limit", "0"])), (json!([]), json!([])));
     let none = program.complaint(&["exchange", "show", "a1", "B2"]);
     let words =
         "minitill: the app a1 has no exchange B2; a refused exchange stores nothing, see the server log\n";

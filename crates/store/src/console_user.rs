@@ -13,7 +13,7 @@ use time::OffsetDateTime;
 
 use super::operator_log::{Action, LogLine};
 use crate::secrets::PasswordHash;
-use crate::{Result, Store};
+use crate::{Refusable, Result, Store};
 
 pub use second_factor::NewSecondFactor;
 pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
@@ -131,6 +131,39 @@ impl Store {
         let context = (self.clone(), operator.clone(), name.clone(), change);
         self.transaction(context, move |connection, (store, operator, name, change)| {
             Box::pin(change_user(store, connection, operator, name, change))
+        })
+        .await
+    }
+}
+
+/// There would be no admin left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastAdmin;
+
+impl Store {
+    /// As [`Self::change_console_user`], but it never removes or demotes the last admin (contract 8.6.4).
+    ///
+    /// # Errors
+    /// [`LastAdmin`], or the database is away.
+    pub async fn change_console_user_but_last_admin(
+        &self,
+        operator: &Operator,
+        name: &ConsoleUserName,
+        change: ConsoleUserChange,
+    ) -> Result<bool, Refusable<LastAdmin>> {
+        let context = (self.clone(), operator.clone(), name.clone(), change);
+        self.transaction(context, move |connection, (store, operator, name, change)| {
+            Box::pin(async move {
+                let keeps_admin = matches!(change, ConsoleUserChange::Role(Role::Admin));
+                // Whoever changes an admin waits here, in the same order. So two admins cannot remove each other.
+                let admins = sqlx::query_scalar!(
+                    "SELECT name FROM console_users WHERE role = 'admin' ORDER BY name FOR UPDATE"
+                );
+                if admins.fetch_all(&mut *connection).await? == [name.as_str()] && !keeps_admin {
+                    return Err(Refusable::Refused(LastAdmin));
+                }
+                Ok(change_user(store, connection, operator, name, change).await?)
+            })
         })
         .await
     }

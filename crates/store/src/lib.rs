@@ -53,7 +53,8 @@ pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
 pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, CommandError, Package};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use console_user::{
-    ConsoleSession, ConsoleUser, ConsoleUserChange, NewSecondFactor, NewSession, SessionUser, SignInAttempt,
+    ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, NewSecondFactor, NewSession, SessionUser,
+    SignInAttempt,
 };
 pub use error::{Refusable, StoreError};
 pub use exchange::{ExchangeRecord, ReferenceMatch, ReplayCount};

@@ -123,7 +123,7 @@ impl AppUpdate {
         Ok(report)
     }
 
-    /// Ends one token of the app, or all. Other instances follow within two seconds (contract 9.9.2).
+    /// Ends one token of the app, which may be given by its [`TokenSummary::token`], or all. Other instances follow within two seconds (contract 9.9.2).
     pub(super) async fn revoke_tokens(
         &self,
         connection: &mut PgConnection,
@@ -132,11 +132,14 @@ impl AppUpdate {
         if !app_exists(&mut *connection, &self.app_id).await? {
             return Err(self.refused(AppRefusal::UnknownApp));
         }
-        let only = only.map(|token| token_hash(token.expose()));
+        let only = only.map(|token| {
+            fingerprinted(token.expose()).unwrap_or_else(|| token_hash(token.expose()).to_vec())
+        });
         let revoked = sqlx::query!(
-            "DELETE FROM access_tokens WHERE app_id = $1 AND ($2::bytea IS NULL OR token_hash = $2)",
+            "DELETE FROM access_tokens
+             WHERE app_id = $1 AND ($2::bytea IS NULL OR substr(token_hash, 1, length($2)) = $2)",
             self.app_id.as_str(),
-            only.as_ref().map(<[u8; 32]>::as_slice)
+            only.as_deref()
         )
         .execute(&mut *connection)
         .await?
@@ -157,4 +160,9 @@ impl AppUpdate {
 /// The name of a token in the operator's log: the first 16 digits of its hash.
 fn fingerprint(hash: &[u8]) -> String {
     hex::encode(&hash[..8])
+}
+
+/// The start of a hash, if a text is such a name. A token is longer.
+fn fingerprinted(text: &str) -> Option<Vec<u8>> {
+    hex::decode(text).ok().filter(|bytes| bytes.len() == 8)
 }

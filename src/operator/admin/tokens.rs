@@ -40,7 +40,10 @@ fn lifetime() -> Field {
 }
 
 fn revocation() -> [Field; 2] {
-    let token = Field::optional::<String>("access_token", "The token to end.");
+    let token = Field::optional::<String>(
+        "access_token",
+        "The token to end, or the first 16 digits of its hash, as the operator's log names it.",
+    );
     let all = Field::optional::<bool>("all", "`true`: every token of the app.");
     [token.demand("minLength", 1).demand("maxLength", TOKEN_BYTES_MAX), all.example(true)]
 }

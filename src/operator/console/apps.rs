@@ -9,7 +9,7 @@ use domain::app::{AppLimits, AppSettings, AppSummary, Scope};
 use domain::app_command::AppAction;
 use domain::app_settings::{AppField, AppFieldKind, AppFieldValue};
 use domain::ids::AppId;
-use store::{AppDetail, COUNTED_MAX};
+use store::{AppDetail, COUNTED_MAX, TokenSummary};
 
 use self::changes::kind_in_words;
 use super::error::ConsoleError;
@@ -39,6 +39,8 @@ pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/apps/{app_id}", || get(app)),
     Route::change("/console/apps/{app_id}/settings", || command(AppAction::Change)),
     Route::change("/console/apps/{app_id}/limits", || command(AppAction::Limit)),
+    Route::page("/console/apps/{app_id}/tokens", || get(tokens)),
+    Route::proven("/console/apps/{app_id}/token-revocations", || command(AppAction::RevokeTokens)),
     Route::change("/console/apps/{app_id}/packages", || command(AppAction::Publish)),
     Route::change("/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
     Route::change("/console/apps/{app_id}/preorders", || command(AppAction::AddPreorders)),
@@ -138,4 +140,22 @@ async fn app(Path(name): Path<String>, visit: Visit) -> Answer {
         settings: &detail.summary.settings,
         detail: &detail,
     })
+}
+
+#[derive(Template)]
+#[template(path = "tokens.html")]
+struct TokensPage<'a> {
+    page: Page<'a>,
+    app_id: &'a AppId,
+    tokens: &'a [TokenSummary],
+}
+
+async fn tokens(Path(name): Path<String>, visit: Visit) -> Answer {
+    let app = find(&visit.state, &name).await?;
+    let app_id = &app.summary.app_id;
+    let page = Page {
+        notice: changes::notice(&visit),
+        ..visit.page(Section::APPS, format!("Access tokens of {app_id}"))
+    };
+    render(&TokensPage { page, app_id, tokens: &visit.state.store.tokens(app_id).await? })
 }

@@ -6,6 +6,7 @@
 //! `ROUTES` (a row of `PARTS`), its handlers, and its templates, which extend `base.html`.
 
 mod account;
+mod api_keys;
 mod apps;
 mod asset;
 mod credit;
@@ -24,6 +25,7 @@ mod route;
 mod search;
 mod second_factor;
 mod session;
+mod shown_once;
 mod sign_in;
 mod signature_check;
 mod users;
@@ -39,7 +41,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 16] = [
+const PARTS: [&[Route]; 17] = [
     asset::ROUTES,
     sign_in::ROUTES,
     overview::ROUTES,
@@ -54,6 +56,7 @@ const PARTS: [&[Route]; 16] = [
     images::ROUTES,
     operator_log::ROUTES,
     users::ROUTES,
+    api_keys::ROUTES,
     account::ROUTES,
     second_factor::ROUTES,
 ];

@@ -30,8 +30,9 @@ impl Section {
         Self { path: "/console/signature-check", name: "Signature check" };
     pub(super) const LOG: Self = Self { path: "/console/log", name: "Operator log" };
     pub(super) const USERS: Self = Self { path: "/console/users", name: "Users" };
+    pub(super) const API_KEYS: Self = Self { path: "/console/api-keys", name: "API keys" };
 
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::OVERVIEW,
         Self::APPS,
         Self::PLAYERS,
@@ -41,6 +42,7 @@ impl Section {
         Self::SIGNATURE_CHECK,
         Self::LOG,
         Self::USERS,
+        Self::API_KEYS,
     ];
 }
 

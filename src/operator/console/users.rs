@@ -1,20 +1,28 @@
-//! Users of the console: a list, and the page of each user, where admins end sessions and waits.
+//! Users of the console: a list, where admins add one, and the page of each user, where admins change it.
+
+use std::iter;
 
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
-use domain::console_user::ConsoleUserName;
-use store::{ConsoleSession, ConsoleUser, ConsoleUserChange};
+use domain::console_user::{ConsoleUserName, NewPassword, Role};
+use store::secrets::random_key_text;
+use store::{ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, Refusable};
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown as _, render};
+use super::password;
 use super::route::Route;
+use super::shown_once::ShownOnce;
 use super::visit::{Answer, Visit};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/users", || get(list)),
+    Route::proven("/console/users", || post(add)),
     Route::admin_page("/console/users/{name}", || get(page)),
+    Route::proven("/console/users/{name}/role", || post(set_role)),
+    Route::proven("/console/users/{name}/remove", || post(remove)),
     Route::proven("/console/users/{name}/unlock", || post(unlock)),
     Route::proven("/console/users/{name}/second-factor/reset", || post(reset_second_factor)),
     Route::proven("/console/users/{name}/sessions/end", || post(end_session)),
@@ -29,11 +37,34 @@ struct UsersPage<'a> {
 
 async fn list(visit: Visit) -> Answer {
     let users = visit.state.store.console_users().await?;
-    render(&UsersPage { page: visit.page(Section::USERS, "Users"), users: &users })
+    let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, "Users") };
+    render(&UsersPage { page, users: &users })
+}
+
+/// Adds a user with a random password. So no form, and no page that asks for a proof, has one in it.
+async fn add(visit: Visit) -> Answer {
+    let name = visit.fields.required("name", ConsoleUserName::parse)?;
+    let role = visit.fields.required("role", Role::parse)?;
+    let password = iter::repeat_with(random_key_text).find_map(|text| NewPassword::parse(&text, &name).ok());
+    let password = password.expect("nearly every random text is a good password");
+    let hash = password::hash(&visit.state, visit.client, password.clone()).await?;
+    if !visit.state.store.add_console_user(&visit.operator()?, &name, role, hash).await? {
+        return Err(ConsoleError::bad_request(format!("There is already a user {name}.")));
+    }
+    let shown = ShownOnce {
+        owner: ("Name", name.as_str(), &format!("{}/{name}", Section::USERS.path)),
+        secrets: &[("Password", password.as_str().to_owned())],
+        what_next: &[
+            "Give it to the user now. The user changes it after the sign-in, on the page of the account.",
+        ],
+    };
+    shown.render(&visit, Section::USERS, "Password of")
 }
 
 /// What the page of a user tells after a change.
-const NOTICES: [(&str, &str); 3] = [
+const NOTICES: [(&str, &str); 5] = [
+    ("role", "The role is changed. Sessions with another role have ended."),
+    ("removed", "The user is removed. All sessions of the user have ended."),
     ("unlock", "No address has to wait any more."),
     ("session", "The session has ended."),
     ("reset", "The user signs in without a second factor. All sessions of the user have ended."),
@@ -57,6 +88,34 @@ async fn page(Path(name): Path<String>, visit: Visit) -> Answer {
     let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, format!("User {name}")) };
     let own = ConsoleSession::id_of(&visit.user.token_hash);
     render(&UserPage { page, user, sessions: &sessions, own: &own })
+}
+
+async fn set_role(Path(name): Path<String>, visit: Visit) -> Answer {
+    let (name, role) = (parse(&name)?, visit.fields.required("role", Role::parse)?);
+    change_admin(&visit, &name, ConsoleUserChange::Role(role)).await?;
+    Ok(Redirect::to(&format!("{}/{name}?done=role", Section::USERS.path)).into_response())
+}
+
+async fn remove(Path(name): Path<String>, visit: Visit) -> Answer {
+    change_admin(&visit, &parse(&name)?, ConsoleUserChange::Remove).await?;
+    Ok(Redirect::to("/console/users?done=removed").into_response())
+}
+
+/// Changes a user who may be the last admin. Such a one stays.
+async fn change_admin(
+    visit: &Visit,
+    name: &ConsoleUserName,
+    change: ConsoleUserChange,
+) -> Result<(), ConsoleError> {
+    let store = &visit.state.store;
+    match store.change_console_user_but_last_admin(&visit.operator()?, name, change).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(no_such_user(name)),
+        Err(Refusable::Refused(LastAdmin)) => Err(ConsoleError::bad_request(format!(
+            "{name} is the last admin. Make another user an admin first, or run minitill console-user on the server."
+        ))),
+        Err(Refusable::Store(error)) => Err(error.into()),
+    }
 }
 
 async fn unlock(Path(name): Path<String>, visit: Visit) -> Answer {

@@ -7,7 +7,7 @@ use axum::response::Response;
 use domain::app::App;
 use domain::caller::Caller;
 use domain::ids::{AppId, ImgId};
-use domain::quota::QuotaExceeded;
+use domain::quota::{ImageQuotas, ImageUsage, QuotaExceeded};
 use guarded_fetch::bulkhead::Permit;
 use pictures::{self, Kept};
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ use tracing::Instrument as _;
 use super::illegal;
 use crate::error::{Code, Refusal};
 use crate::image_judge::{ImageJudge, Ruling};
-use crate::openapi::refusals;
+use crate::openapi::{Example, refusals};
 use crate::public::extract::success;
 use crate::small_copies;
 use crate::state::AppState;
@@ -112,6 +112,14 @@ fn over_quota(exceeded: QuotaExceeded, now_millis: i64) -> Refusal {
     let left = DAY_MILLIS - now_millis.rem_euclid(DAY_MILLIS);
     let wait = exceeded.is_of_day.then(|| Duration::from_millis(left.unsigned_abs()));
     Refusal { retry_after: wait, ..Refusal::new(Code::RateLimited, exceeded.to_string()) }
+}
+
+/// The example of an upload past a quota.
+pub(super) fn quota_exceeded(quotas: ImageQuotas) -> Example<Refusal> {
+    let after = ImageUsage { bytes_today: 0, bytes: 0, images_today: 0, images: i64::MAX };
+    let exceeded = quotas.admit(&after).expect_err("no quota is as high");
+    let words = "A quota of the app is used up; the text says which. One of a day has `Retry-After`.";
+    Example::new("quota_exceeded", words, over_quota(exceeded, 0))
 }
 
 refusals! { Refusal:

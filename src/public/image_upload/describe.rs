@@ -12,14 +12,14 @@ use crate::public::describe::{ANY_KIND, SomeText, credentials};
 use crate::public::extract::succeeded;
 
 /// What the API's document says of the upload by file.
-pub(in crate::public) fn describe_with_file(_: &Config) -> Operation<Refusal> {
+pub(in crate::public) fn describe_with_file(config: &Config) -> Operation<Refusal> {
     let words = format!(
         "The picture. The ending of its file name, where it has one, is one of {}, in any case.",
         EXTENSIONS.join(", ")
     );
     let file = Field::required::<String>("file", "cover.png", words);
     let rules = "Other parts of the body are skipped.";
-    describe("Upload a cover image by file", "file", rules, example::file_missing())
+    describe(config, "Upload a cover image by file", "file", rules, example::file_missing())
         .with(Place::Query, credentials(true))
         .body(&["multipart/form-data"], [file.demand("contentMediaType", "application/octet-stream")])
 }
@@ -39,7 +39,7 @@ pub(in crate::public) fn describe_with_url(config: &Config) -> Operation<Refusal
     let url = Field::optional::<WebUrl>("url", words).example("https://shop.example/cover.png");
     let app_id = Field::optional::<AppId>("app_id", "The app.").example(APP_ID);
     let token = Field::optional::<SomeText>("access_token", "A token of the app.").example(ACCESS_TOKEN);
-    describe("Upload a cover image by URL", "url", &rules, example::url_missing())
+    describe(config, "Upload a cover image by URL", "url", &rules, example::url_missing())
         .with(Place::Query, credentials(false).into_iter().chain([url.clone()]))
         .body(ANY_KIND, [app_id, token, url])
         .refuses([example::illegal_url(), example::illegal_url_sandbox()])
@@ -47,6 +47,7 @@ pub(in crate::public) fn describe_with_url(config: &Config) -> Operation<Refusal
 
 /// The upload whose refusals of a picture name `field`.
 fn describe(
+    config: &Config,
     summary: &'static str,
     field: &'static str,
     rules: &str,
@@ -69,6 +70,7 @@ fn describe(
         .refuses([
             Example::new("picture_unacceptable", words, illegal(format!("{field}: {reason}"))),
             Example { refusal: acceptance::picture_blocked(field), ..acceptance::example::picture_blocked() },
+            acceptance::quota_exceeded(config.limits.image_quotas()),
             missing,
         ])
 }

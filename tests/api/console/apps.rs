@@ -17,7 +17,7 @@ fn hidden<'a>(page: &'a str, name: &str) -> &'a str {
 }
 
 /// What a page shows behind a heading of its list of secrets.
-fn secret<'a>(page: &'a str, name: &str) -> &'a str {
+pub(super) fn secret<'a>(page: &'a str, name: &str) -> &'a str {
     let heading = format!("<dt>{name}</dt><dd><code>");
     page.split(&heading).nth(1).and_then(|rest| rest.split('<').next()).unwrap()
 }

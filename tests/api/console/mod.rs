@@ -6,6 +6,7 @@ mod account;
 mod apps;
 mod exchanges;
 mod images;
+mod keys;
 mod log;
 mod orders;
 mod overview;

@@ -212,10 +212,10 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
     assert_eq!(
         whole(&file),
         format!(
-            "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note\n\
-             1,credit,,start-o1,100,1500,100,1500,2026-11-21T17:40:12.5Z,,\n\
-             2,exchange,B1,,-100,-450,0,1050,2026-11-21T17:40:12.5Z,{QUOTED},\n\
-             3,credit,,\"'=HYPERLINK(\"\"x\"\",1);'-1;a=b\",7,0,7,1050,2026-11-21T17:40:12.5Z,,'@note\n"
+            "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note,operator\n\
+             1,credit,,start-o1,100,1500,100,1500,2026-11-21T17:40:12.5Z,,,tests\n\
+             2,exchange,B1,,-100,-450,0,1050,2026-11-21T17:40:12.5Z,{QUOTED},,\n\
+             3,credit,,\"'=HYPERLINK(\"\"x\"\",1);'-1;a=b\",7,0,7,1050,2026-11-21T17:40:12.5Z,,'@note,tests\n"
         )
     );
     // The file follows the filter of its page, whose links lead to it.
@@ -227,7 +227,7 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
     let file = whole(&till.browser(Role::Viewer).await.get(&excel).await);
     let (heading, lines) = file.split_once('\n').unwrap();
     assert!(heading.starts_with("\u{feff}seq,"), "{heading}");
-    assert_eq!(lines, format!("2,exchange,B1,,-100,-450,0,1050,2026-11-21 17:40:12,{QUOTED},\n"));
+    assert_eq!(lines, format!("2,exchange,B1,,-100,-450,0,1050,2026-11-21 17:40:12,{QUOTED},,\n"));
     let wrong = till.browser(Role::Viewer).await.get(&format!("{PLAYER}/ledger.csv?from=soon")).await;
     assert_eq!(wrong.status, 400);
 }

@@ -3,11 +3,14 @@
 use std::io::Write as _;
 use std::process::{Output, Stdio};
 
-use domain::console_user::Role;
+use domain::console_user::{ConsoleUserName, Role};
 use serde_json::{Value, json};
+use store::{ConsoleUserChange, LastAdmin, Refusable};
 
+use super::apps::secret;
+use super::sign_in::sign_in;
 use crate::support::program::Program;
-use crate::support::{TestTill, fresh_database};
+use crate::support::{TestTill, fresh_database, operator};
 
 fn run(program: &Program, arguments: &[&str], typed: &str) -> Output {
     let mut command = program.command(arguments);
@@ -138,4 +141,74 @@ async fn an_admin_unlocks_a_name_on_the_page() {
     let line = "SELECT count(*) FROM operator_log WHERE action = 'console_user.unlock' AND subject = 'carol' AND before ->> 'failed_attempts' = '13'
                 AND operator_kind = 'console' AND operator LIKE 'admin-%'";
     assert_eq!(till.number(line).await, 1);
+}
+
+/// Rule 8.6.3 and 8.6.4: an admin adds, changes and removes users. The last admin stays.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_admin_manages_users_and_the_last_admin_stays() {
+    let till = TestTill::start().await;
+    let (admin, viewer) = (till.browser(Role::Admin).await, till.browser(Role::Viewer).await);
+    let users = till.store.console_users().await.unwrap();
+    let own = format!("/console/users/{}", users.iter().find(|user| user.role == "admin").unwrap().name);
+    let add = async |name, role| admin.post("/console/users", &[("name", name), ("role", role)]).await;
+    let made = add("bob", "viewer").await;
+    assert_eq!((made.status, made.header("cache-control")), (200, Some("no-store")), "{}", made.body);
+    let password = secret(&made.body, "Password");
+    assert!(password.len() == 32 && !admin.get("/console/users/bob").await.body.contains(password));
+    assert_eq!(sign_in(&till, "bob", password).await.status, 303);
+    for (name, role, words) in [
+        ("bob", "admin", "There is already a user bob."),
+        ("Bob", "admin", "name: expected a name of 1 to 64"),
+        ("carol", "boss", "role: expected viewer or admin"),
+    ] {
+        let refused = add(name, role).await;
+        assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);
+    }
+    // There is one admin.
+    for (path, role) in [(format!("{own}/role"), "viewer"), (format!("{own}/remove"), "")] {
+        let refused = admin.post(&path, &[("role", role)]).await;
+        assert!(refused.status == 400 && refused.body.contains("is the last admin."), "{}", refused.body);
+    }
+    assert_eq!(admin.post(&format!("{own}/role"), &[("role", "admin")]).await.status, 303, "nothing changes");
+    let role = admin.post("/console/users/bob/role", &[("role", "admin")]).await;
+    assert_eq!((role.status, role.header("location")), (303, Some("/console/users/bob?done=role")));
+    assert_eq!(till.number("SELECT count(*) FROM console_sessions WHERE name = 'bob'").await, 0);
+    assert_eq!(admin.post("/console/users/bob/role", &[("role", "viewer")]).await.status, 303);
+    let removed = admin.post("/console/users/bob/remove", &[]).await;
+    assert_eq!((removed.status, removed.header("location")), (303, Some("/console/users?done=removed")));
+    assert_eq!(admin.post("/console/users/bob/remove", &[]).await.status, 404);
+    let page = viewer.get("/console/users").await.body;
+    assert!(!page.contains("bob") && !page.contains("Add a user"), "{page}");
+    let lines = till.store.operator_log(&store::OperatorLogFilter::default(), 4).await.unwrap();
+    let lines: Vec<_> = lines
+        .iter()
+        .map(|line| (line.action.as_str(), line.subject.as_str(), line.operator_kind.as_str()))
+        .collect();
+    let of_bob = |action| (action, "bob", "console");
+    let roles = of_bob("console_user.set_role");
+    assert_eq!(lines, [of_bob("console_user.add"), roles, roles, of_bob("console_user.remove")]);
+}
+
+/// Rule 8.6.4: two admins that remove each other at once leave one.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_admins_cannot_remove_each_other() {
+    let till = TestTill::start().await;
+    for round in 0..5 {
+        till.execute(
+            "DELETE FROM console_users;
+             INSERT INTO console_users (name, role, password) VALUES ('alice', 'admin', 'none'), ('bob', 'admin', 'none')",
+        )
+        .await;
+        let remove = async |name| {
+            let (name, operator) = (ConsoleUserName::parse(name).unwrap(), operator());
+            till.store.change_console_user_but_last_admin(&operator, &name, ConsoleUserChange::Remove).await
+        };
+        let both = tokio::join!(remove("alice"), remove("bob"));
+        let refused = Err(Refusable::Refused(LastAdmin));
+        assert!(
+            both == (Ok(true), refused.clone()) || both == (refused, Ok(true)),
+            "round {round}: {both:?}"
+        );
+        assert_eq!(till.number("SELECT count(*) FROM console_users").await, 1);
+    }
 }

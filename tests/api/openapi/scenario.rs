@@ -49,6 +49,9 @@ pub(super) const IN_TURN: [&str; 21] = [
     "system_error",
 ];
 
+/// The app of the scenario has no picture, and has stored as many as it ever may.
+const QUOTA_USED_UP: &str = "DELETE FROM images; UPDATE image_usage SET images = 1000000000000000";
+
 /// A till and a request to it.
 #[derive(Clone)]
 pub(super) struct Scenario {
@@ -208,6 +211,7 @@ impl Scenario {
                 self.till.player(&self.app, "player-2", 0, 0).await;
                 self.report_before("open_id", "player-2", None).await;
             }
+            "quota_exceeded" => self.till.execute(QUOTA_USED_UP).await,
             "illegal_path" => self.replace("order_path", "pages/order/detial"),
             "image_not_found" => self.replace("product_cover_img_id", &"0".repeat(48)),
             "image_blocked" | "picture_blocked" => self.block(image).await,

@@ -22,12 +22,11 @@ impl CsvReader {
     #[must_use]
     pub fn heading(self) -> String {
         let mark = if self == Self::Spreadsheet { "\u{feff}" } else { "" };
-        let names =
-            "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note";
-        format!("{mark}{names}\n")
+        let names = "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at";
+        format!("{mark}{names},product_name,note,operator\n")
     }
 
-    /// An entry as a line. Of product and note it has the one that applies. No text of it is a formula.
+    /// An entry as a line. An exchange has a product; a credit has a note and its operator. No text of it is a formula.
     ///
     /// # Errors
     /// None is known, because it writes into memory.
@@ -43,7 +42,7 @@ impl CsvReader {
         writer.serialize((
             (line.seq, &line.kind, &line.biz_no, line.reference.as_deref().map(without_formula)),
             (line.free_change, line.charge_change, line.free_balance, line.charge_balance, at),
-            (without_formula(product), without_formula(note)),
+            (without_formula(product), without_formula(note), row.operator.as_deref().map(without_formula)),
         ))?;
         let bytes = writer.into_inner().map_err(IntoInnerError::into_error)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -79,25 +78,28 @@ mod tests {
             charge_balance: 0,
             at: OffsetDateTime::UNIX_EPOCH,
         };
-        LedgerRow { line, text: text.to_owned() }
+        LedgerRow { line, text: text.to_owned(), operator: (!is_exchange).then(|| "=alice".to_owned()) }
     }
 
     #[test]
     fn a_text_that_looks_like_a_formula_is_text_in_a_spreadsheet() {
         for formula in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1"] {
             let csv = CsvReader::Program.line(&row("credit", formula, formula)).unwrap();
-            assert_eq!(csv, format!("1,credit,,'{formula},-1,0,1,0,1970-01-01T00:00:00Z,,'{formula}\n"));
+            assert_eq!(
+                csv,
+                format!("1,credit,,'{formula},-1,0,1,0,1970-01-01T00:00:00Z,,'{formula},'=alice\n")
+            );
         }
         let csv = CsvReader::Program.line(&row("credit", "a=b", "x;=1;y")).unwrap();
-        assert_eq!(csv, "1,credit,,a=b,-1,0,1,0,1970-01-01T00:00:00Z,,x;'=1;y\n");
+        assert_eq!(csv, "1,credit,,a=b,-1,0,1,0,1970-01-01T00:00:00Z,,x;'=1;y,'=alice\n");
         let quoted = CsvReader::Program.line(&row("credit", "a,\"b\"", "\r=1")).unwrap();
-        assert_eq!(quoted, "1,credit,,\"a,\"\"b\"\"\",-1,0,1,0,1970-01-01T00:00:00Z,,\"'\r=1\"\n");
+        assert_eq!(quoted, "1,credit,,\"a,\"\"b\"\"\",-1,0,1,0,1970-01-01T00:00:00Z,,\"'\r=1\",'=alice\n");
     }
 
     #[test]
     fn a_spreadsheet_gets_a_mark_and_moments_that_it_reads() {
         let csv = CsvReader::Spreadsheet.line(&row("exchange", "b1", "=Sword")).unwrap();
-        assert_eq!(csv, "1,exchange,b1,,-1,0,1,0,1970-01-01 00:00:00,'=Sword,\n");
+        assert_eq!(csv, "1,exchange,b1,,-1,0,1,0,1970-01-01 00:00:00,'=Sword,,\n");
         assert!(CsvReader::Spreadsheet.heading().starts_with("\u{feff}seq,kind,"));
         assert!(CsvReader::Program.heading().starts_with("seq,kind,"));
     }

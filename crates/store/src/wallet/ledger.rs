@@ -46,6 +46,9 @@ pub struct LedgerRow {
     pub line: LedgerLine,
     /// Name of the item, or note of the credit. It may be empty.
     pub text: String,
+    /// Who made the credit.
+    #[serde(skip)]
+    pub operator: Option<String>,
 }
 
 /// A page of entries, newest first. The cursor is the `seq` of the last entry that was examined. A page
@@ -129,7 +132,7 @@ impl Store {
             r#"SELECT e.seq AS "seq!", e.kind AS "kind!", e.reference AS "reference!",
                       e.free_change AS "free_change!", e.charge_change AS "charge_change!",
                       e.free_balance AS "free_balance!", e.charge_balance AS "charge_balance!", e.at AS "at!",
-                      coalesce(x.product_name, c.note, '') AS "text!"
+                      coalesce(x.product_name, c.note, '') AS "text!", line.operator AS "operator?"
                FROM (
                    SELECT seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at
                    FROM ledger_entries
@@ -141,6 +144,12 @@ impl Store {
                ) e
                LEFT JOIN exchanges x ON e.kind = 'exchange' AND x.app_id = $1 AND x.biz_no = e.reference
                LEFT JOIN credits c ON e.kind = 'credit' AND c.app_id = $1 AND c.ref = e.reference
+               -- The line was written in the transaction of the credit, so few lines are read.
+               LEFT JOIN LATERAL (
+                   SELECT operator FROM operator_log
+                   WHERE app_id = $1 AND at BETWEEN c.created_at AND c.created_at + interval '5 minutes'
+                     AND action IN ('wallet.credit', 'wallet.import.credit') AND subject = $2 AND after ->> 'ref' = c.ref
+                   ORDER BY at LIMIT 1) AS line ON true
                ORDER BY e.seq DESC"#,
             app_id.as_str(),
             open_id.as_str(),
@@ -154,7 +163,11 @@ impl Store {
         )
         .fetch_all(&self.pool)
         .await?;
-        let rows = rows.into_iter().map(|row| LedgerRow { line: ledger_line!(row), text: row.text });
+        let rows = rows.into_iter().map(|row| LedgerRow {
+            operator: row.operator,
+            text: row.text,
+            line: ledger_line!(row),
+        });
         Ok(rows.collect())
     }
 

@@ -16,16 +16,18 @@ use store::AppKey;
 
 use super::super::error::ConsoleError;
 use super::super::page::{Page, Section, Shown as _, render};
+use super::super::shown_once::ShownOnce;
 use super::super::visit::{Answer, Visit};
 use super::find;
 
 /// What an app's page tells after a command.
-const NOTICES: [(AppAction, &str); 7] = [
+const NOTICES: [(AppAction, &str); 8] = [
     (AppAction::Change, "The settings are saved. They apply on every server within five seconds."),
     (AppAction::Limit, "The limits are saved. They apply on every server within five seconds."),
     (AppAction::Publish, "The version is published. From now on, order reports must name one of its pages."),
     (AppAction::AddPois, "The points of interest are registered."),
     (AppAction::AddPreorders, "The pre-orders are registered."),
+    (AppAction::RevokeTokens, "Ended. Every server refuses it within five seconds."),
     (AppAction::Suspend, "The app is suspended. Every server refuses its requests within five seconds."),
     (AppAction::Resume, "The app is active again. Every server accepts its requests within five seconds."),
 ];
@@ -45,16 +47,6 @@ pub(super) async fn carry_out(action: AppAction, Path(name): Path<String>, visit
     answer(action, &app_id, &visit).await
 }
 
-#[derive(Template)]
-#[template(path = "app_secrets.html")]
-struct SecretsPage<'a> {
-    page: Page<'a>,
-    app_id: &'a AppId,
-    /// The name of each secret, and the secret.
-    secrets: &'a [(&'a str, String)],
-    what_next: &'a [&'a str],
-}
-
 /// Carries out a command and answers with the app's page, or with the page of a new secret.
 async fn answer(action: AppAction, app_id: &AppId, visit: &Visit) -> Answer {
     let mut operator = visit.operator()?;
@@ -62,9 +54,13 @@ async fn answer(action: AppAction, app_id: &AppId, visit: &Visit) -> Answer {
         operator = operator.because(&visit.fields.required("reason", Reason::parse)?);
     }
     let command = AppCommand::read(action, &visit.fields)?;
+    let path = format!("/console/apps/{app_id}");
     let secrets_page = |title: &str, secrets: &[_], what_next: &[_]| {
-        let page = visit.page(Section::APPS, format!("{title} {app_id}"));
-        render(&SecretsPage { page, app_id, secrets, what_next })
+        ShownOnce { owner: ("App", app_id.as_str(), &path), secrets, what_next }.render(
+            visit,
+            Section::APPS,
+            title,
+        )
     };
     match visit.state.store.carry_out(&operator, app_id, command).await? {
         AppReport::Created(NewAppSecrets { pay_key, app_secret, .. }) => secrets_page(
@@ -110,10 +106,8 @@ async fn answer(action: AppAction, app_id: &AppId, visit: &Visit) -> Answer {
         | AppReport::Pois(_)
         | AppReport::Preorders(_)
         | AppReport::Players(_)
-        | AppReport::Token(_)
-        | AppReport::Revoked(_) => {
-            Ok(Redirect::to(&format!("/console/apps/{app_id}?done={action}")).into_response())
-        }
+        | AppReport::Token(_) => Ok(Redirect::to(&format!("{path}?done={action}")).into_response()),
+        AppReport::Revoked(_) => Ok(Redirect::to(&format!("{path}/tokens?done={action}")).into_response()),
     }
 }
 

@@ -1,0 +1,72 @@
+//! API keys of the admin API: a list with the last use of each key, and the forms that make and revoke one.
+
+use askama::Template;
+use axum::response::{IntoResponse as _, Redirect};
+use axum::routing::{get, post};
+use domain::console_user::Role;
+use domain::ids::ApiKeyName;
+use store::{ApiKeySummary, RevokeOutcome};
+
+use super::error::ConsoleError;
+use super::page::{Page, Section, Shown as _, render};
+use super::route::Route;
+use super::shown_once::ShownOnce;
+use super::visit::{Answer, Visit};
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::page(PATH, || get(list)),
+    Route::proven(PATH, || post(create)),
+    Route::proven("/console/api-keys/revoke", || post(revoke)),
+];
+
+const PATH: &str = Section::API_KEYS.path;
+
+/// What the page tells after a change.
+const NOTICES: [(&str, &str); 1] = [("revoked", "The key is revoked. Every server refuses it from now on.")];
+
+#[derive(Template)]
+#[template(path = "api_keys.html")]
+struct ApiKeysPage<'a> {
+    page: Page<'a>,
+    keys: &'a [ApiKeySummary],
+}
+
+async fn list(visit: Visit) -> Answer {
+    let keys = visit.state.store.api_keys().await?;
+    let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::API_KEYS, "API keys") };
+    render(&ApiKeysPage { page, keys: &keys })
+}
+
+async fn create(visit: Visit) -> Answer {
+    let name = visit.fields.required("name", ApiKeyName::parse)?;
+    let role = visit.fields.required("role", Role::parse)?;
+    let made = visit.state.store.create_api_key(&visit.operator()?, &name, role).await?;
+    let taken = || {
+        ConsoleError::bad_request(format!(
+            "The name {name} belongs to another API key, which may be revoked. Choose a new name, so that the \
+             operator log is clear."
+        ))
+    };
+    let key = made.ok_or_else(taken)?;
+    let what_next = [
+        "Programs send it to the admin API, in the header Authorization: Bearer.",
+        "The operator log names the key with each change that it makes.",
+    ];
+    let shown = ShownOnce {
+        owner: ("Name", name.as_str(), PATH),
+        secrets: &[("API key", key)],
+        what_next: &what_next,
+    };
+    shown.render(&visit, Section::API_KEYS, "API key")
+}
+
+async fn revoke(visit: Visit) -> Answer {
+    let name = visit.fields.required("name", ApiKeyName::parse)?;
+    match visit.state.store.revoke_api_key(&visit.operator()?, &name).await? {
+        RevokeOutcome::Revoked => Ok(Redirect::to("/console/api-keys?done=revoked").into_response()),
+        RevokeOutcome::WasRevoked => {
+            Err(ConsoleError::bad_request(format!("The API key {name} is already revoked.")))
+        }
+        RevokeOutcome::Unknown => Err(ConsoleError::not_found(format!("There is no API key {name}."))),
+    }
+}

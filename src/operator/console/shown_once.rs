@@ -1,0 +1,30 @@
+//! The page of secrets that were just made. No other page shows them.
+
+use askama::Template;
+
+use super::page::{Page, Section, render};
+use super::visit::{Answer, Visit};
+
+/// What the page shows.
+pub(super) struct ShownOnce<'a> {
+    /// What they belong to: its kind, its name and its page.
+    pub(super) owner: (&'a str, &'a str, &'a str),
+    /// The name of each secret, and the secret.
+    pub(super) secrets: &'a [(&'a str, String)],
+    pub(super) what_next: &'a [&'a str],
+}
+
+#[derive(Template)]
+#[template(path = "shown_once.html")]
+struct ShownOncePage<'a> {
+    page: Page<'a>,
+    shown: ShownOnce<'a>,
+}
+
+impl ShownOnce<'_> {
+    /// The page.
+    pub(super) fn render(self, visit: &Visit, section: Section, title: &str) -> Answer {
+        let page = visit.page(section, format!("{title} {}", self.owner.1));
+        render(&ShownOncePage { page, shown: self })
+    }
+}
