@@ -43,7 +43,7 @@ pub(in crate::cli) enum AppArguments {
         /// Id of the app
         app_id: AppId,
     },
-    /// Create a new app secret and print it once; the old secret is no longer valid
+    /// Create a new app secret and print it once; the previous secret stays valid, older ones are retired
     RotateSecret {
         /// Id of the app
         app_id: AppId,
