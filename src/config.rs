@@ -1,6 +1,7 @@
 //! Settings: the compiled-in defaults, then a file of the operator's, then environment variables
 //! (contract 9). Unknown settings are refused by name; secrets are not printed.
 
+mod oidc;
 mod picture_stores;
 pub mod private_files;
 mod sections;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 
+pub use oidc::{OIDC_CALLBACK_PATH, Oidc};
 pub use picture_stores::S3;
 pub use sections::{
     Console, Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Order,
@@ -26,8 +28,9 @@ const VARIABLE_PREFIX: &str = "MINITILL_";
 /// What the name of a variable ends with that names a file with the value.
 const FILE_SUFFIX: &str = "_file";
 /// The settings that are secrets.
-const SECRETS: [(&str, &str); 6] = [
+const SECRETS: [(&str, &str); 7] = [
     ("ops", "metrics_token"),
+    ("oidc", "client_secret"),
     ("database", "url"),
     ("secrets", "master_key"),
     ("s3", "secret_access_key"),
@@ -49,6 +52,7 @@ pub struct Config {
     pub public: Listener,
     pub ops: Listener,
     pub console: Console,
+    pub oidc: Oidc,
     pub http: Http,
     pub database: Database,
     pub secrets: Secrets,
@@ -150,6 +154,7 @@ impl Config {
         );
         let hour = std::time::Duration::from_hours(1);
         ensure!(image.unused_ttl >= hour, "image.unused_ttl: expected 1h or more");
+        self.check_oidc()?;
         self.check_pictures()
     }
 }

@@ -15,7 +15,8 @@
 //!   sent one.
 //! - [`error`] is the code table, and the type that every refusal has.
 //! - `outgoing` has what requests to other servers share; [`image_judge`] asks the operator's own
-//!   judge about a picture; [`small_copies`] makes small copies of pictures.
+//!   judge about a picture; [`oidc`] has an OpenID Connect provider sign users in; [`small_copies`]
+//!   makes small copies of pictures.
 
 pub mod body;
 pub mod cli;
@@ -25,6 +26,7 @@ mod disk_space;
 pub mod error;
 pub mod image_judge;
 pub mod metrics;
+pub mod oidc;
 pub mod openapi;
 pub mod operator;
 mod outgoing;

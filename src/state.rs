@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::disk_space::DiskSpace;
 use crate::image_judge::ImageJudge;
 use crate::metrics::Metrics;
+use crate::oidc::Oidc;
 use crate::outgoing::{USER_AGENT, start_tracer};
 use crate::rate_limit::RateLimits;
 use crate::refusal_log::RefusalLog;
@@ -54,6 +55,8 @@ pub struct Shared {
     pub decodes: Bulkhead,
     /// The operator's judge of pictures, where there is one.
     pub image_judge: Option<ImageJudge>,
+    /// The provider that signs users in to the console, where there is one.
+    pub oidc: Option<Oidc>,
     /// Passwords of console users that are being hashed. Addresses take turns.
     pub password_checks: Bulkhead,
     /// The log of refused and failed requests.
@@ -114,6 +117,7 @@ impl AppState {
             password_checks: Bulkhead::new(password_checks, password_checks),
             refusal_log: RefusalLog::default(),
             image_judge: ImageJudge::new(&config.image_judge, services.clone()),
+            oidc: Oidc::new(&config.oidc, services.clone(), Arc::clone(&clock)),
             connections: OpenConnections::default(),
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
             metrics,

@@ -76,6 +76,12 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
             output.list("users", &store.console_users().await?, &columns, none)
         }
         ConsoleUserCommand::SetPassword { name } => {
+            let users = store.console_users().await?;
+            let provider = users
+                .iter()
+                .find(|user| user.name == name.as_str())
+                .and_then(|user| user.oidc_issuer.as_ref());
+            ensure!(provider.is_none(), "{name} signs in by OpenID Connect and has no password here");
             let is_known =
                 store.change_console_user(operator, &name, Change::Password(new_password(&name)?)).await?;
             let done = "has a new password. All sessions have ended.";

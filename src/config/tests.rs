@@ -218,6 +218,52 @@ fn a_judge_of_pictures_has_a_url_and_a_key() {
     assert!(fault.contains("maybe"), "{fault}");
 }
 
+/// Contract 8.6.20: a provider is reached in private, and somebody may come in.
+#[test]
+fn a_provider_of_sign_ins_is_whole() {
+    let whole = [
+        ("MINITILL_OIDC__ISSUER", "https://login.example/realms/a"),
+        ("MINITILL_OIDC__CLIENT_ID", "till"),
+        ("MINITILL_OIDC__CLIENT_SECRET", "s3cret"),
+        ("MINITILL_OIDC__REDIRECT_URL", "https://till.example/console/sign-in/callback"),
+        ("MINITILL_OIDC__VIEWER_GROUP", "viewers"),
+    ];
+    let with = |name: &'static str, value: &'static str| load(&[&whole[..], &[(name, value)]].concat());
+    let config = load(&whole).unwrap();
+    assert!(!format!("{config:?}").contains("s3cret"));
+    assert!(with("MINITILL_OIDC__ISSUER", "").is_ok(), "without a provider nothing is missing");
+    for local in ["http://localhost:9000", "http://127.0.0.1:9000/", "http://[::1]:9000"] {
+        assert!(with("MINITILL_OIDC__ISSUER", local).is_ok(), "{local}");
+    }
+    for (name, value, expected) in [
+        ("MINITILL_OIDC__ISSUER", "http://login.example", "oidc.issuer: expected an https URL"),
+        ("MINITILL_OIDC__ISSUER", "login.example", "oidc.issuer: expected an https URL"),
+        ("MINITILL_OIDC__ISSUER", "https://u:s3cret@login.example", "oidc.issuer: expected an https URL"),
+        ("MINITILL_OIDC__ISSUER", "https://login.example/?a=b", "oidc.issuer: expected an https URL"),
+        ("MINITILL_OIDC__CLIENT_ID", "", "oidc.client_id: expected an id"),
+        ("MINITILL_OIDC__REDIRECT_URL", "", "oidc.redirect_url: expected an https URL"),
+        (
+            "MINITILL_OIDC__REDIRECT_URL",
+            "https://till.example/console",
+            "oidc.redirect_url: expected an https URL",
+        ),
+        (
+            "MINITILL_OIDC__REDIRECT_URL",
+            "http://till.example/console/sign-in/callback",
+            "oidc.redirect_url: expected an https URL",
+        ),
+        ("MINITILL_OIDC__GROUPS_CLAIM", "", "oidc.groups_claim: expected the name of a claim"),
+        (
+            "MINITILL_OIDC__VIEWER_GROUP",
+            "",
+            "oidc.admin_group, oidc.viewer_group: expected a group in one of them",
+        ),
+    ] {
+        let fault = with(name, value).unwrap_err();
+        assert!(fault.starts_with(expected) && !fault.contains("s3cret"), "{name} {value}: {fault}");
+    }
+}
+
 #[test]
 fn settings_of_pictures_that_do_not_fit_are_named() {
     let fault = |variables: &[(&str, &str)]| load(variables).unwrap_err();

@@ -16,7 +16,7 @@ const FLOORS: [&[&str]; 9] = [
     &["public"],
     &["small_copies"],
     &["state"],
-    &["disk_space", "image_judge", "metrics", "openapi", "rate_limit", "refusal_log"],
+    &["disk_space", "image_judge", "metrics", "oidc", "openapi", "rate_limit", "refusal_log"],
     &["body", "outgoing"],
     &["config"],
     &["client_address", "endpoint", "error", "request_id"],

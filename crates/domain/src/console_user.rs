@@ -1,6 +1,7 @@
 //! Users of the operator's console: their names, their roles and what a password must be.
 
 use std::fmt;
+use std::time::Duration;
 
 use zxcvbn::{Score, zxcvbn};
 
@@ -13,6 +14,8 @@ const PASSWORD_CHARS_MIN: usize = 12;
 const SCORE_MIN: Score = Score::Three;
 /// Shortest part of a name that no password may have in it.
 const NAME_PART_MIN: usize = 4;
+/// Longest id of a user at an OpenID Connect provider, in bytes (OpenID Connect Core, section 2).
+pub const SUBJECT_BYTES_MAX: usize = 255;
 /// Longest password, in bytes: more than anybody types, and little to hash.
 pub const PASSWORD_BYTES_MAX: usize = 1024;
 
@@ -32,6 +35,21 @@ crate::word_enum! {
         /// Changes what operators can change.
         Admin = "admin",
     }
+}
+
+/// A user whom an OpenID Connect provider has signed in. The issuer and the subject are the identity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProvidedUser {
+    /// The provider.
+    pub issuer: String,
+    /// The provider's id of the user, at most [`SUBJECT_BYTES_MAX`] bytes.
+    pub subject: String,
+    /// Names for a new user, the best first. The first that nobody has is taken.
+    pub names: Vec<ConsoleUserName>,
+    /// The role that the user's groups give.
+    pub role: Role,
+    /// Time since the user proved to the provider who they are. `None` when the provider does not say.
+    pub authenticated: Option<Duration>,
 }
 
 /// A password that may be given to a user. Never printed.

@@ -1,6 +1,7 @@
 //! Users of the console (contract 8.6). A change and its line in the operator's log are one
 //! transaction. The change ends the sessions of its user.
 
+mod provided;
 mod second_factor;
 mod session;
 
@@ -32,6 +33,8 @@ pub struct ConsoleUser {
     pub locked_until: Option<OffsetDateTime>,
     /// Whether a sign-in needs a code too.
     pub has_second_factor: bool,
+    /// The OpenID Connect provider that signs the user in. `None` for a user with a password.
+    pub oidc_issuer: Option<String>,
     /// Number of open sessions.
     pub sessions: i64,
     /// When the user was added.
@@ -60,7 +63,7 @@ pub enum ConsoleUserChange {
     ResetSecondFactor,
     /// End one session, by its [`ConsoleSession::id`].
     EndSession(String),
-    /// Set the role.
+    /// Set the role. The next sign-in at an OpenID Connect provider sets that of the user's groups again.
     Role(Role),
     /// Forget the failed attempts of all addresses, so that none has to wait.
     Unlock,
@@ -74,7 +77,7 @@ impl Store {
         Ok(sqlx::query_as!(
             ConsoleUser,
             r#"SELECT name, role, created_at, coalesce(failed, 0)::bigint AS "failed_attempts!",
-                      totp_secret IS NOT NULL AS "has_second_factor!", until AS locked_until,
+                      totp_secret IS NOT NULL AS "has_second_factor!", oidc_issuer, until AS locked_until,
                       (SELECT count(*) FROM console_sessions
                        WHERE console_sessions.name = console_users.name
                          AND console_sessions.created_at > now() - make_interval(secs => $1)
@@ -121,7 +124,8 @@ impl Store {
     }
 
     /// Changes a user in one transaction that locks the user's row. A sign-in waits for that lock. A change
-    /// of the password or the role ends the user's sessions. `false` when there is no such user or session.
+    /// of the password or the role ends the user's sessions. `false` when there is no such user or session, and
+    /// for a password or a second factor of a user of an OpenID Connect provider.
     pub async fn change_console_user(
         &self,
         operator: &Operator,
@@ -177,13 +181,20 @@ async fn change_user(
     change: &ConsoleUserChange,
 ) -> Result<bool> {
     let user = sqlx::query!(
-        r#"SELECT role, password, totp_secret IS NOT NULL AS "has_second_factor!"
+        r#"SELECT role, password, totp_secret IS NOT NULL AS "has_second_factor!", oidc_issuer
            FROM console_users WHERE name = $1 FOR UPDATE"#,
         name.as_str()
     );
     let Some(user) = user.fetch_optional(&mut *connection).await? else { return Ok(false) };
     let line = |action| LogLine::new(operator, action, name.as_str());
     let line = match change {
+        ConsoleUserChange::Password(_)
+        | ConsoleUserChange::OwnPassword { .. }
+        | ConsoleUserChange::SecondFactor(_)
+            if user.oidc_issuer.is_some() =>
+        {
+            return Ok(false);
+        }
         ConsoleUserChange::Password(password) => {
             session::forget_attempts(connection, name).await?;
             session::end_all(connection, name, None).await?;

@@ -14,6 +14,7 @@ use store::{CommandError, StoreError};
 use super::page::Page;
 use super::session::SignedIn;
 use crate::error::Refusal;
+use crate::oidc::OidcFault;
 
 /// Why a page or a change failed, in the words of its page.
 #[derive(Debug, Clone)]
@@ -87,6 +88,26 @@ impl ConsoleError {
         "Too many people are signing in at the moment.",
         "Wait a few seconds and try again.",
     );
+    /// The user is in no group of the settings.
+    const NO_ROLE: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "Not signed in",
+        "Your provider knows you, but none of your groups may use this console.",
+        "Ask the operator which group you need, and sign in again when you are in it.",
+    );
+    /// The OpenID Connect provider did not sign the user in.
+    const NOT_SIGNED_IN: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "Not signed in",
+        "Your provider did not sign you in, or what it sent cannot be used.",
+        "Sign in again. If that does not help, the server log has the cause.",
+    );
+    const PROVIDER_UNAVAILABLE: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Not signed in",
+        "The OpenID Connect provider does not answer as one.",
+        "Try again in a moment, or sign in with a password of this console. The server log has the cause.",
+    );
     const UNAVAILABLE: Self = Self::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "Not available",
@@ -125,6 +146,22 @@ impl ConsoleError {
             what_next,
             cause: String::new(),
         }
+    }
+
+    /// No sign-in at the provider is under way in this browser.
+    pub(super) fn no_such_sign_in(cause: &str) -> Self {
+        let what = "This browser did not begin this sign-in, or more than ten minutes ago.".into();
+        let what_next = "Open the console at the address that the operator gave you, and sign in from there.";
+        Self { what, what_next, cause: cause.to_owned(), ..Self::NOT_SIGNED_IN }
+    }
+
+    /// The provider sent the browser back with an error instead of a code. `error` is a word of RFC 6749, for the
+    /// log. Anybody can send another text.
+    pub(super) fn refused_by_provider(error: &str) -> Self {
+        let is_word =
+            error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let cause = format!("the provider gave no code: {}", if is_word { error } else { "" });
+        Self { cause, ..Self::NOT_SIGNED_IN }
     }
 
     /// The page of an app that does not exist.
@@ -170,6 +207,17 @@ impl From<StoreError> for ConsoleError {
             StoreError::Repeated | StoreError::Internal(_) => {
                 Self { cause: error.to_string(), ..Self::FAULT }
             }
+        }
+    }
+}
+
+impl From<OidcFault> for ConsoleError {
+    fn from(fault: OidcFault) -> Self {
+        match fault {
+            OidcFault::Unavailable(cause) => Self { cause: cause.to_owned(), ..Self::PROVIDER_UNAVAILABLE },
+            OidcFault::Refused(cause) => Self { cause: cause.to_owned(), ..Self::NOT_SIGNED_IN },
+            OidcFault::NoRole => Self { cause: "the user is in no group".to_owned(), ..Self::NO_ROLE },
+            OidcFault::Busy => Self::BUSY,
         }
     }
 }

@@ -14,6 +14,7 @@ mod error;
 mod exchange;
 mod guard;
 mod images;
+mod oidc;
 mod operator_log;
 mod order_center;
 mod orders;
@@ -44,6 +45,7 @@ use crate::state::AppState;
 const PARTS: [&[Route]; 17] = [
     asset::ROUTES,
     sign_in::ROUTES,
+    oidc::ROUTES,
     overview::ROUTES,
     search::ROUTES,
     player::ROUTES,

@@ -13,7 +13,7 @@ pub enum Access {
     Viewer,
     /// Users with the role admin.
     Admin,
-    /// The same, who typed their password a short while ago: keys, money and users.
+    /// The same, who proved a short while ago who they are: keys, money and users.
     Proven,
 }
 

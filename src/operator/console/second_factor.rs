@@ -63,7 +63,7 @@ struct SetUpPage<'a> {
 }
 
 async fn page(visit: Visit) -> Answer {
-    if visit.user.has_second_factor {
+    if visit.user.has_second_factor || !visit.user.has_password {
         return Ok(Redirect::to(super::account::PATH).into_response());
     }
     let secret = totp_rs::Secret::from(random_bytes::<SECRET_BYTES>()).to_base32();

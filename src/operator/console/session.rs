@@ -23,7 +23,9 @@ pub(super) struct SignedIn {
     pub(super) csrf_token: String,
     /// Whether the user's sign-in needs a code too.
     pub(super) has_second_factor: bool,
-    /// Whether the user typed the password a short while ago (`console.reauth_after`).
+    /// Whether the user has a password here, and no OpenID Connect provider asks for one.
+    pub(super) has_password: bool,
+    /// Whether the user proved a short while ago who they are (`console.reauth_after`).
     pub(super) has_proof: bool,
     /// The hash of the session's secret, by which the database knows the session.
     pub(super) token_hash: [u8; 32],
@@ -37,7 +39,8 @@ impl SignedIn {
 
     /// Whether the user must set up a second factor first (`console.totp_required`).
     pub(super) fn lacks_second_factor(&self, state: &AppState) -> bool {
-        state.config.console.totp_required && self.is_admin() && !self.has_second_factor
+        let needs_one = state.config.console.totp_required && self.is_admin() && self.has_password;
+        needs_one && !self.has_second_factor
     }
 }
 
@@ -46,9 +49,10 @@ pub(super) async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<O
     let Some(token) = token_of(state, headers) else { return Ok(None) };
     let token_hash = token_hash(token);
     let session = state.store.console_session(token_hash).await?;
-    Ok(session.map(|SessionUser { name, role, has_second_factor, proved }| {
+    Ok(session.map(|SessionUser { name, role, has_second_factor, has_password, proved }| {
         let has_proof = proved < state.config.console.reauth_after;
-        SignedIn { name, role, csrf_token: csrf_token(token), has_second_factor, has_proof, token_hash }
+        let csrf_token = csrf_token(token);
+        SignedIn { name, role, csrf_token, has_second_factor, has_password, has_proof, token_hash }
     }))
 }
 
@@ -59,10 +63,14 @@ pub(super) fn token_of<'a>(state: &AppState, headers: &'a HeaderMap) -> Option<&
 
 /// The session's secret in the request's cookies. A listener with TLS takes the secure cookie alone.
 fn cookie(headers: &HeaderMap, has_tls: bool) -> Option<&str> {
+    cookie_named(headers, if has_tls { &[SECURE_COOKIE] } else { &[SECURE_COOKIE, COOKIE] })
+}
+
+/// The first cookie of the request with one of these names.
+pub(super) fn cookie_named<'a>(headers: &'a HeaderMap, names: &[&str]) -> Option<&'a str> {
     let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let cookies = texts.flat_map(|text| text.split(';')).filter_map(|one| one.trim().split_once('='));
-    let mut named = cookies.filter(|(name, _)| *name == SECURE_COOKIE || (*name == COOKIE && !has_tls));
-    named.next().map(|(_, value)| value)
+    let mut cookies = texts.flat_map(|text| text.split(';')).filter_map(|one| one.trim().split_once('='));
+    cookies.find(|(name, _)| names.contains(name)).map(|(_, value)| value)
 }
 
 /// Sets the session cookie until the browser closes. With `is_secure` browsers send it over https only.

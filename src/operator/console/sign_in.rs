@@ -7,16 +7,18 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{AppendHeaders, IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::ConsoleUserName;
+use domain::fields::Fields;
 use http_server::counted_as;
 use store::NewSession;
 use store::secrets::{random_token, token_hash};
 
 use super::page::{Page, Section, render};
-use super::password;
 use super::route::{Access, Route};
 use super::session::{came_by_https, clear_cookies, set_cookie, token_of};
-use super::visit::{Answer, Visit, read_fields, text};
+use super::visit::{Answer, Visit, address, read_fields, text};
+use super::{oidc, password};
 use crate::client_address::Client;
+use crate::oidc::Oidc;
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -34,6 +36,9 @@ struct SignInPage<'a> {
     next: &'a str,
     name: &'a str,
     has_failed: bool,
+    /// The host of the OpenID Connect provider that signs users in, and where that begins.
+    provider: Option<&'a str>,
+    provider_address: String,
     /// Whether the user followed a link of another site: then the browser does not send the cookie.
     from_elsewhere: bool,
 }
@@ -42,13 +47,21 @@ async fn page(State(state): State<AppState>, headers: HeaderMap, request: Reques
     let from_elsewhere = headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
     let fields = read_fields(&state, request, FORM_BYTES_MAX).await?;
     let next = where_to(text(&fields, "next"));
-    render(&SignInPage {
-        page: Page::of_nobody("Sign in"),
-        next,
-        name: "",
-        has_failed: false,
-        from_elsewhere,
-    })
+    render(&SignInPage { from_elsewhere, ..SignInPage::new(&state, next) })
+}
+
+impl<'a> SignInPage<'a> {
+    fn new(state: &'a AppState, next: &'a str) -> Self {
+        Self {
+            page: Page::of_nobody("Sign in"),
+            next,
+            name: "",
+            has_failed: false,
+            provider: state.oidc.as_ref().map(Oidc::host),
+            provider_address: address(oidc::PATH, &Fields::default(), &[("next", next)]),
+            from_elsewhere: false,
+        }
+    }
 }
 
 async fn sign_in(
@@ -77,8 +90,7 @@ async fn sign_in(
         Err(_) => false,
     };
     if !begun {
-        let page = Page::of_nobody("Sign in");
-        let page = render(&SignInPage { page, next, name: typed, has_failed: true, from_elsewhere: false })?;
+        let page = render(&SignInPage { name: typed, has_failed: true, ..SignInPage::new(&state, next) })?;
         return Ok((StatusCode::FORBIDDEN, page).into_response());
     }
     tracing::info!(user = typed, "console: a user signed in");
@@ -93,7 +105,7 @@ async fn sign_out(visit: Visit) -> Answer {
 }
 
 /// The page to open after the sign-in: always a page of the console.
-fn where_to(next: &str) -> &str {
+pub(super) fn where_to(next: &str) -> &str {
     let rest = next.strip_prefix("/console");
     let is_page = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with('?'));
     let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');

@@ -20,6 +20,7 @@ use super::route::Access;
 use super::session::SignedIn;
 use crate::body::read_body_of;
 use crate::client_address::Client;
+use crate::oidc::Oidc;
 use crate::state::AppState;
 
 /// Largest form, in bytes.
@@ -122,7 +123,7 @@ impl Filters<'_> {
     }
 }
 
-/// Asks for the password once more, and keeps what was typed.
+/// Asks the user to prove once more who they are, and keeps what was typed.
 #[derive(Template)]
 #[template(path = "prove.html")]
 struct ProvePage<'a> {
@@ -130,6 +131,8 @@ struct ProvePage<'a> {
     action: &'a str,
     kept: Vec<(&'a str, &'a str)>,
     has_failed: bool,
+    /// The host of the OpenID Connect provider that asks the user, instead of a password.
+    provider: Option<&'a str>,
 }
 
 /// The field of the password in [`ProvePage`].
@@ -151,9 +154,9 @@ impl Visit {
         }
     }
 
-    /// The page that asks for the password, unless it came with the form.
+    /// The page that asks for a proof, unless the password came with the form.
     async fn ask_for_proof(&self) -> Result<Option<Response>, ConsoleError> {
-        let typed = self.fields.text(PROOF);
+        let typed = self.fields.text(PROOF).filter(|_| self.user.has_password);
         if let Some(typed) = typed
             && password::verify(&self.state, self.client, &self.user.name, typed, None).await?.is_some()
         {
@@ -161,9 +164,11 @@ impl Visit {
             return Ok(None);
         }
         let kept = self.fields.texts().filter(|(name, _)| !["csrf", PROOF].contains(name)).collect();
-        let title = "Your password, please".to_owned();
-        let page = Page { user: Some(&self.user), ..Page::of_nobody(&title) };
-        let page = ProvePage { page, action: &self.path, kept, has_failed: typed.is_some() };
+        let oidc = self.state.oidc.as_ref().filter(|_| !self.user.has_password);
+        let title = if self.user.has_password { "Your password, please" } else { "Sign in again, please" };
+        let page = Page { user: Some(&self.user), ..Page::of_nobody(title) };
+        let (provider, has_failed) = (oidc.map(Oidc::host), typed.is_some());
+        let page = ProvePage { page, action: &self.path, kept, has_failed, provider };
         Ok(Some((StatusCode::FORBIDDEN, render(&page)?).into_response()))
     }
 }

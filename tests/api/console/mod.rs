@@ -8,6 +8,7 @@ mod exchanges;
 mod images;
 mod keys;
 mod log;
+mod oidc;
 mod orders;
 mod overview;
 mod players;
@@ -49,7 +50,13 @@ async fn changes(till: &TestTill) -> (i64, i64) {
 /// Rule: nobody sees a page without a session, and what they send does nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_page_is_shown_without_a_session() {
-    const FOR_ANYONE: [&str; 3] = ["/console/icon.svg", "/console/sign-in", "/console/style.css"];
+    const FOR_ANYONE: [&str; 5] = [
+        "/console/icon.svg",
+        "/console/sign-in",
+        "/console/sign-in/callback",
+        "/console/sign-in/provider",
+        "/console/style.css",
+    ];
     let till = TestTill::start().await;
     let before = changes(&till).await;
     for route in routes() {

@@ -64,7 +64,9 @@ pub struct SessionUser {
     pub role: Role,
     /// Whether a sign-in needs a code too.
     pub has_second_factor: bool,
-    /// Time since the user last typed the password.
+    /// Whether the user has a password, and no OpenID Connect provider signs the user in.
+    pub has_password: bool,
+    /// Time since the user last typed the password, or proved to the provider who they are.
     pub proved: Duration,
 }
 
@@ -81,7 +83,8 @@ pub struct NewSession {
 
 impl Store {
     /// Counts an attempt of an address with a name before its password is verified. So attempts at the
-    /// same time get ten tries together. `None` when there is no such user, or the address has to wait.
+    /// same time get ten tries together. `None` when there is no such user with a password, or the address has to
+    /// wait.
     pub async fn attempt_sign_in(
         &self,
         name: &ConsoleUserName,
@@ -89,7 +92,7 @@ impl Store {
     ) -> Result<Option<SignInAttempt>> {
         let row = sqlx::query!(
             r#"INSERT INTO console_attempts AS known (name, address, failed_attempts)
-               SELECT name, $2, 1 FROM console_users WHERE name = $1
+               SELECT name, $2, 1 FROM console_users WHERE name = $1 AND oidc_issuer IS NULL
                ON CONFLICT (name, address) DO UPDATE SET
                    failed_attempts = CASE WHEN known.locked_until IS NULL THEN known.failed_attempts + 1 ELSE 1 END,
                    locked_until = CASE WHEN known.locked_until IS NULL AND known.failed_attempts + 1 >= $3
@@ -147,7 +150,8 @@ impl Store {
     /// it has ended. It records the use of the session.
     pub async fn console_session(&self, token_hash: [u8; 32]) -> Result<Option<SessionUser>> {
         let row = sqlx::query!(
-            r#"SELECT s.name, u.role, extract(epoch FROM now() - s.proved_at)::float8 AS "proved!", u.totp_secret IS NOT NULL AS "has_second_factor!", s.used_at < now() - make_interval(secs => $4) AS "is_due!"
+            r#"SELECT s.name, u.role, extract(epoch FROM now() - s.proved_at)::float8 AS "proved!", u.totp_secret IS NOT NULL AS "has_second_factor!",
+                      u.oidc_issuer IS NULL AS "has_password!", s.used_at < now() - make_interval(secs => $4) AS "is_due!"
                FROM console_sessions AS s JOIN console_users AS u ON u.name = s.name
                WHERE s.token_sha256 = $1 AND s.created_at > now() - make_interval(secs => $2)
                  AND s.used_at > now() - make_interval(secs => $3)"#,
@@ -169,7 +173,8 @@ impl Store {
             ConsoleUserName::parse(&row.name).map_err(|_| StoreError::damaged("console_users.name"))?;
         let role = Role::parse(&row.role).map_err(|_| StoreError::damaged("console_users.role"))?;
         let proved = Duration::try_from_secs_f64(row.proved).unwrap_or_default();
-        Ok(Some(SessionUser { name, role, has_second_factor: row.has_second_factor, proved }))
+        let (has_second_factor, has_password) = (row.has_second_factor, row.has_password);
+        Ok(Some(SessionUser { name, role, has_second_factor, has_password, proved }))
     }
 
     /// Ends the session with this token hash.

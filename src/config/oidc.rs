@@ -1,0 +1,67 @@
+//! Sign-in to the console by OpenID Connect: `[oidc]`.
+
+use anyhow::{Result, ensure};
+use domain::secret::Secret;
+use serde::Deserialize;
+use url::{Host, Url};
+
+use super::Config;
+
+/// The path to which the provider sends browsers back.
+pub const OIDC_CALLBACK_PATH: &str = "/console/sign-in/callback";
+
+/// `[oidc]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    missing_docs,
+    reason = "each setting is documented where its default stands, in config/default.toml"
+)]
+pub struct Oidc {
+    pub issuer: String,
+    pub client_id: String,
+    pub client_secret: Secret,
+    pub redirect_url: String,
+    pub groups_claim: String,
+    pub admin_group: String,
+    pub viewer_group: String,
+}
+
+impl Config {
+    pub(super) fn check_oidc(&self) -> Result<()> {
+        let Oidc { issuer, client_id, redirect_url, groups_claim, admin_group, viewer_group, .. } =
+            &self.oidc;
+        if issuer.is_empty() {
+            return Ok(());
+        }
+        ensure!(
+            private_url(issuer).is_some(),
+            "oidc.issuer: expected an https URL such as https://login.example.com (http only on this machine)"
+        );
+        ensure!(!client_id.is_empty(), "oidc.client_id: expected an id, because oidc.issuer is set");
+        ensure!(
+            private_url(redirect_url).is_some_and(|url| url.path() == OIDC_CALLBACK_PATH),
+            "oidc.redirect_url: expected an https URL (http only on this machine) with the path {OIDC_CALLBACK_PATH}"
+        );
+        ensure!(!groups_claim.is_empty(), "oidc.groups_claim: expected the name of a claim");
+        ensure!(
+            !admin_group.is_empty() || !viewer_group.is_empty(),
+            "oidc.admin_group, oidc.viewer_group: expected a group in one of them, because oidc.issuer is set"
+        );
+        Ok(())
+    }
+}
+
+/// A URL without user, query and fragment over which nobody on the network can read: https, or http to this
+/// machine.
+fn private_url(text: &str) -> Option<Url> {
+    let url = Url::parse(text).ok()?;
+    let is_local = match url.host()? {
+        Host::Domain(name) => name == "localhost",
+        Host::Ipv4(ip) => ip.is_loopback(),
+        Host::Ipv6(ip) => ip.is_loopback(),
+    };
+    let is_private = url.scheme() == "https" || (url.scheme() == "http" && is_local);
+    let is_plain = url.username().is_empty() && url.password().is_none() && url.query().is_none();
+    (is_private && is_plain && url.fragment().is_none()).then_some(url)
+}

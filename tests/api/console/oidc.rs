@@ -1,0 +1,308 @@
+//! Sign-in by OpenID Connect: who is signed in as whom, and what is refused.
+
+mod provider;
+
+use domain::console_user::{ConsoleUserName, Role};
+use minitill::config::OIDC_CALLBACK_PATH;
+use minitill::oidc::{OidcFault, SignInSecret};
+use provider::{CLIENT_ID, Provider, REDIRECT_URL, Token, now, settings_of};
+use serde_json::{Value, json};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use store::ConsoleUserChange;
+use store::secrets::PasswordHash;
+use url::Url;
+
+use super::sign_in::{PASSWORD, sign_in, user};
+use crate::support::console::Browser;
+use crate::support::{Answer, Request, TestTill, encoded, operator};
+
+/// A sign-in under way.
+struct Begun {
+    /// Where the browser is sent.
+    address: Url,
+    /// The cookie, as the browser sends it back.
+    cookie: String,
+}
+
+impl Begun {
+    fn asked(&self, name: &str) -> Option<String> {
+        self.address.query_pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
+    }
+}
+
+async fn begin(till: &TestTill, query: &str) -> Begun {
+    let answer = Request::get(&format!("/console/sign-in/provider{query}")).send(till.operator_address).await;
+    assert_eq!(answer.status, 303, "{}", answer.body);
+    let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    Begun { address: Url::parse(answer.header("location").unwrap()).unwrap(), cookie }
+}
+
+/// The browser comes back with a code, and asks again from the page that it gets.
+async fn come_back(till: &TestTill, cookie: &str, code: &str, state: &str) -> Answer {
+    let path = format!("{OIDC_CALLBACK_PATH}?code={code}&state={}", encoded(state));
+    let first = Request::get(&path).header("sec-fetch-site", "cross-site").send(till.operator_address).await;
+    assert_eq!((first.status, first.header("set-cookie")), (200, None), "{}", first.body);
+    let (_, rest) = first.body.split_once("http-equiv=\"refresh\" content=\"0;url=").unwrap();
+    let again = rest.split('"').next().unwrap().replace("&#38;", "&");
+    assert!(first.body.contains(&format!("href=\"{}\"", again.replace('&', "&#38;"))), "for who must click");
+    Request::get(&again).header("cookie", cookie).send(till.operator_address).await
+}
+
+/// A whole sign-in of a browser with these cookies.
+async fn signed(
+    till: &TestTill,
+    provider: &Provider,
+    cookies: &str,
+    change: impl FnOnce(&mut Token),
+) -> Answer {
+    let begun = begin(till, "?next=%2Fconsole%2Flog").await;
+    let code = provider.code(&begun.address, change);
+    let cookies = format!("{cookies}; {}", begun.cookie);
+    come_back(till, &cookies, &code, &begun.asked("state").unwrap()).await
+}
+
+fn of_groups(groups: Value) -> impl FnOnce(&mut Token) {
+    move |token| token.claims["groups"] = groups
+}
+
+/// The browser that an answer signed in.
+fn browser<'a>(till: &'a TestTill, answer: &Answer) -> Browser<'a> {
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/console/log")), "{}", answer.body);
+    let set = answer.header("set-cookie").unwrap();
+    let (token, attributes) = set.strip_prefix("minitill_console=").unwrap().split_once("; ").unwrap();
+    assert_eq!(attributes, "Path=/console; HttpOnly; SameSite=Strict");
+    till.browser_with(token.to_owned())
+}
+
+/// What makes a token wrong.
+type Change = fn(&mut Token);
+
+const USERS: &str = "SELECT count(*) FROM console_users";
+const SESSIONS: &str = "SELECT count(*) FROM console_sessions";
+
+/// Rules 8.6.20 to 8.6.23: the provider signs users in with the role of their groups, taken anew at each sign-in. The
+/// subject is the identity. A name that somebody has is nobody else's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_signs_users_in() {
+    let provider = Provider::start().await;
+    let till = TestTill::start_with(|config| {
+        provider.settings()(config);
+        config.console.totp_required = true;
+    })
+    .await;
+    user(&till, "alice", Role::Viewer).await;
+    let page = Request::get("/console/sign-in?next=%2Fconsole%2Flog").send(till.operator_address).await;
+    let link = "href=\"/console/sign-in/provider?next=%2Fconsole%2Flog\">Sign in with 127.0.0.1</a>";
+    assert!(page.body.contains(link), "{}", page.body);
+    let begun = begin(&till, "?next=%2Fconsole%2Flog").await;
+    assert!(begun.address.as_str().starts_with(&format!("{}/authorize?", provider.issuer)));
+    let asked = |name: &str| begun.asked(name).unwrap();
+    assert_eq!((asked("client_id"), asked("redirect_uri")), (CLIENT_ID.to_owned(), REDIRECT_URL.to_owned()));
+    assert_eq!(
+        (asked("response_type"), asked("scope")),
+        ("code".to_owned(), "openid profile groups".to_owned())
+    );
+    assert_eq!((asked("code_challenge_method"), begun.asked("prompt")), ("S256".to_owned(), None));
+
+    // The local alice keeps her name and her role.
+    let first = browser(
+        &till,
+        &signed(&till, &provider, "", |token| token.claims["email"] = json!("al@x.example")).await,
+    );
+    let page = first.get("/console").await.body;
+    assert!(page.contains("al@x.example</a> <span class=\"tag\">admin</span>"), "no second factor: {page}");
+    let account = first.get("/console/account").await.body;
+    assert!(
+        account.contains("by OpenID Connect")
+            && !account.contains("assword")
+            && !account.contains("second-factor")
+    );
+    assert_eq!(first.get("/console/account/second-factor").await.status, 303);
+    assert_eq!(sign_in(&till, "al@x.example", "").await.status, 403, "the row has no password");
+    assert_eq!(till.number(USERS).await, 2);
+
+    // The subject counts, whatever the names are now. Another role ends the other sessions.
+    let viewer = signed(&till, &provider, "", |token| {
+        token.claims["preferred_username"] = json!("bob");
+        token.claims["groups"] = json!("till-viewers");
+    });
+    let second = browser(&till, &viewer.await);
+    let page = second.get("/console").await.body;
+    assert!(page.contains("al@x.example</a> <span class=\"tag\">viewer</span>"), "{page}");
+    assert_eq!(first.get("/console").await.status, 303);
+    // The same role ends nothing but the session whose cookie came along.
+    let viewers = || of_groups(json!(["till-viewers"]));
+    let third = browser(&till, &signed(&till, &provider, "", viewers()).await);
+    let cookie = format!("minitill_console={}", third.token);
+    browser(&till, &signed(&till, &provider, &cookie, viewers()).await);
+    assert_eq!((second.get("/console").await.status, third.get("/console").await.status), (200, 303));
+
+    // Without a usable name a user gets one of the subject. A subject of other people is another user.
+    let nameless = signed(&till, &provider, "", |token| {
+        token.claims["sub"] = json!("subject-2");
+        token.claims["email"] = json!("no name");
+    });
+    browser(&till, &nameless.await);
+    let named = "SELECT count(*) FROM console_users WHERE name ~ '^oidc-[0-9a-f]{16}$' AND role = 'admin'";
+    assert_eq!((till.number(named).await, till.number(USERS).await), (1, 3));
+    let lines = "SELECT count(*) FROM operator_log WHERE operator_kind = 'console' AND operator = 'al@x.example' AND subject = operator
+                 AND (action, before, after) IN (('console_user.set_role', '{\"role\": \"admin\"}', '{\"role\": \"viewer\"}'))
+                 OR action = 'console_user.add' AND after ->> 'oidc_subject' = 'subject-1' AND after ->> 'role' = 'admin'";
+    assert_eq!(till.number(lines).await, 2);
+    till.assert_audit_clean().await;
+}
+
+/// Rule 8.6.24: what does not hold signs nobody in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_that_does_not_hold_is_refused() {
+    let provider = Provider::start().await;
+    let till = TestTill::start_with(provider.settings()).await;
+    let (oidc, secret) = (till.till.oidc.as_ref().unwrap(), SignInSecret("s".to_owned()));
+    let address = oidc.address(&secret, false).await.unwrap();
+    let refused = OidcFault::Refused;
+    let cases: [(Change, OidcFault); 14] = [
+        (|token| token.claims["nonce"] = json!("0"), refused("token_of_another_sign_in")),
+        (|token| token.claims["nonce"] = Value::Null, refused("token_of_another_sign_in")),
+        (|token| token.claims["aud"] = json!("other"), refused("token_for_another_client")),
+        (|token| token.claims["aud"] = json!([CLIENT_ID, "other"]), refused("token_for_another_client")),
+        (|token| token.claims["iss"] = json!("http://127.0.0.1"), refused("token_of_another_issuer")),
+        (|token| token.claims["exp"] = json!(now()), refused("token_expired")),
+        (|token| token.key = 2, refused("token_signature")),
+        (|token| token.header = json!({ "alg": "none" }), refused("token_signature")),
+        (|token| (token.key, token.header) = (0, json!({ "alg": "HS256" })), refused("token_signature")),
+        (|token| token.header["kid"] = json!("unknown"), refused("token_signature")),
+        (|token| token.claims["sub"] = json!("s".repeat(256)), refused("token_unusable")),
+        (|token| token.claims["groups"] = Value::Null, OidcFault::NoRole),
+        (|token| token.claims["groups"] = json!(["till-admin", "", 7]), OidcFault::NoRole),
+        (|token| token.claims["groups"] = json!({ "till-admins": true }), OidcFault::NoRole),
+    ];
+    for (index, (change, fault)) in cases.into_iter().enumerate() {
+        let code = provider.code(&address, change);
+        let found = oidc.user(Ipv4Addr::LOCALHOST.into(), &secret, &code).await;
+        assert_eq!(found.unwrap_err(), fault, "case {index}");
+        let answer = signed(&till, &provider, "", change).await;
+        assert_eq!((answer.status, answer.header("set-cookie")), (403, None), "case {index}");
+        let told = if fault == OidcFault::NoRole { "none of your groups" } else { "did not sign you in" };
+        assert!(answer.body.contains(told), "case {index}: {}", answer.body);
+    }
+    assert_eq!(provider.asked(), 1, "an unknown key is asked for once in ten seconds");
+
+    let begun = begin(&till, "?next=https%3A%2F%2Fevil.example").await;
+    let state = begun.asked("state").unwrap();
+    let code = || provider.code(&begun.address, |_| {});
+    let other = begin(&till, "").await;
+    for (cookie, code, state, told) in [
+        ("a=b", code(), state.as_str(), "This browser did not begin this sign-in"),
+        (other.cookie.as_str(), code(), &state, "This browser did not begin this sign-in"),
+        (&begun.cookie, code(), "", "This browser did not begin this sign-in"),
+        (&begun.cookie, code(), &other.asked("state").unwrap(), "This browser did not begin this sign-in"),
+        (&begun.cookie, String::new(), &state, "did not sign you in"),
+        (&begun.cookie, "unknown".to_owned(), &state, "did not sign you in"),
+        // The code of another sign-in has another PKCE challenge.
+        (&begun.cookie, provider.code(&other.address, |_| {}), &state, "did not sign you in"),
+    ] {
+        let answer = come_back(&till, cookie, &code, state).await;
+        assert_eq!((answer.status, answer.header("set-cookie")), (403, None), "{told}: {}", answer.body);
+        assert!(answer.body.contains(told), "{}", answer.body);
+    }
+    assert_eq!((till.number(USERS).await, till.number(SESSIONS).await), (0, 0));
+
+    // A code works once, and the page to open afterwards is one of the console.
+    let code = code();
+    let done = come_back(&till, &begun.cookie, &code, &state).await;
+    assert_eq!((done.status, done.header("location")), (303, Some("/console")));
+    let over = "minitill_sign_in=; Path=/console/sign-in; HttpOnly; SameSite=Strict; Max-Age=0";
+    assert!(done.headers("set-cookie").any(|set| set == over));
+    assert_eq!(come_back(&till, &begun.cookie, &code, &state).await.status, 403);
+    assert_eq!(till.number(SESSIONS).await, 1);
+
+    // A key that the provider makes later counts, and the key before it no longer.
+    provider.rotate();
+    till.clock.advance(Duration::from_secs(10));
+    assert_eq!(signed(&till, &provider, "", |token| token.key = 1).await.status, 403);
+    browser(&till, &signed(&till, &provider, "", |_| {}).await);
+    assert_eq!(provider.asked(), 2);
+}
+
+/// Rule 8.6.24: a provider that is away holds up nothing but sign-ins at the provider. Without one there is no such
+/// sign-in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_away_leaves_passwords() {
+    let till = TestTill::start_with(settings_of("http://127.0.0.1:9".to_owned())).await;
+    user(&till, "alice", Role::Admin).await;
+    for _ in 0..2 {
+        let away = Request::get("/console/sign-in/provider").send(till.operator_address).await;
+        assert_eq!((away.status, away.header("set-cookie")), (503, None));
+        assert!(away.body.contains("The OpenID Connect provider does not answer as one."), "{}", away.body);
+    }
+    assert_eq!(sign_in(&till, "alice", PASSWORD).await.status, 303);
+    let without = TestTill::start().await;
+    let page = Request::get("/console/sign-in").send(without.operator_address).await;
+    assert!(!page.body.contains("sign-in/provider"), "{}", page.body);
+    for path in ["/console/sign-in/provider", OIDC_CALLBACK_PATH] {
+        assert_eq!(Request::get(path).send(without.operator_address).await.status, 404, "{path}");
+    }
+}
+
+/// Rule 8.6.25: keys, money and users ask a user of the provider to sign in there again, just now and as themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_of_the_provider_proves_who_they_are_there() {
+    let provider = Provider::start().await;
+    let till = TestTill::start_with(provider.settings()).await;
+    let alice = browser(&till, &signed(&till, &provider, "", |_| {}).await);
+    let new_app = async || alice.post("/console/new-app", &[("app_id", "a1"), ("category", "general")]).await;
+    let asked = new_app().await;
+    assert_eq!(asked.status, 403);
+    let link =
+        "href=\"/console/sign-in/provider?again=yes\" target=\"_blank\">Sign in again with 127.0.0.1</a>";
+    assert!(
+        asked.body.contains(link) && asked.body.contains("name=\"app_id\" value=\"a1\""),
+        "{}",
+        asked.body
+    );
+    assert!(!asked.body.contains("assword"), "{}", asked.body);
+    let prove = async |cookie: &str, change: &dyn Fn(&mut Token)| {
+        let begun = begin(&till, "?again=yes").await;
+        assert_eq!(
+            (begun.asked("prompt"), begun.asked("max_age")),
+            (Some("login".to_owned()), Some("0".to_owned()))
+        );
+        let code = provider.code(&begun.address, |token| {
+            token.claims["auth_time"] = json!(now() - 1);
+            change(token);
+        });
+        come_back(&till, &format!("{cookie}; {}", begun.cookie), &code, &begun.asked("state").unwrap()).await
+    };
+    let cookie = format!("minitill_console={}", alice.token);
+    let changes: [&dyn Fn(&mut Token); 4] = [
+        &|token| token.claims["auth_time"] = Value::Null,
+        &|token| token.claims["auth_time"] = json!(now() - 300),
+        &|token| token.claims["sub"] = json!("subject-2"),
+        &|token| token.claims["groups"] = json!(["till-viewers"]),
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        assert_eq!(prove(&cookie, change).await.status, 403, "case {index}");
+    }
+    assert_eq!(prove("", &|_| {}).await.status, 403, "no session");
+    assert_eq!(new_app().await.status, 403);
+    let done = prove(&cookie, &|_| {}).await;
+    assert_eq!(done.status, 200);
+    assert!(done.body.contains("Close this tab, and press Continue"), "{}", done.body);
+    assert_eq!(new_app().await.status, 200);
+    assert_eq!((till.number(USERS).await, till.number(SESSIONS).await), (1, 1), "a proof is no sign-in");
+    // A sign-in at the provider just now is a proof too.
+    let fresh = signed(&till, &provider, "", |token| token.claims["auth_time"] = json!(now() - 299)).await;
+    assert_eq!(
+        browser(&till, &fresh).post("/console/apps/a1/rotate-secret", &[]).await.status,
+        400,
+        "no proof is asked"
+    );
+
+    // Nobody gives such a user a password, and removing them ends their sessions.
+    let (name, password) = (ConsoleUserName::parse("alice").unwrap(), PasswordHash::kept("other".to_owned()));
+    let change = async |change| till.store.change_console_user(&operator(), &name, change).await.unwrap();
+    assert!(!change(ConsoleUserChange::Password(password)).await);
+    assert!(change(ConsoleUserChange::Remove).await);
+    assert_eq!(alice.get("/console").await.status, 303);
+}
