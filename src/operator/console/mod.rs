@@ -42,7 +42,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 17] = [
+const PARTS: [&[Route]; 18] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
