@@ -91,7 +91,7 @@ async fn a_server_under_requests_goes_through_rotations_without_a_failed_request
                     if answer.code() != 1 {
                         failed.push(answer.body);
                     }
-                    sleep(Duration::from_millis(5)).await;
+                    sleep(Duration::from_millis(20)).await;
                 }
                 failed
             })

@@ -221,12 +221,13 @@ impl PagePath {
     /// leading slash; a query string or fragment after it is not part of the page.
     ///
     /// # Errors
-    /// An empty path, or one of over 1,024 bytes, of over 4,096 with what follows it, or with control
+    /// An empty path, one with two leading slashes, or one of over 1,024 bytes, of over 4,096 with what follows it, or with control
     /// characters.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let path = text.split(['?', '#']).next().unwrap_or_default();
         let path = path.strip_prefix('/').unwrap_or(path);
         if free_text(path, PAGE_PATH_BYTES_MAX)
+            && !path.starts_with('/')
             && text.len() <= ORDER_PATH_BYTES_MAX
             && !text.contains(char::is_control)
         {
@@ -339,7 +340,9 @@ mod tests {
         ] {
             assert_eq!(PagePath::parse(text).unwrap().as_str(), "pages/order/detail");
         }
-        assert!(PagePath::parse("/").is_err() && PagePath::parse("?a=b").is_err());
+        for text in ["/", "?a=b", "//", "//pages/order/detail", "//?"] {
+            assert!(PagePath::parse(text).is_err(), "{text}");
+        }
         let pages = ["pages/index".to_owned(), "pages/order/detail".to_owned()];
         assert_eq!(
             PagePath::parse("pages/order/detial").unwrap().nearest(&pages),

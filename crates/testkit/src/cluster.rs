@@ -249,6 +249,8 @@ async fn make_template(folder: &Path, migrate: impl AsyncFnOnce(&str)) {
     run(&mut connection, format!("DROP DATABASE IF EXISTS {TEMPLATE} WITH (FORCE)")).await;
     run(&mut connection, format!("CREATE DATABASE {TEMPLATE}")).await;
     migrate(&url(folder, TEMPLATE)).await;
+    // The first session after a change of the schema writes a file for the next ones. So every copy has it.
+    connect_to(folder, TEMPLATE).await.expect("the template was made").close().await.expect("it is idle");
     // Nobody may be connected to what is copied.
     run(&mut connection, format!("ALTER DATABASE {TEMPLATE} WITH ALLOW_CONNECTIONS false")).await;
     let others =
@@ -259,8 +261,12 @@ async fn make_template(folder: &Path, migrate: impl AsyncFnOnce(&str)) {
 }
 
 async fn connect(folder: &Path) -> Result<PgConnection, sqlx::Error> {
+    connect_to(folder, "postgres").await
+}
+
+async fn connect_to(folder: &Path, database: &str) -> Result<PgConnection, sqlx::Error> {
     let options = PgConnectOptions::new_without_pgpass().socket(folder).port(5432).username(USER);
-    options.database("postgres").ssl_mode(PgSslMode::Disable).disable_statement_logging().connect().await
+    options.database(database).ssl_mode(PgSslMode::Disable).disable_statement_logging().connect().await
 }
 
 async fn run(connection: &mut PgConnection, sql: String) {
