@@ -2,7 +2,8 @@
 //!
 //! Every series that a request touches is made at the start and kept as a handle. So counting is one
 //! atomic addition, an observation of a histogram is a few of them, and nothing locks or allocates. The
-//! counters of an app are found under a lock that requests share ([`by_app`]). Other values (queue, pool, memory) are read at each scrape.
+//! counters of an app are found under a lock that requests share (`by_app`). Other values (queue, pool,
+//! memory) are read at each scrape.
 
 mod by_app;
 mod read_off;
