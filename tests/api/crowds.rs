@@ -118,7 +118,10 @@ async fn pictures_take_no_session_of_payments() {
     let token = timeout(Duration::from_secs(5), till.send(token(&app))).await;
     assert_eq!(token.expect("a token request waits for no picture").code(), 1);
     lock.rollback().await.unwrap();
-    assert_eq!(crowd.join_all().await, [200; 20]);
+    // On a slow machine some of the crowd have waited too long for their turn (contract 9.5.3).
+    let answers = crowd.join_all().await;
+    assert!(answers.iter().all(|status| [200, 503].contains(status)), "{answers:?}");
+    assert_eq!(till.send(Request::get(&format!("/img/{id}"))).await.status, 200);
 }
 
 fn token(app: &TestApp) -> Request {
