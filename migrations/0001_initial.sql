@@ -12,6 +12,7 @@
 
 CREATE TABLE apps (
     app_id               text        NOT NULL,
+    app_no               integer     NOT NULL,
     name                 text        NOT NULL DEFAULT '',
     category             text        NOT NULL DEFAULT 'general',
     scopes               text[]      NOT NULL DEFAULT '{}',
@@ -19,30 +20,54 @@ CREATE TABLE apps (
     preorder_check       boolean     NOT NULL DEFAULT false,
     suspended_at         timestamptz,
     app_secret           bytea       NOT NULL,
+    secret_generation    integer     NOT NULL DEFAULT 1,
+    secret_created_at    timestamptz NOT NULL DEFAULT now(),
+    former_secret        bytea,
+    former_secret_created_at timestamptz,
     exchanges_per_second integer,
     reports_per_second   integer,
     uploads_per_second   integer,
     tokens_per_second    integer,
+    logins_per_second    integer,
+    image_bytes_per_day  bigint,
+    image_bytes_max      bigint,
+    images_per_day       bigint,
+    images_max           bigint,
     created_at           timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT apps_pkey PRIMARY KEY (app_id),
+    CONSTRAINT apps_app_no_unique UNIQUE (app_no),
     CONSTRAINT apps_category_known CHECK (category IN ('general', 'local_life')),
     CONSTRAINT apps_limits_not_negative CHECK (
         exchanges_per_second >= 0 AND reports_per_second >= 0
-        AND uploads_per_second >= 0 AND tokens_per_second >= 0)
+        AND uploads_per_second >= 0 AND tokens_per_second >= 0 AND logins_per_second >= 0),
+    CONSTRAINT apps_quotas_positive CHECK (
+        image_bytes_per_day >= 1 AND image_bytes_max >= 1 AND images_per_day >= 1 AND images_max >= 1),
+    CONSTRAINT apps_former_secret_dated CHECK (
+        (former_secret IS NULL) = (former_secret_created_at IS NULL))
 );
 COMMENT ON TABLE apps IS 'A mini-game or mini-program. It is the tenant of most other rows.';
 COMMENT ON COLUMN apps.app_id IS '1 to 64 of 0-9A-Za-z_-.';
+COMMENT ON COLUMN apps.app_no IS 'Number of the app, from 1. Wallets and ledger entries have it in place of the app id, because it is shorter.';
 COMMENT ON COLUMN apps.name IS 'Name for people. It may be empty.';
 COMMENT ON COLUMN apps.category IS 'general or local_life. local_life requires product_id, product_catalog_code and product_city in an order report.';
 COMMENT ON COLUMN apps.scopes IS 'Permission scopes. An order report needs epay.';
-COMMENT ON COLUMN apps.sandbox IS 'True for a sandbox app, which gets a diagnosis of a wrong signature (contract 3.7).';
+COMMENT ON COLUMN apps.sandbox IS 'True for a sandbox app, which gets a diagnosis of a wrong signature (contract 3.7) and takes codes of sandbox players (contract 11.4).';
 COMMENT ON COLUMN apps.preorder_check IS 'True when the out_order_no of a report must be a registered payment pre-order.';
 COMMENT ON COLUMN apps.suspended_at IS 'Time of the suspension. Null while the app is not suspended.';
 COMMENT ON COLUMN apps.app_secret IS 'App secret, encrypted with AES-256-GCM under the master key. The app id is the associated data.';
+COMMENT ON COLUMN apps.secret_generation IS '1 for the first app secret. Each rotation adds one.';
+COMMENT ON COLUMN apps.secret_created_at IS 'Time when the app secret was made.';
+COMMENT ON COLUMN apps.former_secret IS 'App secret before the present one, which is still valid. Encrypted as app_secret. Null before the first rotation.';
+COMMENT ON COLUMN apps.former_secret_created_at IS 'Time when that app secret was made.';
 COMMENT ON COLUMN apps.exchanges_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
 COMMENT ON COLUMN apps.reports_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
 COMMENT ON COLUMN apps.uploads_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
 COMMENT ON COLUMN apps.tokens_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
+COMMENT ON COLUMN apps.logins_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
+COMMENT ON COLUMN apps.image_bytes_per_day IS 'Quota of this app (contract 7.3). Null takes the setting.';
+COMMENT ON COLUMN apps.image_bytes_max IS 'Quota of this app (contract 7.3). Null takes the setting.';
+COMMENT ON COLUMN apps.images_per_day IS 'Quota of this app (contract 7.3). Null takes the setting.';
+COMMENT ON COLUMN apps.images_max IS 'Quota of this app (contract 7.3). Null takes the setting.';
 COMMENT ON COLUMN apps.created_at IS 'Time when the app was created.';
 
 CREATE TABLE pay_keys (
@@ -72,101 +97,163 @@ COMMENT ON COLUMN access_tokens.issued_at IS 'Time when the token was issued.';
 COMMENT ON COLUMN access_tokens.expires_at IS 'Time when the token expires.';
 CREATE INDEX access_tokens_expires_at ON access_tokens (expires_at);
 
+CREATE TABLE login_codes (
+    app_id     text        NOT NULL,
+    code_hash  bytea       NOT NULL,
+    open_id    text        NOT NULL,
+    union_id   text,
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT login_codes_pkey PRIMARY KEY (app_id, code_hash),
+    CONSTRAINT login_codes_code_hash_length CHECK (octet_length(code_hash) = 32)
+);
+COMMENT ON TABLE login_codes IS 'Login codes that were not used (contract 11.3). A row has only the hash of a code. It is removed by the use of the code, or after the code expires.';
+COMMENT ON COLUMN login_codes.app_id IS 'The app that the code belongs to.';
+COMMENT ON COLUMN login_codes.code_hash IS 'SHA-256 of the code.';
+COMMENT ON COLUMN login_codes.open_id IS 'The player who logs in. The player may not be known yet.';
+COMMENT ON COLUMN login_codes.union_id IS 'The person behind the player. Null when the operator gave none.';
+COMMENT ON COLUMN login_codes.expires_at IS 'Time when the code expires.';
+CREATE INDEX login_codes_expires_at ON login_codes (expires_at);
+
+CREATE TABLE key_uses (
+    app_id       text        NOT NULL,
+    kind         text        NOT NULL,
+    key          text        NOT NULL,
+    hour         timestamptz NOT NULL,
+    uses         bigint      NOT NULL,
+    last_used_at timestamptz NOT NULL,
+    CONSTRAINT key_uses_pkey PRIMARY KEY (app_id, kind, key, hour),
+    CONSTRAINT key_uses_kind_known CHECK (kind IN ('pay_key', 'app_secret', 'api_key')),
+    CONSTRAINT key_uses_not_negative CHECK (uses >= 0)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE key_uses IS 'How often each key has proven who calls, by the hour. A process counts in memory and adds its counts every half minute. Counts that it has not written are lost when it is killed. A row is removed after 25 hours, but for the newest of each key.';
+COMMENT ON COLUMN key_uses.app_id IS 'The app. Empty for an API key.';
+COMMENT ON COLUMN key_uses.kind IS 'pay_key, app_secret or api_key.';
+COMMENT ON COLUMN key_uses.key IS 'Generation of a pay key or an app secret; name of an API key.';
+COMMENT ON COLUMN key_uses.hour IS 'Beginning of the hour (UTC) in which the uses were written.';
+COMMENT ON COLUMN key_uses.uses IS 'Number of uses.';
+COMMENT ON COLUMN key_uses.last_used_at IS 'Database time when the last of these uses was written.';
+
 -- Money (contract 3.3 and 9.8).
 
 CREATE TABLE wallets (
-    app_id         text        NOT NULL,
-    open_id        text        NOT NULL,
+    app_no         integer     NOT NULL,
+    wallet_no      bigint      NOT NULL,
+    open_id        text        COLLATE "C" NOT NULL,
+    created_at     timestamptz NOT NULL DEFAULT now(),
     free_balance   bigint      NOT NULL DEFAULT 0,
     charge_balance bigint      NOT NULL DEFAULT 0,
     entry_count    bigint      NOT NULL DEFAULT 0,
     chain_hash     bytea       NOT NULL DEFAULT '\x0000000000000000000000000000000000000000000000000000000000000000',
-    created_at     timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT wallets_pkey PRIMARY KEY (app_id, open_id),
+    CONSTRAINT wallets_pkey PRIMARY KEY (app_no, wallet_no),
+    CONSTRAINT wallets_open_id_unique UNIQUE (app_no, open_id),
     CONSTRAINT wallets_free_balance_not_negative CHECK (free_balance >= 0),
     CONSTRAINT wallets_charge_balance_not_negative CHECK (charge_balance >= 0),
     CONSTRAINT wallets_entry_count_not_negative CHECK (entry_count >= 0)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE wallets IS 'Present balances of a player. A row here makes the open_id known to its app. The free space in each page keeps balance updates away from the indexes.';
-COMMENT ON COLUMN wallets.app_id IS 'The app.';
-COMMENT ON COLUMN wallets.open_id IS 'The player: 1 to 64 of 0-9A-Za-z_-.';
+COMMENT ON COLUMN wallets.app_no IS 'The app.';
+COMMENT ON COLUMN wallets.wallet_no IS 'Number of the wallet in its app. It is random, so that no counter is shared.';
+COMMENT ON COLUMN wallets.open_id IS 'The player: 1 to 64 of 0-9A-Za-z_-. In the collation of the bytes, all open_ids with the same start are one range.';
+COMMENT ON COLUMN wallets.created_at IS 'Time when the player became known.';
 COMMENT ON COLUMN wallets.free_balance IS 'Gifted currency.';
 COMMENT ON COLUMN wallets.charge_balance IS 'Charged currency.';
 COMMENT ON COLUMN wallets.entry_count IS 'Sequence number of the last ledger entry. 0 before the first.';
 COMMENT ON COLUMN wallets.chain_hash IS 'Hash of the last ledger entry. 32 zero bytes before the first.';
-COMMENT ON COLUMN wallets.created_at IS 'Time when the player became known.';
--- Finds players by the start of their open_id. In the collation of the bytes, all open_ids with the
--- same start are one range, whatever the collation of the database.
-CREATE INDEX wallets_open_id ON wallets (app_id, open_id COLLATE "C");
 
 CREATE TABLE ledger_entries (
-    app_id         text        NOT NULL,
-    open_id        text        NOT NULL,
-    seq            bigint      NOT NULL,
-    kind           text        NOT NULL,
-    reference      text        NOT NULL,
+    wallet_no      bigint      NOT NULL,
+    seq            bigint,
+    at             timestamptz NOT NULL,
     free_change    bigint      NOT NULL,
     charge_change  bigint      NOT NULL,
     free_balance   bigint      NOT NULL,
     charge_balance bigint      NOT NULL,
-    at             timestamptz NOT NULL DEFAULT now(),
-    chain_hash     bytea       NOT NULL,
-    CONSTRAINT ledger_entries_pkey PRIMARY KEY (app_id, open_id, seq),
+    ts             bigint,
+    remaining      bigint,
+    app_no         integer     NOT NULL,
+    pay_priority   smallint,
+    kind           text        COLLATE "C" NOT NULL,
+    reference      text        COLLATE "C" NOT NULL,
+    chain_hash     bytea,
+    item_id        bytea,
+    zone_id        text,
+    os             text,
+    user_ip        text,
+    extension      text,
+    remark         text,
+    of_biz_no      text        COLLATE "C",
+    CONSTRAINT ledger_entries_pkey PRIMARY KEY (app_no, reference),
+    CONSTRAINT ledger_entries_kind_known CHECK (
+        kind IN ('exchange', 'present', 'cancel', 'closed', 'credit', 'debit')),
+    CONSTRAINT ledger_entries_closed_is_no_entry CHECK (
+        (kind = 'closed') = (seq IS NULL) AND (seq IS NULL) = (chain_hash IS NULL)),
+    CONSTRAINT ledger_entries_cancel_names_exchange CHECK (
+        (kind = 'cancel') = (of_biz_no IS NOT NULL) AND (of_biz_no IS NULL) = (remaining IS NULL)),
+    CONSTRAINT ledger_entries_remaining_not_negative CHECK (remaining >= 0),
     CONSTRAINT ledger_entries_seq_positive CHECK (seq >= 1),
-    CONSTRAINT ledger_entries_kind_known CHECK (kind IN ('credit', 'exchange')),
     CONSTRAINT ledger_entries_free_balance_not_negative CHECK (free_balance >= 0),
     CONSTRAINT ledger_entries_charge_balance_not_negative CHECK (charge_balance >= 0),
     CONSTRAINT ledger_entries_chain_hash_length CHECK (octet_length(chain_hash) = 32)
 );
-COMMENT ON TABLE ledger_entries IS 'Every change of every wallet, without gaps. A row is never updated and never deleted.';
-COMMENT ON COLUMN ledger_entries.app_id IS 'The app.';
-COMMENT ON COLUMN ledger_entries.open_id IS 'The player.';
-COMMENT ON COLUMN ledger_entries.seq IS '1 for the first entry of a wallet. Each later entry adds one.';
-COMMENT ON COLUMN ledger_entries.kind IS 'credit or exchange.';
-COMMENT ON COLUMN ledger_entries.reference IS 'The ref of a credit, or the biz_no of an exchange.';
+COMMENT ON TABLE ledger_entries IS 'Every change of every wallet, without gaps, and every closed biz_no. A row is ledger entry and idempotency record in one. It is never updated and never deleted, so a biz_no or ref takes effect at most once (contract 3.3.3 and 8.3.3).';
+COMMENT ON COLUMN ledger_entries.wallet_no IS 'The wallet. The columns with eight bytes stand first, so that no space is lost between columns.';
+COMMENT ON COLUMN ledger_entries.seq IS '1 for the first entry of a wallet. Each later entry adds one. Null for a closed biz_no, which is no ledger entry.';
+COMMENT ON COLUMN ledger_entries.at IS 'Database time of the statement that read the wallet for this change. A biz_no is replayed for 48 hours from here.';
 COMMENT ON COLUMN ledger_entries.free_change IS 'Change of the gifted purse. A deduction is negative.';
 COMMENT ON COLUMN ledger_entries.charge_change IS 'Change of the charged purse. A deduction is negative.';
-COMMENT ON COLUMN ledger_entries.free_balance IS 'Gifted currency after this entry.';
-COMMENT ON COLUMN ledger_entries.charge_balance IS 'Charged currency after this entry.';
-COMMENT ON COLUMN ledger_entries.at IS 'Database time of the statement that read the wallet for this change. created_at of the record is the same time.';
-COMMENT ON COLUMN ledger_entries.chain_hash IS 'SHA-256 over the hash of the entry before and over this entry. LedgerEntry::chain_hash of the crate domain describes the encoding.';
+COMMENT ON COLUMN ledger_entries.free_balance IS 'Gifted currency after this entry. 0 for a closed biz_no.';
+COMMENT ON COLUMN ledger_entries.charge_balance IS 'Charged currency after this entry. 0 for a closed biz_no.';
+COMMENT ON COLUMN ledger_entries.ts IS 'Time of the request in milliseconds, as sent with the first success. Null for an operator''s entry.';
+COMMENT ON COLUMN ledger_entries.remaining IS 'What can still be given back of the exchange after this cancel. Null for other kinds.';
+COMMENT ON COLUMN ledger_entries.app_no IS 'The app.';
+COMMENT ON COLUMN ledger_entries.pay_priority IS 'Effective priority of an exchange: 0 charged first, 1 gifted first. Null for other kinds.';
+COMMENT ON COLUMN ledger_entries.kind IS 'exchange, present, cancel, closed, credit or debit.';
+COMMENT ON COLUMN ledger_entries.reference IS 'The biz_no of a game. Of an operator''s entry: an exclamation mark and the ref, so that the two namespaces never meet.';
+COMMENT ON COLUMN ledger_entries.chain_hash IS 'SHA-256 over the hash of the entry before and over this entry. LedgerEntry::chain_hash of the crate domain describes the encoding. Null for a closed biz_no.';
+COMMENT ON COLUMN ledger_entries.item_id IS 'What was bought: a row of items. Null for other kinds than exchange.';
+COMMENT ON COLUMN ledger_entries.zone_id IS 'Zone and role, as sent. Null for an operator''s entry.';
+COMMENT ON COLUMN ledger_entries.os IS 'Platform, as sent with the first success. Null for an operator''s entry.';
+COMMENT ON COLUMN ledger_entries.user_ip IS 'Address of the player, as sent with the first success. It is never logged. Null for an operator''s entry.';
+COMMENT ON COLUMN ledger_entries.extension IS 'Text of the developer, as sent. Empty when absent. Null for an operator''s entry.';
+COMMENT ON COLUMN ledger_entries.remark IS 'Remark of a present or a cancel, as sent, or note of the operator. Null for an exchange.';
+COMMENT ON COLUMN ledger_entries.of_biz_no IS 'The exchange that a cancel gives back. Null for other kinds.';
+CREATE UNIQUE INDEX ledger_entries_seq ON ledger_entries (app_no, wallet_no, seq);
+-- The cancels of an exchange in their order. Two of them never leave the same rest.
+CREATE UNIQUE INDEX ledger_entries_cancels ON ledger_entries (app_no, of_biz_no, remaining) WHERE of_biz_no IS NOT NULL;
 
-CREATE TABLE exchanges (
-    app_id       text        NOT NULL,
-    biz_no       text        NOT NULL,
-    open_id      text        NOT NULL,
-    seq          bigint      NOT NULL,
-    amount       bigint      NOT NULL,
-    pay_priority smallint    NOT NULL,
-    zone_id      text        NOT NULL,
-    os           text        NOT NULL,
-    ts           bigint      NOT NULL,
-    user_ip      text        NOT NULL,
-    product_name text        NOT NULL,
-    product_info text        NOT NULL,
-    product_desc text        NOT NULL,
-    extension    text        NOT NULL,
-    created_at   timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT exchanges_pkey PRIMARY KEY (app_id, biz_no),
-    CONSTRAINT exchanges_amount_positive CHECK (amount >= 1),
-    CONSTRAINT exchanges_pay_priority_known CHECK (pay_priority IN (0, 1))
+CREATE TABLE items (
+    item_id      bytea   NOT NULL,
+    app_no       integer NOT NULL,
+    product_name text    NOT NULL,
+    product_info text    NOT NULL,
+    product_desc text    NOT NULL,
+    CONSTRAINT items_pkey PRIMARY KEY (app_no, item_id)
 );
-COMMENT ON TABLE exchanges IS 'Idempotency record of each exchange that deducted. A row stays for ever, so a biz_no deducts at most once (contract 3.3.3).';
-COMMENT ON COLUMN exchanges.app_id IS 'The app.';
-COMMENT ON COLUMN exchanges.biz_no IS 'Order number of the game: 1 to 63 of 0-9A-Za-z.';
-COMMENT ON COLUMN exchanges.open_id IS 'The player whose wallet paid.';
-COMMENT ON COLUMN exchanges.seq IS 'Sequence number of the ledger entry in that wallet.';
-COMMENT ON COLUMN exchanges.amount IS 'Deduction from both purses together.';
-COMMENT ON COLUMN exchanges.pay_priority IS 'Effective priority: 0 charged first, 1 gifted first.';
-COMMENT ON COLUMN exchanges.zone_id IS 'Zone and role, as sent.';
-COMMENT ON COLUMN exchanges.os IS 'Platform, as sent with the first success.';
-COMMENT ON COLUMN exchanges.ts IS 'Time of the request in milliseconds, as sent with the first success.';
-COMMENT ON COLUMN exchanges.user_ip IS 'Address of the player, as sent with the first success. It is never logged.';
-COMMENT ON COLUMN exchanges.product_name IS 'Name of the item, as sent.';
-COMMENT ON COLUMN exchanges.product_info IS 'JSON text of the items, as sent.';
-COMMENT ON COLUMN exchanges.product_desc IS 'Remark, as sent.';
-COMMENT ON COLUMN exchanges.extension IS 'Text of the developer, as sent. Empty when absent.';
-COMMENT ON COLUMN exchanges.created_at IS 'Database time of the first success, as in its ledger entry. The exchange is replayed for 48 hours from here.';
+COMMENT ON TABLE items IS 'The texts that say what an exchange bought. Most exchanges buy what others bought before, so each text is stored once. A row is never updated and never deleted.';
+COMMENT ON COLUMN items.item_id IS 'The first 128 bits of SHA-256 over the three texts. ItemId of the crate domain describes the encoding.';
+COMMENT ON COLUMN items.app_no IS 'The app.';
+COMMENT ON COLUMN items.product_name IS 'Name of the item, as sent.';
+COMMENT ON COLUMN items.product_info IS 'JSON text of the items, as sent.';
+COMMENT ON COLUMN items.product_desc IS 'Remark, as sent.';
+
+-- Names in place of numbers, for readers that are not in a hurry.
+
+CREATE VIEW players AS
+SELECT a.app_id, w.open_id, w.free_balance, w.charge_balance, w.entry_count, w.chain_hash, w.created_at, w.app_no,
+    w.wallet_no
+FROM wallets w JOIN apps a ON a.app_no = w.app_no;
+COMMENT ON VIEW players IS 'The wallets with the ids of their apps.';
+
+CREATE VIEW ledger AS
+SELECT a.app_id, w.open_id, e.seq, e.kind, ltrim(e.reference, '!') AS reference,
+    e.reference LIKE '!%' AS by_operator, e.reference AS entry_reference, e.of_biz_no, e.remaining, e.free_change, e.charge_change, e.free_balance,
+    e.charge_balance, e.at, e.chain_hash, e.ts, e.pay_priority, e.zone_id, e.os, e.user_ip, e.extension, e.remark,
+    i.product_name, i.product_info, i.product_desc, e.app_no, e.wallet_no
+FROM ledger_entries e
+JOIN apps a ON a.app_no = e.app_no
+JOIN wallets w ON w.app_no = e.app_no AND w.wallet_no = e.wallet_no
+LEFT JOIN items i ON i.app_no = e.app_no AND i.item_id = e.item_id;
+COMMENT ON VIEW ledger IS 'The ledger entries with the ids of apps and players, references as games and operators sent them, and the texts of items.';
 
 CREATE TABLE exchange_replays (
     app_id   text        NOT NULL,
@@ -183,23 +270,6 @@ COMMENT ON COLUMN exchange_replays.biz_no IS 'Order number of the exchange that 
 COMMENT ON COLUMN exchange_replays.replays IS 'Number of replays. The first success does not count.';
 COMMENT ON COLUMN exchange_replays.first_at IS 'Database time when the first replay was written, about a second after it.';
 COMMENT ON COLUMN exchange_replays.last_at IS 'Database time when the last replay was written.';
-
-CREATE TABLE credits (
-    app_id     text        NOT NULL,
-    ref        text        NOT NULL,
-    open_id    text        NOT NULL,
-    seq        bigint      NOT NULL,
-    note       text        NOT NULL DEFAULT '',
-    created_at timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT credits_pkey PRIMARY KEY (app_id, ref)
-);
-COMMENT ON TABLE credits IS 'Idempotency record of each credit. A ref is unique in its app, for ever (contract 8.3.3).';
-COMMENT ON COLUMN credits.app_id IS 'The app.';
-COMMENT ON COLUMN credits.ref IS 'Reference of the operator.';
-COMMENT ON COLUMN credits.open_id IS 'The player whose wallet was credited.';
-COMMENT ON COLUMN credits.seq IS 'Sequence number of the ledger entry in that wallet.';
-COMMENT ON COLUMN credits.note IS 'Note for people. It may be empty.';
-COMMENT ON COLUMN credits.created_at IS 'Database time of the credit, as in its ledger entry.';
 
 CREATE TABLE audits (
     scope           text        NOT NULL,
@@ -351,6 +421,8 @@ CREATE TABLE images (
     perceptual_hash bigint,
     blocked_by      bytea,
     uploaded_at     timestamptz NOT NULL DEFAULT now(),
+    is_reported     boolean     NOT NULL DEFAULT false,
+    last_uploaded_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT images_pkey PRIMARY KEY (app_id, img_id),
     CONSTRAINT images_sha256_unique UNIQUE (app_id, sha256),
     CONSTRAINT images_format_known CHECK (format IN ('png', 'jpeg')),
@@ -367,6 +439,8 @@ COMMENT ON COLUMN images.content_sha256 IS 'SHA-256 of the blob: the picture wit
 COMMENT ON COLUMN images.perceptual_hash IS 'Perceptual hash, 64 bits. Null when the picture has too little detail.';
 COMMENT ON COLUMN images.blocked_by IS 'The block that the image falls under: content_sha256 of picture_blocks. Null when the image is not blocked.';
 COMMENT ON COLUMN images.uploaded_at IS 'Database time of the first upload.';
+COMMENT ON COLUMN images.is_reported IS 'True when an order report has named the image, now or earlier. It never becomes false.';
+COMMENT ON COLUMN images.last_uploaded_at IS 'Database time of the last upload of the same picture by the app, while no report had named it.';
 CREATE UNIQUE INDEX images_img_id ON images (img_id);
 CREATE INDEX images_content_sha256 ON images (content_sha256);
 -- Newest images of all apps, and of one app.
@@ -374,6 +448,25 @@ CREATE INDEX images_uploaded_at ON images (uploaded_at, img_id);
 CREATE INDEX images_of_app ON images (app_id, uploaded_at, img_id);
 -- Images that fall under a block.
 CREATE INDEX images_blocked_by ON images (blocked_by) WHERE blocked_by IS NOT NULL;
+-- Images that may be swept, the oldest first.
+CREATE INDEX images_unreported ON images (last_uploaded_at) WHERE NOT is_reported;
+
+CREATE TABLE image_usage (
+    app_id       text   NOT NULL,
+    day          date   NOT NULL,
+    bytes_today  bigint NOT NULL,
+    bytes        bigint NOT NULL,
+    images_today bigint NOT NULL,
+    images       bigint NOT NULL,
+    CONSTRAINT image_usage_pkey PRIMARY KEY (app_id)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE image_usage IS 'What each app stores. The transaction that keeps an image counts it here, and compares with the quotas.';
+COMMENT ON COLUMN image_usage.app_id IS 'The app.';
+COMMENT ON COLUMN image_usage.day IS 'Day (UTC) of the last new image, by the database''s clock.';
+COMMENT ON COLUMN image_usage.bytes_today IS 'Bytes of the new images of that day.';
+COMMENT ON COLUMN image_usage.bytes IS 'Bytes of all images of the app, as images.byte_length has them.';
+COMMENT ON COLUMN image_usage.images_today IS 'Number of new images of that day.';
+COMMENT ON COLUMN image_usage.images IS 'Number of all images of the app.';
 
 CREATE TABLE picture_parts (
     content_sha256 bytea   NOT NULL,
@@ -465,13 +558,16 @@ CREATE TABLE operator_log (
     before        jsonb,
     after         jsonb,
     note          text        NOT NULL,
+    seq           bigint      NOT NULL,
+    chain_hash    bytea       NOT NULL,
     CONSTRAINT operator_log_pkey PRIMARY KEY (app_id, at, id),
-    CONSTRAINT operator_log_operator_named CHECK (operator <> '')
+    CONSTRAINT operator_log_operator_named CHECK (operator <> ''),
+    CONSTRAINT operator_log_chain_hash_length CHECK (octet_length(chain_hash) = 32)
 );
 COMMENT ON TABLE operator_log IS 'A line for each change by an operator, written in the transaction of the change. A line is never updated and never deleted.';
 COMMENT ON COLUMN operator_log.app_id IS 'The app that was changed. Empty for a change that concerns all apps.';
 COMMENT ON COLUMN operator_log.at IS 'Database time of the line.';
-COMMENT ON COLUMN operator_log.id IS 'Random number from the program. It distinguishes lines of the same time.';
+COMMENT ON COLUMN operator_log.id IS 'Random number from the program. It distinguishes lines of the same time on a page.';
 COMMENT ON COLUMN operator_log.operator_kind IS 'Face that was used: command_line, console or api_key.';
 COMMENT ON COLUMN operator_log.operator IS 'Name of the operator.';
 COMMENT ON COLUMN operator_log.action IS 'Action, such as app.suspend.';
@@ -479,29 +575,79 @@ COMMENT ON COLUMN operator_log.subject IS 'Object of the action: an app, a playe
 COMMENT ON COLUMN operator_log.before IS 'State before the change. Null where there was none.';
 COMMENT ON COLUMN operator_log.after IS 'State after the change. Null where there is none.';
 COMMENT ON COLUMN operator_log.note IS 'Reason from the operator. It may be empty.';
+COMMENT ON COLUMN operator_log.seq IS 'Sequence number of the line, from 1.';
+COMMENT ON COLUMN operator_log.chain_hash IS 'SHA-256 of the line and of the hash of the line before it.';
 CREATE INDEX operator_log_at ON operator_log (at, id);
+CREATE UNIQUE INDEX operator_log_seq ON operator_log (seq);
+
+CREATE TABLE operator_log_head (
+    id         smallint NOT NULL,
+    seq        bigint   NOT NULL,
+    chain_hash bytea    NOT NULL,
+    CONSTRAINT operator_log_head_pkey PRIMARY KEY (id),
+    CONSTRAINT operator_log_head_single CHECK (id = 1),
+    CONSTRAINT operator_log_head_seq_not_negative CHECK (seq >= 0),
+    CONSTRAINT operator_log_head_chain_hash_length CHECK (octet_length(chain_hash) = 32)
+) WITH (fillfactor = 20);
+COMMENT ON TABLE operator_log_head IS 'The newest line of the operator''s log. There is one row. Each change by an operator locks it last, so that the lines are numbered without a gap.';
+COMMENT ON COLUMN operator_log_head.id IS '1.';
+COMMENT ON COLUMN operator_log_head.seq IS 'Sequence number of the newest line. 0 before the first.';
+COMMENT ON COLUMN operator_log_head.chain_hash IS 'Hash of the newest line. 32 zero bytes before the first.';
+INSERT INTO operator_log_head (id, seq, chain_hash) VALUES (1, 0, decode(repeat('00', 32), 'hex'));
 
 CREATE TABLE console_users (
-    name            text        NOT NULL,
-    role            text        NOT NULL,
-    password        text        NOT NULL,
-    failed_attempts integer     NOT NULL DEFAULT 0,
-    locked_until    timestamptz,
-    created_at      timestamptz NOT NULL DEFAULT now(),
+    name         text        NOT NULL,
+    role         text        NOT NULL,
+    password     text        NOT NULL,
+    totp_secret  bytea,
+    totp_step    bigint      NOT NULL DEFAULT 0,
+    oidc_issuer  text,
+    oidc_subject text,
+    created_at   timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT console_users_pkey PRIMARY KEY (name),
-    CONSTRAINT console_users_role_known CHECK (role IN ('viewer', 'admin'))
+    CONSTRAINT console_users_role_known CHECK (role IN ('viewer', 'admin')),
+    CONSTRAINT console_users_oidc_identity CHECK ((oidc_issuer IS NULL) = (oidc_subject IS NULL))
 );
+CREATE UNIQUE INDEX console_users_oidc ON console_users (oidc_issuer, oidc_subject);
 COMMENT ON TABLE console_users IS 'Users of the console.';
 COMMENT ON COLUMN console_users.name IS 'Name for the sign-in and in the operator''s log.';
 COMMENT ON COLUMN console_users.role IS 'viewer, who changes nothing, or admin.';
-COMMENT ON COLUMN console_users.password IS 'Argon2id hash with its salt and parameters, as a PHC string.';
-COMMENT ON COLUMN console_users.failed_attempts IS 'Sign-in attempts since the last success. An attempt counts before its password is verified.';
-COMMENT ON COLUMN console_users.locked_until IS 'Database time until which every attempt is refused.';
+COMMENT ON COLUMN console_users.password IS 'Argon2id hash with its salt and parameters, as a PHC string. Empty for a user of an OpenID Connect provider.';
+COMMENT ON COLUMN console_users.totp_secret IS 'Secret of the second factor in base32, encrypted with the master key. Null without a second factor.';
+COMMENT ON COLUMN console_users.totp_step IS 'Step of the last code that was used: Unix time in units of 30 seconds. A code of this step or an earlier one is refused.';
+COMMENT ON COLUMN console_users.oidc_issuer IS 'OpenID Connect provider that signs the user in. Null for a user with a password.';
+COMMENT ON COLUMN console_users.oidc_subject IS 'Id of the user at that provider. Null for a user with a password.';
 COMMENT ON COLUMN console_users.created_at IS 'Database time.';
+
+CREATE TABLE console_attempts (
+    name            text        NOT NULL,
+    address         text        NOT NULL,
+    failed_attempts integer     NOT NULL,
+    locked_until    timestamptz,
+    attempted_at    timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT console_attempts_pkey PRIMARY KEY (name, address)
+);
+COMMENT ON TABLE console_attempts IS 'Sign-in attempts since the last success, by user and address. A row is removed by a success, by an unlock, and a day after its last attempt.';
+COMMENT ON COLUMN console_attempts.name IS 'The user. An attempt with an unknown name has no row.';
+COMMENT ON COLUMN console_attempts.address IS 'Address of the client: an IPv4 address, or an IPv6 network of 64 bits.';
+COMMENT ON COLUMN console_attempts.failed_attempts IS 'Attempts since the last success. An attempt counts before its password is verified.';
+COMMENT ON COLUMN console_attempts.locked_until IS 'Database time until which every attempt of this address with this name is refused.';
+COMMENT ON COLUMN console_attempts.attempted_at IS 'Database time of the last attempt.';
+
+CREATE TABLE console_recovery_codes (
+    name        text  NOT NULL,
+    code_sha256 bytea NOT NULL,
+    CONSTRAINT console_recovery_codes_pkey PRIMARY KEY (name, code_sha256)
+);
+COMMENT ON TABLE console_recovery_codes IS 'Codes that take the place of the second factor. The use of a code removes its row.';
+COMMENT ON COLUMN console_recovery_codes.name IS 'The user.';
+COMMENT ON COLUMN console_recovery_codes.code_sha256 IS 'SHA-256 of the code, which has 80 random bits.';
 
 CREATE TABLE console_sessions (
     token_sha256 bytea       NOT NULL,
     name         text        NOT NULL,
+    address      text        NOT NULL DEFAULT '',
+    proved_at    timestamptz NOT NULL DEFAULT now(),
     created_at   timestamptz NOT NULL DEFAULT now(),
     used_at      timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT console_sessions_pkey PRIMARY KEY (token_sha256)
@@ -509,6 +655,8 @@ CREATE TABLE console_sessions (
 COMMENT ON TABLE console_sessions IS 'Sessions of the console. A session ends 12 hours after its start, 30 minutes after its last use, at sign-out, and when its user changes.';
 COMMENT ON COLUMN console_sessions.token_sha256 IS 'SHA-256 of the 256 random bits that the browser holds.';
 COMMENT ON COLUMN console_sessions.name IS 'The user.';
+COMMENT ON COLUMN console_sessions.address IS 'Address of the browser at the sign-in, as in console_attempts.';
+COMMENT ON COLUMN console_sessions.proved_at IS 'Database time when the user last typed the password, or proved to the OpenID Connect provider who they are.';
 COMMENT ON COLUMN console_sessions.created_at IS 'Database time.';
 COMMENT ON COLUMN console_sessions.used_at IS 'Database time of the last request, to the minute.';
 CREATE INDEX console_sessions_name ON console_sessions (name);
@@ -518,7 +666,6 @@ CREATE TABLE api_keys (
     role         text        NOT NULL,
     key_sha256   bytea       NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT now(),
-    last_used_on timestamptz,
     revoked_at   timestamptz,
     CONSTRAINT api_keys_pkey PRIMARY KEY (name),
     CONSTRAINT api_keys_role_known CHECK (role IN ('viewer', 'admin'))
@@ -528,7 +675,6 @@ COMMENT ON COLUMN api_keys.name IS 'Name in the operator''s log.';
 COMMENT ON COLUMN api_keys.role IS 'viewer, who may only read, or admin.';
 COMMENT ON COLUMN api_keys.key_sha256 IS 'SHA-256 of the key.';
 COMMENT ON COLUMN api_keys.created_at IS 'Database time.';
-COMMENT ON COLUMN api_keys.last_used_on IS 'Day of the last use, at midnight UTC. Null before the first.';
 COMMENT ON COLUMN api_keys.revoked_at IS 'Time of the revocation. Null while the key is valid.';
 CREATE UNIQUE INDEX api_keys_key_sha256 ON api_keys (key_sha256);
 

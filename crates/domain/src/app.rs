@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 
 pub use crate::app_settings::{AppChange, AppLimits, AppLimitsChange, AppSettings, Category, Scope};
 
-use crate::ids::{AppId, PagePath};
+use crate::ids::{AppId, AppNo, PagePath};
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
 use crate::signature::PayKey;
@@ -23,6 +23,8 @@ pub const LIVE_KEYS: usize = 2;
 pub struct App {
     /// Its id.
     pub id: AppId,
+    /// Its number.
+    pub no: AppNo,
     /// What the operator set.
     pub settings: AppSettings,
     /// Whether the operator has suspended it.
@@ -40,11 +42,12 @@ pub struct App {
 }
 
 impl App {
-    /// An app of general goods with this id, without scopes, keys, limits and pages.
+    /// An app of general goods with this id and the number 1, without scopes, keys, limits and pages.
     #[must_use]
     pub fn new(id: AppId) -> Self {
         Self {
             id,
+            no: AppNo(1),
             settings: AppSettings::default(),
             suspended: false,
             limits: AppLimits::default(),

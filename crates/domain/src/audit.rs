@@ -98,6 +98,7 @@ impl WalletRow {
 pub struct WalletCheck {
     app_id: String,
     open_id: String,
+    numbers: (i32, i64),
     wallet: Option<WalletRow>,
     /// The stored state after the last entry.
     last: Standing,
@@ -109,12 +110,14 @@ pub struct WalletCheck {
 }
 
 impl WalletCheck {
-    /// Starts after the entry of `from`. `wallet` is the wallet's row, if it exists.
+    /// Starts after the entry of `from`. `names` are app id and open id, for findings. `numbers` are
+    /// those of app and wallet. `wallet` is the wallet's row, if it exists.
     #[must_use]
-    pub fn new(app_id: &str, open_id: &str, from: Standing, wallet: Option<WalletRow>) -> Self {
+    pub fn new(names: (&str, &str), numbers: (i32, i64), from: Standing, wallet: Option<WalletRow>) -> Self {
         Self {
-            app_id: app_id.to_owned(),
-            open_id: open_id.to_owned(),
+            app_id: names.0.to_owned(),
+            open_id: names.1.to_owned(),
+            numbers,
             wallet,
             last: from,
             free_sum: from.free_balance.into(),
@@ -126,8 +129,14 @@ impl WalletCheck {
 
     /// True when an entry belongs to this wallet.
     #[must_use]
-    pub fn is_of(&self, app_id: &str, open_id: &str) -> bool {
-        self.open_id == open_id && self.app_id == app_id
+    pub fn is_of(&self, entry: &LedgerEntry<'_>) -> bool {
+        self.numbers == (entry.app_no, entry.wallet_no)
+    }
+
+    /// The wallet's player.
+    #[must_use]
+    pub fn open_id(&self) -> &str {
+        &self.open_id
     }
 
     /// The wallet's app.

@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq as _;
 use crate::app::{App, LIVE_KEYS};
 use crate::exchange::{Exchange, Reading};
 use crate::fields::{FieldError, Fields};
-use crate::ids::AppId;
+use crate::ids::{AppId, AppNo};
 use crate::signature::{DiagnosisKeys, Mistake, PayKey, Sign, diagnose, exchange_string};
 
 /// The key that checks an unknown app's signature, so that it costs what a wrong key does.
@@ -132,6 +132,12 @@ impl<T> Signed<T> {
     #[must_use]
     pub fn app_id(&self) -> &AppId {
         &self.caller.app.id
+    }
+
+    /// The number of that app.
+    #[must_use]
+    pub fn app_no(&self) -> AppNo {
+        self.caller.app.no
     }
 
     /// The value.

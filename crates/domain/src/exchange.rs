@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::fields::{Expected, FieldError, Fields, is_canonical_integer, parse_integer};
-use super::ids::{BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
+use super::ids::{BizNo, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
 use super::product_info::ProductInfo;
 use super::signature::{SIGNED_FIELDS, exchange_string, is_ambiguous};
 
@@ -234,6 +234,8 @@ pub struct Exchange {
     pub is_fresh: bool,
     /// Address of the player.
     pub user_ip: UserIp,
+    /// Its three texts about what is bought, as the ledger names them.
+    pub item_id: ItemId,
 }
 
 /// The part of an exchange that must be the same in every try, compared as the text that came.
@@ -255,6 +257,13 @@ pub struct BusinessContent {
     pub product_desc: ProductText,
     /// Developer-defined; empty when absent.
     pub extension: String,
+}
+
+impl BusinessContent {
+    fn item_id(&self) -> ItemId {
+        let Self { product_name, product_info, product_desc, .. } = self;
+        ItemId::of(product_name.as_str(), product_info.as_str(), product_desc.as_str())
+    }
 }
 
 /// What an exchange is answered whose order number has deducted before (contract 3, "Meaning").
@@ -354,7 +363,8 @@ impl Exchange {
             extension,
         };
         let is_fresh = reading.ts_window.accepts(ts, reading.now_millis);
-        Ok(Self { biz_no, content, os, ts, is_fresh, user_ip })
+        let item_id = content.item_id();
+        Ok(Self { biz_no, content, os, ts, is_fresh, user_ip, item_id })
     }
 }
 

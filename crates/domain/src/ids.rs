@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
+use sha2::{Digest as _, Sha256};
+
 use super::fields::Expected;
+use super::ledger;
 
 /// Declares a text type whose only constructor is `parse`. If the full rule fits into a regular
 /// expression (of ECMA 262, as JSON Schema has them), the type has it as `PATTERN`. What stands in braces
@@ -91,6 +94,31 @@ text_type!(
     AppId, "1 to 64 of 0-9A-Za-z_-" => "^[0-9A-Za-z_-]{1,64}$",
     |text| made_of(text, 1, 64, id_byte)
 );
+/// Number of an app. It stands for the app id in the tables of money, because it is shorter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AppNo(pub i32);
+
+/// Number of a wallet in its app. It stands for the open id in the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WalletNo(pub i64);
+
+/// The texts that say what an exchange bought, as a hash: the first 128 bits of SHA-256.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ItemId(pub [u8; 16]);
+
+impl ItemId {
+    /// The id of these texts. Four bytes with the length precede each text, the highest byte first.
+    #[must_use]
+    pub fn of(product_name: &str, product_info: &str, product_desc: &str) -> Self {
+        let mut hasher = Sha256::new();
+        for text in [product_name, product_info, product_desc] {
+            ledger::add(&mut hasher, text.as_bytes());
+        }
+        let hash: [u8; 32] = hasher.finalize().into();
+        Self(std::array::from_fn(|place| hash[place]))
+    }
+}
+
 text_type!(
     /// Name of an app, for people; may be empty.
     #[derive(Default)]

@@ -22,20 +22,30 @@ pub const CREDIT: &str = "credit";
 /// `kind` of an exchange.
 pub const EXCHANGE: &str = "exchange";
 
-/// A ledger entry with all stored columns but its hash. It accepts any values, because the audit
+/// The start of a reference that an operator gave. No `biz_no` has this character, so the namespaces of
+/// games and operators never meet.
+pub const REF_MARK: char = '!';
+
+/// A ledger entry with all columns that its hash covers. It accepts any values, because the audit
 /// reads damaged entries, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerEntry<'a> {
-    /// The app.
-    pub app_id: &'a str,
-    /// The player.
-    pub open_id: &'a str,
+    /// Number of the app.
+    pub app_no: i32,
+    /// Number of the wallet.
+    pub wallet_no: i64,
     /// Its sequence number in the wallet, from 1.
     pub seq: i64,
     /// [`CREDIT`] or [`EXCHANGE`].
     pub kind: &'a str,
-    /// The ref of a credit, or the `biz_no` of an exchange.
+    /// The `biz_no` of an exchange, or [`REF_MARK`] and the ref of a credit.
     pub reference: &'a str,
+    /// The exchange that a cancel gives back.
+    pub of_biz_no: Option<&'a str>,
+    /// What can still be given back of that exchange.
+    pub remaining: Option<i64>,
+    /// What an exchange bought: an [`ItemId`](crate::ids::ItemId).
+    pub item_id: Option<[u8; 16]>,
     /// Change of the gifted purse. A deduction is negative.
     pub free_change: i64,
     /// Change of the charged purse. A deduction is negative.
@@ -50,22 +60,26 @@ pub struct LedgerEntry<'a> {
 
 impl LedgerEntry<'_> {
     /// The hash of the entry: SHA-256 of the hash of the entry before it ([`CHAIN_START`] for the
-    /// first) and of the columns `app_id`, `open_id`, `seq`, `kind`, `reference`, `free_change`,
-    /// `charge_change`, `free_balance`, `charge_balance` and `at`.
+    /// first) and of the columns `app_no`, `wallet_no`, `seq`, `kind`, `reference`, `of_biz_no`,
+    /// `remaining`, `item_id`, `free_change`, `charge_change`, `free_balance`, `charge_balance` and `at`.
     ///
-    /// Four bytes with the length precede each column. Texts are UTF-8. Numbers and the time have
-    /// eight bytes, the highest first. So two different entries never have the same encoding.
+    /// Four bytes with the length precede each column. Texts are UTF-8. `app_no` has four bytes, the
+    /// other numbers and the time have eight, the highest first. A null has the length −1 and no bytes.
+    /// So two different entries never have the same encoding.
     /// PostgreSQL's own binary form is the same, so that SQL can compute it:
-    /// `int4send(octet_length(app_id)) || convert_to(app_id, 'UTF8') || ... || int4send(8) ||
-    /// timestamptz_send(at)`.
+    /// `int4send(4) || int4send(app_no) || ... || int4send(octet_length(kind)) || convert_to(kind, 'UTF8')
+    /// || ... || int4send(8) || timestamptz_send(at)`.
     #[must_use]
     pub fn chain_hash(&self, previous: &ChainHash) -> ChainHash {
         let Self {
-            app_id,
-            open_id,
+            app_no,
+            wallet_no,
             seq,
             kind,
             reference,
+            of_biz_no,
+            remaining,
+            item_id,
             free_change,
             charge_change,
             free_balance,
@@ -74,11 +88,14 @@ impl LedgerEntry<'_> {
         } = self;
         let mut hasher = Sha256::new();
         hasher.update(previous);
-        add(&mut hasher, app_id.as_bytes());
-        add(&mut hasher, open_id.as_bytes());
+        add(&mut hasher, &app_no.to_be_bytes());
+        add(&mut hasher, &wallet_no.to_be_bytes());
         add(&mut hasher, &seq.to_be_bytes());
         add(&mut hasher, kind.as_bytes());
         add(&mut hasher, reference.as_bytes());
+        add_if_any(&mut hasher, of_biz_no.map(str::as_bytes));
+        add_if_any(&mut hasher, remaining.map(i64::to_be_bytes));
+        add_if_any(&mut hasher, *item_id);
         for number in [free_change, charge_change, free_balance, charge_balance, at] {
             add(&mut hasher, &number.to_be_bytes());
         }
@@ -97,4 +114,12 @@ pub(super) fn add(hasher: &mut Sha256, column: &[u8]) {
     let length = u32::try_from(column.len()).expect("PostgreSQL keeps no text of 4 GiB");
     hasher.update(length.to_be_bytes());
     hasher.update(column);
+}
+
+/// Adds a column that may be null.
+pub(super) fn add_if_any(hasher: &mut Sha256, column: Option<impl AsRef<[u8]>>) {
+    match column {
+        Some(column) => add(hasher, column.as_ref()),
+        None => hasher.update((-1_i32).to_be_bytes()),
+    }
 }

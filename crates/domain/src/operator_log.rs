@@ -7,7 +7,7 @@ mod tests;
 use sha2::{Digest as _, Sha256};
 
 use super::audit::{Check, Findings};
-use super::ledger::{CHAIN_START, ChainHash, add};
+use super::ledger::{CHAIN_START, ChainHash, add, add_if_any};
 
 /// Subject of findings about the chain.
 pub const SUBJECT: &str = "operator log";
@@ -61,10 +61,7 @@ impl ChainedLine<'_> {
             add(&mut hasher, text.as_bytes());
         }
         for state in [before, after] {
-            match state {
-                Some(state) => add(&mut hasher, state.as_bytes()),
-                None => hasher.update((-1_i32).to_be_bytes()),
-            }
+            add_if_any(&mut hasher, *state);
         }
         add(&mut hasher, note.as_bytes());
         hasher.finalize().into()

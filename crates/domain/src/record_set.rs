@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 /// Bytes of a block of SHA-256: a key of this size is hashed once for all records.
 const BLOCK_BYTES: usize = 64;
 
-/// A record, as its own table or as the ledger has it.
+/// A credit, as the ledger or the operator's log has it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecordLine<'a> {
     /// The app.
@@ -15,13 +15,7 @@ pub struct RecordLine<'a> {
     pub number: &'a str,
     /// The player.
     pub open_id: &'a str,
-    /// The ledger entry.
-    pub seq: i64,
-    /// What an exchange took from both purses together; 0 of a credit, whose record does not say.
-    pub amount: i128,
-    /// When, as [`super::ledger::LedgerEntry::at`] counts it.
-    pub at: i64,
-    /// Gifted and charged currency before it and after it. Zeros where the record does not have them.
+    /// Gifted and charged currency before it and after it.
     pub balances: [i64; 4],
 }
 
@@ -45,15 +39,12 @@ impl RecordSet {
 
     /// Adds a record.
     pub fn add(&mut self, record: &RecordLine<'_>) {
-        let RecordLine { app_id, number, open_id, seq, amount, at, balances } = record;
+        let RecordLine { app_id, number, open_id, balances } = record;
         let mut hasher = self.keyed.clone();
         for text in [app_id, number, open_id] {
             hasher.update(text.len().to_be_bytes());
             hasher.update(text.as_bytes());
         }
-        hasher.update(seq.to_be_bytes());
-        hasher.update(amount.to_be_bytes());
-        hasher.update(at.to_be_bytes());
         for balance in balances {
             hasher.update(balance.to_be_bytes());
         }
@@ -82,27 +73,18 @@ mod tests {
 
     use super::*;
 
-    type Owned = (String, String, String, i64, i128, i64, [i64; 4]);
+    type Owned = (String, String, String, [i64; 4]);
 
     fn set(records: &[Owned]) -> RecordSet {
         let mut set = RecordSet::new(&[7; 32]);
-        for (app_id, number, open_id, seq, amount, at, balances) in records {
-            let (seq, amount, at, balances) = (*seq, *amount, *at, *balances);
-            set.add(&RecordLine { app_id, number, open_id, seq, amount, at, balances });
+        for (app_id, number, open_id, balances) in records {
+            set.add(&RecordLine { app_id, number, open_id, balances: *balances });
         }
         set
     }
 
     fn records() -> impl Strategy<Value = Vec<Owned>> {
-        let record = (
-            "[a-b]{0,2}",
-            "[a-b]{0,2}",
-            "[a-b]{0,2}",
-            0..2_i64,
-            0..2_i128,
-            0..2_i64,
-            [0..2_i64, 0..2_i64, 0..1_i64, 0..1_i64],
-        );
+        let record = ("[a-b]{0,2}", "[a-b]{0,2}", "[a-b]{0,2}", [0..2_i64, 0..2_i64, 0..1_i64, 0..1_i64]);
         prop::collection::vec(record, 0..6)
     }
 
@@ -119,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_record_twice_is_not_the_same_as_none() {
-        let record: Owned = ("a".into(), "b".into(), "o".into(), 1, 10, 0, [0; 4]);
+        let record: Owned = ("a".into(), "b".into(), "o".into(), [0; 4]);
         let twice = set(&[record.clone(), record.clone()]);
         assert!(!twice.is_same(&set(&[])) && !twice.is_same(&set(&[record])));
     }

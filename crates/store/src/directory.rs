@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::app::{App, LIVE_KEYS};
 use domain::caller::{SignatureFinding, SignatureVerdict, TokenState};
-use domain::ids::AppId;
+use domain::ids::{AppId, AppNo};
 use domain::key_uses::{KeyKind, LiveKey};
 use domain::secret::Secret;
 use domain::signature::PayKey;
@@ -119,7 +119,7 @@ impl Store {
     async fn load_app(&self, key_is: KeyIs, app_id: &AppId) -> Result<Option<App>> {
         let row = sqlx::query!(
             r#"SELECT to_jsonb(apps) - '{app_secret,former_secret}'::text[] AS "app!: Json<AppRow>", app_secret, former_secret,
-                      secret_generation,
+                      app_no, secret_generation,
                       (SELECT pages FROM packages WHERE packages.app_id = apps.app_id
                        ORDER BY published_at DESC, version DESC LIMIT 1) AS pages,
                       ARRAY(SELECT pay_key FROM pay_keys WHERE pay_keys.app_id = apps.app_id
@@ -142,6 +142,7 @@ impl Store {
         let newest_pay_key = row.pay_key_generation.unwrap_or_default();
         Ok(Some(App {
             id: app_id.clone(),
+            no: AppNo(row.app_no),
             suspended: app.is_suspended(),
             settings: app.columns.settings,
             limits: app.columns.limits,

@@ -13,8 +13,8 @@ pub struct DatabaseStatus {
     pub apps: i64,
     /// Number of wallets, which is that of players.
     pub players: i64,
-    /// Number of exchanges.
-    pub exchanges: i64,
+    /// Number of ledger entries.
+    pub entries: i64,
     /// Number of orders.
     pub orders: i64,
     /// Number of images.
@@ -31,8 +31,8 @@ impl Store {
                    (SELECT count(*) FROM apps) AS "apps!",
                    (SELECT greatest(reltuples::bigint, (SELECT count(*) FROM (SELECT FROM wallets LIMIT 10000) AS w))
                     FROM pg_class WHERE oid = 'wallets'::regclass) AS "players!",
-                   (SELECT greatest(reltuples::bigint, (SELECT count(*) FROM (SELECT FROM exchanges LIMIT 10000) AS x))
-                    FROM pg_class WHERE oid = 'exchanges'::regclass) AS "exchanges!",
+                   (SELECT greatest(reltuples::bigint, (SELECT count(*) FROM (SELECT FROM ledger_entries LIMIT 10000) AS x))
+                    FROM pg_class WHERE oid = 'ledger_entries'::regclass) AS "entries!",
                    (SELECT greatest(reltuples::bigint, (SELECT count(*) FROM (SELECT FROM orders LIMIT 10000) AS o))
                     FROM pg_class WHERE oid = 'orders'::regclass) AS "orders!",
                    (SELECT greatest(reltuples::bigint, (SELECT count(*) FROM (SELECT FROM images LIMIT 10000) AS i))

@@ -13,6 +13,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::secrets::random_bytes;
 use crate::{Result, Store, StoreError};
 
 pub use credit::ImportSummary;
@@ -71,9 +72,10 @@ pub struct LedgerLine {
 /// kind.
 macro_rules! ledger_line {
     ($row:expr) => {{
-        let is_credit = $row.kind == domain::ledger::CREDIT;
-        let (biz_no, reference) =
-            if is_credit { (None, Some($row.reference)) } else { (Some($row.reference), None) };
+        let (biz_no, reference) = match $row.reference.strip_prefix(domain::ledger::REF_MARK) {
+            Some(reference) => (None, Some(reference.to_owned())),
+            None => (Some($row.reference), None),
+        };
         LedgerLine {
             seq: $row.seq,
             kind: $row.kind,
@@ -134,6 +136,12 @@ pub enum CreditOutcome {
     UnknownPlayer,
 }
 
+/// The number of a new wallet: 63 random bits. If another wallet of the app has it, the key refuses it. With
+/// a billion wallets the chance of that is 1 in 10 billion.
+pub(super) fn random_wallet_no() -> i64 {
+    i64::from_be_bytes(random_bytes()) & i64::MAX
+}
+
 /// Makes an empty wallet for a player who has none. A wallet makes the player known to the app.
 pub(super) async fn make_known(
     connection: &mut PgConnection,
@@ -141,9 +149,11 @@ pub(super) async fn make_known(
     open_id: &OpenId,
 ) -> Result<()> {
     sqlx::query!(
-        "INSERT INTO wallets (app_id, open_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        "INSERT INTO wallets (app_no, open_id, wallet_no) SELECT app_no, $2, $3 FROM apps WHERE app_id = $1
+         ON CONFLICT (app_no, open_id) DO NOTHING",
         app_id.as_str(),
-        open_id.as_str()
+        open_id.as_str(),
+        random_wallet_no()
     )
     .execute(connection)
     .await?;
@@ -155,8 +165,9 @@ impl Store {
     pub async fn wallet(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<Wallet>> {
         Ok(sqlx::query_as!(
             Wallet,
-            "SELECT app_id, open_id, free_balance, charge_balance, entry_count AS entries
-             FROM wallets WHERE app_id = $1 AND open_id = $2",
+            r#"SELECT app_id AS "app_id!", open_id AS "open_id!", free_balance AS "free_balance!",
+                    charge_balance AS "charge_balance!", entry_count AS "entries!"
+             FROM players WHERE app_id = $1 AND open_id = $2"#,
             app_id.as_str(),
             open_id.as_str()
         )
@@ -173,7 +184,7 @@ impl Store {
     pub async fn first_unknown(&self, app_id: &AppId, open_ids: &[String]) -> Result<Option<String>> {
         Ok(sqlx::query_scalar!(
             r#"SELECT p.open_id AS "open_id!" FROM unnest($2::text[]) WITH ORDINALITY AS p (open_id, place)
-               LEFT JOIN wallets w ON w.app_id = $1 AND w.open_id = p.open_id
+               LEFT JOIN players w ON w.app_id = $1 AND w.open_id = p.open_id
                WHERE w.open_id IS NULL ORDER BY p.place LIMIT 1"#,
             app_id.as_str(),
             open_ids

@@ -37,21 +37,9 @@ pub enum Check {
     /// A wallet is not empty and has no entries.
     #[serde(rename = "wallet without its entries")]
     NoEntries,
-    /// An entry without its exchange.
-    #[serde(rename = "deduction without its record")]
-    DeductionWithoutRecord,
-    /// An exchange without its entry.
-    #[serde(rename = "record without its deduction")]
-    RecordWithoutDeduction,
-    /// An exchange whose amount or time differs from its entry.
-    #[serde(rename = "record against its deduction")]
-    Record,
-    /// An entry without its credit.
-    #[serde(rename = "entry without its credit")]
-    EntryWithoutCredit,
-    /// A credit without its entry, or with another time.
-    #[serde(rename = "credit without its entry")]
-    CreditWithoutEntry,
+    /// What an exchange bought is not stored, or was changed.
+    #[serde(rename = "item of an exchange")]
+    Item,
     /// The sums of an app's wallets and ledger differ.
     #[serde(rename = "sums of an app")]
     Sums,

@@ -20,11 +20,14 @@ impl Stored {
     fn entry(&self) -> LedgerEntry<'_> {
         let [seq, free_change, charge_change, free_balance, charge_balance, at] = self.numbers;
         LedgerEntry {
-            app_id: "a1",
-            open_id: "o1",
+            app_no: 1,
+            wallet_no: 1,
             seq,
             kind: &self.kind,
             reference: &self.reference,
+            of_biz_no: None,
+            remaining: None,
+            item_id: None,
             free_change,
             charge_change,
             free_balance,
@@ -75,7 +78,7 @@ impl Books {
 
     fn audit_from(&self, from: Standing, skip: usize) -> (Findings, Sums) {
         let mut findings = Findings::default();
-        let mut check = WalletCheck::new("a1", "o1", from, Some(self.wallet));
+        let mut check = WalletCheck::new(("a1", "o1"), (1, 1), from, Some(self.wallet));
         for stored in &self.entries[skip..] {
             check.entry(&stored.entry(), stored.hash, &mut findings);
         }

@@ -6,11 +6,14 @@ use time::OffsetDateTime;
 use super::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry, micros};
 
 const FIRST: LedgerEntry<'_> = LedgerEntry {
-    app_id: "a1",
-    open_id: "o1",
+    app_no: 1,
+    wallet_no: 1_234_567_890_123_456_789,
     seq: 1,
     kind: CREDIT,
-    reference: "start-o1",
+    reference: "!start-o1",
+    of_biz_no: None,
+    remaining: None,
+    item_id: None,
     free_change: 50,
     charge_change: 7,
     free_balance: 50,
@@ -22,6 +25,7 @@ const SECOND: LedgerEntry<'_> = LedgerEntry {
     seq: 2,
     kind: EXCHANGE,
     reference: "b1",
+    item_id: Some([7; 16]),
     free_change: -3,
     charge_change: -7,
     free_balance: 47,
@@ -34,9 +38,9 @@ const SECOND: LedgerEntry<'_> = LedgerEntry {
 #[test]
 fn two_chained_entries_have_the_hashes_that_others_compute() {
     let first = FIRST.chain_hash(&CHAIN_START);
-    assert_eq!(hex::encode(first), "4e11ef9d0bc73e24da5545222ecb684a0713f6916ea004222d35e2dbc3f823c8");
+    assert_eq!(hex::encode(first), "6d760bec95ae4c32c5616fe98a1596dc1b5e19db496e08759793f5eef85a737e");
     let second = SECOND.chain_hash(&first);
-    assert_eq!(hex::encode(second), "a35e0edb08702a7352c01af936d675e48d013c73e837fbb4c56f3c26cc005b72");
+    assert_eq!(hex::encode(second), "14067d0819e4b2e1b0d58108942326c11f6da9d38c85048eece1593b2016e38a");
 }
 
 #[test]
@@ -50,20 +54,29 @@ fn moments_count_whole_microseconds_from_the_year_2000() {
 /// An entry that owns its texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Owned {
-    texts: [String; 4],
-    numbers: [i64; 6],
+    app_no: i32,
+    /// kind, reference
+    texts: [String; 2],
+    of_biz_no: Option<String>,
+    remaining: Option<i64>,
+    item_id: Option<[u8; 16]>,
+    /// wallet, seq, changes, balances, at
+    numbers: [i64; 7],
 }
 
 impl Owned {
     fn hash(&self, previous: &ChainHash) -> ChainHash {
-        let [app_id, open_id, kind, reference] = &self.texts;
-        let [seq, free_change, charge_change, free_balance, charge_balance, at] = self.numbers;
+        let [kind, reference] = &self.texts;
+        let [wallet_no, seq, free_change, charge_change, free_balance, charge_balance, at] = self.numbers;
         let entry = LedgerEntry {
-            app_id,
-            open_id,
+            app_no: self.app_no,
+            wallet_no,
             seq,
             kind,
             reference,
+            of_biz_no: self.of_biz_no.as_deref(),
+            remaining: self.remaining,
+            item_id: self.item_id,
             free_change,
             charge_change,
             free_balance,
@@ -76,8 +89,12 @@ impl Owned {
 
 /// Short texts of few letters, so that two entries often have the same joined text.
 fn owned() -> impl Strategy<Value = Owned> {
-    let texts = prop::array::uniform4("[a-b]{0,3}");
-    (texts, prop::array::uniform6(-2..3_i64)).prop_map(|(texts, numbers)| Owned { texts, numbers })
+    let texts = prop::array::uniform2("[a-b]{0,3}");
+    let of = (prop::option::of("[a-b]{0,3}"), prop::option::of(0..2_i64), prop::option::of(Just([7; 16])));
+    (0..2, texts, of, prop::array::uniform7(-2..3_i64)).prop_map(|(app_no, texts, of, numbers)| {
+        let (of_biz_no, remaining, item_id) = of;
+        Owned { app_no, texts, of_biz_no, remaining, item_id, numbers }
+    })
 }
 
 proptest! {
@@ -87,21 +104,25 @@ proptest! {
     }
 
     #[test]
-    fn a_letter_that_moves_from_one_column_to_the_next_changes_the_hash(entry in owned(), from in 0..3_usize) {
+    fn a_letter_that_moves_from_one_column_to_the_next_changes_the_hash(entry in owned()) {
         let mut moved = entry.clone();
-        if let Some(letter) = moved.texts[from].pop() {
-            moved.texts[from + 1].insert(0, letter);
+        if let Some(letter) = moved.texts[0].pop() {
+            moved.texts[1].insert(0, letter);
             prop_assert_ne!(entry.hash(&CHAIN_START), moved.hash(&CHAIN_START));
         }
     }
 
     #[test]
-    fn each_column_and_the_hash_before_change_the_hash(entry in owned(), column in 0..11_usize, bit in 0..63_u32) {
+    fn each_column_and_the_hash_before_change_the_hash(entry in owned(), column in 0..14_usize, bit in 0..63_u32) {
         let mut changed = entry.clone();
         let mut previous = CHAIN_START;
         match column {
-            0..4 => changed.texts[column].push('c'),
-            4..10 => changed.numbers[column - 4] ^= 1 << bit,
+            0..2 => changed.texts[column].push('c'),
+            2..9 => changed.numbers[column - 2] ^= 1 << bit,
+            9 => changed.app_no ^= 1 << (bit % 31),
+            10 => changed.of_biz_no = changed.of_biz_no.map_or_else(|| Some(String::new()), |_| None),
+            11 => changed.remaining = changed.remaining.map_or(Some(0), |_| None),
+            12 => changed.item_id = changed.item_id.map_or(Some([0; 16]), |_| None),
             _ => previous[usize::try_from(bit / 8).unwrap()] ^= 1 << (bit % 8),
         }
         prop_assert_ne!(entry.hash(&CHAIN_START), changed.hash(&previous));

@@ -25,7 +25,8 @@ impl AppUpdate {
         let (app_secret, pay_key) = (random_key_text(), random_key_text());
         let key = self.store.encrypting_key(connection).await?;
         let made = sqlx::query!(
-            "INSERT INTO apps (app_id, app_secret) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+            "INSERT INTO apps (app_id, app_no, app_secret)
+             VALUES ($1, (SELECT coalesce(max(app_no), 0) + 1 FROM apps), $2) ON CONFLICT (app_id) DO NOTHING",
             app_id.as_str(),
             key.seal(app_id, &app_secret)
         )

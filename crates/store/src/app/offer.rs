@@ -12,6 +12,7 @@ use super::app_exists;
 use super::command::{AppUpdate, CommandError};
 use crate::operator_log::Action;
 use crate::paging::LISTED_MAX;
+use crate::wallet::random_wallet_no;
 use crate::{Result, Store};
 
 impl Store {
@@ -123,10 +124,12 @@ impl AppUpdate {
             return Err(self.refused(AppRefusal::UnknownApp));
         }
         let added = sqlx::query_scalar!(
-            "INSERT INTO wallets (app_id, open_id) SELECT $1, unnest($2::text[])
-             ON CONFLICT DO NOTHING RETURNING open_id",
+            "INSERT INTO wallets (app_no, open_id, wallet_no)
+             SELECT (SELECT app_no FROM apps WHERE app_id = $1), unnest($2::text[]), unnest($3::bigint[])
+             ON CONFLICT (app_no, open_id) DO NOTHING RETURNING open_id",
             self.app_id.as_str(),
-            &texts(open_ids)
+            &texts(open_ids),
+            &open_ids.iter().map(|_| random_wallet_no()).collect::<Vec<_>>()
         )
         .fetch_all(&mut *connection)
         .await?;

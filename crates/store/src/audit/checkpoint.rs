@@ -1,10 +1,9 @@
 //! The checkpoint of an audit: a signed file with the last entry of each wallet.
 //!
 //! Lines of text, each ended by a newline:
-//! - `minitill checkpoint 2`
-//! - a JSON object: `database` (SHA-256 of what `master_key_check` holds), `at`, how many `entries`,
-//!   `exchanges` and `credits` there were, and the newest line of the operator's log: `log_seq` and
-//!   `log_hash`
+//! - `minitill checkpoint 3`
+//! - a JSON object: `database` (SHA-256 of what `master_key_check` holds), `at`, how many `entries`
+//!   there were, and the newest line of the operator's log: `log_seq` and `log_hash`
 //! - for each wallet with entries, in the order of the bytes of its keys: `app_id open_id seq
 //!   free_balance charge_balance hash`, of its last entry, the hash in hexadecimal
 //! - `hmac-sha256 ` and, in hexadecimal, HMAC-SHA256 of all bytes before this line, under
@@ -27,7 +26,7 @@ use super::copied::Copied;
 use super::{AuditError, AuditOutcome, Snapshot};
 use crate::secrets::{CheckpointKey, Keyring, MasterKey};
 
-const FIRST_LINE: &str = "minitill checkpoint 2";
+const FIRST_LINE: &str = "minitill checkpoint 3";
 const SIGNATURE: &str = "hmac-sha256 ";
 /// Length of the last line: its word, 64 digits, a newline.
 const SIGNATURE_BYTES: u64 = SIGNATURE.len() as u64 + 65;
@@ -36,24 +35,15 @@ const READ_BYTES: usize = 256 * 1024;
 
 /// Reads all wallets in the order of the bytes of their keys, which is the same in every database.
 pub(super) const WALLETS: &str = "\
-SELECT app_id, open_id, entry_count, free_balance, charge_balance, chain_hash FROM wallets
-ORDER BY app_id COLLATE \"C\", open_id COLLATE \"C\"";
-
-/// Numbers of rows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct RowCounts {
-    pub(super) entries: u64,
-    pub(super) exchanges: u64,
-    pub(super) credits: u64,
-}
+SELECT app_id, open_id, entry_count, free_balance, charge_balance, chain_hash, app_no, wallet_no FROM players
+ORDER BY app_id COLLATE \"C\", open_id";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Heading {
     database: String,
     #[serde(with = "time::serde::rfc3339")]
     at: OffsetDateTime,
-    #[serde(flatten)]
-    counts: RowCounts,
+    entries: u64,
     log_seq: i64,
     log_hash: String,
 }
@@ -70,7 +60,6 @@ pub(super) struct CheckpointWallet {
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     pub(super) at: OffsetDateTime,
-    pub(super) counts: RowCounts,
     pub(super) log_head: LogHead,
     lines: io::Lines<BufReader<io::Take<File>>>,
 }
@@ -98,7 +87,7 @@ impl Checkpoint {
         }
         let mut log_head = LogHead { seq: heading.log_seq, chain_hash: ChainHash::default() };
         hex::decode_to_slice(heading.log_hash, &mut log_head.chain_hash).map_err(|_| other_version())?;
-        Ok(Self { at: heading.at, counts: heading.counts, log_head, lines })
+        Ok(Self { at: heading.at, log_head, lines })
     }
 
     /// Reads the next wallet.
@@ -191,7 +180,7 @@ async fn write_lines(
     let mut out = BufWriter::new(Signing { key: key.clone(), out: file });
     let LogHead { seq: log_seq, chain_hash } = outcome.log_head;
     let (database, log_hash) = (snapshot.database.clone(), hex::encode(chain_hash));
-    let heading = Heading { database, at: snapshot.at, counts: outcome.counts, log_seq, log_hash };
+    let heading = Heading { database, at: snapshot.at, entries: outcome.entries, log_seq, log_hash };
     let heading = serde_json::to_string(&heading).map_err(|error| fault(error.into()))?;
     writeln!(out, "{FIRST_LINE}\n{heading}").map_err(fault)?;
     let mut wallets = Copied::of(&mut snapshot.first, WALLETS).await?;

@@ -3,7 +3,7 @@
 
 use bytes::{Buf as _, Bytes};
 use domain::audit::WalletRow;
-use domain::ledger::ChainHash;
+use domain::ledger::{ChainHash, LedgerEntry};
 use futures_util::TryStreamExt as _;
 use futures_util::stream::BoxStream;
 use sqlx::PgConnection;
@@ -12,6 +12,11 @@ use crate::{Result, StoreError};
 
 /// Length of the header of a copy: a signature of 11 bytes, flags, and the length of an extension.
 const HEADING_BYTES: usize = 19;
+
+/// The columns that [`Row::entry`] reads.
+pub(super) const ENTRY_COLUMNS: &str = "\
+e.app_no, e.wallet_no, e.seq, e.kind, e.reference, e.of_biz_no, e.remaining, e.item_id, e.free_change,
+e.charge_change, e.free_balance, e.charge_balance, e.at, e.chain_hash";
 
 /// The stream of rows of a statement.
 pub(super) struct Copied<'c> {
@@ -65,6 +70,11 @@ impl<'a> Row<'a> {
         Ok(Some(column))
     }
 
+    /// The next column: bytes that are not null.
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8]> {
+        self.column()?.ok_or_else(malformed)
+    }
+
     /// The next column: a text, or null.
     pub(super) fn text_if_any(&mut self) -> Result<Option<&'a str>> {
         self.column()?.map(|column| std::str::from_utf8(column).map_err(|_| malformed())).transpose()
@@ -86,6 +96,11 @@ impl<'a> Row<'a> {
         self.number_if_any()?.ok_or_else(malformed)
     }
 
+    /// The next column: an `integer` that is not null.
+    pub(super) fn small_number(&mut self) -> Result<i32> {
+        Ok(i32::from_be_bytes(self.bytes()?.try_into().map_err(|_| malformed())?))
+    }
+
     /// The next columns: a wallet's number of entries, balances and hash. `None` when they are null.
     pub(super) fn wallet_if_any(&mut self) -> Result<Option<WalletRow>> {
         let Some(entry_count) = self.number_if_any()? else { return Ok(None) };
@@ -96,6 +111,26 @@ impl<'a> Row<'a> {
     /// The same of a wallet that must be there.
     pub(super) fn wallet(&mut self) -> Result<WalletRow> {
         self.wallet_if_any()?.ok_or_else(malformed)
+    }
+
+    /// The next columns: all that a ledger entry's hash covers, and the hash.
+    pub(super) fn entry(&mut self) -> Result<(LedgerEntry<'a>, Option<ChainHash>)> {
+        let entry = LedgerEntry {
+            app_no: self.small_number()?,
+            wallet_no: self.number()?,
+            seq: self.number()?,
+            kind: self.text()?,
+            reference: self.text()?,
+            of_biz_no: self.text_if_any()?,
+            remaining: self.number_if_any()?,
+            item_id: self.column()?.and_then(|bytes| bytes.try_into().ok()),
+            free_change: self.number()?,
+            charge_change: self.number()?,
+            free_balance: self.number()?,
+            charge_balance: self.number()?,
+            at: self.number()?,
+        };
+        Ok((entry, self.hash()?))
     }
 
     /// The next column: a hash. `None` when the column holds no hash.

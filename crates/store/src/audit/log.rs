@@ -1,7 +1,7 @@
 //! Reads the operator's log for the audit, in the order of its chain.
 
-use domain::audit::Findings;
-use domain::ledger::LedgerEntry;
+use domain::audit::{Findings, WalletCheck};
+use domain::ledger::{LedgerEntry, REF_MARK};
 use domain::operator_log::{ChainedLine, LogCheck, LogHead};
 use domain::record_set::{RecordLine, RecordSet};
 use serde::Deserialize;
@@ -70,7 +70,6 @@ impl Log {
             number: &after.reference,
             open_id: line.subject,
             balances: [before.free_balance, before.charge_balance, after.free_balance, after.charge_balance],
-            ..RecordLine::default()
         });
     }
 }
@@ -85,18 +84,17 @@ struct State {
 }
 
 /// The credit that an entry's line must tell of.
-pub(super) fn told<'a>(entry: &LedgerEntry<'a>) -> RecordLine<'a> {
+pub(super) fn told<'a>(entry: &LedgerEntry<'a>, wallet: &'a WalletCheck) -> RecordLine<'a> {
     RecordLine {
-        app_id: entry.app_id,
-        number: entry.reference,
-        open_id: entry.open_id,
+        app_id: wallet.app_id(),
+        number: entry.reference.strip_prefix(REF_MARK).unwrap_or(entry.reference),
+        open_id: wallet.open_id(),
         balances: [
             entry.free_balance.wrapping_sub(entry.free_change),
             entry.charge_balance.wrapping_sub(entry.charge_change),
             entry.free_balance,
             entry.charge_balance,
         ],
-        ..RecordLine::default()
     }
 }
 

@@ -4,6 +4,7 @@
 mod checkpoint;
 mod copied;
 mod full;
+mod items;
 mod log;
 mod naming;
 mod noted;
@@ -21,7 +22,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
 use time::OffsetDateTime;
 
-use self::checkpoint::{Checkpoint, RowCounts};
+use self::checkpoint::Checkpoint;
 use super::{Store, StoreError};
 
 pub(super) use noted::LAST_AUDITS_CACHED_FOR;
@@ -179,8 +180,7 @@ impl Snapshot {
             r#"SELECT now() AS "at!",
                    (SELECT encode(sha256(value), 'hex') FROM master_key_check WHERE id = 1) AS database,
                    (SELECT sum(greatest(reltuples, 0))::bigint FROM pg_class WHERE oid IN
-                       ('ledger_entries'::regclass, 'exchanges'::regclass, 'credits'::regclass,
-                        'operator_log'::regclass)) AS rows"#
+                       ('ledger_entries'::regclass, 'operator_log'::regclass)) AS rows"#
         )
         .fetch_one(&mut first)
         .await?;
@@ -237,10 +237,10 @@ struct AuditOutcome {
     since: Option<OffsetDateTime>,
     findings: Findings,
     apps: BTreeMap<String, AppTotals>,
-    /// Numbers of the rows that were checked.
-    checked: RowCounts,
-    /// Numbers of all rows, for the next checkpoint.
-    counts: RowCounts,
+    /// Number of ledger entries that were checked.
+    checked: u64,
+    /// Number of all ledger entries, for the next checkpoint.
+    entries: u64,
     /// Number of lines of the operator's log that were checked.
     log_lines: u64,
     /// The head of the operator's log, for the next checkpoint.
@@ -257,9 +257,9 @@ impl AuditOutcome {
             at,
             since: self.since,
             wallets: all.wallets,
-            entries: self.checked.entries,
-            exchanges: self.checked.exchanges,
-            credits: self.checked.credits,
+            entries: self.checked,
+            exchanges: all.sums.exchanges,
+            credits: all.sums.credits,
             operator_log_lines: self.log_lines,
             differences,
             kinds,

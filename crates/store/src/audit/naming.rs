@@ -1,4 +1,4 @@
-//! Names the differences between ledger, records and wallets. Its statements join whole tables, so
+//! Names the differences between ledger, operator's log and wallets. Its statements join whole tables, so
 //! they run only when there is a difference.
 
 use domain::audit::{Check, Findings};
@@ -6,82 +6,6 @@ use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 
 use super::AuditError;
-
-/// Names differences between exchanges and their entries.
-pub(super) async fn exchanges(
-    connection: &mut PgConnection,
-    findings: &mut Findings,
-) -> Result<(), AuditError> {
-    let before = findings.count();
-    let mut rows = sqlx::query!(
-        r#"SELECT coalesce(e.app_id, x.app_id) AS "app_id!", e.open_id, e.seq, e.reference,
-               x.biz_no AS "biz_no?", x.open_id AS "record_open_id?", x.seq AS "record_seq?", x.amount AS "amount?",
-               (-(e.free_change::numeric + e.charge_change))::text AS taken, e.at = x.created_at AS is_of_its_time
-           FROM (SELECT * FROM ledger_entries WHERE kind = 'exchange') AS e
-           FULL JOIN exchanges x ON x.app_id = e.app_id AND x.biz_no = e.reference
-               AND x.open_id = e.open_id AND x.seq = e.seq
-           WHERE e.app_id IS NULL OR x.app_id IS NULL
-               OR x.amount <> -(e.free_change::numeric + e.charge_change) OR x.created_at <> e.at"#
-    )
-    .fetch(connection);
-    while let Some(row) = rows.try_next().await? {
-        match (row.open_id, row.seq, row.biz_no) {
-            (Some(open_id), Some(seq), None) => {
-                let number = row.reference.unwrap_or_default();
-                findings.add(Check::DeductionWithoutRecord, &row.app_id, &open_id, || {
-                    format!("entry {seq}: exchange {number} has no record")
-                });
-            }
-            (None, _, Some(biz_no)) | (_, None, Some(biz_no)) => {
-                findings.add(Check::RecordWithoutDeduction, &row.app_id, &biz_no, || {
-                    format!("no entry {} in wallet {}", shown(row.record_seq), shown(row.record_open_id))
-                });
-            }
-            (Some(open_id), Some(seq), Some(biz_no)) => {
-                findings.add(Check::Record, &row.app_id, &biz_no, || {
-                    let time = if row.is_of_its_time == Some(true) { "" } else { ", and has another time" };
-                    let (amount, taken) = (shown(row.amount), shown(row.taken));
-                    format!("amount {amount}; entry {seq} of wallet {open_id} takes {taken}{time}")
-                });
-            }
-            (None, _, None) | (_, None, None) => {}
-        }
-    }
-    none_left_unnamed(before, "exchanges", findings);
-    Ok(())
-}
-
-/// Names differences between credits and their entries.
-pub(super) async fn credits(
-    connection: &mut PgConnection,
-    findings: &mut Findings,
-) -> Result<(), AuditError> {
-    let before = findings.count();
-    let mut rows = sqlx::query!(
-        r#"SELECT coalesce(e.app_id, c.app_id) AS "app_id!", e.open_id, e.seq, e.reference,
-               c.ref AS "ref?", c.open_id AS "record_open_id?", c.seq AS "record_seq?"
-           FROM (SELECT * FROM ledger_entries WHERE kind = 'credit') AS e
-           FULL JOIN credits c ON c.app_id = e.app_id AND c.ref = e.reference
-               AND c.open_id = e.open_id AND c.seq = e.seq AND c.created_at = e.at
-           WHERE e.app_id IS NULL OR c.app_id IS NULL"#
-    )
-    .fetch(connection);
-    while let Some(row) = rows.try_next().await? {
-        if let (Some(open_id), Some(seq), None) = (row.open_id, row.seq, &row.r#ref) {
-            let number = row.reference.unwrap_or_default();
-            findings.add(Check::EntryWithoutCredit, &row.app_id, &open_id, || {
-                format!("entry {seq}: credit {number} has no record of its place and time")
-            });
-        } else {
-            findings.add(Check::CreditWithoutEntry, &row.app_id, &shown(row.r#ref), || {
-                let (seq, open_id) = (shown(row.record_seq), shown(row.record_open_id));
-                format!("no entry {seq} of its time in wallet {open_id}")
-            });
-        }
-    }
-    none_left_unnamed(before, "credits", findings);
-    Ok(())
-}
 
 /// Names differences between credits and their lines in the operator's log.
 pub(super) async fn credit_lines(
@@ -94,7 +18,7 @@ pub(super) async fn credit_lines(
     let mut rows = sqlx::query!(
         r#"SELECT coalesce(e.app_id, l.app_id) AS "app_id!", e.open_id AS "open_id?", e.seq AS "seq?",
                coalesce(e.reference, l.after->>'ref') AS reference, l.seq AS "line?"
-           FROM (SELECT * FROM ledger_entries WHERE kind = 'credit') AS e
+           FROM (SELECT * FROM ledger WHERE kind = 'credit') AS e
            FULL JOIN (SELECT *, row_number() OVER (PARTITION BY app_id, after->>'ref' ORDER BY seq) AS copy
                       FROM operator_log WHERE action IN ('wallet.credit', 'wallet.import.credit')) AS l
                ON l.app_id = e.app_id AND l.subject = e.open_id AND l.after->>'ref' = e.reference AND l.copy = 1
@@ -127,10 +51,12 @@ pub(super) async fn wallets_without_entries(
     findings: &mut Findings,
 ) -> Result<(), AuditError> {
     let mut rows = sqlx::query!(
-        r#"SELECT w.app_id, w.open_id, w.free_balance, w.charge_balance, w.entry_count FROM wallets w
+        r#"SELECT w.app_id AS "app_id!", w.open_id AS "open_id!", w.free_balance AS "free_balance!",
+               w.charge_balance AS "charge_balance!", w.entry_count AS "entry_count!" FROM players w
            WHERE ((w.free_balance, w.charge_balance, w.entry_count) <> (0, 0, 0)
                   OR w.chain_hash <> decode(repeat('00', 32), 'hex'))
-             AND NOT EXISTS (SELECT 1 FROM ledger_entries e WHERE e.app_id = w.app_id AND e.open_id = w.open_id)"#
+             AND NOT EXISTS (
+                 SELECT 1 FROM ledger_entries e WHERE e.app_no = w.app_no AND e.wallet_no = w.wallet_no AND e.seq IS NOT NULL)"#
     )
     .fetch(connection);
     while let Some(row) = rows.try_next().await? {

@@ -11,10 +11,10 @@ use domain::record_set::RecordSet;
 use futures_util::TryStreamExt as _;
 use sqlx::{Executor as _, PgConnection};
 
-use super::checkpoint::{Checkpoint, CheckpointWallet, RowCounts, WALLETS};
+use super::checkpoint::{Checkpoint, CheckpointWallet, WALLETS};
 use super::copied::Copied;
 use super::log::{self, Log};
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, naming};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, items, naming};
 use crate::secrets::random_bytes;
 
 /// How many wallets are fetched at a time.
@@ -24,6 +24,8 @@ const WALLETS_AT_ONCE: usize = 2000;
 struct Grown {
     app_id: String,
     open_id: String,
+    /// Numbers of app and wallet.
+    numbers: (i32, i64),
     from: Standing,
     row: WalletRow,
 }
@@ -61,7 +63,9 @@ pub(super) async fn audit(
     let mut grown = Vec::new();
     let mut wallets = Copied::of(first, WALLETS).await?;
     while let Some(mut row) = wallets.next().await? {
-        let (app_id, open_id, row) = (row.text()?, row.text()?, row.wallet()?);
+        let (app_id, open_id, mut of_wallet) = (row.text()?, row.text()?, row);
+        let row = of_wallet.wallet()?;
+        let numbers = (of_wallet.small_number()?, of_wallet.number()?);
         let from = loop {
             match line.take() {
                 Some(known) => {
@@ -85,7 +89,7 @@ pub(super) async fn audit(
         };
         progress.count(app_id, &row);
         if progress.has_grown(app_id, open_id, from, &row) {
-            grown.push(Grown { app_id: app_id.to_owned(), open_id: open_id.to_owned(), from, row });
+            grown.push(Grown { app_id: app_id.to_owned(), open_id: open_id.to_owned(), numbers, from, row });
         }
         if grown.len() == WALLETS_AT_ONCE {
             progress.check(second, std::mem::take(&mut grown), meter).await?;
@@ -101,15 +105,15 @@ pub(super) async fn audit(
     second
         .execute(sqlx::raw_sql("RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin"))
         .await?;
-    let counts = progress.compare_counts(second, before.counts, &log).await?;
-    let checked = progress.checked();
+    let entries = progress.compare_counts(second, &log).await?;
+    let checked = progress.entries;
     let SinceAudit { mut findings, apps, told, .. } = progress;
     if !told.is_same(&log.credits) {
         naming::credit_lines(second, &mut findings).await?;
     }
     let Log { lines: log_lines, head: log_head, findings: of_log, .. } = log;
     findings.merge(of_log);
-    Ok(AuditOutcome { since: Some(before.at), findings, apps, checked, counts, log_lines, log_head })
+    Ok(AuditOutcome { since: Some(before.at), findings, apps, checked, entries, log_lines, log_head })
 }
 
 impl SinceAudit {
@@ -160,22 +164,20 @@ impl SinceAudit {
         grown: Vec<Grown>,
         meter: &Meter,
     ) -> Result<(), AuditError> {
-        let app_ids: Vec<String> = grown.iter().map(|wallet| wallet.app_id.clone()).collect();
-        let open_ids: Vec<String> = grown.iter().map(|wallet| wallet.open_id.clone()).collect();
+        let app_nos: Vec<i32> = grown.iter().map(|wallet| wallet.numbers.0).collect();
+        let wallet_nos: Vec<i64> = grown.iter().map(|wallet| wallet.numbers.1).collect();
         let seqs: Vec<i64> = grown.iter().map(|wallet| wallet.from.seq).collect();
         let mut rows = sqlx::query!(
-            r#"SELECT k.place AS "place!", e.seq, e.kind, e.reference, e.free_change, e.charge_change,
-                   e.free_balance, e.charge_balance, e.at, e.chain_hash AS "chain_hash?",
-                   x.amount AS "amount?", coalesce(x.created_at, c.created_at) AS "recorded_at?"
-               FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS k (app_id, open_id, seq, place)
-               JOIN ledger_entries e ON e.app_id = k.app_id AND e.open_id = k.open_id AND e.seq >= k.seq
-               LEFT JOIN exchanges x ON e.kind = 'exchange' AND x.app_id = e.app_id AND x.biz_no = e.reference
-                   AND x.open_id = e.open_id AND x.seq = e.seq
-               LEFT JOIN credits c ON e.kind = 'credit' AND c.app_id = e.app_id AND c.ref = e.reference
-                   AND c.open_id = e.open_id AND c.seq = e.seq
+            r#"SELECT k.place AS "place!", e.app_no, e.wallet_no, e.seq AS "seq!", e.kind, e.reference, e.of_biz_no,
+                   e.remaining, e.item_id, e.free_change, e.charge_change, e.free_balance, e.charge_balance, e.at,
+                   e.chain_hash, i.item_id IS NULL AS "is_without_item!"
+               FROM unnest($1::integer[], $2::bigint[], $3::bigint[])
+                   WITH ORDINALITY AS k (app_no, wallet_no, seq, place)
+               JOIN ledger_entries e ON e.app_no = k.app_no AND e.wallet_no = k.wallet_no AND e.seq >= k.seq
+               LEFT JOIN items i ON i.app_no = e.app_no AND i.item_id = e.item_id
                ORDER BY k.place, e.seq"#,
-            &app_ids,
-            &open_ids,
+            &app_nos,
+            &wallet_nos,
             &seqs
         )
         .fetch(connection);
@@ -192,13 +194,15 @@ impl SinceAudit {
                     return Ok(());
                 }
             };
-            let (app_id, open_id) = (check.wallet.app_id.clone(), check.wallet.open_id.clone());
             let entry = LedgerEntry {
-                app_id: &app_id,
-                open_id: &open_id,
+                app_no: row.app_no,
+                wallet_no: row.wallet_no,
                 seq: row.seq,
                 kind: &row.kind,
                 reference: &row.reference,
+                of_biz_no: row.of_biz_no.as_deref(),
+                remaining: row.remaining,
+                item_id: row.item_id.and_then(|id| id.try_into().ok()),
                 free_change: row.free_change,
                 charge_change: row.charge_change,
                 free_balance: row.free_balance,
@@ -210,7 +214,13 @@ impl SinceAudit {
                 check.meets_checkpoint = check.wallet.is_as_it_was(&entry, stored);
             } else {
                 check.check.entry(&entry, stored, &mut self.findings);
-                self.check_record(&entry, row.amount, row.recorded_at.map(micros));
+                if entry.kind == CREDIT {
+                    self.told.add(&log::told(&entry, &check.check));
+                }
+                if entry.kind == EXCHANGE && row.is_without_item {
+                    let Grown { app_id, open_id, .. } = &check.wallet;
+                    items::report_missing(app_id, open_id, entry.seq, entry.reference, &mut self.findings);
+                }
                 self.entries += 1;
                 meter.row(self.entries);
             }
@@ -221,28 +231,6 @@ impl SinceAudit {
             self.end(Some(GrownCheck::new(wallet)));
         }
         Ok(())
-    }
-
-    fn check_record(&mut self, entry: &LedgerEntry<'_>, amount: Option<i64>, recorded_at: Option<i64>) {
-        if entry.kind == CREDIT {
-            self.told.add(&log::told(entry));
-        }
-        let is_exchange = entry.kind == EXCHANGE;
-        let missing = if is_exchange { Check::DeductionWithoutRecord } else { Check::EntryWithoutCredit };
-        let Some(recorded_at) = recorded_at else {
-            self.findings.add(missing, entry.app_id, entry.open_id, || {
-                format!("entry {}: {} {} has no record", entry.seq, entry.kind, entry.reference)
-            });
-            return;
-        };
-        let taken = -(i128::from(entry.free_change) + i128::from(entry.charge_change));
-        let same_amount = !is_exchange || amount.is_some_and(|amount| i128::from(amount) == taken);
-        if !same_amount || recorded_at != entry.at {
-            let check = if is_exchange { Check::Record } else { Check::CreditWithoutEntry };
-            self.findings.add(check, entry.app_id, entry.reference, || {
-                format!("entry {} of wallet {} has another amount or time", entry.seq, entry.open_id)
-            });
-        }
     }
 
     fn end(&mut self, check: Option<GrownCheck>) {
@@ -256,33 +244,16 @@ impl SinceAudit {
         self.apps.entry(wallet.app_id).or_default().sums.merge(&sums);
     }
 
-    /// Numbers of the rows that were checked.
-    fn checked(&self) -> RowCounts {
-        RowCounts {
-            entries: self.entries,
-            exchanges: self.apps.values().map(|app| app.sums.exchanges).sum(),
-            credits: self.apps.values().map(|app| app.sums.credits).sum(),
-        }
-    }
-
-    /// Compares the numbers of rows with the checkpoint and the entries that were checked now.
-    async fn compare_counts(
-        &mut self,
-        connection: &mut PgConnection,
-        before: RowCounts,
-        log: &Log,
-    ) -> Result<RowCounts, AuditError> {
+    /// Compares the numbers of rows with the wallets and the operator's log. Returns that of all entries.
+    async fn compare_counts(&mut self, connection: &mut PgConnection, log: &Log) -> Result<u64, AuditError> {
         let row = sqlx::query!(
-            r#"SELECT (SELECT count(*) FROM ledger_entries) AS "entries!", (SELECT count(*) FROM exchanges) AS "exchanges!",
-                   (SELECT count(*) FROM credits) AS "credits!", (SELECT count(*) FROM operator_log) AS "log_lines!""#
+            r#"SELECT (SELECT count(*) FROM ledger_entries WHERE seq IS NOT NULL) AS "entries!",
+                   (SELECT count(*) FROM operator_log) AS "log_lines!""#
         )
         .fetch_one(connection)
         .await?;
-        let checked = self.checked();
         let expected = [
             ("ledger_entries", row.entries, self.entry_counts),
-            ("exchanges", row.exchanges, i128::from(before.exchanges + checked.exchanges)),
-            ("credits", row.credits, i128::from(before.credits + checked.credits)),
             ("operator_log", row.log_lines, i128::from(log.head.seq)),
         ];
         for (table, is, should_be) in expected {
@@ -290,9 +261,7 @@ impl SinceAudit {
                 self.findings.add(Check::Count, "", table, || format!("{is} rows, expected {should_be}"));
             }
         }
-        let [entries, exchanges, credits, _] =
-            expected.map(|(_, rows, _)| u64::try_from(rows).unwrap_or_default());
-        Ok(RowCounts { entries, exchanges, credits })
+        Ok(u64::try_from(row.entries).unwrap_or_default())
     }
 }
 
@@ -306,7 +275,12 @@ struct GrownCheck {
 
 impl GrownCheck {
     fn new(wallet: Grown) -> Self {
-        let check = WalletCheck::new(&wallet.app_id, &wallet.open_id, wallet.from, Some(wallet.row));
+        let check = WalletCheck::new(
+            (&wallet.app_id, &wallet.open_id),
+            wallet.numbers,
+            wallet.from,
+            Some(wallet.row),
+        );
         let meets_checkpoint = wallet.from.seq == 0;
         Self { wallet, check, meets_checkpoint }
     }

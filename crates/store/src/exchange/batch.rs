@@ -4,16 +4,16 @@
 use domain::exchange::{
     Balances, BusinessContent, Exchange, ExchangeOutcome, PurseChange, Receipt, UsedNumber,
 };
-use domain::ids::AppId;
+use domain::ids::{AppNo, ItemId, WalletNo};
 use domain::ledger::{self, ChainHash, LedgerEntry};
 
 /// The exchanges of one transaction in the order of arrival, and their distinct keys.
 #[derive(Debug)]
 pub(super) struct Batch<'a> {
-    pub(super) exchanges: Vec<(&'a AppId, &'a Exchange)>,
-    /// `(app_id, open_id)`.
+    pub(super) exchanges: Vec<(AppNo, &'a Exchange)>,
+    /// `(app_no, open_id)`.
     pub(super) wallets: DistinctKeys<'a>,
-    /// `(app_id, biz_no)`.
+    /// `(app_no, biz_no)`.
     pub(super) biz_nos: DistinctKeys<'a>,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Batch<'a> {
 /// So two of them never wait for each other.
 #[derive(Debug)]
 pub(super) struct DistinctKeys<'a> {
-    pub(super) app_ids: Vec<&'a str>,
+    pub(super) app_nos: Vec<i32>,
     pub(super) names: Vec<&'a str>,
     /// For each exchange, the position of its key.
     pub(super) position_of: Vec<usize>,
@@ -35,7 +35,7 @@ pub(super) enum WalletState {
     /// The wallet exists, and another transaction has locked it.
     Held,
     /// The wallet may be changed. `chain_hash` is the hash of its last entry.
-    Open { balances: Balances, entry_count: i64, chain_hash: ChainHash },
+    Open { wallet_no: WalletNo, balances: Balances, entry_count: i64, chain_hash: ChainHash },
 }
 
 /// What an earlier transaction has recorded under a `biz_no`.
@@ -49,16 +49,14 @@ pub(super) struct IdempotencyRecord {
     pub(super) is_expired: bool,
 }
 
-/// Business content as it is stored. It is compared as text (contract 3.3.6).
+/// Business content as it is stored (contract 3.3.6). A hash stands for the texts about what was bought.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RecordedContent {
     pub(super) open_id: String,
     pub(super) zone_id: String,
     pub(super) amount: i64,
     pub(super) pay_priority: i16,
-    pub(super) product_name: String,
-    pub(super) product_info: String,
-    pub(super) product_desc: String,
+    pub(super) item_id: ItemId,
     pub(super) extension: String,
 }
 
@@ -76,6 +74,7 @@ pub(super) enum Verdict {
 pub(super) struct Deduction {
     /// Position of the exchange in the batch.
     pub(super) exchange: usize,
+    pub(super) wallet_no: WalletNo,
     /// Sequence number of its ledger entry.
     pub(super) seq: i64,
     pub(super) change: PurseChange,
@@ -87,6 +86,7 @@ pub(super) struct Deduction {
 pub(super) struct WalletUpdate {
     /// Position of the wallet in the batch.
     pub(super) wallet: usize,
+    pub(super) wallet_no: WalletNo,
     pub(super) balances: Balances,
     pub(super) entry_count_before: i64,
     pub(super) entry_count: i64,
@@ -106,10 +106,10 @@ pub(super) struct Decisions {
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(exchanges: Vec<(&'a AppId, &'a Exchange)>) -> Self {
-        let wallet_keys = exchanges.iter().map(|(app, asked)| (app.as_str(), asked.content.open_id.as_str()));
+    pub(super) fn new(exchanges: Vec<(AppNo, &'a Exchange)>) -> Self {
+        let wallet_keys = exchanges.iter().map(|(app, asked)| (app.0, asked.content.open_id.as_str()));
         let wallets = DistinctKeys::new(&wallet_keys.collect::<Vec<_>>());
-        let biz_no_keys = exchanges.iter().map(|(app, asked)| (app.as_str(), asked.biz_no.as_str()));
+        let biz_no_keys = exchanges.iter().map(|(app, asked)| (app.0, asked.biz_no.as_str()));
         let biz_nos = DistinctKeys::new(&biz_no_keys.collect::<Vec<_>>());
         Self { exchanges, wallets, biz_nos }
     }
@@ -128,7 +128,7 @@ impl<'a> Batch<'a> {
         // For each biz_no, the deduction of this batch that used it.
         let mut used_by: Vec<Option<Deduction>> = vec![None; records.len()];
         let mut decisions = Decisions::default();
-        for (position, (app_id, exchange)) in self.exchanges.iter().enumerate() {
+        for (position, (app_no, exchange)) in self.exchanges.iter().enumerate() {
             let biz_no = self.biz_nos.position_of[position];
             let wallet = &mut wallets_now[self.wallets.position_of[position]];
             let verdict = if let Some(record) = &records[biz_no] {
@@ -142,13 +142,13 @@ impl<'a> Batch<'a> {
                     ExchangeOutcome::BizNoConflict
                 })
             } else {
-                deduct(app_id, exchange, wallet, at).map_or_else(
-                    |verdict| verdict,
-                    |(seq, change, chain_hash)| {
-                        used_by[biz_no] = Some(Deduction { exchange: position, seq, change, chain_hash });
-                        Verdict::Answer(ExchangeOutcome::Done(receipt(exchange, change.after)))
-                    },
-                )
+                match deduct(*app_no, exchange, position, wallet, at) {
+                    Ok(deduction) => {
+                        used_by[biz_no] = Some(deduction);
+                        Verdict::Answer(ExchangeOutcome::Done(receipt(exchange, deduction.change.after)))
+                    }
+                    Err(verdict) => verdict,
+                }
             };
             decisions.verdicts.push(verdict);
         }
@@ -159,15 +159,15 @@ impl<'a> Batch<'a> {
 }
 
 impl<'a> DistinctKeys<'a> {
-    fn new(keys: &[(&'a str, &'a str)]) -> Self {
+    fn new(keys: &[(i32, &'a str)]) -> Self {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|position| keys[*position]);
-        let mut distinct = Self { app_ids: Vec::new(), names: Vec::new(), position_of: vec![0; keys.len()] };
+        let mut distinct = Self { app_nos: Vec::new(), names: Vec::new(), position_of: vec![0; keys.len()] };
         let mut last = None;
         for position in order {
             if last != Some(keys[position]) {
-                let (app_id, name) = keys[position];
-                distinct.app_ids.push(app_id);
+                let (app_no, name) = keys[position];
+                distinct.app_nos.push(app_no);
                 distinct.names.push(name);
                 last = Some(keys[position]);
             }
@@ -180,7 +180,7 @@ impl<'a> DistinctKeys<'a> {
 impl IdempotencyRecord {
     /// The answer to an exchange whose `biz_no` has this record.
     fn answer(&self, exchange: &Exchange) -> ExchangeOutcome {
-        match UsedNumber::answer(self.is_expired, self.content.is_same(&exchange.content)) {
+        match UsedNumber::answer(self.is_expired, self.content.is_same(exchange)) {
             UsedNumber::Replayed => {
                 let (free_balance, charge_balance) = (self.free_balance, self.charge_balance);
                 let biz_no = exchange.biz_no.to_string();
@@ -193,43 +193,42 @@ impl IdempotencyRecord {
 }
 
 impl RecordedContent {
-    fn is_same(&self, sent: &BusinessContent) -> bool {
+    fn is_same(&self, sent: &Exchange) -> bool {
         let BusinessContent {
             open_id,
             zone_id,
             amount,
             pay_priority,
-            product_name,
-            product_info,
-            product_desc,
+            product_name: _,
+            product_info: _,
+            product_desc: _,
             extension,
-        } = sent;
+        } = &sent.content;
         self.open_id == open_id.as_str()
             && self.zone_id == zone_id.as_str()
             && self.amount == amount.get()
             && self.pay_priority == pay_priority.code()
-            && self.product_name == product_name.as_str()
-            && self.product_info == product_info.as_str()
-            && self.product_desc == product_desc.as_str()
+            && self.item_id == sent.item_id
             && self.extension == *extension
     }
 }
 
-/// Deducts an exchange with a new `biz_no` from its wallet. Returns sequence number, change and
-/// hash of the ledger entry; or the refusal.
+/// Deducts an exchange with a new `biz_no`, at this position in the batch, from its wallet. The error is
+/// the refusal.
 fn deduct(
-    app_id: &AppId,
+    app_no: AppNo,
     exchange: &Exchange,
+    position: usize,
     wallet: &mut WalletState,
     at: i64,
-) -> Result<(i64, PurseChange, ChainHash), Verdict> {
+) -> Result<Deduction, Verdict> {
     if !exchange.is_fresh {
         return Err(Verdict::Answer(ExchangeOutcome::TsOutsideWindow));
     }
     match wallet {
         WalletState::Unknown => Err(Verdict::Answer(ExchangeOutcome::UnknownWallet)),
         WalletState::Held => Err(Verdict::SetAside),
-        WalletState::Open { balances, entry_count, chain_hash } => {
+        WalletState::Open { wallet_no, balances, entry_count, chain_hash } => {
             let content = &exchange.content;
             let change = balances
                 .deduct(content.amount, content.pay_priority)
@@ -237,11 +236,14 @@ fn deduct(
             *balances = change.after;
             *entry_count += 1;
             let entry = LedgerEntry {
-                app_id: app_id.as_str(),
-                open_id: content.open_id.as_str(),
+                app_no: app_no.0,
+                wallet_no: wallet_no.0,
                 seq: *entry_count,
                 kind: ledger::EXCHANGE,
                 reference: exchange.biz_no.as_str(),
+                of_biz_no: None,
+                remaining: None,
+                item_id: Some(exchange.item_id.0),
                 free_change: change.free_change,
                 charge_change: change.charge_change,
                 free_balance: change.after.free(),
@@ -249,7 +251,13 @@ fn deduct(
                 at,
             };
             *chain_hash = entry.chain_hash(chain_hash);
-            Ok((*entry_count, change, *chain_hash))
+            Ok(Deduction {
+                exchange: position,
+                wallet_no: *wallet_no,
+                seq: *entry_count,
+                change,
+                chain_hash: *chain_hash,
+            })
         }
     }
 }
@@ -268,9 +276,10 @@ fn changes(before: &[WalletState], now: &[WalletState]) -> Vec<WalletUpdate> {
     let changed = pairs.filter_map(|(wallet, pair)| match pair {
         (
             WalletState::Open { entry_count: entry_count_before, .. },
-            WalletState::Open { balances, entry_count, chain_hash },
+            WalletState::Open { wallet_no, balances, entry_count, chain_hash },
         ) if entry_count > entry_count_before => Some(WalletUpdate {
             wallet,
+            wallet_no: *wallet_no,
             balances: *balances,
             entry_count_before: *entry_count_before,
             entry_count: *entry_count,

@@ -1,7 +1,7 @@
 //! The columns that a batch writes.
 
 use domain::exchange::Exchange;
-use domain::ids::AppId;
+use domain::ledger::EXCHANGE;
 use time::OffsetDateTime;
 use tokio_postgres::types::ToSql;
 
@@ -13,89 +13,109 @@ macro_rules! columns {
         /// The parameters of the statement that writes ([`super::statements`]).
         pub(super) struct Columns<'a> {
             $(pub(super) $name: $type,)+
+            /// Items that the database may not have.
+            pub(super) items: Items<'a>,
         }
 
         impl Columns<'_> {
             /// The columns in the order of the statement's parameters.
-            pub(super) fn parameters(&self) -> [&(dyn ToSql + Sync); 27] {
-                [$(&self.$name),+]
+            pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+                let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![$(&self.$name),+];
+                if !self.items.item_id.is_empty() {
+                    let Items { app_no, item_id, product_name, product_info, product_desc } = &self.items;
+                    parameters.extend([
+                        app_no as &(dyn ToSql + Sync), item_id, product_name, product_info, product_desc,
+                    ]);
+                }
+                parameters
             }
         }
     };
 }
 
 columns! {
-    app_id: Vec<&'a str>,
-    biz_no: Vec<&'a str>,
-    open_id: Vec<&'a str>,
+    app_no: Vec<i32>,
+    wallet_no: Vec<i64>,
     seq: Vec<i64>,
-    amount: Vec<i64>,
-    pay_priority: Vec<i16>,
-    zone_id: Vec<&'a str>,
-    os: Vec<&'a str>,
-    ts: Vec<i64>,
-    user_ip: Vec<&'a str>,
-    product_name: Vec<&'a str>,
-    product_info: Vec<&'a str>,
-    product_desc: Vec<&'a str>,
-    extension: Vec<&'a str>,
+    kind: Vec<&'a str>,
+    reference: Vec<&'a str>,
     free_change: Vec<i64>,
     charge_change: Vec<i64>,
     free_balance: Vec<i64>,
     charge_balance: Vec<i64>,
-    wallet_app_id: Vec<&'a str>,
-    wallet_open_id: Vec<&'a str>,
+    chain_hash: Vec<&'a [u8]>,
+    pay_priority: Vec<i16>,
+    ts: Vec<i64>,
+    item_id: Vec<&'a [u8]>,
+    zone_id: Vec<&'a str>,
+    os: Vec<&'a str>,
+    user_ip: Vec<&'a str>,
+    extension: Vec<&'a str>,
+    at: OffsetDateTime,
+    wallet_app_no: Vec<i32>,
+    wallet_wallet_no: Vec<i64>,
     wallet_free_balance: Vec<i64>,
     wallet_charge_balance: Vec<i64>,
     entry_count_before: Vec<i64>,
     entry_count: Vec<i64>,
-    at: OffsetDateTime,
-    chain_hash: Vec<&'a [u8]>,
     wallet_chain_hash: Vec<&'a [u8]>,
 }
 
+/// The texts of items, each once, in the order of their keys.
+#[derive(Default)]
+pub(super) struct Items<'a> {
+    pub(super) app_no: Vec<i32>,
+    pub(super) item_id: Vec<&'a [u8]>,
+    pub(super) product_name: Vec<&'a str>,
+    pub(super) product_info: Vec<&'a str>,
+    pub(super) product_desc: Vec<&'a str>,
+}
+
 impl<'a> Columns<'a> {
-    pub(super) fn new(batch: &Batch<'a>, decisions: &'a Decisions, at: OffsetDateTime) -> Self {
+    pub(super) fn new(
+        batch: &Batch<'a>,
+        decisions: &'a Decisions,
+        at: OffsetDateTime,
+        items: Items<'a>,
+    ) -> Self {
         let deductions = &decisions.deductions;
-        let texts = |of: &dyn Fn(&'a AppId, &'a Exchange) -> &'a str| {
-            let rows = deductions.iter().map(|deduction| batch.exchanges[deduction.exchange]);
-            rows.map(|(app_id, exchange)| of(app_id, exchange)).collect::<Vec<_>>()
+        let texts = |of: fn(&'a Exchange) -> &'a str| {
+            deductions.iter().map(|row| of(batch.exchanges[row.exchange].1)).collect::<Vec<_>>()
         };
-        let numbers = |of: &dyn Fn(&Deduction, &'a Exchange) -> i64| {
+        let numbers = |of: fn(&Deduction, &'a Exchange) -> i64| {
             deductions.iter().map(|row| of(row, batch.exchanges[row.exchange].1)).collect::<Vec<_>>()
         };
         let priority = |row: &Deduction| batch.exchanges[row.exchange].1.content.pay_priority.code();
+        let item_id = |row: &Deduction| batch.exchanges[row.exchange].1.item_id.0.as_slice();
         let wallets = &decisions.wallets;
-        let wallet_texts = |keys: &[&'a str]| wallets.iter().map(|row| keys[row.wallet]).collect::<Vec<_>>();
         let wallet_numbers = |of: fn(&WalletUpdate) -> i64| wallets.iter().map(of).collect::<Vec<_>>();
         Self {
-            app_id: texts(&|app_id, _| app_id.as_str()),
-            biz_no: texts(&|_, exchange| exchange.biz_no.as_str()),
-            open_id: texts(&|_, exchange| exchange.content.open_id.as_str()),
-            seq: numbers(&|row, _| row.seq),
-            amount: numbers(&|_, exchange| exchange.content.amount.get()),
+            app_no: deductions.iter().map(|row| batch.exchanges[row.exchange].0.0).collect(),
+            wallet_no: numbers(|row, _| row.wallet_no.0),
+            seq: numbers(|row, _| row.seq),
+            kind: deductions.iter().map(|_| EXCHANGE).collect(),
+            reference: texts(|exchange| exchange.biz_no.as_str()),
+            free_change: numbers(|row, _| row.change.free_change),
+            charge_change: numbers(|row, _| row.change.charge_change),
+            free_balance: numbers(|row, _| row.change.after.free()),
+            charge_balance: numbers(|row, _| row.change.after.charge()),
+            chain_hash: deductions.iter().map(|row| row.chain_hash.as_slice()).collect(),
             pay_priority: deductions.iter().map(priority).collect(),
-            zone_id: texts(&|_, exchange| exchange.content.zone_id.as_str()),
-            os: texts(&|_, exchange| exchange.os.as_str()),
-            ts: numbers(&|_, exchange| exchange.ts.unix_millis()),
-            user_ip: texts(&|_, exchange| exchange.user_ip.as_str()),
-            product_name: texts(&|_, exchange| exchange.content.product_name.as_str()),
-            product_info: texts(&|_, exchange| exchange.content.product_info.as_str()),
-            product_desc: texts(&|_, exchange| exchange.content.product_desc.as_str()),
-            extension: texts(&|_, exchange| exchange.content.extension.as_str()),
-            free_change: numbers(&|row, _| row.change.free_change),
-            charge_change: numbers(&|row, _| row.change.charge_change),
-            free_balance: numbers(&|row, _| row.change.after.free()),
-            charge_balance: numbers(&|row, _| row.change.after.charge()),
-            wallet_app_id: wallet_texts(&batch.wallets.app_ids),
-            wallet_open_id: wallet_texts(&batch.wallets.names),
+            ts: numbers(|_, exchange| exchange.ts.unix_millis()),
+            item_id: deductions.iter().map(item_id).collect(),
+            zone_id: texts(|exchange| exchange.content.zone_id.as_str()),
+            os: texts(|exchange| exchange.os.as_str()),
+            user_ip: texts(|exchange| exchange.user_ip.as_str()),
+            extension: texts(|exchange| exchange.content.extension.as_str()),
+            at,
+            wallet_app_no: wallets.iter().map(|row| batch.wallets.app_nos[row.wallet]).collect(),
+            wallet_wallet_no: wallet_numbers(|row| row.wallet_no.0),
             wallet_free_balance: wallet_numbers(|row| row.balances.free()),
             wallet_charge_balance: wallet_numbers(|row| row.balances.charge()),
             entry_count_before: wallet_numbers(|row| row.entry_count_before),
             entry_count: wallet_numbers(|row| row.entry_count),
-            at,
-            chain_hash: deductions.iter().map(|row| row.chain_hash.as_slice()).collect(),
             wallet_chain_hash: wallets.iter().map(|row| row.chain_hash.as_slice()).collect(),
+            items,
         }
     }
 }

@@ -83,14 +83,14 @@ impl DatabaseClient for PostgresClient {
     }
 
     async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<Known, SessionFault> {
-        let app_ids: Vec<&str> = batch.exchanges.iter().map(|(app_id, _)| app_id.as_str()).collect();
+        let app_nos: Vec<i32> = batch.exchanges.iter().map(|(app_no, _)| app_no.0).collect();
         let open_ids: Vec<&str> =
             batch.exchanges.iter().map(|(_, exchange)| exchange.content.open_id.as_str()).collect();
         let biz_nos: Vec<&str> =
             batch.exchanges.iter().map(|(_, exchange)| exchange.biz_no.as_str()).collect();
         let (discarded, rows) = join(
             async { if discards_plans { self.execute("DISCARD PLANS").await } else { Ok(()) } },
-            self.client.query(&self.statements.read, &[&REPLAY_HOURS, &app_ids, &open_ids, &biz_nos]),
+            self.client.query(&self.statements.read, &[&REPLAY_HOURS, &app_nos, &open_ids, &biz_nos]),
         )
         .await;
         discarded?;
@@ -104,7 +104,7 @@ impl DatabaseClient for PostgresClient {
     ) -> Result<Vec<(usize, WalletState)>, SessionFault> {
         let lock = if skips_held { &self.statements.lock_skipping_held } else { &self.statements.lock };
         let wallets = &batch.wallets;
-        let rows = self.client.query(lock, &[&wallets.app_ids, &wallets.names]).await;
+        let rows = self.client.query(lock, &[&wallets.app_nos, &wallets.names]).await;
         rows::wallets(&answered(rows)?)
     }
 
@@ -115,18 +115,20 @@ impl DatabaseClient for PostgresClient {
 
     async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, SessionFault> {
         let wallets = &batch.wallets;
-        let rows = self.client.query(&self.statements.present, &[&wallets.app_ids, &wallets.names]).await;
+        let rows = self.client.query(&self.statements.present, &[&wallets.app_nos, &wallets.names]).await;
         rows::positions(&answered(rows)?)
     }
 
     async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, IdempotencyRecord)>, SessionFault> {
         let biz_nos = &batch.biz_nos;
-        let parameters: [&(dyn ToSql + Sync); 3] = [&REPLAY_HOURS, &biz_nos.app_ids, &biz_nos.names];
+        let parameters: [&(dyn ToSql + Sync); 3] = [&REPLAY_HOURS, &biz_nos.app_nos, &biz_nos.names];
         rows::records(&answered(self.client.query(&self.statements.records, &parameters).await)?)
     }
 
     async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault> {
-        answered(self.client.query(&self.statements.write, &columns.parameters()).await).map(drop)
+        let has_items = !columns.items.item_id.is_empty();
+        let statement = if has_items { &self.statements.write_with_items } else { &self.statements.write };
+        answered(self.client.query(statement, &columns.parameters()).await).map(drop)
     }
 }
 

@@ -40,7 +40,7 @@ impl Known {
             *known.wallets.get_mut(position).ok_or_else(|| damaged("wallets"))? = wallet;
         }
         for (position, record) in recorded {
-            *known.records.get_mut(position).ok_or_else(|| damaged("exchanges"))? = Some(record);
+            *known.records.get_mut(position).ok_or_else(|| damaged("ledger_entries"))? = Some(record);
         }
         Ok(known)
     }

@@ -121,16 +121,20 @@ impl Store {
     ) -> Result<Option<ExchangeRecord>> {
         // The writers' statements use the same hours and the same clock.
         let row = sqlx::query!(
-            r#"SELECT x.open_id, x.zone_id, x.os, x.ts, x.user_ip, x.amount, x.pay_priority, x.product_name,
-                      x.product_info, x.product_desc, x.extension, x.seq, x.created_at,
-                      e.free_change, e.charge_change, e.free_balance, e.charge_balance,
-                      x.created_at + make_interval(hours => $3) AS "replayed_until!",
-                      clock_timestamp() >= x.created_at + make_interval(hours => $3) AS "is_expired!",
+            r#"SELECT x.open_id AS "open_id!", x.zone_id AS "zone_id!", x.os AS "os!", x.ts AS "ts!",
+                      x.user_ip AS "user_ip!", x.pay_priority AS "pay_priority!",
+                      x.product_name AS "product_name!", x.product_info AS "product_info!",
+                      x.product_desc AS "product_desc!", x.extension AS "extension!", x.seq AS "seq!",
+                      x.at AS "created_at!", x.free_change AS "free_change!",
+                      x.charge_change AS "charge_change!", x.free_balance AS "free_balance!",
+                      x.charge_balance AS "charge_balance!",
+                      x.at + make_interval(hours => $3) AS "replayed_until!",
+                      clock_timestamp() >= x.at + make_interval(hours => $3) AS "is_expired!",
                       to_jsonb(r) AS "replays?: Json<ReplayCount>"
-               FROM exchanges x
-               JOIN ledger_entries e ON e.app_id = x.app_id AND e.open_id = x.open_id AND e.seq = x.seq
-               LEFT JOIN exchange_replays r ON r.app_id = x.app_id AND r.biz_no = x.biz_no
-               WHERE x.app_id = $1 AND x.biz_no = $2"#,
+               FROM ledger x
+               LEFT JOIN exchange_replays r ON r.app_id = $1 AND r.biz_no = $2
+               WHERE x.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND x.entry_reference = $2
+                 AND x.kind = 'exchange'"#,
             app_id.as_str(),
             biz_no.as_str(),
             REPLAY_HOURS
@@ -144,7 +148,7 @@ impl Store {
             os: row.os,
             ts: row.ts,
             user_ip: with_user_ip.then_some(row.user_ip),
-            amount: row.amount,
+            amount: -(row.free_change + row.charge_change),
             pay_priority: row.pay_priority,
             product_name: row.product_name,
             items: product_info::items(&row.product_info).unwrap_or_default(),
@@ -174,18 +178,12 @@ impl Store {
     ) -> Result<Vec<ReferenceMatch>> {
         Ok(sqlx::query_as!(
             ReferenceMatch,
-            r#"SELECT a.app_id, f.kind AS "kind!", $2::text AS "reference!", f.open_id AS "open_id!",
-                      e.seq, e.free_change, e.charge_change, f.text AS "text!", e.at
-               FROM apps a
-               CROSS JOIN LATERAL (
-                   SELECT 'exchange' AS kind, open_id, seq, product_name AS text
-                   FROM exchanges x WHERE x.app_id = a.app_id AND x.biz_no = $2
-                   UNION ALL
-                   SELECT 'credit', open_id, seq, note FROM credits c WHERE c.app_id = a.app_id AND c.ref = $2
-               ) f
-               JOIN ledger_entries e ON e.app_id = a.app_id AND e.open_id = f.open_id AND e.seq = f.seq
-               WHERE $1::text IS NULL OR a.app_id = $1
-               ORDER BY a.app_id, f.kind DESC LIMIT $3"#,
+            r#"SELECT a.app_id, l.kind AS "kind!", $2::text AS "reference!", l.open_id AS "open_id!",
+                      l.seq AS "seq!", l.free_change AS "free_change!", l.charge_change AS "charge_change!",
+                      coalesce(l.product_name, l.remark, '') AS "text!", l.at AS "at!"
+               FROM apps a JOIN ledger l ON l.app_no = a.app_no AND l.entry_reference IN ($2, '!' || $2)
+               WHERE l.seq IS NOT NULL AND ($1::text IS NULL OR a.app_id = $1)
+               ORDER BY a.app_id, l.entry_reference DESC LIMIT $3"#,
             app_id.map(AppId::as_str),
             reference,
             i64::from(limit)

@@ -1,13 +1,16 @@
 //! The session of a writer: the statements of a batch and their order.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::time::Duration;
 
+use domain::exchange::Exchange;
+use domain::ids::{AppNo, ItemId};
 use futures_util::future::{join, join5};
 use tokio::time::Instant;
 
 use super::batch::{Batch, Decisions};
-use super::columns::Columns;
+use super::columns::{Columns, Items};
 use super::database::{Database, DatabaseClient as _};
 use super::fault::SessionFault;
 use super::known::Known;
@@ -20,19 +23,29 @@ pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// empty table would read the whole table for every batch after the table has grown.
 const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
 
+/// How many stored items a session remembers. It limits the memory (some 2 MB).
+const ITEMS_REMEMBERED_MAX: usize = 32_768;
+
 /// A session. Between two batches it is outside any transaction.
 pub(super) struct Session<D: Database> {
     database: D,
     client: D::Client,
     connection: D::Connection,
     planned_at: Instant,
+    items: StoredItems,
 }
 
 impl<D: Database> Session<D> {
     /// Connects and prepares the statements.
     pub(super) async fn open(database: &D) -> Result<Self, SessionFault> {
         let (client, connection) = database.connect().await?;
-        Ok(Self { client, connection, planned_at: database.now(), database: database.clone() })
+        Ok(Self {
+            client,
+            connection,
+            planned_at: database.now(),
+            database: database.clone(),
+            items: StoredItems::default(),
+        })
     }
 
     /// Waits until the database ends the session.
@@ -55,8 +68,12 @@ impl<D: Database> Session<D> {
         known: &Known,
         decisions: &Decisions,
     ) -> Result<(), SessionFault> {
-        let columns = Columns::new(batch, decisions, known.at);
-        drive(&self.database, &mut self.connection, self.client.write(&columns)).await
+        let columns = Columns::new(batch, decisions, known.at, self.items.missing(batch, decisions));
+        let written = drive(&self.database, &mut self.connection, self.client.write(&columns)).await;
+        if written.is_ok() {
+            self.items.add(&columns.items);
+        }
+        written
     }
 
     /// Begins a transaction, locks the wallets of the batch and reads its idempotency records. With
@@ -99,18 +116,20 @@ impl<D: Database> Session<D> {
         known: &Known,
         decisions: &Decisions,
     ) -> Result<(), SessionFault> {
-        let Self { database, client, connection, .. } = self;
+        let Self { database, client, connection, items, .. } = self;
+        if decisions.deductions.is_empty() {
+            return drive(database, connection, client.commit()).await;
+        }
+        let columns = Columns::new(batch, decisions, known.at, items.missing(batch, decisions));
         let work = async {
-            if decisions.deductions.is_empty() {
-                return client.commit().await;
-            }
-            let columns = Columns::new(batch, decisions, known.at);
             let (written, committed) = join(client.write(&columns), client.commit()).await;
             // After a failed write, COMMIT rolls back and reports no error.
             written?;
             committed
         };
-        drive(database, connection, work).await
+        drive(database, connection, work).await?;
+        items.add(&columns.items);
+        Ok(())
     }
 
     fn discards_plans(&mut self) -> bool {
@@ -124,6 +143,39 @@ impl<D: Database> Session<D> {
 
     async fn roll_back(&mut self) -> Result<(), SessionFault> {
         drive(&self.database, &mut self.connection, self.client.roll_back()).await
+    }
+}
+
+/// The items that this session has stored, as far as it remembers. A new session begins without any, so
+/// a database that was restored to an earlier time gets them again.
+#[derive(Default)]
+struct StoredItems(HashSet<(AppNo, ItemId)>);
+
+impl StoredItems {
+    /// The items of new entries that are not known to be stored, each once, in the order of their keys.
+    fn missing<'a>(&self, batch: &Batch<'a>, decisions: &Decisions) -> Items<'a> {
+        let bought = decisions.deductions.iter().map(|row| batch.exchanges[row.exchange]);
+        let mut missing: Vec<(AppNo, &Exchange)> =
+            bought.filter(|(app_no, exchange)| !self.0.contains(&(*app_no, exchange.item_id))).collect();
+        missing.sort_unstable_by_key(|(app_no, exchange)| (*app_no, exchange.item_id));
+        missing.dedup_by_key(|(app_no, exchange)| (*app_no, exchange.item_id));
+        let texts = |of: fn(&'a Exchange) -> &'a str| missing.iter().map(|(_, bought)| of(bought)).collect();
+        Items {
+            app_no: missing.iter().map(|(app_no, _)| app_no.0).collect(),
+            item_id: missing.iter().map(|(_, exchange)| exchange.item_id.0.as_slice()).collect(),
+            product_name: texts(|bought| bought.content.product_name.as_str()),
+            product_info: texts(|bought| bought.content.product_info.as_str()),
+            product_desc: texts(|bought| bought.content.product_desc.as_str()),
+        }
+    }
+
+    /// Remembers items after their commit.
+    fn add(&mut self, stored: &Items<'_>) {
+        if self.0.len() > ITEMS_REMEMBERED_MAX {
+            self.0.clear();
+        }
+        let ids = stored.item_id.iter().filter_map(|id| Some(ItemId(<[u8; 16]>::try_from(*id).ok()?)));
+        self.0.extend(stored.app_no.iter().map(|app_no| AppNo(*app_no)).zip(ids));
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::exchange::{Balances, Exchange, PayPriority, PurseChange, Reading, TsWindow};
 use domain::exchange::{ExchangeOutcome, Receipt};
 use domain::fields::Fields;
-use domain::ids::AppId;
+use domain::ids::{AppNo, OpenId, WalletNo};
 use domain::ledger::{CHAIN_START, ChainHash, EXCHANGE, LedgerEntry};
 use proptest::prelude::*;
 
@@ -42,8 +42,8 @@ fn asked() -> impl Strategy<Value = TestExchange> {
 }
 
 impl TestExchange {
-    fn app_id(self) -> AppId {
-        AppId::parse(&format!("a{}", self.app)).unwrap()
+    fn app_no(self) -> AppNo {
+        AppNo(self.app.into())
     }
 
     fn exchange(self) -> Exchange {
@@ -65,7 +65,12 @@ impl TestExchange {
 }
 
 /// `(app, name)`
-type Key = (String, String);
+type Key = (i32, String);
+
+/// The number of a player's wallet, the same in each app.
+fn wallet_no(open_id: &OpenId) -> WalletNo {
+    WalletNo(open_id.as_str()[1..].parse().unwrap())
+}
 
 /// Wallets, records and ledgers, as a database holds them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,9 +88,7 @@ fn content(exchange: &Exchange) -> RecordedContent {
         zone_id: content.zone_id.to_string(),
         amount: content.amount.get(),
         pay_priority: content.pay_priority.code(),
-        product_name: content.product_name.to_string(),
-        product_info: content.product_info.as_str().to_owned(),
-        product_desc: content.product_desc.to_string(),
+        item_id: exchange.item_id,
         extension: content.extension.clone(),
     }
 }
@@ -95,15 +98,15 @@ impl Books {
     fn new(purses: &[(i64, i64)]) -> Self {
         let mut books = Self::default();
         for (index, (free, charge)) in purses.iter().enumerate() {
-            let key = (format!("a{}", index / 3), format!("o{}", index % 3));
+            let key = (i32::try_from(index / 3).unwrap(), format!("o{}", index % 3));
             books.wallets.insert(key, (Balances::new(*free, *charge).unwrap(), 1, CHAIN_START));
         }
         books
     }
 
-    fn write(&mut self, app_id: &AppId, exchange: &Exchange, seq: i64, change: PurseChange, hash: ChainHash) {
-        let app = app_id.to_string();
-        let wallet = (app.clone(), exchange.content.open_id.to_string());
+    fn write(&mut self, app_no: AppNo, exchange: &Exchange, seq: i64, change: PurseChange, hash: ChainHash) {
+        let app = app_no.0;
+        let wallet = (app, exchange.content.open_id.to_string());
         let biz_no = exchange.biz_no.to_string();
         let record = IdempotencyRecord {
             content: content(exchange),
@@ -116,8 +119,8 @@ impl Books {
     }
 
     /// The rules of contract 3 for one exchange alone, written down a second time.
-    fn one_at_a_time(&mut self, app_id: &AppId, exchange: &Exchange) -> ExchangeOutcome {
-        let number = (app_id.to_string(), exchange.biz_no.to_string());
+    fn one_at_a_time(&mut self, app_no: AppNo, exchange: &Exchange) -> ExchangeOutcome {
+        let number = (app_no.0, exchange.biz_no.to_string());
         let biz_no = exchange.biz_no.to_string();
         if let Some(record) = self.records.get(&number) {
             if record.content != content(exchange) {
@@ -129,7 +132,7 @@ impl Books {
         if !exchange.is_fresh {
             return ExchangeOutcome::TsOutsideWindow;
         }
-        let wallet = (app_id.to_string(), exchange.content.open_id.to_string());
+        let wallet = (app_no.0, exchange.content.open_id.to_string());
         let Some((balances, entries, hash)) = self.wallets.get_mut(&wallet) else {
             return ExchangeOutcome::UnknownWallet;
         };
@@ -139,11 +142,14 @@ impl Books {
         (*balances, *entries) = (change.after, *entries + 1);
         let seq = *entries;
         let entry = LedgerEntry {
-            app_id: app_id.as_str(),
-            open_id: exchange.content.open_id.as_str(),
+            app_no: app_no.0,
+            wallet_no: wallet_no(&exchange.content.open_id).0,
             seq,
             kind: EXCHANGE,
             reference: &biz_no,
+            of_biz_no: None,
+            remaining: None,
+            item_id: Some(exchange.item_id.0),
             free_change: change.free_change,
             charge_change: change.charge_change,
             free_balance: change.after.free(),
@@ -152,24 +158,26 @@ impl Books {
         };
         *hash = entry.chain_hash(hash);
         let hash = *hash;
-        self.write(app_id, exchange, seq, change, hash);
+        self.write(app_no, exchange, seq, change, hash);
         let (free_balance, charge_balance) = (change.after.free(), change.after.charge());
         ExchangeOutcome::Done(Receipt { biz_no, free_balance, charge_balance })
     }
 
     /// What the statements of a batch read.
     fn read(&self, batch: &Batch<'_>) -> (Vec<WalletState>, Vec<Option<IdempotencyRecord>>) {
-        let keys = |app_ids: &[&str], names: &[&str]| -> Vec<Key> {
-            app_ids.iter().zip(names).map(|(app, name)| (app.to_string(), name.to_string())).collect()
+        let keys = |app_nos: &[i32], names: &[&str]| -> Vec<Key> {
+            app_nos.iter().zip(names).map(|(app_no, name)| (*app_no, name.to_string())).collect()
         };
-        let wallet_keys = keys(&batch.wallets.app_ids, &batch.wallets.names);
+        let wallet_keys = keys(&batch.wallets.app_nos, &batch.wallets.names);
         let wallets = wallet_keys.iter().map(|key| match self.wallets.get(key) {
             Some((balances, entry_count, chain_hash)) => {
-                WalletState::Open { balances: *balances, entry_count: *entry_count, chain_hash: *chain_hash }
+                let (balances, entry_count, chain_hash) = (*balances, *entry_count, *chain_hash);
+                let wallet_no = wallet_no(&OpenId::parse(&key.1).unwrap());
+                WalletState::Open { wallet_no, balances, entry_count, chain_hash }
             }
             None => WalletState::Unknown,
         });
-        let number_keys = keys(&batch.biz_nos.app_ids, &batch.biz_nos.names);
+        let number_keys = keys(&batch.biz_nos.app_nos, &batch.biz_nos.names);
         (wallets.collect(), number_keys.iter().map(|key| self.records.get(key).cloned()).collect())
     }
 
@@ -177,16 +185,18 @@ impl Books {
     fn apply(&mut self, batch: &Batch<'_>, decisions: &Decisions) {
         let mut last_number = None;
         for deduction in &decisions.deductions {
-            let (app_id, exchange) = batch.exchanges[deduction.exchange];
-            let number = (app_id.as_str(), exchange.biz_no.as_str());
+            let (app_no, exchange) = batch.exchanges[deduction.exchange];
+            let number = (app_no, exchange.biz_no.as_str());
             assert!(last_number.replace(number) < Some(number), "numbers are inserted in ascending order");
-            self.write(app_id, exchange, deduction.seq, deduction.change, deduction.chain_hash);
+            assert_eq!(deduction.wallet_no, wallet_no(&exchange.content.open_id));
+            self.write(app_no, exchange, deduction.seq, deduction.change, deduction.chain_hash);
         }
         let mut last_wallet = None;
         for change in &decisions.wallets {
-            let key = (batch.wallets.app_ids[change.wallet], batch.wallets.names[change.wallet]);
+            let key = (batch.wallets.app_nos[change.wallet], batch.wallets.names[change.wallet]);
             assert!(last_wallet.replace(key) < Some(key), "wallets are written in ascending order");
-            let wallet = self.wallets.get_mut(&(key.0.to_owned(), key.1.to_owned())).unwrap();
+            let wallet = self.wallets.get_mut(&(key.0, key.1.to_owned())).unwrap();
+            assert_eq!(change.wallet_no, wallet_no(&OpenId::parse(key.1).unwrap()));
             assert_eq!(wallet.1, change.entry_count_before);
             *wallet = (change.balances, change.entry_count, change.chain_hash);
         }
@@ -203,15 +213,15 @@ proptest! {
         let mut batched = Books::new(&purses);
         let mut single = batched.clone();
         for asked in batches {
-            let asked: Vec<(AppId, Exchange)> =
-                asked.into_iter().map(|asked| (asked.app_id(), asked.exchange())).collect();
-            let batch = Batch::new(asked.iter().map(|(app_id, exchange)| (app_id, exchange)).collect());
+            let asked: Vec<(AppNo, Exchange)> =
+                asked.into_iter().map(|asked| (asked.app_no(), asked.exchange())).collect();
+            let batch = Batch::new(asked.iter().map(|(app_no, exchange)| (*app_no, exchange)).collect());
             let (wallets, records) = batched.read(&batch);
             let decisions = batch.decide(&wallets, &records, AT);
             batched.apply(&batch, &decisions);
             let expected: Vec<Verdict> = asked
                 .iter()
-                .map(|(app_id, exchange)| Verdict::Answer(single.one_at_a_time(app_id, exchange)))
+                .map(|(app_no, exchange)| Verdict::Answer(single.one_at_a_time(*app_no, exchange)))
                 .collect();
             prop_assert_eq!(decisions.verdicts, expected);
             prop_assert_eq!(&batched, &single);
@@ -225,13 +235,14 @@ fn a_held_wallet_sets_aside_what_would_deduct_from_it_and_nothing_else() {
     let exchange = |number, player, fresh| {
         TestExchange { app: 0, player, number, amount: 5, gifted_first: false, fresh }.exchange()
     };
-    let app_id = AppId::parse("a0").unwrap();
+    let app_no = AppNo(0);
     let held = [exchange(1, 0, true), exchange(3, 0, true), exchange(5, 0, false)];
     let free = exchange(7, 1, true);
-    let batch = Batch::new(held.iter().chain([&free]).map(|exchange| (&app_id, exchange)).collect());
+    let batch = Batch::new(held.iter().chain([&free]).map(|exchange| (app_no, exchange)).collect());
     let balances = Balances::new(0, 9).unwrap();
-    let wallets =
-        [WalletState::Held, WalletState::Open { balances, entry_count: 1, chain_hash: CHAIN_START }];
+    let open =
+        WalletState::Open { wallet_no: WalletNo(1), balances, entry_count: 1, chain_hash: CHAIN_START };
+    let wallets = [WalletState::Held, open];
     let recorded = IdempotencyRecord {
         content: content(&held[1]),
         free_balance: 1,
@@ -260,10 +271,9 @@ fn a_held_wallet_sets_aside_what_would_deduct_from_it_and_nothing_else() {
 fn an_expired_record_wins_over_other_content() {
     let exchange =
         TestExchange { app: 0, player: 0, number: 1, amount: 5, gifted_first: false, fresh: true }.exchange();
-    let app_id = AppId::parse("a0").unwrap();
     let other = RecordedContent { amount: 6, ..content(&exchange) };
     let record = IdempotencyRecord { content: other, free_balance: 0, charge_balance: 0, is_expired: true };
-    let batch = Batch::new(vec![(&app_id, &exchange)]);
+    let batch = Batch::new(vec![(AppNo(0), &exchange)]);
     let decisions = batch.decide(&[WalletState::Unknown], &[Some(record)], AT);
     assert_eq!(decisions.verdicts, [Verdict::Answer(ExchangeOutcome::BizNoExpired)]);
 }

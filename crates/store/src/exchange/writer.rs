@@ -281,7 +281,7 @@ impl<D: Database> Writer<D> {
             Some(session) => session,
             None => self.session.insert(Session::open(&self.database).await?),
         };
-        let exchanges = jobs.iter().map(|job| (job.exchange.app_id(), job.exchange.value()));
+        let exchanges = jobs.iter().map(|job| (job.exchange.app_no(), job.exchange.value()));
         let batch = Batch::new(exchanges.collect());
         let decisions = if skips_held || self.database.now() < self.locks_until {
             let known = session.begin(&batch, skips_held).await?;

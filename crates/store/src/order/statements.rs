@@ -31,7 +31,7 @@ pub(super) async fn find(
     report: &OrderReport,
 ) -> Result<ReportContext> {
     let row = sqlx::query!(
-        r#"SELECT EXISTS (SELECT 1 FROM wallets WHERE app_id = $1 AND open_id = $2) AS "known_open_id!",
+        r#"SELECT EXISTS (SELECT 1 FROM players WHERE app_id = $1 AND open_id = $2) AS "known_open_id!",
                   i.img_id IS NOT NULL AS "known_image!", i.blocked_by IS NOT NULL AS "blocked_image!",
                   coalesce(i.is_reported, false) AS "reported_image!",
                   EXISTS (SELECT 1 FROM pois WHERE app_id = $1 AND poi_id = $4) AS "known_poi!",

@@ -3,17 +3,17 @@
 
 use domain::exchange::{BalanceOutOfRange, Balances};
 use domain::ids::AppId;
-use domain::ledger::{CREDIT, LedgerEntry, micros};
+use domain::ledger::{CREDIT, LedgerEntry, REF_MARK, micros};
 use domain::operator::Operator;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::PgConnection;
 
-use super::entry::{LockedWallet, lock_wallet, write_entry};
+use super::entry::{lock_wallet, write_entry};
 use super::{Credit, CreditOutcome, make_known};
 use crate::app::app_exists;
 use crate::operator_log::{Action, LogLine};
-use crate::{Refusable, Result, Store, StoreError};
+use crate::{Refusable, Result, Store};
 
 /// The result of an import, for its line in the operator's log.
 #[derive(Debug, Clone, Serialize)]
@@ -108,20 +108,23 @@ async fn write_credit(
     let (before, seq) = (wallet.balances, wallet.entry_count + 1);
     let change = before.credit(credit.free, credit.charge).map_err(out_of_range)?;
     let after = change.after;
-    record_credit(connection, app_id, credit, seq, &wallet).await?;
+    let reference = format!("{REF_MARK}{}", credit.reference.as_str());
     let entry = LedgerEntry {
-        app_id: app_id.as_str(),
-        open_id: credit.open_id.as_str(),
+        app_no: wallet.app_no,
+        wallet_no: wallet.wallet_no,
         seq,
         kind: CREDIT,
-        reference: credit.reference.as_str(),
+        reference: &reference,
+        of_biz_no: None,
+        remaining: None,
+        item_id: None,
         free_change: change.free_change,
         charge_change: change.charge_change,
         free_balance: after.free(),
         charge_balance: after.charge(),
         at: micros(wallet.at),
     };
-    write_entry(connection, &wallet, &entry).await?;
+    write_entry(connection, &wallet, &entry, &credit.note).await?;
     let line = LogLine::new(operator, action, credit.open_id.as_str())
         .of_app(app_id)
         .before(json!({ "free_balance": before.free(), "charge_balance": before.charge() }))
@@ -136,29 +139,6 @@ async fn write_credit(
     Ok(CreditOutcome::Done { balances: after, replayed: false })
 }
 
-async fn record_credit(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-    credit: &Credit,
-    seq: i64,
-    wallet: &LockedWallet,
-) -> Result<()> {
-    let recorded = sqlx::query!(
-        "INSERT INTO credits (app_id, ref, open_id, seq, note, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-         ON CONFLICT DO NOTHING",
-        app_id.as_str(),
-        credit.reference.as_str(),
-        credit.open_id.as_str(),
-        seq,
-        credit.note,
-        wallet.at
-    )
-    .execute(connection)
-    .await?;
-    // Another transaction has just used the ref for another wallet, so the credit is tried again.
-    if recorded.rows_affected() == 0 { Err(StoreError::Again) } else { Ok(()) }
-}
-
 /// The balances right after the credit that an earlier call made.
 async fn earlier_credit(
     connection: &mut PgConnection,
@@ -166,10 +146,11 @@ async fn earlier_credit(
     credit: &Credit,
 ) -> Result<Option<Balances>, Refusable<CreditOutcome>> {
     let earlier = sqlx::query!(
-        "SELECT c.open_id, e.free_change, e.charge_change, e.free_balance, e.charge_balance
-         FROM credits c JOIN ledger_entries e USING (app_id, open_id, seq) WHERE c.app_id = $1 AND c.ref = $2",
+        r#"SELECT open_id AS "open_id!", free_change AS "free_change!", charge_change AS "charge_change!",
+                free_balance AS "free_balance!", charge_balance AS "charge_balance!"
+         FROM ledger WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND entry_reference = $2"#,
         app_id.as_str(),
-        credit.reference.as_str()
+        format!("{REF_MARK}{}", credit.reference.as_str())
     );
     let Some(row) = earlier.fetch_optional(connection).await? else { return Ok(None) };
     let same = row.open_id == credit.open_id.as_str()

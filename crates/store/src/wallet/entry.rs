@@ -10,6 +10,8 @@ use crate::{Result, StoreError};
 
 /// The locked row of a wallet.
 pub(super) struct LockedWallet {
+    pub(super) app_no: i32,
+    pub(super) wallet_no: i64,
     pub(super) balances: Balances,
     pub(super) entry_count: i64,
     /// Hash of its last entry.
@@ -25,8 +27,9 @@ pub(super) async fn lock_wallet(
     open_id: &OpenId,
 ) -> Result<Option<LockedWallet>> {
     let row = sqlx::query!(
-        r#"SELECT free_balance, charge_balance, entry_count, chain_hash, clock_timestamp() AS "at!"
-           FROM wallets WHERE app_id = $1 AND open_id = $2 FOR UPDATE"#,
+        r#"SELECT app_no, wallet_no, free_balance, charge_balance, entry_count, chain_hash,
+                  clock_timestamp() AS "at!"
+           FROM wallets WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND open_id = $2 FOR UPDATE"#,
         app_id.as_str(),
         open_id.as_str()
     );
@@ -34,7 +37,8 @@ pub(super) async fn lock_wallet(
     let balances =
         Balances::new(row.free_balance, row.charge_balance).map_err(|_| StoreError::damaged("wallets"))?;
     let chain_hash = ChainHash::try_from(row.chain_hash).map_err(|_| StoreError::damaged("wallets"))?;
-    Ok(Some(LockedWallet { balances, entry_count: row.entry_count, chain_hash, at: row.at }))
+    let (app_no, wallet_no, entry_count, at) = (row.app_no, row.wallet_no, row.entry_count, row.at);
+    Ok(Some(LockedWallet { app_no, wallet_no, balances, entry_count, chain_hash, at }))
 }
 
 /// Writes a ledger entry and the new balances. The wallet must be locked.
@@ -42,13 +46,15 @@ pub(super) async fn write_entry(
     connection: &mut PgConnection,
     wallet: &LockedWallet,
     entry: &LedgerEntry<'_>,
+    remark: &str,
 ) -> Result<()> {
     let chain_hash = entry.chain_hash(&wallet.chain_hash);
-    sqlx::query!(
-        "INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
-                free_balance, charge_balance, at, chain_hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-        entry.app_id,
-        entry.open_id,
+    let entered = sqlx::query!(
+        "INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change,
+                free_balance, charge_balance, at, chain_hash, remark)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (app_no, reference) DO NOTHING",
+        entry.app_no,
+        entry.wallet_no,
         entry.seq,
         entry.kind,
         entry.reference,
@@ -57,15 +63,20 @@ pub(super) async fn write_entry(
         entry.free_balance,
         entry.charge_balance,
         wallet.at,
-        chain_hash.as_slice()
+        chain_hash.as_slice(),
+        remark
     )
     .execute(&mut *connection)
     .await?;
+    // Another transaction has just used the reference for another wallet, so the change is tried again.
+    if entered.rows_affected() == 0 {
+        return Err(StoreError::Again);
+    }
     let updated = sqlx::query!(
         "UPDATE wallets SET free_balance = $3, charge_balance = $4, entry_count = $5, chain_hash = $6
-         WHERE app_id = $1 AND open_id = $2 AND entry_count = $5::bigint - 1",
-        entry.app_id,
-        entry.open_id,
+         WHERE app_no = $1 AND wallet_no = $2 AND entry_count = $5::bigint - 1",
+        entry.app_no,
+        entry.wallet_no,
         entry.free_balance,
         entry.charge_balance,
         entry.seq,

@@ -1,6 +1,7 @@
 //! Reading of a wallet's ledger: pages, totals, and one credit.
 
 use domain::ids::{AppId, CreditRef, OpenId};
+use domain::ledger::REF_MARK;
 use serde::Serialize;
 use time::OffsetDateTime;
 
@@ -132,23 +133,23 @@ impl Store {
             r#"SELECT e.seq AS "seq!", e.kind AS "kind!", e.reference AS "reference!",
                       e.free_change AS "free_change!", e.charge_change AS "charge_change!",
                       e.free_balance AS "free_balance!", e.charge_balance AS "charge_balance!", e.at AS "at!",
-                      coalesce(x.product_name, c.note, '') AS "text!", line.operator AS "operator?"
+                      coalesce(i.product_name, e.remark, '') AS "text!", line.operator AS "operator?"
                FROM (
-                   SELECT seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at
-                   FROM ledger_entries
-                   WHERE app_id = $1 AND open_id = $2 AND seq BETWEEN $3 AND $4
+                   SELECT * FROM ledger_entries
+                   WHERE (app_no, wallet_no) = (SELECT app_no, wallet_no FROM players WHERE app_id = $1 AND open_id = $2)
+                     AND seq BETWEEN $3 AND $4
                      AND ($5::text IS NULL OR kind = $5)
                      AND ($6::timestamptz IS NULL OR at >= $6) AND ($7::timestamptz IS NULL OR at < $7)
-                     AND ($8::text IS NULL OR reference = $8)
+                     AND ($8::text IS NULL OR reference IN ($8, '!' || $8))
                    ORDER BY seq DESC LIMIT $9
                ) e
-               LEFT JOIN exchanges x ON e.kind = 'exchange' AND x.app_id = $1 AND x.biz_no = e.reference
-               LEFT JOIN credits c ON e.kind = 'credit' AND c.app_id = $1 AND c.ref = e.reference
+               LEFT JOIN items i ON i.app_no = e.app_no AND i.item_id = e.item_id
                -- The line was written in the transaction of the credit, so few lines are read.
                LEFT JOIN LATERAL (
                    SELECT operator FROM operator_log
-                   WHERE app_id = $1 AND at BETWEEN c.created_at AND c.created_at + interval '5 minutes'
-                     AND action IN ('wallet.credit', 'wallet.import.credit') AND subject = $2 AND after ->> 'ref' = c.ref
+                   WHERE app_id = $1 AND e.reference LIKE '!%' AND at BETWEEN e.at AND e.at + interval '5 minutes'
+                     AND action IN ('wallet.credit', 'wallet.import.credit') AND subject = $2
+                     AND after ->> 'ref' = ltrim(e.reference, '!')
                    ORDER BY at LIMIT 1) AS line ON true
                ORDER BY e.seq DESC"#,
             app_id.as_str(),
@@ -175,10 +176,10 @@ impl Store {
     /// the range is empty.
     async fn entries_of(&self, app_id: &AppId, open_id: &OpenId, reference: &str) -> Result<(i64, i64)> {
         let found = sqlx::query!(
-            r#"SELECT coalesce(min(seq), 1) AS "first!", coalesce(max(seq), 0) AS "last!" FROM (
-                   SELECT seq FROM exchanges WHERE app_id = $1 AND biz_no = $3 AND open_id = $2
-                   UNION ALL SELECT seq FROM credits WHERE app_id = $1 AND ref = $3 AND open_id = $2
-               ) found"#,
+            r#"SELECT coalesce(min(e.seq), 1) AS "first!", coalesce(max(e.seq), 0) AS "last!"
+               FROM players p JOIN ledger_entries e
+                   ON e.app_no = p.app_no AND e.wallet_no = p.wallet_no AND e.reference IN ($3, '!' || $3)
+               WHERE p.app_id = $1 AND p.open_id = $2"#,
             app_id.as_str(),
             open_id.as_str(),
             reference
@@ -203,7 +204,7 @@ impl Store {
                       coalesce(-sum(free_change) FILTER (WHERE kind = 'exchange'), 0)::text AS "deducted_free!",
                       coalesce(-sum(charge_change) FILTER (WHERE kind = 'exchange'), 0)::text AS "deducted_charge!",
                       min(at) AS first_at, max(at) AS last_at
-               FROM ledger_entries WHERE app_id = $1 AND open_id = $2"#,
+               FROM ledger WHERE app_id = $1 AND open_id = $2 AND seq IS NOT NULL"#,
             wallet.app_id,
             wallet.open_id
         )
@@ -215,12 +216,13 @@ impl Store {
     /// The credit with this ref. `None` when the app has none.
     pub async fn credit_by_ref(&self, app_id: &AppId, reference: &CreditRef) -> Result<Option<CreditRecord>> {
         let row = sqlx::query!(
-            "SELECT c.open_id, c.note, e.seq, e.kind, e.reference, e.free_change, e.charge_change,
-                    e.free_balance, e.charge_balance, e.at
-             FROM credits c JOIN ledger_entries e USING (app_id, open_id, seq)
-             WHERE c.app_id = $1 AND c.ref = $2",
+            r#"SELECT open_id AS "open_id!", coalesce(remark, '') AS "note!", seq AS "seq!", kind AS "kind!",
+                    entry_reference AS "reference!", free_change AS "free_change!",
+                    charge_change AS "charge_change!", free_balance AS "free_balance!",
+                    charge_balance AS "charge_balance!", at AS "at!"
+             FROM ledger WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND entry_reference = $2"#,
             app_id.as_str(),
-            reference.as_str()
+            format!("{REF_MARK}{}", reference.as_str())
         )
         .fetch_optional(&self.pool)
         .await?;

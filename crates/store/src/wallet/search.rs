@@ -73,15 +73,13 @@ impl Store {
                       w.charge_balance AS "charge_balance!", w.entry_count AS "entries!"
                FROM apps a
                CROSS JOIN LATERAL (
-                   SELECT app_id, open_id, free_balance, charge_balance, entry_count FROM wallets
-                   WHERE wallets.app_id = a.app_id
-                     AND open_id COLLATE "C" >= greatest($2::text COLLATE "C", $4)
-                     AND open_id COLLATE "C" < $3
-                     AND (open_id COLLATE "C", wallets.app_id COLLATE "C") > ($4, $5)
-                   ORDER BY open_id COLLATE "C" LIMIT $6
+                   SELECT a.app_id, open_id, free_balance, charge_balance, entry_count FROM wallets
+                   WHERE wallets.app_no = a.app_no AND open_id >= greatest($2::text COLLATE "C", $4)
+                     AND open_id < $3 AND (open_id, a.app_id COLLATE "C") > ($4, $5)
+                   ORDER BY open_id LIMIT $6
                ) w
                WHERE $1::text IS NULL OR a.app_id = $1
-               ORDER BY w.open_id COLLATE "C", w.app_id COLLATE "C" LIMIT $6"#,
+               ORDER BY w.open_id, w.app_id COLLATE "C" LIMIT $6"#,
             filter.app_id.as_ref().map(AppId::as_str),
             beginning,
             format!("{beginning}{AFTER_EVERY_ID}"),

@@ -8,10 +8,10 @@ use domain::app::App;
 use domain::caller::{Caller, Signed, TokenState};
 use domain::exchange::{Exchange, PayPriority, Reading, TsWindow};
 use domain::fields::Fields;
-use domain::ids::AppId;
+use domain::ids::{AppId, AppNo};
 use domain::signature::{PayKey, exchange_string};
 
-use super::rows::{Content, NUMBERS, WALLETS, app_text};
+use super::rows::{Content, ITEMS, NUMBERS, REMARK, WALLETS, app_no, app_text, item_of};
 use crate::exchange::batch::RecordedContent;
 
 const NOW: i64 = 1_800_000_000_000;
@@ -19,8 +19,6 @@ const NOW: i64 = 1_800_000_000_000;
 const STALE: i64 = NOW - 49 * 3_600_000;
 const KEY: &str = "simulation";
 const ZONE: &str = "s1_r1";
-const ITEMS: &str = r#"[{"product_id":1,"product_num":1,"product_type":0}]"#;
-const REMARK: &str = "d";
 
 /// Number and content of an exchange, and whether its `ts` is fresh.
 type ExchangeKey = (usize, Content, bool);
@@ -50,7 +48,11 @@ fn sign((number, content, is_fresh): ExchangeKey) -> Signed<Exchange> {
     let mut fields = Fields::from_urlencoded(form.as_bytes()).unwrap();
     let sign = key.sign(&exchange_string(&fields));
     fields.add_text("sign".to_owned(), sign).unwrap();
-    let app = App { live_pay_keys: vec![key.into()], ..App::new(AppId::parse(&app_id).unwrap()) };
+    let app = App {
+        no: AppNo(app_no(content.wallet / WALLETS)),
+        live_pay_keys: vec![key.into()],
+        ..App::new(AppId::parse(&app_id).unwrap())
+    };
     let caller = Caller::new(Arc::new(app), TokenState::Valid).unwrap();
     let window = TsWindow { ahead_max: Duration::from_mins(5), behind_max: Duration::from_hours(48) };
     let reading =
@@ -69,9 +71,7 @@ pub(super) fn recorded_content(content: Content) -> RecordedContent {
         zone_id: ZONE.to_owned(),
         amount: content.amount,
         pay_priority: i16::from(content.gifted_first),
-        product_name: format!("v{}", content.variant),
-        product_info: ITEMS.to_owned(),
-        product_desc: REMARK.to_owned(),
+        item_id: item_of(content.variant),
         extension: String::new(),
     }
 }

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use domain::exchange::Balances;
+use domain::exchange::{Balances, Exchange};
+use domain::ids::AppNo;
 use domain::ledger::micros;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
@@ -15,7 +16,9 @@ use tokio::time::Instant;
 use super::content::recorded_content;
 use super::counts::EventKind;
 use super::protocol::{Recorded, Reply, Statement, Write};
-use super::rows::{Content, EntryRow, RecordRow, WalletRow, number_id, variant_of, wallet_id};
+use super::rows::{
+    Content, EntryRow, RecordRow, WalletRow, number_id, numbered, variant_of, wallet_id, wallet_no,
+};
 use super::world::{End, World};
 use crate::StoreError;
 use crate::exchange::batch::{Batch, IdempotencyRecord, WalletState};
@@ -133,7 +136,7 @@ fn unexpected(reply: &Reply) -> SessionFault {
 }
 
 fn wallet_ids(batch: &Batch<'_>) -> Vec<usize> {
-    batch.wallets.app_ids.iter().zip(&batch.wallets.names).map(|(app, name)| wallet_id(app, name)).collect()
+    batch.wallets.app_nos.iter().zip(&batch.wallets.names).map(|(app, name)| wallet_id(*app, name)).collect()
 }
 
 /// Converts simulated time.
@@ -141,8 +144,9 @@ pub(super) fn moment(millis: u64) -> OffsetDateTime {
     OffsetDateTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
 
-fn state(row: WalletRow) -> WalletState {
+fn state(wallet: usize, row: WalletRow) -> WalletState {
     WalletState::Open {
+        wallet_no: wallet_no(wallet),
         balances: Balances::new(row.free, row.charge).unwrap(),
         entry_count: row.entries,
         chain_hash: row.chain_hash,
@@ -172,16 +176,17 @@ impl DatabaseClient for SimulatedClient {
     }
 
     async fn read(&self, batch: &Batch<'_>, _discards_plans: bool) -> Result<Known, SessionFault> {
-        let key = |(app, asked): &(&domain::ids::AppId, &domain::exchange::Exchange)| {
-            let wallet = wallet_id(app.as_str(), asked.content.open_id.as_str());
-            (wallet, number_id(app.as_str(), asked.biz_no.as_str()))
+        let key = |(app_no, asked): &(AppNo, &Exchange)| {
+            let wallet = wallet_id(app_no.0, asked.content.open_id.as_str());
+            (wallet, number_id(app_no.0, asked.biz_no.as_str()))
         };
-        let reply = self.ask(Statement::Read(batch.exchanges.iter().map(key).collect())).await?;
+        let keys: Vec<(usize, usize)> = batch.exchanges.iter().map(key).collect();
+        let reply = self.ask(Statement::Read(keys.clone())).await?;
         let Reply::Read(now, rows) = reply else { return Err(unexpected(&reply)) };
         let mut known = Known { at: moment(now), ..Known::nothing(batch) };
         for (place, (wallet, recorded)) in rows.into_iter().enumerate() {
             if let Some(row) = wallet {
-                known.wallets[batch.wallets.position_of[place]] = state(row);
+                known.wallets[batch.wallets.position_of[place]] = state(keys[place].0, row);
             }
             known.records[batch.biz_nos.position_of[place]] = recorded.map(record);
         }
@@ -193,9 +198,10 @@ impl DatabaseClient for SimulatedClient {
         batch: &Batch<'_>,
         skips_held: bool,
     ) -> Result<Vec<(usize, WalletState)>, SessionFault> {
-        let reply = self.ask(Statement::Lock { wallets: wallet_ids(batch), skips_held }).await?;
+        let wallets = wallet_ids(batch);
+        let reply = self.ask(Statement::Lock { wallets: wallets.clone(), skips_held }).await?;
         let Reply::Locked(rows) = reply else { return Err(unexpected(&reply)) };
-        Ok(rows.into_iter().map(|(place, row)| (place, state(row))).collect())
+        Ok(rows.into_iter().map(|(place, row)| (place, state(wallets[place], row))).collect())
     }
 
     async fn time(&self) -> Result<OffsetDateTime, SessionFault> {
@@ -211,8 +217,8 @@ impl DatabaseClient for SimulatedClient {
     }
 
     async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, IdempotencyRecord)>, SessionFault> {
-        let keys = batch.biz_nos.app_ids.iter().zip(&batch.biz_nos.names);
-        let numbers = keys.map(|(app, name)| number_id(app, name)).collect();
+        let keys = batch.biz_nos.app_nos.iter().zip(&batch.biz_nos.names);
+        let numbers = keys.map(|(app, name)| number_id(*app, name)).collect();
         let reply = self.ask(Statement::Records(numbers)).await?;
         let Reply::Records(rows) = reply else { return Err(unexpected(&reply)) };
         Ok(rows.into_iter().map(|(place, recorded)| (place, record(recorded))).collect())
@@ -225,22 +231,23 @@ impl DatabaseClient for SimulatedClient {
 
 /// Converts the columns of the statement to rows.
 fn written(columns: &Columns<'_>) -> Write {
-    let places = 0..columns.app_id.len();
+    let places = 0..columns.app_no.len();
     let record = |place: usize| RecordRow {
-        number: number_id(columns.app_id[place], columns.biz_no[place]),
+        number: number_id(columns.app_no[place], columns.reference[place]),
         content: Content {
-            wallet: wallet_id(columns.app_id[place], columns.open_id[place]),
-            amount: columns.amount[place],
+            wallet: numbered(columns.wallet_no[place]),
+            amount: -(columns.free_change[place] + columns.charge_change[place]),
             gifted_first: columns.pay_priority[place] == 1,
-            variant: variant_of(columns.product_name[place]),
+            variant: variant_of(columns.item_id[place]),
         },
         seq: columns.seq[place],
         created_at: u64::try_from((columns.at - OffsetDateTime::UNIX_EPOCH).whole_milliseconds()).unwrap(),
     };
     let entry = |place: usize| EntryRow {
-        wallet: wallet_id(columns.app_id[place], columns.open_id[place]),
+        wallet: numbered(columns.wallet_no[place]),
         seq: columns.seq[place],
-        number: Some(number_id(columns.app_id[place], columns.biz_no[place])),
+        number: Some(number_id(columns.app_no[place], columns.reference[place])),
+        variant: variant_of(columns.item_id[place]),
         free_change: columns.free_change[place],
         charge_change: columns.charge_change[place],
         free: columns.free_balance[place],
@@ -255,12 +262,11 @@ fn written(columns: &Columns<'_>) -> Write {
             entries: columns.entry_count[place],
             chain_hash: columns.wallet_chain_hash[place].try_into().unwrap(),
         };
-        let id = wallet_id(columns.wallet_app_id[place], columns.wallet_open_id[place]);
-        (id, row, columns.entry_count_before[place])
+        (numbered(columns.wallet_wallet_no[place]), row, columns.entry_count_before[place])
     };
     Write {
         records: places.clone().map(record).collect(),
         entries: places.map(entry).collect(),
-        wallets: (0..columns.wallet_app_id.len()).map(wallet).collect(),
+        wallets: (0..columns.wallet_app_no.len()).map(wallet).collect(),
     }
 }

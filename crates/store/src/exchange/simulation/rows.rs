@@ -1,5 +1,6 @@
 //! The rows of the simulated tables. Small numbers stand for texts.
 
+use domain::ids::{ItemId, WalletNo};
 use domain::ledger::{self, CHAIN_START, ChainHash, LedgerEntry};
 
 /// Numbers of apps, of wallets in each app, and of `biz_no`s in each app. The last wallet of an app
@@ -7,6 +8,8 @@ use domain::ledger::{self, CHAIN_START, ChainHash, LedgerEntry};
 pub(super) const APPS: usize = 2;
 pub(super) const WALLETS: usize = 4;
 pub(super) const NUMBERS: usize = 80;
+pub(super) const ITEMS: &str = r#"[{"product_id":1,"product_num":1,"product_type":0}]"#;
+pub(super) const REMARK: &str = "d";
 /// An amount that a constraint of the simulated tables refuses, and no check of the program.
 pub(super) const UNLUCKY: i64 = 13;
 
@@ -49,6 +52,7 @@ pub(super) struct EntryRow {
     pub(super) seq: i64,
     /// `None` for a credit.
     pub(super) number: Option<usize>,
+    pub(super) variant: u8,
     pub(super) free_change: i64,
     pub(super) charge_change: i64,
     pub(super) free: i64,
@@ -60,14 +64,17 @@ pub(super) struct EntryRow {
 impl EntryRow {
     /// The right hash of the entry.
     pub(super) fn hash_after(&self, previous: &ChainHash) -> ChainHash {
-        let (app, player) = (self.wallet / WALLETS, self.wallet % WALLETS);
-        let reference = self.number.map_or_else(|| "c".to_owned(), |number| format!("n{}", number % NUMBERS));
+        let reference =
+            self.number.map_or_else(|| "!c".to_owned(), |number| format!("n{}", number % NUMBERS));
         let entry = LedgerEntry {
-            app_id: &app_text(app),
-            open_id: &format!("o{player}"),
+            app_no: app_no(self.wallet / WALLETS),
+            wallet_no: wallet_no(self.wallet).0,
             seq: self.seq,
             kind: if self.number.is_some() { ledger::EXCHANGE } else { ledger::CREDIT },
             reference: &reference,
+            of_biz_no: None,
+            remaining: None,
+            item_id: self.number.map(|_| item_of(self.variant).0),
             free_change: self.free_change,
             charge_change: self.charge_change,
             free_balance: self.free,
@@ -102,14 +109,32 @@ fn index(text: &str) -> usize {
     text[1..].parse().unwrap()
 }
 
-pub(super) fn wallet_id(app_id: &str, open_id: &str) -> usize {
-    index(app_id) * WALLETS + index(open_id)
+pub(super) fn app_no(app: usize) -> i32 {
+    i32::try_from(app).unwrap()
 }
 
-pub(super) fn number_id(app_id: &str, biz_no: &str) -> usize {
-    index(app_id) * NUMBERS + index(biz_no)
+pub(super) fn wallet_no(wallet: usize) -> WalletNo {
+    WalletNo(i64::try_from(wallet).unwrap())
 }
 
-pub(super) fn variant_of(product_name: &str) -> u8 {
-    u8::try_from(index(product_name)).unwrap()
+/// The wallet with this number.
+pub(super) fn numbered(wallet_no: i64) -> usize {
+    usize::try_from(wallet_no).unwrap()
+}
+
+pub(super) fn wallet_id(app_no: i32, open_id: &str) -> usize {
+    usize::try_from(app_no).unwrap() * WALLETS + index(open_id)
+}
+
+pub(super) fn number_id(app_no: i32, biz_no: &str) -> usize {
+    usize::try_from(app_no).unwrap() * NUMBERS + index(biz_no)
+}
+
+/// What an exchange of this variant buys.
+pub(super) fn item_of(variant: u8) -> ItemId {
+    ItemId::of(&format!("v{variant}"), ITEMS, REMARK)
+}
+
+pub(super) fn variant_of(item_id: &[u8]) -> u8 {
+    (0..=1).find(|variant| item_of(*variant).0 == item_id).unwrap()
 }
