@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use domain::ids::ItemId;
 use domain::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
 
 use testkit::bench::log_lines;
@@ -19,21 +20,24 @@ const FIRST_AT: i64 = 820_540_800_000_000;
 /// Rows of one portion of a copy.
 const PORTION: usize = 10_000;
 
-/// Tables, the columns that are filled and the keys that are made once the rows are there.
-const TABLES: [(&str, &str, &str); 4] = [
+/// Tables, the columns that are filled and what makes their keys once the rows are there.
+const TABLES: [(&str, &str); 2] = [
     (
         "ledger_entries",
-        "app_id, open_id, seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at, chain_hash",
-        "app_id, open_id, seq",
+        "app_no, wallet_no, seq, kind, reference, free_change, charge_change, free_balance, charge_balance, at, chain_hash, \
+         pay_priority, ts, item_id, zone_id, os, user_ip, extension, remark",
     ),
-    (
-        "exchanges",
-        "app_id, biz_no, open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip, product_name, product_info, product_desc, extension, created_at",
-        "app_id, biz_no",
-    ),
-    ("credits", "app_id, ref, open_id, seq, created_at", "app_id, ref"),
-    ("wallets", "app_id, open_id, free_balance, charge_balance, entry_count, chain_hash", "app_id, open_id"),
+    ("wallets", "app_no, wallet_no, open_id, free_balance, charge_balance, entry_count, chain_hash"),
 ];
+/// Keys, each with its definition.
+const KEYS: [(&str, &str, &str); 4] = [
+    ("ledger_entries", "ledger_entries_pkey", "PRIMARY KEY (app_no, reference)"),
+    ("ledger_entries", "ledger_entries_seq", "UNIQUE (app_no, wallet_no, seq)"),
+    ("wallets", "wallets_pkey", "PRIMARY KEY (app_no, wallet_no)"),
+    ("wallets", "wallets_open_id_unique", "UNIQUE (app_no, open_id)"),
+];
+/// What every exchange has bought.
+const ITEM: [&str; 3] = ["bundle", r#"[{"product_id":1,"product_num":1,"product_type":0}]"#, "of the bench"];
 
 /// What the wallets have come to.
 pub(crate) struct Filler {
@@ -50,24 +54,34 @@ impl Filler {
     /// So many entries for every wallet, the first of them a credit.
     pub(crate) fn history(&mut self, session: &mut Session, per_wallet: u32) -> Fallible<()> {
         session.execute("SET synchronous_commit = off; SET maintenance_work_mem = '1GB'")?;
-        for (table, _, _) in TABLES {
-            session.execute(&format!("ALTER TABLE {table} DROP CONSTRAINT {table}_pkey"))?;
+        session.execute("DROP INDEX ledger_entries_seq")?;
+        for (table, key, _) in KEYS {
+            session.execute(&format!("ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {key}"))?;
         }
+        let [name, info, desc] = ITEM;
+        session
+            .execute(&format!("INSERT INTO apps (app_id, app_no, app_secret) VALUES ('{APP_ID}', 1, '')"))?;
+        session.execute(&format!(
+            "INSERT INTO items (app_no, item_id, product_name, product_info, product_desc)
+             VALUES (1, '\\x{}', '{name}', '{info}', '{desc}')",
+            hex::encode(ItemId::of(name, info, desc).0)
+        ))?;
         let count = self.chains.len();
         for turn in 0..per_wallet {
             eprintln!("filling: entry {} of {per_wallet} of each wallet", turn + 1);
             self.turn(session, count)?;
         }
-        copy(session, 3, count, |wallet, row| {
+        copy(session, 1, count, |wallet, row| {
             let chain = hex::encode(self.chains[wallet]);
             let left = PURSE - i64::from(self.turns - 1) * AMOUNT;
             let turns = self.turns;
-            writeln!(row, "{APP_ID}\to{wallet:09}\t{PURSE}\t{left}\t{turns}\t\\\\x{chain}")
+            writeln!(row, "1\t{wallet}\to{wallet:09}\t{PURSE}\t{left}\t{turns}\t\\\\x{chain}")
         })?;
-        for (table, _, key) in TABLES {
-            eprintln!("the key of {table}");
-            session
-                .execute(&format!("ALTER TABLE {table} ADD CONSTRAINT {table}_pkey PRIMARY KEY ({key})"))?;
+        for (table, key, definition) in KEYS {
+            eprintln!("{key}");
+            session.execute(&format!("ALTER TABLE {table} ADD CONSTRAINT {key} {definition}"))?;
+        }
+        for (table, _) in TABLES {
             session.execute(&format!("VACUUM ANALYZE {table}"))?;
         }
         eprintln!("the operator's log");
@@ -81,7 +95,7 @@ impl Filler {
         self.turn(session, usize::try_from(wallets)?)?;
         session.execute(&format!(
             "UPDATE wallets w SET charge_balance = e.charge_balance, entry_count = seq, chain_hash = e.chain_hash
-             FROM ledger_entries e WHERE e.seq = {} AND w.app_id = e.app_id AND w.open_id = e.open_id",
+             FROM ledger_entries e WHERE e.seq = {} AND w.app_no = e.app_no AND w.wallet_no = e.wallet_no",
             self.turns
         ))
     }
@@ -90,19 +104,24 @@ impl Filler {
     fn turn(&mut self, session: &mut Session, wallets: usize) -> Fallible<()> {
         let turn = self.turns;
         self.turns += 1;
-        let number = |wallet: usize| format!("n{turn:04}{wallet:09}");
         let at_micros = FIRST_AT + i64::from(turn) * 1_000_000;
         // PostgreSQL reads it back to the very microsecond.
         let at = format!("2026-01-01 00:{:02}:{:02}+00", turn / 60 % 60, turn % 60);
+        let [name, info, desc] = ITEM;
+        let item_id = ItemId::of(name, info, desc).0;
         copy(session, 0, wallets, |wallet, row| {
-            let (open_id, reference) = (format!("o{wallet:09}"), number(wallet));
             let is_credit = turn == 0;
+            let mark = if is_credit { "!" } else { "" };
+            let reference = format!("{mark}n{turn:04}{wallet:09}");
             let entry = LedgerEntry {
-                app_id: APP_ID,
-                open_id: &open_id,
+                app_no: 1,
+                wallet_no: i64::try_from(wallet).unwrap_or_default(),
                 seq: i64::from(turn) + 1,
                 kind: if is_credit { CREDIT } else { EXCHANGE },
                 reference: &reference,
+                of_biz_no: None,
+                remaining: None,
+                item_id: (!is_credit).then_some(item_id),
                 free_change: if is_credit { PURSE } else { 0 },
                 charge_change: if is_credit { PURSE } else { -AMOUNT },
                 free_balance: PURSE,
@@ -113,25 +132,16 @@ impl Filler {
             *chain = entry.chain_hash(chain);
             let LedgerEntry { seq, kind, free_change, charge_change, free_balance, charge_balance, .. } =
                 entry;
+            let of_kind = if is_credit {
+                "\\N\t\\N\t\\N\t\\N\t\\N\t\\N\t\\N\t".to_owned()
+            } else {
+                format!("0\t1767225600000\t\\\\x{}\ts1_r1\tandroid\t203.0.113.9\t\t\\N", hex::encode(item_id))
+            };
             writeln!(
                 row,
-                "{APP_ID}\t{open_id}\t{seq}\t{kind}\t{reference}\t{free_change}\t{charge_change}\t\
-                 {free_balance}\t{charge_balance}\t{at}\t\\\\x{}",
+                "1\t{wallet}\t{seq}\t{kind}\t{reference}\t{free_change}\t{charge_change}\t\
+                 {free_balance}\t{charge_balance}\t{at}\t\\\\x{}\t{of_kind}",
                 hex::encode(chain)
-            )
-        })?;
-        let (seq, reference) = (turn + 1, number);
-        if turn == 0 {
-            return copy(session, 2, wallets, |wallet, row| {
-                writeln!(row, "{APP_ID}\t{}\to{wallet:09}\t{seq}\t{at}", reference(wallet))
-            });
-        }
-        copy(session, 1, wallets, |wallet, row| {
-            writeln!(
-                row,
-                "{APP_ID}\t{}\to{wallet:09}\t{seq}\t{AMOUNT}\t0\ts1_r1\tandroid\t1767225600000\t203.0.113.9\tbundle\t\
-                 [{{\"product_id\":1,\"product_num\":1,\"product_type\":0}}]\tof the bench\t\t{at}",
-                reference(wallet)
             )
         })
     }
@@ -144,7 +154,7 @@ fn copy(
     wallets: usize,
     mut row: impl FnMut(usize, &mut String) -> std::fmt::Result,
 ) -> Fallible<()> {
-    let (table, columns, _) = TABLES[table];
+    let (table, columns) = TABLES[table];
     let portions = (0..wallets).step_by(PORTION).map(|first| {
         let mut rows = String::new();
         for wallet in first..wallets.min(first + PORTION) {

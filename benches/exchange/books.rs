@@ -53,7 +53,7 @@ impl Books {
     pub(crate) fn close(self, session: &mut Session, program: &Program, wallets: u32) -> Fallible<Closing> {
         let left =
             session.text("SELECT sum(free_balance::numeric + charge_balance)::text FROM public.wallets")?;
-        let records = session.number("SELECT count(*) FROM public.exchanges")?;
+        let records = session.number("SELECT count(*) FROM public.ledger_entries WHERE kind = 'exchange'")?;
         let audit = program.json(&["audit"])?;
         Ok(Closing {
             start: i128::from(wallets) * 2 * i128::from(PURSE),

@@ -141,7 +141,10 @@ impl<'a> Bench<'a> {
         if let Some(per_wallet) = self.options.filled_per_wallet() {
             seed::past(self.stage.session(), per_wallet)?;
             self.books.fill(u64::from(per_wallet) * u64::from(self.options.wallets()));
-            results.filled_to = self.stage.session().number("SELECT count(*) FROM public.exchanges")?;
+            results.filled_to = self
+                .stage
+                .session()
+                .number("SELECT count(*) FROM public.ledger_entries WHERE kind = 'exchange'")?;
             self.warm_up(WARM_UP_FILLED)?;
             results.filled = self.rounds("filled", &Row::WHEN_FILLED)?;
         }

@@ -50,36 +50,34 @@ async fn waiting(url: &str, statements: &str) -> JoinHandle<(PgConnection, Resul
     task
 }
 
-fn recorded(biz_no: &str, open_id: &str) -> String {
+/// The row of an exchange: ledger entry and idempotency record.
+fn entered(biz_no: &str, open_id: &str, seq: i64) -> String {
     format!(
-        "INSERT INTO exchanges (app_id, biz_no, open_id, seq, amount, pay_priority, zone_id, os, ts, user_ip,
-             product_name, product_info, product_desc, extension)
-         SELECT 'a1', unnest(ARRAY['{biz_no}']), '{open_id}', 2, 7, 0, 'z_r', 'os', 0, '', 'n', '[]', 'd', ''"
+        "INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change,
+             free_balance, charge_balance, chain_hash, at)
+         SELECT app_no, wallet_no, unnest(ARRAY[{seq}]), 'exchange', '{biz_no}', 0, -7, 0, 93, sha256(''), now()
+         FROM players WHERE app_id = 'a1' AND open_id = '{open_id}'"
     )
 }
 
-/// A write of the shape of the writers': records, entries and wallets, and a guard that divides by zero.
+/// A write of the shape of the writers': entries and wallets, and a guard that divides by zero.
 fn written(biz_no: &str, open_id: &str, entry_count: i64) -> String {
     let seq = entry_count + 1;
     format!(
-        "WITH recorded AS ({}), entered AS (
-             INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
-                 free_balance, charge_balance, chain_hash)
-             SELECT 'a1', '{open_id}', unnest(ARRAY[{seq}]), 'exchange', '{biz_no}', 0, -7, 0, 93, sha256('')
-         ), changed AS (
+        "WITH entered AS ({}), changed AS (
              UPDATE wallets w SET charge_balance = 93, entry_count = {seq}
-             WHERE app_id = 'a1' AND open_id = '{open_id}' AND entry_count = {entry_count} RETURNING 1
+             WHERE open_id = '{open_id}' AND entry_count = {entry_count} RETURNING 1
          )
          SELECT 1 / (count(*) = 1)::integer FROM changed",
-        recorded(biz_no, open_id)
+        entered(biz_no, open_id, seq)
     )
 }
 
-const ROWS: &str = "SELECT (SELECT count(*) FROM exchanges) * 100 + (SELECT count(*) FROM ledger_entries)";
+const ROWS: &str = "SELECT count(*) FROM ledger_entries";
 
 /// Locks a wallet as a writer that locks first does.
 fn locked(open_id: &str) -> String {
-    format!("SELECT charge_balance FROM wallets WHERE app_id = 'a1' AND open_id = '{open_id}' FOR UPDATE")
+    format!("SELECT charge_balance FROM wallets WHERE open_id = '{open_id}' FOR UPDATE")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,8 +85,8 @@ async fn a_number_that_is_being_recorded_is_waited_for_and_then_refused_or_taken
     let (_till, url) = wallets().await;
     for (number, end, expected) in [("b1", "COMMIT", Some("23505")), ("b2", "ROLLBACK", None)] {
         let mut first = session(&url).await;
-        run(&mut first, &format!("BEGIN; {}", recorded(number, "o1"))).await.unwrap();
-        let second = waiting(&url, &recorded(number, "o2")).await;
+        run(&mut first, &format!("BEGIN; {}", entered(number, "o1", 2))).await.unwrap();
+        let second = waiting(&url, &entered(number, "o2", 2)).await;
         run(&mut first, end).await.unwrap();
         let (_, outcome) = second.await.unwrap();
         assert_eq!(outcome.err().as_deref(), expected, "{end}");
@@ -106,12 +104,12 @@ async fn a_guarded_write_writes_everything_or_nothing() {
     run(&mut sql, "UPDATE wallets SET entry_count = 0 WHERE open_id = 'o1'").await.unwrap();
     assert_eq!(run(&mut sql, &written("b1", "o1", 0)).await.unwrap_err(), "23505");
     assert_eq!(number(&mut sql, ROWS).await, 3);
-    // As it was read, all three.
+    // As it was read, both.
     run(&mut sql, &written("b1", "o2", 1)).await.unwrap();
-    assert_eq!(number(&mut sql, ROWS).await, 104);
+    assert_eq!(number(&mut sql, ROWS).await, 4);
     // The number is taken: neither entry nor balance.
     assert_eq!(run(&mut sql, &written("b1", "o3", 1)).await.unwrap_err(), "23505");
-    assert_eq!(number(&mut sql, ROWS).await, 104);
+    assert_eq!(number(&mut sql, ROWS).await, 4);
     assert_eq!(number(&mut sql, "SELECT sum(charge_balance)::bigint FROM wallets").await, 293);
 }
 
@@ -137,10 +135,10 @@ async fn a_lock_that_was_waited_for_shows_the_wallet_of_then_and_only_a_later_st
     run(&mut sql, "BEGIN").await.unwrap();
     let reading = tokio::spawn(async move {
         // Lock and records in one statement: the balance is of now, the records of before.
-        let in_one = "SELECT charge_balance * 10 + (SELECT count(*) FROM exchanges) FROM wallets
-                      WHERE app_id = 'a1' AND open_id = 'o1' FOR UPDATE";
+        let in_one = "SELECT charge_balance * 10 + (SELECT count(*) FROM ledger_entries) FROM wallets
+                      WHERE open_id = 'o1' FOR UPDATE";
         let stale = number(&mut sql, in_one).await;
-        (stale, number(&mut sql, "SELECT count(*) FROM exchanges").await)
+        (stale, number(&mut sql, "SELECT count(*) FROM ledger_entries").await)
     });
     tokio::time::sleep(A_WHILE).await;
     assert!(!reading.is_finished(), "it waits");
@@ -169,7 +167,7 @@ async fn the_time_for_a_lock_bounds_the_wait_for_a_wallet_and_for_a_key() {
     run(&mut first, &format!("BEGIN; {}", written("b1", "o1", 1))).await.unwrap();
     let mut second = session(&url).await;
     run(&mut second, "SET lock_timeout = 200").await.unwrap();
-    for statement in [locked("o1"), recorded("b1", "o2")] {
+    for statement in [locked("o1"), entered("b1", "o2", 2)] {
         let started = Instant::now();
         assert_eq!(run(&mut second, &statement).await.unwrap_err(), "55P03");
         assert!(started.elapsed() >= Duration::from_millis(190), "{:?}", started.elapsed());
@@ -196,7 +194,7 @@ async fn a_session_that_ends_leaves_nothing_behind() {
     let (_till, url) = wallets().await;
     let mut first = session(&url).await;
     run(&mut first, &format!("BEGIN; {}", written("b1", "o1", 1))).await.unwrap();
-    let second = waiting(&url, &recorded("b1", "o2")).await;
+    let second = waiting(&url, &entered("b1", "o2", 2)).await;
     // As after a crash of the process: no word of goodbye.
     drop(first);
     let (mut second, outcome) = second.await.unwrap();

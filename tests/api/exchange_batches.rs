@@ -105,7 +105,7 @@ async fn random_batches_answer_and_write_what_one_at_a_time_would() {
         let of_wallet = |entry: &&(String, String, i64, i64)| entry.0 == *open_id;
         let expected: Vec<_> = model.ledger.iter().filter(of_wallet).cloned().collect();
         let written: Vec<(String, String, i64, i64)> = sqlx::query_as(
-            "SELECT open_id, reference, free_balance, charge_balance FROM ledger_entries
+            "SELECT open_id, reference, free_balance, charge_balance FROM ledger
              WHERE kind = 'exchange' AND open_id = $1 ORDER BY seq",
         )
         .bind(open_id)
@@ -163,7 +163,7 @@ async fn the_same_numbers_in_batches_of_two_servers_deduct_once_each() {
     }
     let spent = "SELECT 8000 - sum(charge_balance)::bigint FROM wallets";
     assert_eq!(first.number(spent).await, 300);
-    assert_eq!(first.number("SELECT count(*) FROM exchanges").await, 300);
+    assert_eq!(first.number("SELECT count(*) FROM ledger_entries WHERE kind = 'exchange'").await, 300);
     first.assert_audit_clean().await;
 }
 
@@ -227,7 +227,7 @@ async fn a_fault_of_one_exchange_costs_its_neighbours_nothing() {
     let app = till.app("a1").await;
     till.player(&app, "o1", 0, 1000).await;
     // A fault that no check of ours foresees.
-    till.execute("ALTER TABLE exchanges ADD CONSTRAINT unlucky CHECK (amount <> 13)").await;
+    till.execute("ALTER TABLE ledger_entries ADD CONSTRAINT unlucky CHECK (charge_change <> -13)").await;
     let requests = (0..40).map(|number| {
         let amount = if number % 10 == 3 { 13 } else { 1 };
         (Game::new(&app, "o1", &format!("n{number}"), amount), till.address)
@@ -277,7 +277,7 @@ async fn sessions_that_are_ended_under_the_writers_lose_and_double_nothing() {
     }
     ending.await.unwrap();
     assert_eq!(till.number("SELECT 100000 - sum(charge_balance)::bigint FROM wallets").await, number);
-    assert_eq!(till.number("SELECT count(*) FROM exchanges").await, number);
+    assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE kind = 'exchange'").await, number);
     till.assert_audit_clean().await;
 }
 
@@ -289,7 +289,7 @@ async fn a_table_that_is_locked_costs_nobody_more_than_the_deadline() {
     till.player(&app, "o1", 0, 1000).await;
     assert_eq!(Game::new(&app, "o1", "first", 1).send(&till).await.code(), 1);
     let mut held = till.sql.begin().await.unwrap();
-    sqlx::raw_sql("LOCK TABLE exchanges").execute(&mut *held).await.unwrap();
+    sqlx::raw_sql("LOCK TABLE ledger_entries").execute(&mut *held).await.unwrap();
     let started = Instant::now();
     let requests = (0..50).map(|number| (Game::new(&app, "o1", &format!("n{number}"), 1), till.address));
     for (_, answer) in send_at_once(requests.collect()).await {
@@ -302,7 +302,7 @@ async fn a_table_that_is_locked_costs_nobody_more_than_the_deadline() {
         assert!(started.elapsed() < Duration::from_secs(2));
     }
     // A batch that had begun in time may have been written after nobody waited any more.
-    let written = till.number("SELECT count(*) FROM exchanges").await;
+    let written = till.number("SELECT count(*) FROM ledger_entries WHERE kind = 'exchange'").await;
     assert_eq!(till.purses(&app, "o1").await, (0, 1000 - written, 1 + written));
     till.assert_audit_clean().await;
 }

@@ -56,7 +56,7 @@ async fn one_number_for_two_wallets_on_two_servers_deducts_from_one_of_them() {
     }
     let (one, two) = (first.purses(&app, "o1").await, first.purses(&app, "o2").await);
     assert_eq!(one.1 + two.1, 2000 - 20 * 10);
-    assert_eq!(first.number("SELECT count(*) FROM exchanges").await, 20);
+    assert_eq!(first.number("SELECT count(*) FROM ledger_entries WHERE kind = 'exchange'").await, 20);
     first.assert_audit_clean().await;
 }
 

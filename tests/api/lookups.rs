@@ -173,9 +173,10 @@ async fn a_filter_that_finds_nothing_in_a_huge_wallet_stops_and_goes_on() {
     let app = till.app("a").await;
     credit(&till, &app, "first", "").await;
     till.execute(
-        "INSERT INTO ledger_entries (app_id, open_id, seq, kind, reference, free_change, charge_change,
-             free_balance, charge_balance, chain_hash)
-         SELECT 'a', 'o1', g, 'exchange', 'n' || g, 0, 0, 10, 0, sha256('') FROM generate_series(2, 150000) g;
+        "INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change,
+             free_balance, charge_balance, chain_hash, at)
+         SELECT app_no, wallet_no, g, 'exchange', 'n' || g, 0, 0, 10, 0, sha256(''), now()
+         FROM players, generate_series(2, 150000) g;
          UPDATE wallets SET entry_count = 150000",
     )
     .await;
@@ -278,8 +279,7 @@ async fn what_a_retry_would_be_answered_is_what_it_is_answered() {
         ("47 hours 59 minutes", UsedNumber::Replayed, UsedNumber::Conflict, (1, 10_000_602)),
         ("48 hours", UsedNumber::Expired, UsedNumber::Expired, (10_000_603, 10_000_603)),
     ] {
-        till.execute(&format!("UPDATE exchanges SET created_at = clock_timestamp() - interval '{age}'"))
-            .await;
+        till.execute(&format!("UPDATE ledger_entries SET at = clock_timestamp() - interval '{age}'")).await;
         let record = till.store.exchange(&app.id, &number, false).await.unwrap().unwrap();
         assert_eq!((record.same_content, record.other_content), (same, other), "{age}");
         let asked = game.send(&till).await.code();

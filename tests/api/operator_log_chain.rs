@@ -317,17 +317,3 @@ async fn operators_at_once_leave_a_chain_without_a_gap() {
     assert_eq!(till.number(gapless).await, 0);
     till.assert_audit_clean().await;
 }
-
-/// Rule: lines from before the chain are chained by the migration.
-#[tokio::test(flavor = "multi_thread")]
-async fn lines_from_before_the_chain_get_their_place() {
-    let (till, _, _) = till().await;
-    till.execute(
-        "DROP FUNCTION chained, rechain; DROP TABLE operator_log_head; DELETE FROM _sqlx_migrations WHERE version = 3;
-         ALTER TABLE operator_log DROP COLUMN seq, DROP COLUMN chain_hash",
-    )
-    .await;
-    till.store.migrate().await.unwrap();
-    assert_eq!(till.number("SELECT seq FROM operator_log_head").await, 5);
-    till.assert_audit_clean().await;
-}

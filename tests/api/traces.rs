@@ -218,7 +218,7 @@ async fn refusals_fetches_and_faults_are_told_and_nothing_secret_is() {
     assert_eq!(till.send(Request::post(&by_url)).await.code(), 10_000_419);
     till.send(Request::get(&format!("/oauth2/access_token?app_id=a1&app_secret={}", app.secret))).await;
     till.send(Request::get(&format!("/{}", app.pay_key)).header("cookie", &app.secret)).await;
-    till.execute("ALTER TABLE exchanges RENAME TO gone").await;
+    till.execute("ALTER TABLE ledger_entries RENAME TO gone").await;
     let failed = game.send(&till).await.status;
     till.till.tracer.as_ref().unwrap().flush().await;
     let spans = received(&collector);

@@ -426,9 +426,9 @@ async fn while_the_database_fails(
     for table in tables {
         execute(&format!("ALTER TABLE {table} DROP CONSTRAINT broken")).await;
     }
-    execute("ALTER TABLE exchanges RENAME TO hidden").await;
+    execute("ALTER TABLE ledger_entries RENAME TO hidden").await;
     talker.ask("an exchange without its table", game.request(), outputs).await;
-    execute("ALTER TABLE hidden RENAME TO exchanges").await;
+    execute("ALTER TABLE hidden RENAME TO ledger_entries").await;
     execute(others).await;
     talker.ask("an exchange whose session ended", game.request(), outputs).await;
 }

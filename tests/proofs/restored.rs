@@ -228,7 +228,7 @@ impl Proof {
             });
         }
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-        let numbers = "SELECT count(*) FROM exchanges";
+        let numbers = "SELECT count(*) FROM ledger_entries WHERE kind = 'exchange'";
         let before = self.till.number(numbers).await;
         let restored = self.dump_and_restore("restored_under_load").await;
         stop.store(true, Ordering::SeqCst);

@@ -72,7 +72,7 @@ async fn the_page_tells_what_happened_to_the_players_coins() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     assert!(shown.contains("Replays so far 2 times, first at "), "{shown}");
-    till.execute("UPDATE exchanges SET created_at = created_at - interval '48 hours'").await;
+    till.execute("UPDATE ledger_entries SET at = at - interval '48 hours' WHERE kind = 'exchange'").await;
     let shown = text(&admin.get(EXCHANGE).await.body);
     for fact in ["Same content refused with 10000603", "Other content refused with 10000603"] {
         assert!(shown.contains(fact), "{fact} in {shown}");

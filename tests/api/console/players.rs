@@ -152,7 +152,7 @@ async fn another_apps_player_is_not_found() {
     }
     let none = admin.get("/console/apps/none/players/o1/credit").await;
     assert!(none.status == 404 && none.body.contains("There is no app none."), "{}", none.body);
-    assert_eq!(till.number("SELECT count(*) FROM credits WHERE ref = 'r'").await, 0);
+    assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE reference = '!r'").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -257,7 +257,7 @@ impl Scenario {
         if self.example == "biz_no_conflict" {
             self.replace("amount", "61");
         } else if self.example == "biz_no_expired" {
-            self.till.execute("UPDATE exchanges SET created_at = now() - interval '48 hours'").await;
+            self.till.execute("UPDATE ledger_entries SET at = now() - interval '48 hours'").await;
         }
     }
 

@@ -163,7 +163,7 @@ impl Books {
     async fn read(sql: &mut PgConnection) -> Self {
         let rows = sqlx::query(
             "SELECT open_id, seq, kind, reference, free_change, charge_change, free_balance, charge_balance \
-             FROM ledger_entries ORDER BY app_id, open_id, seq",
+             FROM ledger WHERE seq IS NOT NULL ORDER BY app_id, open_id, seq",
         );
         let rows = rows.fetch_all(&mut *sql).await.unwrap();
         let entries = rows.iter().map(|row| Entry {
@@ -176,7 +176,10 @@ impl Books {
         });
         let entries = entries.collect();
         let mut records: HashMap<String, Vec<Record>> = HashMap::new();
-        let rows = sqlx::query("SELECT biz_no, open_id, seq, amount, pay_priority FROM exchanges");
+        let rows = sqlx::query(
+            "SELECT reference, open_id, seq, -(free_change + charge_change), pay_priority FROM ledger \
+             WHERE kind = 'exchange'",
+        );
         for row in rows.fetch_all(&mut *sql).await.unwrap() {
             let record =
                 Record { open_id: row.get(1), seq: row.get(2), amount: row.get(3), priority: row.get(4) };

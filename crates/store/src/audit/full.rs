@@ -88,8 +88,9 @@ async fn read_ledger(
     let mut current: Option<WalletCheck> = None;
     // The entries of a wallet are together, and in their order.
     let select = format!(
-        "SELECT {ENTRY_COLUMNS}, w.entry_count, w.free_balance, w.charge_balance, w.chain_hash,
-             coalesce(a.app_id, 'app ' || e.app_no), coalesce(w.open_id, 'wallet ' || e.wallet_no)
+        "SELECT {ENTRY_COLUMNS}, coalesce(a.app_id, 'app ' || e.app_no),
+             coalesce(w.open_id, 'wallet ' || e.wallet_no),
+             w.entry_count, w.free_balance, w.charge_balance, w.chain_hash
          FROM ledger_entries e
          LEFT JOIN wallets w ON w.app_no = e.app_no AND w.wallet_no = e.wallet_no
          LEFT JOIN apps a ON a.app_no = e.app_no
@@ -98,13 +99,13 @@ async fn read_ledger(
     let mut rows = Copied::of(connection, &select).await?;
     while let Some(mut row) = rows.next().await? {
         let (entry, stored) = row.entry()?;
-        let wallet = row.wallet_if_any()?;
+        let names = (row.text()?, row.text()?);
         let mut check = match current.take() {
             Some(check) if check.is_of(&entry) => check,
             before => {
                 ledger.end(before);
+                let wallet = row.wallet_if_any()?;
                 ledger.wallets += u64::from(wallet.is_some_and(|wallet| !wallet.is_empty()));
-                let names = (row.text()?, row.text()?);
                 WalletCheck::new(names, (entry.app_no, entry.wallet_no), Standing::EMPTY, wallet)
             }
         };

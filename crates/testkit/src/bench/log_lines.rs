@@ -1,20 +1,42 @@
 //! The operator's log of credits that were written by hand: a line for each, with the hash chain.
 
-/// The migration that chains lines which have no place yet.
-const CHAIN: &str = include_str!("../../../../migrations/0003_operator_log_chain.sql");
-
 /// Statements that write the lines, so that the audit finds nothing.
 #[must_use]
 pub fn of_credits() -> String {
-    format!(
-        "DROP TABLE operator_log_head;
-         ALTER TABLE operator_log DROP COLUMN seq, DROP COLUMN chain_hash;
-         INSERT INTO operator_log (app_id, at, id, operator_kind, operator, action, subject, before, after, note)
-         SELECT app_id, at, hashtextextended(open_id, seq), 'command_line', 'bench', 'wallet.import.credit', open_id,
-             jsonb_build_object('free_balance', free_balance - free_change,
-                 'charge_balance', charge_balance - charge_change),
-             jsonb_build_object('free_balance', free_balance, 'charge_balance', charge_balance, 'ref', reference), ''
-         FROM ledger_entries WHERE kind = 'credit';
-         {CHAIN}"
-    )
+    "INSERT INTO operator_log
+         (app_id, at, id, operator_kind, operator, action, subject, before, after, note, seq, chain_hash)
+     SELECT app_id, at, hashtextextended(open_id, seq), 'command_line', 'bench', 'wallet.import.credit', open_id,
+         jsonb_build_object('free_balance', free_balance - free_change,
+             'charge_balance', charge_balance - charge_change),
+         jsonb_build_object('free_balance', free_balance, 'charge_balance', charge_balance, 'ref', reference), '',
+         row_number() OVER (ORDER BY at, open_id), sha256('')
+     FROM ledger WHERE kind = 'credit';
+     WITH RECURSIVE chained (seq, chain_hash) AS (
+         SELECT 0::bigint, decode(repeat('00', 32), 'hex')
+         UNION ALL
+         -- The LIMIT makes every step one look-up in the index.
+         SELECT line.seq, sha256(chained.chain_hash || line.encoded)
+         FROM chained CROSS JOIN LATERAL (
+             SELECT l.seq,
+                 int4send(8) || int8send(l.seq)
+                 || int4send(octet_length(l.app_id)) || convert_to(l.app_id, 'UTF8')
+                 || int4send(8) || timestamptz_send(l.at)
+                 || int4send(8) || int8send(l.id)
+                 || int4send(octet_length(l.operator_kind)) || convert_to(l.operator_kind, 'UTF8')
+                 || int4send(octet_length(l.operator)) || convert_to(l.operator, 'UTF8')
+                 || int4send(octet_length(l.action)) || convert_to(l.action, 'UTF8')
+                 || int4send(octet_length(l.subject)) || convert_to(l.subject, 'UTF8')
+                 || int4send(octet_length(l.before::text)) || convert_to(l.before::text, 'UTF8')
+                 || int4send(octet_length(l.after::text)) || convert_to(l.after::text, 'UTF8')
+                 || int4send(octet_length(l.note)) || convert_to(l.note, 'UTF8') AS encoded
+             FROM operator_log l WHERE l.seq = chained.seq + 1 LIMIT 1
+         ) AS line
+     ), written AS (
+         UPDATE operator_log SET chain_hash = chained.chain_hash FROM chained
+         WHERE operator_log.seq = chained.seq
+     ), newest AS (
+         SELECT seq, chain_hash FROM chained ORDER BY seq DESC LIMIT 1
+     )
+     UPDATE operator_log_head SET seq = newest.seq, chain_hash = newest.chain_hash FROM newest"
+        .to_owned()
 }
