@@ -126,7 +126,7 @@ async fn the_status_tells_of_the_server_and_of_the_database() {
         ("database", json!("database.url")),
         ("apps", json!(1)),
         ("players", json!(2)),
-        ("exchanges", json!(0)),
+        ("entries", json!(0)),
     ] {
         assert_eq!(status[name], value, "{name}: {status}");
     }

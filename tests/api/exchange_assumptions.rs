@@ -83,10 +83,10 @@ fn locked(open_id: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_number_that_is_being_recorded_is_waited_for_and_then_refused_or_taken() {
     let (_till, url) = wallets().await;
-    for (number, end, expected) in [("b1", "COMMIT", Some("23505")), ("b2", "ROLLBACK", None)] {
+    for (number, seq, end, expected) in [("b1", 2, "COMMIT", Some("23505")), ("b2", 3, "ROLLBACK", None)] {
         let mut first = session(&url).await;
-        run(&mut first, &format!("BEGIN; {}", entered(number, "o1", 2))).await.unwrap();
-        let second = waiting(&url, &entered(number, "o2", 2)).await;
+        run(&mut first, &format!("BEGIN; {}", entered(number, "o1", seq))).await.unwrap();
+        let second = waiting(&url, &entered(number, "o2", seq)).await;
         run(&mut first, end).await.unwrap();
         let (_, outcome) = second.await.unwrap();
         assert_eq!(outcome.err().as_deref(), expected, "{end}");
@@ -143,7 +143,7 @@ async fn a_lock_that_was_waited_for_shows_the_wallet_of_then_and_only_a_later_st
     tokio::time::sleep(A_WHILE).await;
     assert!(!reading.is_finished(), "it waits");
     run(&mut first, "COMMIT").await.unwrap();
-    assert_eq!(reading.await.unwrap(), (930, 1));
+    assert_eq!(reading.await.unwrap(), (933, 4));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -199,5 +199,5 @@ async fn a_session_that_ends_leaves_nothing_behind() {
     drop(first);
     let (mut second, outcome) = second.await.unwrap();
     outcome.unwrap();
-    assert_eq!(number(&mut second, ROWS).await, 103);
+    assert_eq!(number(&mut second, ROWS).await, 4);
 }

@@ -121,7 +121,7 @@ async fn what_an_app_offers_is_published_and_registered() {
     assert_answer(&preorders, 200, &json!({"app_id": "a1", "out_order_nos": ["pay-01"]}));
     let users = caller.post("/apps/a1/users", "k4", json!({"open_ids": ["o1", "o2"]})).await;
     assert_answer(&users, 200, &json!({"app_id": "a1", "open_ids": ["o1", "o2"]}));
-    for (table, count) in [("pois", 2), ("preorders", 1), ("wallets", 2)] {
+    for (table, count) in [("pois", 2), ("preorders", 1), ("players", 2)] {
         assert_eq!(
             till.number(&format!("SELECT count(*) FROM {table} WHERE app_id = 'a1'")).await,
             count,

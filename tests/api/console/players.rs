@@ -204,7 +204,7 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
         create: true,
     };
     till.store.credit(&operator(), &app.id, credit).await.unwrap();
-    till.execute("UPDATE ledger_entries SET at = '2026-11-21T17:40:12.5Z'").await;
+    till.execute("UPDATE ledger_entries SET at = '2026-11-21T17:40:12.5Z'; UPDATE operator_log SET at = '2026-11-21T17:40:12.5Z'").await;
     let file = till.browser(Role::Viewer).await.get(&format!("{PLAYER}/ledger.csv")).await;
     assert_eq!(file.header("content-type"), Some("text/csv; charset=utf-8"));
     assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"ledger-a1-o1.csv\""));

@@ -276,7 +276,7 @@ impl Scenario {
     /// A statement that fails is a fault of ours.
     async fn take_table_away(&self) {
         let table = match self.call.route.id {
-            "exchange" => "exchanges",
+            "exchange" => "ledger_entries",
             "reportOrder" => "orders",
             "getAccessToken" | "postAccessToken" => "access_tokens",
             _ if self.call.route.endpoint == Endpoint::Login => "login_codes",
