@@ -122,6 +122,7 @@ impl Filler {
                 of_biz_no: None,
                 remaining: None,
                 item_id: (!is_credit).then_some(item_id),
+                pay_priority: (!is_credit).then_some(0),
                 free_change: if is_credit { PURSE } else { 0 },
                 charge_change: if is_credit { PURSE } else { -AMOUNT },
                 free_balance: PURSE,

@@ -157,7 +157,9 @@ fn chain_hash(
         text(reference),
         null.clone(),
         null.clone(),
-        item_id.map_or(null, |id| format!("int4send(16) || '{id}'::bytea")),
+        item_id.map_or_else(|| null.clone(), |id| format!("int4send(16) || '{id}'::bytea")),
+        // Charged first.
+        item_id.map_or(null.clone(), |_| "int4send(2) || int2send(0::smallint)".to_owned()),
         numbers.map(|value| number(&value)).join(" || "),
         "int4send(8) || timestamptz_send(at)".to_owned(),
     ];

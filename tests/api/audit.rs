@@ -35,6 +35,7 @@ CREATE FUNCTION hash_of(before bytea, e ledger_entries) RETURNS bytea LANGUAGE s
         || coalesce(int4send(octet_length(e.of_biz_no)) || convert_to(e.of_biz_no, 'UTF8'), int4send(-1))
         || coalesce(int4send(8) || int8send(e.remaining), int4send(-1))
         || coalesce(int4send(16) || e.item_id, int4send(-1))
+        || coalesce(int4send(2) || int2send(e.pay_priority), int4send(-1))
         || int4send(8) || int8send(e.free_change) || int4send(8) || int8send(e.charge_change)
         || int4send(8) || int8send(e.free_balance) || int4send(8) || int8send(e.charge_balance)
         || int4send(8) || timestamptz_send(e.at))
@@ -126,6 +127,7 @@ const DAMAGES: &[(&str, &str)] = &[
     ("DELETE FROM items", "item of an exchange"),
     ("UPDATE items SET product_name = 'another'", "item of an exchange"),
     ("UPDATE items SET item_id = substr(sha256(''), 1, 16)", "item of an exchange"),
+    ("UPDATE ledger_entries SET pay_priority = 1 WHERE reference = 'b1'", "change does not fit its kind"),
     ("UPDATE ledger_entries SET item_id = NULL WHERE reference = 'b1'", "hash chain"),
     (
         "ALTER TABLE ledger_entries DROP CONSTRAINT ledger_entries_chain_hash_length; UPDATE ledger_entries SET chain_hash = '' WHERE wallet_no = w('o1') AND seq = 2",

@@ -169,11 +169,14 @@ impl WalletCheck {
                 format!("free {}, charge {}", entry.free_balance, entry.charge_balance)
             });
         }
-        if !fits_kind(entry) {
+        if !fits_kind(entry, (before.free_balance, before.charge_balance)) {
             found(Check::Kind, &|| {
                 format!(
-                    "{} changes the purses by {:+} and {:+}",
-                    entry.kind, entry.free_change, entry.charge_change
+                    "{} changes the purses by {:+} and {:+}{}",
+                    entry.kind,
+                    entry.free_change,
+                    entry.charge_change,
+                    entry.pay_priority.map_or_else(String::new, |first| format!(", pay_priority {first}"))
                 )
             });
         }
@@ -228,12 +231,22 @@ impl WalletCheck {
     }
 }
 
-/// True when a kind can make this change. A credit may be zero, an exchange may not.
-fn fits_kind(entry: &LedgerEntry<'_>) -> bool {
+/// True when a kind can make this change of a wallet with these purses. A credit may be zero, an exchange
+/// may not. The first purse of an exchange pays as much as it can.
+fn fits_kind(entry: &LedgerEntry<'_>, (free_before, charge_before): (i64, i64)) -> bool {
     let (free, charge) = (entry.free_change, entry.charge_change);
-    match entry.kind {
-        CREDIT => free >= 0 && charge >= 0,
-        EXCHANGE => free <= 0 && charge <= 0 && (free, charge) != (0, 0),
+    let is_emptied_first =
+        |first: i64, second: i64, before: i64| second == 0 || first.checked_neg() == Some(before);
+    match (entry.kind, entry.pay_priority) {
+        (CREDIT, None) => free >= 0 && charge >= 0,
+        (EXCHANGE, Some(priority)) => {
+            let in_order = match priority {
+                0 => is_emptied_first(charge, free, charge_before),
+                1 => is_emptied_first(free, charge, free_before),
+                _ => false,
+            };
+            free <= 0 && charge <= 0 && (free, charge) != (0, 0) && in_order
+        }
         _ => false,
     }
 }

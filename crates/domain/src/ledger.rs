@@ -46,6 +46,8 @@ pub struct LedgerEntry<'a> {
     pub remaining: Option<i64>,
     /// What an exchange bought: an [`ItemId`](crate::ids::ItemId).
     pub item_id: Option<[u8; 16]>,
+    /// Effective priority of an exchange: 0 charged first, 1 gifted first.
+    pub pay_priority: Option<i16>,
     /// Change of the gifted purse. A deduction is negative.
     pub free_change: i64,
     /// Change of the charged purse. A deduction is negative.
@@ -61,10 +63,11 @@ pub struct LedgerEntry<'a> {
 impl LedgerEntry<'_> {
     /// The hash of the entry: SHA-256 of the hash of the entry before it ([`CHAIN_START`] for the
     /// first) and of the columns `app_no`, `wallet_no`, `seq`, `kind`, `reference`, `of_biz_no`,
-    /// `remaining`, `item_id`, `free_change`, `charge_change`, `free_balance`, `charge_balance` and `at`.
+    /// `remaining`, `item_id`, `pay_priority`, `free_change`, `charge_change`, `free_balance`,
+    /// `charge_balance` and `at`.
     ///
-    /// Four bytes with the length precede each column. Texts are UTF-8. `app_no` has four bytes, the
-    /// other numbers and the time have eight, the highest first. A null has the length −1 and no bytes.
+    /// Four bytes with the length precede each column. Texts are UTF-8. `app_no` has four bytes,
+    /// `pay_priority` two, the other numbers and the time eight, the highest first. A null has the length −1 and no bytes.
     /// So two different entries never have the same encoding.
     /// PostgreSQL's own binary form is the same, so that SQL can compute it:
     /// `int4send(4) || int4send(app_no) || ... || int4send(octet_length(kind)) || convert_to(kind, 'UTF8')
@@ -80,6 +83,7 @@ impl LedgerEntry<'_> {
             of_biz_no,
             remaining,
             item_id,
+            pay_priority,
             free_change,
             charge_change,
             free_balance,
@@ -96,6 +100,7 @@ impl LedgerEntry<'_> {
         add_if_any(&mut hasher, of_biz_no.map(str::as_bytes));
         add_if_any(&mut hasher, remaining.map(i64::to_be_bytes));
         add_if_any(&mut hasher, *item_id);
+        add_if_any(&mut hasher, pay_priority.map(i16::to_be_bytes));
         for number in [free_change, charge_change, free_balance, charge_balance, at] {
             add(&mut hasher, &number.to_be_bytes());
         }

@@ -14,6 +14,8 @@ struct Stored {
     /// seq, changes, balances, at
     numbers: [i64; 6],
     hash: Option<ChainHash>,
+    /// Which purse an exchange empties first.
+    priority: i16,
 }
 
 impl Stored {
@@ -28,6 +30,7 @@ impl Stored {
             of_biz_no: None,
             remaining: None,
             item_id: None,
+            pay_priority: (self.kind == EXCHANGE).then_some(self.priority),
             free_change,
             charge_change,
             free_balance,
@@ -51,9 +54,15 @@ impl Books {
         let mut entries = Vec::new();
         for (index, (free_change, charge_change)) in changes.iter().enumerate() {
             let is_credit = index % 2 == 0;
+            let priority = i16::from(free_change % 2 == 1);
             // An exchange deducts at most what the credit before it has added.
-            let sign = if is_credit { 1 } else { -1 };
-            let (free_change, charge_change) = (sign * free_change, sign * charge_change);
+            let (free_change, charge_change) = if is_credit {
+                (*free_change, *charge_change)
+            } else {
+                let amount = free_change + charge_change;
+                let first = amount.min(if priority == 1 { free } else { charge });
+                if priority == 1 { (-first, first - amount) } else { (first - amount, -first) }
+            };
             (free, charge) = (free + free_change, charge + charge_change);
             let seq = i64::try_from(index).unwrap() + 1;
             let mut stored = Stored {
@@ -61,6 +70,7 @@ impl Books {
                 reference: format!("n{index}"),
                 numbers: [seq, free_change, charge_change, free, charge, 1000 + seq],
                 hash: None,
+                priority,
             };
             hash = stored.entry().chain_hash(&hash);
             stored.hash = Some(hash);
@@ -197,7 +207,7 @@ fn each_kind_of_difference_has_its_own_name() {
         books.found()
     };
     let negative = changed(&|books| {
-        books.entries[1].numbers = [2, -65, -5, -5, 55, 1002];
+        books.entries[1].numbers = [2, -65, 0, -5, 60, 1002];
         books.wallet.free_balance = -5;
         books.hash_again(1);
         books.wallet.chain_hash = books.entries[1].hash;
@@ -210,6 +220,12 @@ fn each_kind_of_difference_has_its_own_name() {
         books.wallet.chain_hash = books.entries[1].hash;
     });
     assert_eq!(nothing, [Check::Kind], "an exchange of nothing");
+    let other_purse = changed(&|books| {
+        books.entries[1].priority = 0;
+        books.hash_again(1);
+        books.wallet.chain_hash = books.entries[1].hash;
+    });
+    assert_eq!(other_purse, [Check::Kind], "the second purse pays before the first is empty");
     assert_eq!(changed(&|books| books.entries[0].hash = Some([7; 32])), [Check::Chain]);
     assert_eq!(changed(&|books| books.wallet.free_balance = 1), [Check::Wallet]);
     assert_eq!(changed(&|books| books.wallet.chain_hash = None), [Check::ChainHead]);

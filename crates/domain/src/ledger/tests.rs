@@ -14,6 +14,7 @@ const FIRST: LedgerEntry<'_> = LedgerEntry {
     of_biz_no: None,
     remaining: None,
     item_id: None,
+    pay_priority: None,
     free_change: 50,
     charge_change: 7,
     free_balance: 50,
@@ -26,6 +27,7 @@ const SECOND: LedgerEntry<'_> = LedgerEntry {
     kind: EXCHANGE,
     reference: "b1",
     item_id: Some([7; 16]),
+    pay_priority: Some(1),
     free_change: -3,
     charge_change: -7,
     free_balance: 47,
@@ -38,9 +40,9 @@ const SECOND: LedgerEntry<'_> = LedgerEntry {
 #[test]
 fn two_chained_entries_have_the_hashes_that_others_compute() {
     let first = FIRST.chain_hash(&CHAIN_START);
-    assert_eq!(hex::encode(first), "6d760bec95ae4c32c5616fe98a1596dc1b5e19db496e08759793f5eef85a737e");
+    assert_eq!(hex::encode(first), "efdb9d4144b61b10e54330d38d09cd6d78774ad2385ea39c56746f64534cd758");
     let second = SECOND.chain_hash(&first);
-    assert_eq!(hex::encode(second), "14067d0819e4b2e1b0d58108942326c11f6da9d38c85048eece1593b2016e38a");
+    assert_eq!(hex::encode(second), "c68203f4edfa4d82e303442fa8c3fa3d4d52e086cd7ade7414a50d73fe84b173");
 }
 
 #[test]
@@ -60,6 +62,7 @@ struct Owned {
     of_biz_no: Option<String>,
     remaining: Option<i64>,
     item_id: Option<[u8; 16]>,
+    pay_priority: Option<i16>,
     /// wallet, seq, changes, balances, at
     numbers: [i64; 7],
 }
@@ -77,6 +80,7 @@ impl Owned {
             of_biz_no: self.of_biz_no.as_deref(),
             remaining: self.remaining,
             item_id: self.item_id,
+            pay_priority: self.pay_priority,
             free_change,
             charge_change,
             free_balance,
@@ -90,10 +94,15 @@ impl Owned {
 /// Short texts of few letters, so that two entries often have the same joined text.
 fn owned() -> impl Strategy<Value = Owned> {
     let texts = prop::array::uniform2("[a-b]{0,3}");
-    let of = (prop::option::of("[a-b]{0,3}"), prop::option::of(0..2_i64), prop::option::of(Just([7; 16])));
+    let of = (
+        prop::option::of("[a-b]{0,3}"),
+        prop::option::of(0..2_i64),
+        prop::option::of(Just([7; 16])),
+        prop::option::of(0..2_i16),
+    );
     (0..2, texts, of, prop::array::uniform7(-2..3_i64)).prop_map(|(app_no, texts, of, numbers)| {
-        let (of_biz_no, remaining, item_id) = of;
-        Owned { app_no, texts, of_biz_no, remaining, item_id, numbers }
+        let (of_biz_no, remaining, item_id, pay_priority) = of;
+        Owned { app_no, texts, of_biz_no, remaining, item_id, pay_priority, numbers }
     })
 }
 
@@ -113,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn each_column_and_the_hash_before_change_the_hash(entry in owned(), column in 0..14_usize, bit in 0..63_u32) {
+    fn each_column_and_the_hash_before_change_the_hash(entry in owned(), column in 0..15_usize, bit in 0..63_u32) {
         let mut changed = entry.clone();
         let mut previous = CHAIN_START;
         match column {
@@ -122,6 +131,7 @@ proptest! {
             9 => changed.app_no ^= 1 << (bit % 31),
             10 => changed.of_biz_no = changed.of_biz_no.map_or_else(|| Some(String::new()), |_| None),
             11 => changed.remaining = changed.remaining.map_or(Some(0), |_| None),
+            13 => changed.pay_priority = changed.pay_priority.map_or(Some(0), |_| None),
             12 => changed.item_id = changed.item_id.map_or(Some([0; 16]), |_| None),
             _ => previous[usize::try_from(bit / 8).unwrap()] ^= 1 << (bit % 8),
         }

@@ -15,8 +15,8 @@ const HEADING_BYTES: usize = 19;
 
 /// The columns that [`Row::entry`] reads.
 pub(super) const ENTRY_COLUMNS: &str = "\
-e.app_no, e.wallet_no, e.seq, e.kind, e.reference, e.of_biz_no, e.remaining, e.item_id, e.free_change,
-e.charge_change, e.free_balance, e.charge_balance, e.at, e.chain_hash";
+e.app_no, e.wallet_no, e.seq, e.kind, e.reference, e.of_biz_no, e.remaining, e.item_id, e.pay_priority,
+e.free_change, e.charge_change, e.free_balance, e.charge_balance, e.at, e.chain_hash";
 
 /// The stream of rows of a statement.
 pub(super) struct Copied<'c> {
@@ -124,6 +124,7 @@ impl<'a> Row<'a> {
             of_biz_no: self.text_if_any()?,
             remaining: self.number_if_any()?,
             item_id: self.column()?.and_then(|bytes| bytes.try_into().ok()),
+            pay_priority: self.column()?.and_then(|bytes| Some(i16::from_be_bytes(bytes.try_into().ok()?))),
             free_change: self.number()?,
             charge_change: self.number()?,
             free_balance: self.number()?,

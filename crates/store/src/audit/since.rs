@@ -169,7 +169,7 @@ impl SinceAudit {
         let seqs: Vec<i64> = grown.iter().map(|wallet| wallet.from.seq).collect();
         let mut rows = sqlx::query!(
             r#"SELECT k.place AS "place!", e.app_no, e.wallet_no, e.seq AS "seq!", e.kind, e.reference, e.of_biz_no,
-                   e.remaining, e.item_id, e.free_change, e.charge_change, e.free_balance, e.charge_balance, e.at,
+                   e.remaining, e.item_id, e.pay_priority, e.free_change, e.charge_change, e.free_balance, e.charge_balance, e.at,
                    e.chain_hash, i.item_id IS NULL AS "is_without_item!"
                FROM unnest($1::integer[], $2::bigint[], $3::bigint[])
                    WITH ORDINALITY AS k (app_no, wallet_no, seq, place)
@@ -203,6 +203,7 @@ impl SinceAudit {
                 of_biz_no: row.of_biz_no.as_deref(),
                 remaining: row.remaining,
                 item_id: row.item_id.and_then(|id| id.try_into().ok()),
+                pay_priority: row.pay_priority,
                 free_change: row.free_change,
                 charge_change: row.charge_change,
                 free_balance: row.free_balance,

@@ -244,6 +244,7 @@ fn deduct(
                 of_biz_no: None,
                 remaining: None,
                 item_id: Some(exchange.item_id.0),
+                pay_priority: Some(content.pay_priority.code()),
                 free_change: change.free_change,
                 charge_change: change.charge_change,
                 free_balance: change.after.free(),

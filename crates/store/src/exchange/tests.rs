@@ -150,6 +150,7 @@ impl Books {
             of_biz_no: None,
             remaining: None,
             item_id: Some(exchange.item_id.0),
+            pay_priority: Some(exchange.content.pay_priority.code()),
             free_change: change.free_change,
             charge_change: change.charge_change,
             free_balance: change.after.free(),

@@ -118,6 +118,7 @@ async fn write_credit(
         of_biz_no: None,
         remaining: None,
         item_id: None,
+        pay_priority: None,
         free_change: change.free_change,
         charge_change: change.charge_change,
         free_balance: after.free(),

@@ -61,6 +61,7 @@ impl World {
             wallet,
             seq: 0,
             number: None,
+            gifted_first: false,
             variant: 0,
             free_change,
             charge_change,

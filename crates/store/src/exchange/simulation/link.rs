@@ -247,6 +247,7 @@ fn written(columns: &Columns<'_>) -> Write {
         wallet: numbered(columns.wallet_no[place]),
         seq: columns.seq[place],
         number: Some(number_id(columns.app_no[place], columns.reference[place])),
+        gifted_first: columns.pay_priority[place] == 1,
         variant: variant_of(columns.item_id[place]),
         free_change: columns.free_change[place],
         charge_change: columns.charge_change[place],

@@ -52,6 +52,7 @@ pub(super) struct EntryRow {
     pub(super) seq: i64,
     /// `None` for a credit.
     pub(super) number: Option<usize>,
+    pub(super) gifted_first: bool,
     pub(super) variant: u8,
     pub(super) free_change: i64,
     pub(super) charge_change: i64,
@@ -75,6 +76,7 @@ impl EntryRow {
             of_biz_no: None,
             remaining: None,
             item_id: self.number.map(|_| item_of(self.variant).0),
+            pay_priority: self.number.map(|_| i16::from(self.gifted_first)),
             free_change: self.free_change,
             charge_change: self.charge_change,
             free_balance: self.free,
