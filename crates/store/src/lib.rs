@@ -32,6 +32,7 @@ mod status;
 mod strangers;
 mod token;
 mod wallet;
+mod wallet_no;
 
 use std::future::Future;
 use std::num::NonZeroU32;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
-use crate::secrets::random_bytes;
+use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store, StoreError};
 
 pub use credit::ImportSummary;
@@ -134,12 +134,6 @@ pub enum CreditOutcome {
     UnknownApp,
     /// The app does not know the player, and the credit makes nobody known.
     UnknownPlayer,
-}
-
-/// The number of a new wallet: 63 random bits. If another wallet of the app has it, the key refuses it. With
-/// a billion wallets the chance of that is 1 in 10 billion.
-pub(super) fn random_wallet_no() -> i64 {
-    i64::from_be_bytes(random_bytes()) & i64::MAX
 }
 
 /// Makes an empty wallet for a player who has none. A wallet makes the player known to the app.

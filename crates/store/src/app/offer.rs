@@ -12,7 +12,7 @@ use super::app_exists;
 use super::command::{AppUpdate, CommandError};
 use crate::operator_log::Action;
 use crate::paging::LISTED_MAX;
-use crate::wallet::random_wallet_no;
+use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store};
 
 impl Store {
