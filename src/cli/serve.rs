@@ -1,6 +1,7 @@
 //! `minitill serve` runs both listeners until a signal stops the server.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     state.metrics.name_apps(&opened.store.busiest_apps(APPS_MAX).await?);
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
-    if operator_tls.is_none() && !config.ops.listen.ip().is_loopback() {
+    if is_open_to_listeners(config.ops.listen, operator_tls.is_some()) {
         tracing::warn!(
             listen = %config.ops.listen,
             "the operator's listener is open to other machines without TLS: passwords and API keys can be read on the way"
@@ -210,4 +211,29 @@ fn stop_signal() -> io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
+}
+
+/// Whether others can read what is sent to this address: other machines reach it, and it has no TLS (contract 1.2.4).
+fn is_open_to_listeners(address: SocketAddr, has_tls: bool) -> bool {
+    !has_tls && !address.ip().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A warning at the start tells that passwords can be read on the way.
+    #[test]
+    fn an_operators_listener_on_other_machines_needs_tls() {
+        for (address, has_tls, is_open) in [
+            ("127.0.0.1:8081", false, false),
+            ("[::1]:8081", false, false),
+            ("0.0.0.0:8081", false, true),
+            ("[::]:8081", false, true),
+            ("192.0.2.7:8081", false, true),
+            ("192.0.2.7:8081", true, false),
+        ] {
+            assert_eq!(is_open_to_listeners(address.parse().unwrap(), has_tls), is_open, "{address}");
+        }
+    }
 }

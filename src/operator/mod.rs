@@ -146,3 +146,17 @@ pub async fn keep_sampling(state: AppState) {
         state.metrics.keep(state.metrics.sample(state.clock.unix_millis(), reading));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_listener_with_tls_tells_browsers_to_stay_with_it() {
+        for (has_tls, expected) in [(true, Some("max-age=31536000")), (false, None)] {
+            let response = with_strict_transport(has_tls, Response::default());
+            let told = response.headers().get(header::STRICT_TRANSPORT_SECURITY);
+            assert_eq!(told.map(|value| value.to_str().unwrap()), expected);
+        }
+    }
+}

@@ -70,6 +70,18 @@ fn game(app: &TestApp, biz_no: &str) -> Game {
     Game::new(app, "o1", biz_no, 1).with("ts", now)
 }
 
+/// Contract 9.4.6: a program that starts during a rotation may have read the file before the new key was in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_a_rotation_has_just_added_is_read_again() {
+    let scene = Scene::new("added").await;
+    let before = Keyring::read(&scene.folder.join("master.key")).unwrap().unwrap();
+    scene.program.json(&["master-key", "rotate"]);
+    scene.till.store.unlock(&before).await.unwrap();
+    // Keys of the setting have no file.
+    let of_setting = Keyring::parse(MASTER_KEY, "tests").unwrap();
+    assert_eq!(scene.till.store.unlock(&of_setting).await.unwrap_err(), MasterKeyRefused::DoesNotFit);
+}
+
 /// No request fails while the key is replaced, twice, under a running server.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_under_requests_goes_through_rotations_without_a_failed_request() {

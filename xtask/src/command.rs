@@ -19,10 +19,20 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What Cargo tells a program that it runs about its package. Build scripts of some dependencies depend on
+/// these variables. If they stayed set, these dependencies would compile again after each task.
+const OF_THIS_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+
 /// A program that has not run yet.
 pub(crate) fn new(name: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(arguments);
+    for (variable, _) in std::env::vars_os() {
+        let is_of_this_package = |start| variable.to_string_lossy().starts_with(start);
+        if OF_THIS_PACKAGE.into_iter().any(is_of_this_package) {
+            command.env_remove(&variable);
+        }
+    }
     command
 }
 

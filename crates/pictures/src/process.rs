@@ -68,3 +68,6 @@ pub fn inspect(bytes: &[u8]) -> Result<Picture, Unacceptable> {
 pub fn reduce(bytes: &[u8], side_max: u32) -> Result<Reduced, Unacceptable> {
     process(bytes, side_max).map(|processed| processed.reduced)
 }
+
+#[cfg(test)]
+mod tests;

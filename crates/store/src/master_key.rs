@@ -48,8 +48,21 @@ impl Store {
     }
 
     /// Compares the keys with the database and loads them. A database without apps takes over the
-    /// first key (contract 9.4.6).
+    /// first key (contract 9.4.6). When they do not fit, it reads their file again: a rotation may have
+    /// just added a key.
     pub async fn unlock(&self, keyring: &Keyring) -> Result<(), MasterKeyRefused> {
+        match self.unlock_with(keyring).await {
+            Err(MasterKeyRefused::DoesNotFit | MasterKeyRefused::FormerKeyMissing)
+                if keyring.file().is_some() =>
+            {
+                let now = self.reread_keyring(keyring).await?;
+                self.unlock_with(&now).await
+            }
+            done => done,
+        }
+    }
+
+    async fn unlock_with(&self, keyring: &Keyring) -> Result<(), MasterKeyRefused> {
         let value = keyring.first().check_value();
         let mut stored = self.stored_checks().await?;
         // It writes only then, because an audit needs no right to write (contract 9.4.7).

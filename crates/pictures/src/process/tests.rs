@@ -1,6 +1,8 @@
 //! Which metadata leaves a picture, and what stays.
 
 use super::*;
+use crate::Format;
+use crate::exif::Orientation;
 use crate::tests::GOOD;
 
 const BASELINE: &[u8] = include_bytes!("../../../../tests/pictures/baseline.jpg");
