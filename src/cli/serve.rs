@@ -213,7 +213,8 @@ fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Whether others can read what is sent to this address: other machines reach it, and it has no TLS (contract 1.2.4).
+/// Whether others can read what is sent to this address: other machines reach it, and it has no TLS
+/// (contract 1.2.4).
 fn is_open_to_listeners(address: SocketAddr, has_tls: bool) -> bool {
     !has_tls && !address.ip().is_loopback()
 }

@@ -3,7 +3,7 @@
 //! compiler's.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use regex_lite::Regex;
 
@@ -265,39 +265,22 @@ fn the_modules_of_the_service_use_only_those_below_them() {
 /// A file that no `mod` declares is never compiled, so its tests never run.
 #[test]
 fn every_file_is_declared_by_the_module_above_it() {
+    let of_tests = ["xtask/src", "tests/api", "tests/house", "tests/proofs"].map(str::to_owned);
+    let of_benches = ["audit", "exchange", "images"].map(|name| format!("benches/{name}"));
     let mut lost = Vec::new();
-    let folders = ["src", "crates", "xtask/src", "tests", "benches"];
-    for path in folders.into_iter().flat_map(rust_files) {
-        let (folder, stem) = (path.parent().unwrap(), path.file_stem().unwrap().to_str().unwrap());
-        let is_root = ["lib", "main"].contains(&stem)
-            || folder.ends_with("tests")
-            || folder.ends_with("examples")
-            || stem == "build";
-        if is_root || (stem == "mod" && folder.ends_with("src")) {
-            continue;
+    for folder in package_folders().into_iter().chain(of_tests).chain(of_benches) {
+        let mut texts: BTreeMap<Module, String> = BTreeMap::new();
+        for path in rust_files(&folder) {
+            texts.entry(module_of(path.strip_prefix(&folder).unwrap())).or_default().push_str(&read(&path));
         }
-        // `a/mod.rs` is the module `a`, which stands beside its folder.
-        let (folder, stem) = if stem == "mod" {
-            (folder.parent().unwrap(), folder.file_name().unwrap().to_str().unwrap())
-        } else {
-            (folder, stem)
-        };
-        let above = [
-            folder.join("lib.rs"),
-            folder.join("main.rs"),
-            folder.join("mod.rs"),
-            folder.with_extension("rs"),
-        ];
-        let file = format!("\"{}\"", path.file_name().unwrap().display());
-        let declares = |above: &PathBuf| {
-            let text = std::fs::read_to_string(repository().join(above)).unwrap_or_default();
-            text.contains(&format!("mod {stem};")) || text.contains(&file)
-        };
-        // A file with another name stands beside the module that names it.
-        let beside = stem.rsplit_once('_').map(|(module, _)| folder.join(format!("{module}.rs")));
-        if !above.iter().chain(&beside).any(declares) {
-            lost.push(path.display().to_string());
+        for (name, above) in texts.keys().filter_map(|module| module.split_last()) {
+            let is_declared = texts.get(above).is_some_and(|text| text.contains(&format!("mod {name};")));
+            // A module may name its file by `#[path]`.
+            let is_named = || texts.values().any(|text| text.contains(&format!("{name}.rs\"]")));
+            if !is_declared && !is_named() {
+                lost.push(format!("{folder}/{}/{name}", above.join("/")));
+            }
         }
     }
-    assert!(lost.is_empty(), "no module declares: {lost:#?}");
+    assert!(lost.is_empty(), "no module declares:\n{}", lost.join("\n"));
 }

@@ -249,8 +249,8 @@ impl PagePath {
     /// leading slash; a query string or fragment after it is not part of the page.
     ///
     /// # Errors
-    /// An empty path, one with two leading slashes, or one of over 1,024 bytes, of over 4,096 with what follows it, or with control
-    /// characters.
+    /// An empty path, one with two leading slashes, or one of over 1,024 bytes, of over 4,096 with what
+    /// follows it, or with control characters.
     pub fn parse(text: &str) -> Result<Self, Expected> {
         let path = text.split(['?', '#']).next().unwrap_or_default();
         let path = path.strip_prefix('/').unwrap_or(path);

@@ -52,11 +52,11 @@ impl Store {
     /// just added a key.
     pub async fn unlock(&self, keyring: &Keyring) -> Result<(), MasterKeyRefused> {
         match self.unlock_with(keyring).await {
-            Err(MasterKeyRefused::DoesNotFit | MasterKeyRefused::FormerKeyMissing)
-                if keyring.file().is_some() =>
-            {
-                let now = self.reread_keyring(keyring).await?;
-                self.unlock_with(&now).await
+            Err(refused @ (MasterKeyRefused::DoesNotFit | MasterKeyRefused::FormerKeyMissing)) => {
+                match read_again(keyring).await? {
+                    Some(newer) => self.unlock_with(&newer).await,
+                    None => Err(refused),
+                }
             }
             done => done,
         }
@@ -133,19 +133,10 @@ impl Store {
 
     /// Reads the key file again. A rotation elsewhere may have added a key.
     pub(super) async fn reread_keyring(&self, known: &Keyring) -> Result<Arc<Keyring>> {
-        let Some(path) = known.file().map(std::path::Path::to_owned) else {
-            return self.directory.keyring();
-        };
-        let read = tokio::task::spawn_blocking(move || Keyring::read(&path)).await;
-        match read {
-            Ok(Ok(Some(keyring))) => {
-                self.directory.set_keyring(keyring);
-                self.directory.keyring()
-            }
-            Ok(Ok(None)) => Err(StoreError::Internal("the master key file is gone".to_owned())),
-            Ok(Err(error)) => Err(StoreError::Internal(error.to_string())),
-            Err(fault) => Err(StoreError::Internal(format!("reading the master key file: {fault}"))),
+        if let Some(newer) = read_again(known).await? {
+            self.directory.set_keyring(newer);
         }
+        self.directory.keyring()
     }
 
     /// The keys that the database uses.
@@ -157,5 +148,16 @@ impl Store {
         let current = stored.first().and_then(|value| keyring.fitting(value));
         let current = current.ok_or_else(|| StoreError::damaged("master_key_check"))?;
         Ok(MasterKeyState { encrypts: current.id().to_owned(), unfinished: stored.len() > 1 })
+    }
+}
+
+/// The keys that the file of these keys holds now. `None` for keys of the setting, which have no file.
+async fn read_again(known: &Keyring) -> Result<Option<Keyring>> {
+    let Some(path) = known.file().map(std::path::Path::to_owned) else { return Ok(None) };
+    match tokio::task::spawn_blocking(move || Keyring::read(&path)).await {
+        Ok(Ok(Some(keyring))) => Ok(Some(keyring)),
+        Ok(Ok(None)) => Err(StoreError::Internal("the master key file is gone".to_owned())),
+        Ok(Err(error)) => Err(StoreError::Internal(error.to_string())),
+        Err(fault) => Err(StoreError::Internal(format!("reading the master key file: {fault}"))),
     }
 }
