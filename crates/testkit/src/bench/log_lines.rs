@@ -9,10 +9,10 @@ pub fn of_credits() -> String {
          jsonb_build_object('free_balance', free_balance - free_change,
              'charge_balance', charge_balance - charge_change),
          jsonb_build_object('free_balance', free_balance, 'charge_balance', charge_balance, 'ref', reference), '',
-         row_number() OVER (ORDER BY at, open_id), sha256('')
-     FROM ledger WHERE kind = 'credit';
+         head.seq + row_number() OVER (ORDER BY at, open_id), sha256('')
+     FROM ledger, (SELECT seq FROM operator_log_head) AS head WHERE kind = 'credit';
      WITH RECURSIVE chained (seq, chain_hash) AS (
-         SELECT 0::bigint, decode(repeat('00', 32), 'hex')
+         SELECT seq, chain_hash FROM operator_log_head
          UNION ALL
          -- The LIMIT makes every step one look-up in the index.
          SELECT line.seq, sha256(chained.chain_hash || line.encoded)
@@ -33,7 +33,7 @@ pub fn of_credits() -> String {
          ) AS line
      ), written AS (
          UPDATE operator_log SET chain_hash = chained.chain_hash FROM chained
-         WHERE operator_log.seq = chained.seq
+         WHERE operator_log.seq = chained.seq AND chained.seq > (SELECT seq FROM operator_log_head)
      ), newest AS (
          SELECT seq, chain_hash FROM chained ORDER BY seq DESC LIMIT 1
      )
