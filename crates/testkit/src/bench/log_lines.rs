@@ -9,8 +9,8 @@ pub fn of_credits() -> String {
          jsonb_build_object('free_balance', free_balance - free_change,
              'charge_balance', charge_balance - charge_change),
          jsonb_build_object('free_balance', free_balance, 'charge_balance', charge_balance, 'ref', reference), '',
-         head.seq + row_number() OVER (ORDER BY at, open_id), sha256('')
-     FROM ledger, (SELECT seq FROM operator_log_head) AS head WHERE kind = 'credit';
+         head.last + row_number() OVER (ORDER BY at, open_id), sha256('')
+     FROM ledger, (SELECT seq AS last FROM operator_log_head) AS head WHERE kind = 'credit';
      WITH RECURSIVE chained (seq, chain_hash) AS (
          SELECT seq, chain_hash FROM operator_log_head
          UNION ALL
