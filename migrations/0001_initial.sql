@@ -25,6 +25,7 @@ CREATE TABLE apps (
     former_secret        bytea,
     former_secret_created_at timestamptz,
     exchanges_per_second integer,
+    reads_per_second     integer,
     reports_per_second   integer,
     uploads_per_second   integer,
     tokens_per_second    integer,
@@ -38,7 +39,7 @@ CREATE TABLE apps (
     CONSTRAINT apps_app_no_unique UNIQUE (app_no),
     CONSTRAINT apps_category_known CHECK (category IN ('general', 'local_life')),
     CONSTRAINT apps_limits_not_negative CHECK (
-        exchanges_per_second >= 0 AND reports_per_second >= 0
+        exchanges_per_second >= 0 AND reads_per_second >= 0 AND reports_per_second >= 0
         AND uploads_per_second >= 0 AND tokens_per_second >= 0 AND logins_per_second >= 0),
     CONSTRAINT apps_quotas_positive CHECK (
         image_bytes_per_day >= 1 AND image_bytes_max >= 1 AND images_per_day >= 1 AND images_max >= 1),
@@ -60,6 +61,7 @@ COMMENT ON COLUMN apps.secret_created_at IS 'Time when the app secret was made.'
 COMMENT ON COLUMN apps.former_secret IS 'App secret before the present one, which is still valid. Encrypted as app_secret. Null before the first rotation.';
 COMMENT ON COLUMN apps.former_secret_created_at IS 'Time when that app secret was made.';
 COMMENT ON COLUMN apps.exchanges_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
+COMMENT ON COLUMN apps.reads_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
 COMMENT ON COLUMN apps.reports_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
 COMMENT ON COLUMN apps.uploads_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';
 COMMENT ON COLUMN apps.tokens_per_second IS 'Limit of this app (contract 7.2). Null takes the setting; 0 is no limit.';

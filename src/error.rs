@@ -45,7 +45,7 @@ pub struct Refusal {
     pub transport: Option<StatusCode>,
     /// What `Retry-After` says.
     pub retry_after: Option<Duration>,
-    /// `data` beside a refusal: what a sandbox app is told more.
+    /// `data` beside a refusal: what helps the caller.
     pub data: Option<Advice>,
     /// Cause for the log; never sent.
     pub cause: Option<String>,
@@ -168,9 +168,9 @@ pub(crate) struct ExchangeRefusal<'a> {
     /// The field at fault, what was expected and what came.
     #[schemars(length(min = 1))]
     msg: &'a str,
-    /// Only a sandbox app gets it, and only when its signature is wrong.
+    /// Of a wrong signature, for a sandbox app; and of an insufficient balance, for every app.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "SignatureAdvice")]
+    #[schemars(with = "ExchangeAdvice")]
     data: Option<&'a Advice>,
 }
 
@@ -188,7 +188,7 @@ pub(crate) struct OpenRefusal<'a> {
     data: Option<&'a Advice>,
 }
 
-/// What a sandbox app is told beside a refusal.
+/// What a caller is told beside a refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Advice {
@@ -196,6 +196,27 @@ pub enum Advice {
     Signature(SignatureAdvice),
     /// About a fetch (contract 5.3.17).
     Fetch(FetchAdvice),
+    /// About a deduction that the balance does not cover.
+    Balances(BalancesAdvice),
+}
+
+/// The advice beside refusals of the calls of the wallet.
+#[derive(JsonSchema)]
+#[schemars(inline, untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum ExchangeAdvice {
+    Signature(SignatureAdvice),
+    Balances(BalancesAdvice),
+}
+
+/// Both purses, which do not cover what was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BalancesAdvice {
+    /// Gifted currency.
+    pub free_balance: i64,
+    /// Charged currency.
+    pub charge_balance: i64,
 }
 
 /// Why a URL was not fetched, for a sandbox app.

@@ -17,8 +17,10 @@ use crate::config;
 /// What is limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limited {
-    /// Exchanges.
+    /// Exchanges, presents and cancels together.
     Exchanges,
+    /// Balances and queries together.
+    Reads,
     /// Order reports.
     Reports,
     /// Image uploads, both ways together.
@@ -34,7 +36,8 @@ impl Limited {
     #[must_use]
     pub fn of(endpoint: Endpoint) -> Option<Self> {
         match endpoint {
-            Endpoint::Exchange => Some(Self::Exchanges),
+            Endpoint::Exchange | Endpoint::Present | Endpoint::Cancel => Some(Self::Exchanges),
+            Endpoint::Balance | Endpoint::Query => Some(Self::Reads),
             Endpoint::OrderReport => Some(Self::Reports),
             Endpoint::UploadWithFile | Endpoint::UploadWithUrl => Some(Self::Uploads),
             Endpoint::AccessToken => Some(Self::Tokens),
@@ -60,6 +63,7 @@ impl fmt::Display for LimitExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, advice) = match self.limited {
             Limited::Exchanges => ("exchanges", ""),
+            Limited::Reads => ("balances and queries", ""),
             Limited::Reports => ("order reports", ""),
             Limited::Uploads => ("uploads", ""),
             Limited::Tokens => ("token requests", "; keep the token: it lives for 48 hours"),
@@ -90,6 +94,7 @@ impl RateLimits {
     pub fn admit(&self, app: &App, limited: Limited, now: Duration) -> Result<(), LimitExceeded> {
         let (own, setting) = match limited {
             Limited::Exchanges => (app.limits.exchanges_per_second, self.settings.exchanges_per_second),
+            Limited::Reads => (app.limits.reads_per_second, self.settings.reads_per_second),
             Limited::Reports => (app.limits.reports_per_second, self.settings.reports_per_second),
             Limited::Uploads => (app.limits.uploads_per_second, self.settings.uploads_per_second),
             Limited::Tokens => (app.limits.tokens_per_second, self.settings.tokens_per_second),

@@ -207,6 +207,7 @@ pub struct Fetch {
 #[serde(deny_unknown_fields)]
 pub struct Limits {
     pub exchanges_per_second: PerSecond,
+    pub reads_per_second: PerSecond,
     pub reports_per_second: PerSecond,
     pub uploads_per_second: PerSecond,
     pub tokens_per_second: PerSecond,
@@ -242,6 +243,7 @@ impl Limits {
     pub fn as_app_limits(&self) -> AppLimits {
         AppLimits {
             exchanges_per_second: Some(self.exchanges_per_second),
+            reads_per_second: Some(self.reads_per_second),
             reports_per_second: Some(self.reports_per_second),
             uploads_per_second: Some(self.uploads_per_second),
             tokens_per_second: Some(self.tokens_per_second),

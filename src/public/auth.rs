@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use domain::app::{App, Scope};
 use domain::caller::{Caller, NotSigned, Signed, TokenRefused, proves_secret, verify_for_nobody};
-use domain::exchange::required_fields;
 use domain::fields::{FieldError, Fields};
 use domain::ids::AppId;
 use domain::signature::Mistake;
+use domain::wallet_call::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
 use crate::error::{Advice, Code, Refusal, SignatureAdvice};
@@ -114,33 +114,32 @@ pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
     if caller.app().holds(scope) { Ok(()) } else { Err(scope_missing(scope)) }
 }
 
-/// Checks the access token and then the signature of an exchange (contract 3).
+/// Checks the access token, the scope where one is needed, and then the signature of a call (contract 3 and 10).
 ///
 /// # Errors
-/// As [`authenticate`]; 100200114 for a signature that is absent or does not match.
-pub async fn authenticate_exchange(state: &AppState, fields: Fields) -> Result<Signed<Fields>, Refusal> {
-    match authenticate(state, &fields, Limited::Exchanges).await {
-        Ok(caller) => {
-            // A client that sends the form in the query learns that, and not that its signature is wrong.
-            if let Some(error) = fields.misplaced(required_fields()) {
-                return Err(if error.field == "sign" {
-                    absent(Code::BadSignature, &error)
-                } else {
-                    error.into()
-                });
-            }
-            match caller.verify(fields) {
-                Err(NotSigned::Mismatch(Some(mut finding))) => {
-                    state.store.try_keys_of_others(&mut finding).await?;
-                    Err(not_signed(NotSigned::Mismatch(Some(finding))))
-                }
-                verified => verified.map_err(not_signed),
-            }
+/// As [`authenticate`]; 100200102 without the scope; 100200114 for a signature that is absent or does not match.
+pub async fn authenticate_call(state: &AppState, form: WalletForm) -> Result<Signed<WalletForm>, Refusal> {
+    let (limited, scope) = match form.call {
+        WalletCall::Exchange => (Limited::Exchanges, None),
+        WalletCall::Present => (Limited::Exchanges, Some(Scope::Present)),
+        WalletCall::Cancel => (Limited::Exchanges, Some(Scope::Cancel)),
+        WalletCall::Balance | WalletCall::Query => (Limited::Reads, None),
+    };
+    let caller = authenticate(state, &form.fields, limited).await.and_then(|caller| {
+        scope.map_or(Ok(()), |scope| require_scope(&caller, scope))?;
+        Ok(caller)
+    });
+    let caller = caller.inspect_err(|_| verify_for_nobody(&form))?;
+    // A client that sends the form in the query learns that, and not that its signature is wrong.
+    if let Some(error) = form.fields.misplaced(form.call.required_fields()) {
+        return Err(if error.field == "sign" { absent(Code::BadSignature, &error) } else { error.into() });
+    }
+    match caller.verify(form) {
+        Err(NotSigned::Mismatch(Some(mut finding))) => {
+            state.store.try_keys_of_others(&mut finding).await?;
+            Err(not_signed(NotSigned::Mismatch(Some(finding))))
         }
-        Err(refusal) => {
-            verify_for_nobody(&fields);
-            Err(refusal)
-        }
+        verified => verified.map_err(not_signed),
     }
 }
 

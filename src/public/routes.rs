@@ -3,7 +3,7 @@
 use axum::routing::{MethodFilter, MethodRouter, on};
 use domain::endpoint::Endpoint;
 
-use super::{exchange, image, image_upload, login, order_report, token};
+use super::{exchange, image, image_upload, login, order_report, token, wallet_calls};
 use crate::config::Config;
 use crate::error::{Envelope, Refusal};
 use crate::openapi::Operation;
@@ -65,12 +65,20 @@ macro_rules! route {
     };
 }
 
-/// Every route of the public listener (contract 1: sections 3 to 6 and 11, and nothing else), those of a
+/// Every route of the public listener (contract 1: sections 3 to 6, 10 and 11, and nothing else), those of a
 /// path together.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 12] = [
+pub static ROUTES: [Route; 16] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
+    route!(POST "/api/{payment_segment}/minigame/balance", "getBalance" in "Exchange",
+        SignedForm, Balance, Exchange, wallet_calls::balance, wallet_calls::describe_balance),
+    route!(POST "/api/{payment_segment}/minigame/present", "present" in "Exchange",
+        SignedForm, Present, Exchange, wallet_calls::present, wallet_calls::describe_present),
+    route!(POST "/api/{payment_segment}/minigame/cancel", "cancel" in "Exchange",
+        SignedForm, Cancel, Exchange, wallet_calls::cancel, wallet_calls::describe_cancel),
+    route!(POST "/api/{payment_segment}/minigame/query", "queryNumber" in "Exchange",
+        SignedForm, Query, Exchange, wallet_calls::query, wallet_calls::describe_query),
     route!(POST "/openapi/mp/developer/order/v1/report", "reportOrder" in "Orders",
         QueryToken, OrderReport, Open, order_report::report, order_report::describe),
     route!(POST "/openapi/mp/developer/file/img/uploadWithFile", "uploadWithFile" in "Images",

@@ -236,7 +236,8 @@ app_fields! {
     AppLimits,
     /// A change of an app's limits; `None` is unchanged.
     AppLimitsChange,
-    exchanges_per_second: Option<PerSecond>, "Exchanges", "Exchanges a second; 0 is no limit.";
+    exchanges_per_second: Option<PerSecond>, "Exchanges", "Exchanges, presents and cancels a second; 0 is no limit.";
+    reads_per_second: Option<PerSecond>, "Reads", "Balances and queries a second; 0 is no limit.";
     reports_per_second: Option<PerSecond>, "Order reports", "Order reports a second; 0 is no limit.";
     uploads_per_second: Option<PerSecond>, "Image uploads", "Image uploads a second, both ways together; 0 is no limit.";
     tokens_per_second: Option<PerSecond>, "Token requests", "Token requests a second; 0 is no limit.";
@@ -264,5 +265,9 @@ crate::word_enum! {
     pub enum Scope {
         /// Guaranteed payment: the app may report orders.
         Epay = "epay",
+        /// The app may give its players gifted currency (contract 10).
+        Present = "present",
+        /// The app may give exchanges back (contract 10).
+        Cancel = "cancel",
     }
 }

@@ -17,10 +17,12 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::app::{App, LIVE_KEYS};
-use crate::exchange::{Exchange, Reading};
-use crate::fields::{FieldError, Fields};
+use crate::exchange::Reading;
+use crate::fields::FieldError;
 use crate::ids::{AppId, AppNo};
-use crate::signature::{DiagnosisKeys, Mistake, PayKey, Sign, diagnose, exchange_string};
+use crate::signature::{DiagnosisKeys, Mistake, PayKey, Sign, diagnose, string_to_sign};
+use crate::wallet::WalletRequest;
+use crate::wallet_call::WalletForm;
 
 /// The key that checks an unknown app's signature, so that it costs what a wrong key does.
 static NOBODYS_KEY: LazyLock<PayKey> = LazyLock::new(|| PayKey::new("nobody".repeat(6)));
@@ -70,22 +72,23 @@ impl Caller {
         &self.app
     }
 
-    /// Verifies the signature in `sign` over the signed fields of an exchange (contract 3).
+    /// Verifies the signature in `sign` over the signed fields of a call (contract 3 and 10).
     ///
     /// # Errors
     /// `sign` is absent, or no live pay key of the app made it.
-    pub fn verify(self, fields: Fields) -> Result<Signed<Fields>, NotSigned> {
+    pub fn verify(self, form: WalletForm) -> Result<Signed<WalletForm>, NotSigned> {
+        let fields = &form.fields;
         let sign =
             fields.text("sign").map(Sign::new).ok_or_else(|| NotSigned::Missing(fields.absent("sign")))?;
-        let string_to_sign = exchange_string(&fields);
+        let string_to_sign = string_to_sign(&form);
         let made_by = self.app.live_pay_keys.iter().find(|key| key.verifies(&string_to_sign, &sign));
         if let Some(key) = made_by {
             key.uses.add(1);
-            return Ok(Signed { caller: self, value: fields });
+            return Ok(Signed { caller: self, value: form });
         }
         // The search for the mistake costs time. Only a sandbox app gets its result.
         let is_sandbox = self.app.settings.sandbox;
-        Err(NotSigned::Mismatch(is_sandbox.then(|| examine_signature(&self.app, &fields))))
+        Err(NotSigned::Mismatch(is_sandbox.then(|| examine_signature(&self.app, &form))))
     }
 }
 
@@ -105,9 +108,9 @@ pub fn proves_secret(app: Option<&App>, text: &str) -> bool {
 
 /// Does the work of [`Caller::verify`] for a request whose app or token was refused, so that an
 /// unknown app takes as long as a wrong key (contract 3).
-pub fn verify_for_nobody(fields: &Fields) {
-    if let Some(sign) = fields.text("sign").map(Sign::new) {
-        std::hint::black_box(NOBODYS_KEY.verifies(exchange_string(fields), &sign));
+pub fn verify_for_nobody(form: &WalletForm) {
+    if let Some(sign) = form.fields.text("sign").map(Sign::new) {
+        std::hint::black_box(NOBODYS_KEY.verifies(string_to_sign(form), &sign));
     }
 }
 
@@ -147,25 +150,25 @@ impl<T> Signed<T> {
     }
 }
 
-impl Signed<Fields> {
-    /// Reads the signed fields as an exchange.
+impl Signed<WalletForm> {
+    /// Reads the signed fields as a request.
     ///
     /// # Errors
     /// The first field that is absent or not acceptable.
-    pub fn exchange(self, reading: &Reading) -> Result<Signed<Exchange>, FieldError> {
-        let value = Exchange::parse(&self.value, reading)?;
+    pub fn request(self, reading: &Reading) -> Result<Signed<WalletRequest>, FieldError> {
+        let value = WalletRequest::parse(&self.value, reading)?;
         Ok(Signed { caller: self.caller, value })
     }
 }
 
 /// The mistake that explains a signature which no live key of the app verifies.
-fn mistake(app: &App, fields: &Fields, sign: &Sign) -> Option<Mistake> {
+fn mistake(app: &App, form: &WalletForm, sign: &Sign) -> Option<Mistake> {
     let keys = DiagnosisKeys {
         live: &app.live_pay_keys,
         retired: &app.retired_pay_keys,
         app_secrets: &app.app_secrets,
     };
-    diagnose(fields, &keys, sign)
+    diagnose(form, &keys, sign)
 }
 
 /// What an operator, or the server of a sandbox app, learns about the signature of a request. It holds
@@ -216,9 +219,9 @@ pub enum SignatureVerdict {
 
 /// Examines the signature of a request.
 #[must_use]
-pub fn examine_signature(app: &App, fields: &Fields) -> SignatureFinding {
-    let string_to_sign = exchange_string(fields);
-    let sign = fields.text("sign").map(Sign::new);
+pub fn examine_signature(app: &App, form: &WalletForm) -> SignatureFinding {
+    let string_to_sign = string_to_sign(form);
+    let sign = form.fields.text("sign").map(Sign::new);
     let verdict = match &sign {
         None => SignatureVerdict::Missing,
         Some(sign) => {
@@ -226,7 +229,7 @@ pub fn examine_signature(app: &App, fields: &Fields) -> SignatureFinding {
             match made_by {
                 Some(0) => SignatureVerdict::Current,
                 Some(_) => SignatureVerdict::Previous,
-                None => SignatureVerdict::Differs(mistake(app, fields, sign)),
+                None => SignatureVerdict::Differs(mistake(app, form, sign)),
             }
         }
     };

@@ -2,7 +2,8 @@
 //! One row of the table below feeds the enum, the OpenAPI document and the tables of the docs.
 
 use crate::endpoint::Endpoint::{
-    self, AccessToken, Exchange, Image, Login, OrderReport, UploadWithFile, UploadWithUrl,
+    self, AccessToken, Balance, Cancel, Exchange, Image, Login, OrderReport, Present, Query, UploadWithFile,
+    UploadWithUrl,
 };
 
 /// What an exchange with this code means for its `biz_no`, when it may be a repeat
@@ -60,7 +61,23 @@ pub struct Row {
 }
 
 /// The endpoints that check an access token or a secret.
-const CALLED: [Endpoint; 6] = [Exchange, OrderReport, UploadWithFile, UploadWithUrl, AccessToken, Login];
+const CALLED: [Endpoint; 10] = [
+    Exchange,
+    Present,
+    Cancel,
+    Balance,
+    Query,
+    OrderReport,
+    UploadWithFile,
+    UploadWithUrl,
+    AccessToken,
+    Login,
+];
+/// The endpoints that check an access token.
+const WITH_TOKEN: [Endpoint; 8] =
+    [Exchange, Present, Cancel, Balance, Query, OrderReport, UploadWithFile, UploadWithUrl];
+/// The calls of the wallet, which check a signature.
+const SIGNED: [Endpoint; 5] = [Exchange, Present, Cancel, Balance, Query];
 
 // Name, number, HTTP status with `http.error_status = "rest"`, statuses of the transport that it
 // comes with, what it means for the biz_no, the endpoints that answer it, and its meaning.
@@ -69,13 +86,13 @@ codes! {
         "token request and login: a parameter is missing or wrong";
     TokenCredentials = 100_200_101, 401, [], Unknown, [AccessToken, Login],
         "token request and login: app_id or app_secret is wrong";
-    Unauthorised = 100_200_102, 401, [], Unknown, [Exchange, OrderReport, UploadWithFile, UploadWithUrl],
+    Unauthorised = 100_200_102, 401, [], Unknown, WITH_TOKEN,
         "authorisation error: credentials absent, unknown or expired";
     Forbidden = 100_200_102, 403, [], Unknown, CALLED,
         "authorisation error: the app is suspended or lacks a scope";
     LoginCode = 100_200_103, 422, [], Unknown, [Login],
         "login: js_code is unknown, used or expired";
-    BadSignature = 100_200_114, 401, [], Unknown, [Exchange],
+    BadSignature = 100_200_114, 401, [], Unknown, SIGNED,
         "the signature does not match";
     IllegalParameter = 10_000_200, 422, [400, 404, 405, 408, 413], Unknown, Endpoint::ALL,
         "illegal parameter";
@@ -87,18 +104,26 @@ codes! {
         "uploaded image does not exist";
     IllegalUrl = 10_000_419, 422, [], Unknown, [OrderReport, UploadWithUrl],
         "illegal url";
-    IllegalOpenId = 10_000_423, 422, [], Free, [Exchange, OrderReport],
+    IllegalOpenId = 10_000_423, 422, [], Free, [Exchange, Present, Cancel, Balance, Query, OrderReport],
         "illegal open id";
     SystemError = 10_000_500, 500, [500, 503], Unknown, Endpoint::ALL,
         "system error";
     InsufficientBalance = 10_000_601, 422, [], Free, [Exchange],
         "insufficient balance";
-    BizNoConflict = 10_000_602, 409, [], PaidOther, [Exchange],
+    BizNoConflict = 10_000_602, 409, [], PaidOther, [Exchange, Present, Cancel],
         "biz_no already used with other content";
-    BizNoExpired = 10_000_603, 422, [], Paid, [Exchange],
+    BizNoExpired = 10_000_603, 422, [], Paid, [Exchange, Present, Cancel],
         "biz_no expired";
-    TsOutsideWindow = 10_000_604, 422, [], Free, [Exchange],
+    TsOutsideWindow = 10_000_604, 422, [], Free, SIGNED,
         "ts outside the accepted window";
+    MoreThanLeft = 10_000_605, 422, [], Free, [Cancel],
+        "more than is left to give back; the text tells how much is left";
+    UnknownNumber = 10_000_606, 422, [], Free, [Cancel, Query],
+        "no such number of this player";
+    LimitReached = 10_000_607, 422, [], Free, [Present, Cancel],
+        "over a limit; the text names it";
+    NumberClosed = 10_000_608, 422, [], Free, [Exchange, Present, Cancel],
+        "the number was closed by a query";
     IllegalPath = 10_001_007, 422, [], Unknown, [OrderReport],
         "illegal path";
     IllegalPoiId = 10_002_003, 422, [], Unknown, [OrderReport],

@@ -5,6 +5,14 @@ crate::word_enum! {
     pub enum Endpoint {
         /// The exchange (contract 3).
         Exchange = "exchange",
+        /// The present (contract 10).
+        Present = "present",
+        /// The cancel (contract 10).
+        Cancel = "cancel",
+        /// The balance (contract 10).
+        Balance = "balance",
+        /// The query (contract 10).
+        Query = "query",
         /// The order report (contract 4).
         OrderReport = "order_report",
         /// The upload by file (contract 5.1).
@@ -26,6 +34,10 @@ impl Endpoint {
     pub const fn title(self) -> &'static str {
         match self {
             Self::Exchange => "exchange",
+            Self::Present => "present",
+            Self::Cancel => "cancel",
+            Self::Balance => "balance",
+            Self::Query => "query",
             Self::OrderReport => "report",
             Self::UploadWithFile => "upload by file",
             Self::UploadWithUrl => "upload by URL",

@@ -1,18 +1,11 @@
-//! The exchange: what a game server asks for, and the arithmetic of two purses (contract 3).
+//! The arithmetic of two purses, and the time of a request (contract 3 and 10).
 
 use std::time::Duration;
 
-use serde::Serialize;
-
-use super::fields::{Expected, FieldError, Fields, is_canonical_integer, parse_integer};
-use super::ids::{BizNo, ItemId, OpenId, Os, ProductText, UserIp, ZoneId};
-use super::product_info::ProductInfo;
-use super::signature::{SIGNED_FIELDS, exchange_string, is_ambiguous};
+use super::fields::{Expected, is_canonical_integer, parse_integer};
 
 /// Largest amount of one exchange.
 pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
-/// Largest `extension`, in bytes.
-pub const EXTENSION_BYTES_MAX: usize = 4096;
 
 /// What one exchange deducts, 1 to 1,000,000,000,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +49,16 @@ impl PayPriority {
         }
     }
 
+    /// The priority with this number.
+    #[must_use]
+    pub fn from_code(code: i16) -> Option<Self> {
+        match code {
+            0 => Some(Self::ChargedFirst),
+            1 => Some(Self::GiftedFirst),
+            _ => None,
+        }
+    }
+
     /// The number on the wire (contract 3.1).
     #[must_use]
     pub fn code(self) -> i16 {
@@ -82,6 +85,36 @@ pub struct BalanceOutOfRange;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("insufficient balance")]
 pub struct InsufficientBalance;
+
+/// What an exchange took from each purse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Paid {
+    /// From the gifted purse.
+    pub free: i64,
+    /// From the charged purse.
+    pub charge: i64,
+    /// Which purse paid first.
+    pub pay_priority: PayPriority,
+}
+
+impl Paid {
+    /// What the first purse pays of the exchange when it is for this amount, at most what it has paid.
+    fn first_of(self, amount: i64) -> i64 {
+        match self.pay_priority {
+            PayPriority::ChargedFirst => self.charge.min(amount),
+            PayPriority::GiftedFirst => self.free.min(amount),
+        }
+    }
+}
+
+/// Why nothing of an exchange was given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotGivenBack {
+    /// Less is left of the exchange.
+    MoreThanLeft,
+    /// A purse would hold more than 64 bits.
+    PurseFull,
+}
 
 /// What a ledger entry does to both purses, and how they stand after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +169,37 @@ impl Balances {
         };
         let after = Self { free: self.free - from_free, charge: self.charge - from_charge };
         Ok(PurseChange { free_change: -from_free, charge_change: -from_charge, after })
+    }
+
+    /// Gives back `amount` of an exchange of which `remaining` can still be given back (contract 10). What was taken last is
+    /// given back first. So after all cancels the purses stand as if the exchange had been for the rest.
+    ///
+    /// # Errors
+    /// More than `remaining`, or a purse would overflow. Then nothing is given back.
+    pub fn give_back(self, paid: Paid, remaining: i64, amount: Amount) -> Result<PurseChange, NotGivenBack> {
+        let rest = remaining.checked_sub(amount.get()).filter(|rest| *rest >= 0);
+        let rest = rest.ok_or(NotGivenBack::MoreThanLeft)?;
+        let (before, after) = (paid.first_of(remaining), paid.first_of(rest));
+        // What the purses that paid first and second get.
+        let first = before - after;
+        let second = amount.get() - first;
+        let (free, charge) = match paid.pay_priority {
+            PayPriority::ChargedFirst => (second, first),
+            PayPriority::GiftedFirst => (first, second),
+        };
+        self.credit(free, charge).map_err(|_| NotGivenBack::PurseFull)
+    }
+
+    /// Takes from both purses, each exactly.
+    ///
+    /// # Errors
+    /// A negative number, or a purse that does not cover it; then nothing is taken.
+    pub fn debit(self, free: i64, charge: i64) -> Result<PurseChange, InsufficientBalance> {
+        if free < 0 || charge < 0 || free > self.free || charge > self.charge {
+            return Err(InsufficientBalance);
+        }
+        let after = Self { free: self.free - free, charge: self.charge - charge };
+        Ok(PurseChange { free_change: -free, charge_change: -charge, after })
     }
 
     /// Adds to both purses.
@@ -212,176 +276,12 @@ pub struct Reading {
     pub now_millis: i64,
 }
 
-/// The fields that an exchange must have beside its credentials (contract 3.1), in the order of the table.
-pub fn required_fields() -> impl Iterator<Item = &'static str> {
-    let signed = SIGNED_FIELDS.into_iter().filter(|name| !["pay_priority", "extension"].contains(name));
-    signed.chain(["sign"])
-}
-
-/// One exchange with checked fields. The caller beside it says who asks for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exchange {
-    /// The order number, which deducts at most once.
-    pub biz_no: BizNo,
-    /// What the number stands for: the same under the same number is a replay.
-    pub content: BusinessContent,
-    /// Platform of the player.
-    pub os: Os,
-    /// When the game server made the request.
-    pub ts: Timestamp,
-    /// Whether `ts` was inside the window when the request arrived. It is checked only after
-    /// the order number: a replay may be older.
-    pub is_fresh: bool,
-    /// Address of the player.
-    pub user_ip: UserIp,
-    /// Its three texts about what is bought, as the ledger names them.
-    pub item_id: ItemId,
-}
-
-/// The part of an exchange that must be the same in every try, compared as the text that came.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BusinessContent {
-    /// Whose wallet pays.
-    pub open_id: OpenId,
-    /// Zone and role.
-    pub zone_id: ZoneId,
-    /// What is deducted.
-    pub amount: Amount,
-    /// Effective priority: an empty field has become the default.
-    pub pay_priority: PayPriority,
-    /// Name of the item or bundle.
-    pub product_name: ProductText,
-    /// The items, as JSON text.
-    pub product_info: ProductInfo,
-    /// Remark.
-    pub product_desc: ProductText,
-    /// Developer-defined; empty when absent.
-    pub extension: String,
-}
-
-impl BusinessContent {
-    fn item_id(&self) -> ItemId {
-        let Self { product_name, product_info, product_desc, .. } = self;
-        ItemId::of(product_name.as_str(), product_info.as_str(), product_desc.as_str())
-    }
-}
-
-/// What an exchange is answered whose order number has deducted before (contract 3, "Meaning").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum UsedNumber {
-    /// The answer of the first success, again.
-    Replayed,
-    /// 10000602: the number stands for something else.
-    Conflict,
-    /// 10000603, with the same content and with other.
-    Expired,
-}
-
-impl UsedNumber {
-    /// `is_expired`: the first success is too long ago. `is_same`: the business content is that of then.
-    #[must_use]
-    pub fn answer(is_expired: bool, is_same: bool) -> Self {
-        match (is_expired, is_same) {
-            (true, _) => Self::Expired,
-            (false, true) => Self::Replayed,
-            (false, false) => Self::Conflict,
-        }
-    }
-}
-
-/// `data` of a successful exchange (contract 3.4): the balances right after it, for ever the same.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
-pub struct Receipt {
-    /// The order number.
-    #[serde(rename = "bizNo")]
-    #[schemars(with = "BizNo")]
-    pub biz_no: String,
-    /// Gifted currency.
-    #[serde(rename = "freeBalance")]
-    #[schemars(range(min = 0))]
-    pub free_balance: i64,
-    /// Charged currency.
-    #[serde(rename = "chargeBalance")]
-    #[schemars(range(min = 0))]
-    pub charge_balance: i64,
-}
-
-/// What became of an exchange. Only `Done` has written anything.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ExchangeOutcome {
-    /// Deducted now, and committed.
-    Done(Receipt),
-    /// Deducted before by the same number with the same content.
-    Replayed(Receipt),
-    /// The number was used with other content.
-    BizNoConflict,
-    /// The number was used more than 48 hours ago.
-    BizNoExpired,
-    /// `ts` was outside the window, and the number is new.
-    TsOutsideWindow,
-    /// The app has no wallet for this open id.
-    UnknownWallet,
-    /// Both purses together do not cover the amount.
-    InsufficientBalance,
-}
-
-impl Exchange {
-    /// Reads the fields of contract 3 that decide, in the order of its table.
-    ///
-    /// # Errors
-    /// The first field that is absent or not acceptable.
-    pub fn parse(fields: &Fields, reading: &Reading) -> Result<Self, FieldError> {
-        let open_id = fields.required("open_id", OpenId::parse)?;
-        let zone_id = fields.required("zone_id", ZoneId::parse)?;
-        let os = fields.required("os", Os::parse)?;
-        let ts = fields.required("ts", Timestamp::parse)?;
-        let user_ip = fields.required("user_ip", UserIp::parse)?;
-        let amount = fields.required("amount", Amount::parse)?;
-        let pay_priority =
-            fields.optional("pay_priority", PayPriority::parse)?.unwrap_or(reading.pay_priority_default);
-        let biz_no = fields.required("biz_no", BizNo::parse)?;
-        let product_name = fields.required("product_name", ProductText::parse)?;
-        let product_info = fields.required("product_info", ProductInfo::parse)?;
-        let product_desc = fields.required("product_desc", ProductText::parse)?;
-        let extension = fields.optional("extension", parse_extension)?.unwrap_or_default();
-        let texts = [extension.as_str(), product_desc.as_str(), product_info.as_str(), product_name.as_str()];
-        // Only a text that names a player needs the full check.
-        if texts.iter().any(|text| text.contains("&open_id=")) && is_ambiguous(&exchange_string(fields)) {
-            let expected =
-                "texts that cannot be taken for other signed fields (&open_id=, &os=, &product_desc=)";
-            return Err(FieldError::malformed("extension", expected, &extension));
-        }
-        let content = BusinessContent {
-            open_id,
-            zone_id,
-            amount,
-            pay_priority,
-            product_name,
-            product_info,
-            product_desc,
-            extension,
-        };
-        let is_fresh = reading.ts_window.accepts(ts, reading.now_millis);
-        let item_id = content.item_id();
-        Ok(Self { biz_no, content, os, ts, is_fresh, user_ip, item_id })
-    }
-}
-
 /// Refuses the amounts of a credit that adds to no purse (contract 8.3.2).
 ///
 /// # Errors
 /// Both amounts are 0.
 pub fn check_credit(free: i64, charge: i64) -> Result<(), Expected> {
     if (free, charge) == (0, 0) { Err(Expected::new("1 or more in one of them")) } else { Ok(()) }
-}
-
-fn parse_extension(text: &str) -> Result<String, Expected> {
-    if text.len() <= EXTENSION_BYTES_MAX {
-        Ok(text.to_owned())
-    } else {
-        Err(Expected::new("at most 4096 bytes"))
-    }
 }
 
 #[cfg(test)]
@@ -462,6 +362,45 @@ mod tests {
                         PayPriority::GiftedFirst => (change.after.free(), change.charge_change),
                     };
                     prop_assert!(second_change == 0 || first_left == 0);
+                }
+                Err(InsufficientBalance) => prop_assert!(!covered),
+            }
+        }
+
+        /// Contract 10: after cancels of r in all, the purses stand as if the exchange had been for amount - r.
+        #[test]
+        fn cancels_leave_the_purses_as_if_the_exchange_had_been_for_less(
+            free in 0_i64..300, charge in 0_i64..300, wanted in 1_i64..400, gifted_first in any::<bool>(),
+            parts in prop::collection::vec(1_i64..200, 1..8),
+        ) {
+            let pay_priority = if gifted_first { PayPriority::GiftedFirst } else { PayPriority::ChargedFirst };
+            let Ok(change) = balances(free, charge).deduct(amount(wanted), pay_priority) else { return Ok(()) };
+            let paid = Paid { free: -change.free_change, charge: -change.charge_change, pay_priority };
+            let (mut purses, mut remaining) = (change.after, wanted);
+            for part in parts {
+                match purses.give_back(paid, remaining, amount(part)) {
+                    Ok(given) => (purses, remaining) = (given.after, remaining - part),
+                    Err(error) => {
+                        prop_assert_eq!(error, NotGivenBack::MoreThanLeft);
+                        prop_assert!(part > remaining);
+                    }
+                }
+                let expected = match remaining {
+                    0 => balances(free, charge),
+                    less => balances(free, charge).deduct(amount(less), pay_priority).unwrap().after,
+                };
+                prop_assert_eq!(purses, expected);
+            }
+        }
+
+        #[test]
+        fn a_debit_takes_exactly_what_is_there(free in 0_i64..9, charge in 0_i64..9, less in -2_i64..11, other in -2_i64..11) {
+            let covered = (0..=free).contains(&less) && (0..=charge).contains(&other);
+            match balances(free, charge).debit(less, other) {
+                Ok(change) => {
+                    prop_assert!(covered);
+                    prop_assert_eq!(change.after, balances(free - less, charge - other));
+                    prop_assert_eq!((change.free_change, change.charge_change), (-less, -other));
                 }
                 Err(InsufficientBalance) => prop_assert!(!covered),
             }

@@ -17,10 +17,28 @@ pub const CHAIN_START: ChainHash = [0; 32];
 /// Unix epoch.
 const EPOCH_UNIX_SECONDS: i64 = 946_684_800;
 
+crate::word_enum! {
+    /// The kind of a ledger entry, or of another row that has used a reference.
+    pub enum ReferenceKind {
+        /// A game deducted (contract 3).
+        Exchange = "exchange",
+        /// A game gave gifted currency (contract 10).
+        Present = "present",
+        /// An exchange was given back, or a part of it (contract 10).
+        Cancel = "cancel",
+        /// A game closed a `biz_no`. It is no ledger entry.
+        Closed = "closed",
+        /// An operator added currency (contract 8.3).
+        Credit = "credit",
+        /// An operator took currency back (contract 10).
+        Debit = "debit",
+    }
+}
+
 /// `kind` of a credit.
-pub const CREDIT: &str = "credit";
+pub const CREDIT: &str = ReferenceKind::Credit.as_str();
 /// `kind` of an exchange.
-pub const EXCHANGE: &str = "exchange";
+pub const EXCHANGE: &str = ReferenceKind::Exchange.as_str();
 
 /// The start of a reference that an operator gave. No `biz_no` has this character, so the namespaces of
 /// games and operators never meet.
@@ -36,7 +54,7 @@ pub struct LedgerEntry<'a> {
     pub wallet_no: i64,
     /// Its sequence number in the wallet, from 1.
     pub seq: i64,
-    /// [`CREDIT`] or [`EXCHANGE`].
+    /// A [`ReferenceKind`].
     pub kind: &'a str,
     /// The `biz_no` of an exchange, or [`REF_MARK`] and the ref of a credit.
     pub reference: &'a str,
@@ -106,6 +124,12 @@ impl LedgerEntry<'_> {
         }
         hasher.finalize().into()
     }
+}
+
+/// Converts [`LedgerEntry::at`] to milliseconds since the Unix epoch.
+#[must_use]
+pub fn unix_millis(at: i64) -> i64 {
+    at.div_euclid(1_000) + EPOCH_UNIX_SECONDS * 1_000
 }
 
 /// Converts a database time to [`LedgerEntry::at`].

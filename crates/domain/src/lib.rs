@@ -32,4 +32,6 @@ pub mod quota;
 pub mod record_set;
 pub mod secret;
 pub mod signature;
+pub mod wallet;
+pub mod wallet_call;
 pub mod words;

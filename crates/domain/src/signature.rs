@@ -1,46 +1,20 @@
-//! The signature of an exchange: what is signed, how it is checked, and which well-known mistake
+//! The signature of a call: what is signed, how it is checked, and which well-known mistake
 //! explains one that does not match (contract 3.2 and 3.7).
 
 mod mistake;
 mod product_info_texts;
-
-use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::fields::Fields;
+use super::wallet_call::WalletForm;
 
 pub use mistake::{DiagnosisKeys, Mistake, diagnose, first_difference};
 
-/// The fields that are signed when they are not empty (contract 3.1), in the order of its table.
-pub const SIGNED_FIELDS: [&str; 13] = [
-    "open_id",
-    "app_id",
-    "zone_id",
-    "os",
-    "ts",
-    "user_ip",
-    "amount",
-    "pay_priority",
-    "biz_no",
-    "product_name",
-    "product_info",
-    "product_desc",
-    "extension",
-];
-
 /// Room for the string of a usual exchange; a longer one costs another allocation.
 const JOINED_BYTES_USUAL: usize = 512;
-
-/// The same in ASCII order, as they are joined.
-static SIGNED_FIELDS_SORTED: LazyLock<[&str; SIGNED_FIELDS.len()]> = LazyLock::new(|| {
-    let mut sorted = SIGNED_FIELDS;
-    sorted.sort_unstable();
-    sorted
-});
 
 /// Joins `name=value` with `&` in ASCII order of the names, leaving out empty values.
 #[must_use]
@@ -50,13 +24,14 @@ pub fn canonical_string<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) ->
     join(present.into_iter())
 }
 
-/// The string that the fields of an exchange must be signed with.
+/// The string that the fields of a call must be signed with.
 #[must_use]
-pub fn exchange_string(fields: &Fields) -> String {
-    join(SIGNED_FIELDS_SORTED.iter().filter_map(|name| Some((*name, fields.text(name)?))))
+pub fn string_to_sign(form: &WalletForm) -> String {
+    let names = form.call.signed_fields().sorted;
+    join(names.iter().filter_map(|name| Some((*name, form.fields.text(name)?))))
 }
 
-/// Whether a string of [`exchange_string`] could have been made of other money fields.
+/// Whether the [`string_to_sign`] of an exchange could have been made of other money fields.
 ///
 /// Nothing is escaped in it. Fields that decide money hold no `&` and `=`, so those before
 /// `extension` and after `product_name` are clear. But a free text can hold what looks like
@@ -75,10 +50,6 @@ pub fn is_ambiguous(string: &str) -> bool {
         is(os, "os") && is(next, "product_desc")
     };
     string.contains("&extension=") && string.match_indices("&open_id=").filter(names_a_player).count() > 1
-}
-
-fn signed(fields: &Fields) -> impl Iterator<Item = (&str, &str)> {
-    fields.texts().filter(|(name, _)| SIGNED_FIELDS.contains(name))
 }
 
 fn join<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> String {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::exchange::ExchangeOutcome;
+use domain::wallet::{Refused, WalletOutcome};
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Registry};
@@ -12,7 +12,7 @@ use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Regi
 pub type Named = (&'static str, &'static str);
 
 const OUTCOMES: Named =
-    ("minitill_exchange_outcomes_total", "What became of exchanges, as the writers decided.");
+    ("minitill_exchange_outcomes_total", "What became of requests to wallets, as the writers decided.");
 const BATCH_SIZE: Named = ("minitill_exchange_batch_size", "Exchanges written together.");
 const BATCH_DURATION: Named =
     ("minitill_exchange_batch_duration_seconds", "Time that a batch took, its repeats included.");
@@ -68,25 +68,39 @@ impl Default for ExchangeMetrics {
     }
 }
 
-const OUTCOME_NAMES: [&str; 7] = [
+const OUTCOME_NAMES: [&str; 13] = [
     "done",
     "replayed",
+    "balance",
+    "number",
     "biz_no_conflict",
     "biz_no_expired",
+    "biz_no_closed",
     "ts_outside_window",
     "unknown_wallet",
     "insufficient_balance",
+    "more_than_left",
+    "unknown_number",
+    "purse_full",
 ];
 
-fn outcome_index(outcome: &ExchangeOutcome) -> usize {
+fn outcome_index(outcome: &WalletOutcome) -> usize {
     match outcome {
-        ExchangeOutcome::Done(_) => 0,
-        ExchangeOutcome::Replayed(_) => 1,
-        ExchangeOutcome::BizNoConflict => 2,
-        ExchangeOutcome::BizNoExpired => 3,
-        ExchangeOutcome::TsOutsideWindow => 4,
-        ExchangeOutcome::UnknownWallet => 5,
-        ExchangeOutcome::InsufficientBalance => 6,
+        WalletOutcome::Done(_) => 0,
+        WalletOutcome::Replayed(_) => 1,
+        WalletOutcome::Balance(_) => 2,
+        WalletOutcome::Number(_) => 3,
+        WalletOutcome::Refused(why) => match why {
+            Refused::Conflict => 4,
+            Refused::Expired => 5,
+            Refused::Closed => 6,
+            Refused::TsOutsideWindow => 7,
+            Refused::UnknownWallet => 8,
+            Refused::InsufficientBalance(_) => 9,
+            Refused::MoreThanLeft { .. } => 10,
+            Refused::UnknownNumber => 11,
+            Refused::PurseFull => 12,
+        },
     }
 }
 
@@ -97,8 +111,8 @@ impl ExchangeMetrics {
         self.registry.gather()
     }
 
-    /// An exchange was decided.
-    pub fn decided(&self, outcome: &ExchangeOutcome) {
+    /// A request was decided.
+    pub fn decided(&self, outcome: &WalletOutcome) {
         self.outcomes[outcome_index(outcome)].inc();
     }
 

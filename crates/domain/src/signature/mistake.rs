@@ -5,12 +5,10 @@ use md5::{Digest as _, Md5};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::product_info_texts::product_info_texts;
-use super::{
-    PayKey, SIGNED_FIELDS, SIGNED_FIELDS_SORTED, Sign, canonical_string, exchange_string, join, signed,
-};
-use crate::fields::Fields;
+use super::{PayKey, Sign, canonical_string, join, string_to_sign};
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
+use crate::wallet_call::WalletForm;
 
 /// What a URL leaves as it is; everything else is percent-encoded.
 const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -87,12 +85,12 @@ pub struct DiagnosisKeys<'a> {
 
 /// Finds the one mistake that explains a signature which no live key verifies.
 #[must_use]
-pub fn diagnose(fields: &Fields, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mistake> {
-    let correct = exchange_string(fields);
+pub fn diagnose(form: &WalletForm, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mistake> {
+    let correct = string_to_sign(form);
     wrong_key(&correct, keys, sign).or_else(|| {
         let matches =
             |(_, string): &(Mistake, String)| keys.live.iter().any(|key| key.verifies(string, sign));
-        mistaken_strings(fields).into_iter().find(matches).map(|(mistake, _)| mistake)
+        mistaken_strings(form).into_iter().find(matches).map(|(mistake, _)| mistake)
     })
 }
 
@@ -126,19 +124,19 @@ fn wrong_key(correct: &str, keys: &DiagnosisKeys<'_>, sign: &Sign) -> Option<Mis
 }
 
 /// The strings that the well-known mistakes of building it lead to.
-fn mistaken_strings(fields: &Fields) -> Vec<(Mistake, String)> {
-    let present = || signed(fields).filter(|(_, value)| !value.is_empty());
+fn mistaken_strings(form: &WalletForm) -> Vec<(Mistake, String)> {
+    let (fields, signed_fields) = (&form.fields, form.call.signed_fields());
+    let present = || form.signed().filter(|(_, value)| !value.is_empty());
     let encoded_by = |encode: fn(&str) -> String| {
         let encoded: Vec<(&str, String)> = present().map(|(name, value)| (name, encode(value))).collect();
         canonical_string(encoded.iter().map(|(name, value)| (*name, value.as_str())))
     };
-    let mut sorted: Vec<_> = signed(fields).collect();
+    let mut sorted: Vec<_> = form.signed().collect();
     sorted.sort_unstable();
     // Absent fields are empty too: some servers write them all.
-    let all = SIGNED_FIELDS_SORTED.iter().map(|name| (*name, fields.text(name).unwrap_or_default()));
-    let table_order = SIGNED_FIELDS.iter().filter_map(|name| Some((*name, fields.text(name)?)));
-    let with_token =
-        fields.texts().filter(|(name, _)| *name == "access_token" || SIGNED_FIELDS.contains(name));
+    let all = signed_fields.sorted.iter().map(|name| (*name, fields.text(name).unwrap_or_default()));
+    let table_order = signed_fields.names.iter().filter_map(|name| Some((*name, fields.text(name)?)));
+    let with_token = fields.texts().filter(|(name, _)| *name == "access_token" || form.call.signs(name));
     let upper: Vec<(String, &str)> =
         present().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect();
     let mut strings = vec![
@@ -154,7 +152,7 @@ fn mistaken_strings(fields: &Fields) -> Vec<(Mistake, String)> {
             canonical_string(upper.iter().map(|(name, value)| (name.as_str(), *value))),
         ),
     ];
-    strings.extend(with_unlisted_fields(fields).map(|string| (Mistake::UnlistedFieldsSigned, string)));
+    strings.extend(with_unlisted_fields(form).map(|string| (Mistake::UnlistedFieldsSigned, string)));
     for text in product_info_texts(fields.text("product_info").unwrap_or_default()) {
         let replaced =
             present().map(|(name, value)| (name, if name == "product_info" { &text } else { value }));
@@ -164,12 +162,12 @@ fn mistaken_strings(fields: &Fields) -> Vec<(Mistake, String)> {
 }
 
 /// The string with all fields that are not in the list, and with each of them alone.
-fn with_unlisted_fields(fields: &Fields) -> impl Iterator<Item = String> {
-    let is_unlisted =
-        |name: &str| !SIGNED_FIELDS.contains(&name) && !["sign", "access_token"].contains(&name);
+fn with_unlisted_fields(form: &WalletForm) -> impl Iterator<Item = String> {
+    let fields = &form.fields;
+    let is_unlisted = |name: &str| !form.call.signs(name) && !["sign", "access_token"].contains(&name);
     let unlisted: Vec<&str> = fields.texts().map(|(name, _)| name).filter(|name| is_unlisted(name)).collect();
     let with = move |chosen: &dyn Fn(&str) -> bool| {
-        canonical_string(fields.texts().filter(|(name, _)| SIGNED_FIELDS.contains(name) || chosen(name)))
+        canonical_string(fields.texts().filter(|(name, _)| form.call.signs(name) || chosen(name)))
     };
     let all = [with(&|name| is_unlisted(name)), with(&|name| name != "sign")];
     let each = unlisted.into_iter().take(UNLISTED_FIELDS_MAX);

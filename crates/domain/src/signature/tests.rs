@@ -1,13 +1,19 @@
 //! The string to sign, its vectors, and the mistakes that are recognised.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use md5::{Digest as _, Md5};
 use proptest::prelude::*;
 
 use super::*;
+use crate::exchange::{PayPriority, Reading, TsWindow};
+use crate::fields::Fields;
+use crate::ids::AppId;
 use crate::key_uses::LiveKey;
 use crate::secret::Secret;
+use crate::wallet::WalletRequest;
+use crate::wallet_call::WalletCall;
 
 const KEY: &str = "B7Y0c6E5bCKMEQOsvCExziNhq16ObGqh";
 
@@ -30,25 +36,56 @@ fn the_vectors_of_the_contract() {
     }
 }
 
-fn request() -> Fields {
-    Fields::from_urlencoded(
+/// The calls of contract 10.
+#[test]
+fn the_vectors_of_the_other_calls() {
+    for (call, string, sign) in [
+        (
+            WalletCall::Balance,
+            "app_id=ks001&open_id=open001&os=android&ts=1700000000000&user_ip=127.0.0.1&zone_id=1_role1",
+            "62740f9a990affd9037f03d7dba6ea03c952427da994e935b573fc9191684f45",
+        ),
+        (
+            WalletCall::Cancel,
+            "amount=40&app_id=ks001&biz_no=refund0001&open_id=open001&os=android&pay_biz_no=order0001\
+             &ts=1700000000000&user_ip=127.0.0.1&zone_id=1_role1",
+            "a31e745e9d7547cc6e218fa22119580b9a129049cc6101dfd0b5814f194e53d7",
+        ),
+        (
+            WalletCall::Query,
+            "app_id=ks001&biz_no=order0001&open_id=open001&ts=1700000000000",
+            "eddd128bacae990557d0359fa39af13bc586266784c02fe097b7e7ff1d3000c5",
+        ),
+    ] {
+        let sent = format!("{string}&access_token=t&close=&extension=&else=1&sign={sign}");
+        let form = WalletForm { call, fields: Fields::from_urlencoded(sent.as_bytes()).unwrap() };
+        assert_eq!(string_to_sign(&form), string);
+        assert!(PayKey::new(KEY.to_owned()).verifies(string, &Sign::new(sign)));
+    }
+}
+
+fn request() -> WalletForm {
+    exchange(Fields::from_urlencoded(
         b"access_token=t&open_id=o1&app_id=a1&zone_id=z_r&os=ios&ts=1700000000000&user_ip=1.2.3.4&amount=5&pay_priority=\
           &biz_no=b1&product_name=two+words&product_info=%5B%7B%7D%5D&product_desc=d&extension=&sign=x&else=1",
     )
-    .unwrap()
+    .unwrap())
+}
+
+fn exchange(fields: Fields) -> WalletForm {
+    WalletForm { call: WalletCall::Exchange, fields }
 }
 
 #[test]
 fn the_fields_are_joined_in_ascii_order() {
-    assert!(SIGNED_FIELDS_SORTED.is_sorted());
-    let fields = request();
-    assert_eq!(exchange_string(&fields), canonical_string(signed(&fields)));
+    let form = request();
+    assert_eq!(string_to_sign(&form), canonical_string(form.signed()));
 }
 
 #[test]
 fn empty_unsigned_and_unknown_fields_stay_out_of_the_string() {
     assert_eq!(
-        exchange_string(&request()),
+        string_to_sign(&request()),
         "amount=5&app_id=a1&biz_no=b1&open_id=o1&os=ios&product_desc=d&product_info=[{}]&product_name=two words\
          &ts=1700000000000&user_ip=1.2.3.4&zone_id=z_r"
     );
@@ -70,15 +107,15 @@ fn either_case_of_hexadecimal_and_a_twice_encoded_sign_verify() {
 
 #[test]
 fn each_mistake_is_named_and_anything_else_is_not() {
-    let fields = request();
+    let form = request();
     let (live, retired) = (
         [KEY, "older"].map(|key| LiveKey::from(PayKey::new(key.to_owned()))),
         [PayKey::new("oldest".to_owned())],
     );
     let secrets = ["secret", "former"].map(|secret| LiveKey::from(Secret::new(secret.to_owned())));
     let keys = DiagnosisKeys { live: &live, retired: &retired, app_secrets: &secrets };
-    let correct = exchange_string(&fields);
-    let named = |sign: String| diagnose(&fields, &keys, &Sign::new(&sign));
+    let correct = string_to_sign(&form);
+    let named = |sign: String| diagnose(&form, &keys, &Sign::new(&sign));
     for secret in ["secret", "former"] {
         assert_eq!(named(PayKey::new(secret.to_owned()).sign(&correct)), Some(Mistake::AppSecretAsKey));
         let by_md5 = hex::encode(Md5::digest(format!("{correct}{secret}")));
@@ -145,8 +182,9 @@ fn gbk_bytes_and_items_in_another_form_are_named() {
     }
     let live = [LiveKey::from(PayKey::new(KEY.to_owned()))];
     let keys = DiagnosisKeys { live: &live, retired: &[], app_secrets: &[] };
-    let named = |sign: String| diagnose(&fields, &keys, &Sign::new(&sign));
-    let correct = exchange_string(&fields);
+    let form = exchange(fields);
+    let named = |sign: String| diagnose(&form, &keys, &Sign::new(&sign));
+    let correct = string_to_sign(&form);
     let mut mac = live[0].keyed.clone();
     mac.update(&encoding_rs::GBK.encode(&correct).0);
     assert_eq!(named(hex::encode(mac.finalize().into_bytes())), Some(Mistake::GbkBytes));
@@ -250,11 +288,96 @@ proptest! {
         ] {
             fields.add_text(field.to_owned(), value.to_owned()).unwrap();
         }
-        let string = exchange_string(&fields);
+        let string = string_to_sign(&exchange(fields));
         let readings = readings(&string);
         let meant: Vec<String> = ["1", "a", "b", "o", "s", priority.as_deref().unwrap_or_default(), "2", "u", "z"]
             .map(str::to_owned).to_vec();
         prop_assert!(readings.contains(&meant), "{string}");
         prop_assert!(is_ambiguous(&string) || readings.len() == 1, "{string} reads as {readings:?}");
     }
+
+    /// A signature fits one call alone. But for the exchange, whose older clients send what they like in texts, it fits
+    /// one request of that call.
+    #[test]
+    fn a_string_of_one_call_is_none_of_another(
+        sent in prop::sample::select(WalletCall::ALL.to_vec()), texts in prop::collection::vec(call_text(), 3),
+        has_extension in any::<bool>(), has_description in any::<bool>(),
+    ) {
+        let item = format!("[{{\"product_id\":1,\"product_num\":1,\"product_type\":0,\"x\":\"{}\"}}]", texts[2]);
+        let values = [
+            ("amount", "1"), ("app_id", "a"), ("biz_no", "b"), ("pay_biz_no", "p"), ("open_id", "o"), ("os", "s"),
+            ("ts", "1700000000"), ("user_ip", "192.0.2.1"), ("zone_id", "z_r"), ("product_info", item.as_str()),
+            ("product_name", texts[1].as_str()),
+            ("extension", if has_extension { texts[0].as_str() } else { "" }),
+            ("product_desc", if has_description || sent == WalletCall::Exchange { texts[1].as_str() } else { "" }),
+        ];
+        let signed = values.into_iter().filter(|(name, _)| sent.signs(name));
+        let form = form_of(sent, signed);
+        let string = string_to_sign(&form);
+        let reading = Reading {
+            pay_priority_default: PayPriority::ChargedFirst,
+            ts_window: TsWindow { ahead_max: Duration::MAX, behind_max: Duration::MAX },
+            now_millis: 1_700_000_000_000,
+        };
+        let is_taken = |form: &WalletForm| {
+            let is_app = form.fields.text("app_id").is_some_and(|app_id| AppId::parse(app_id).is_ok());
+            is_app && WalletRequest::parse(form, &reading).is_ok()
+        };
+        if !is_taken(&form) {
+            return Ok(());
+        }
+        for call in WalletCall::ALL {
+            for values in splits(&string, call.signed_fields().sorted) {
+                let other = form_of(call, values.into_iter());
+                let is_same = call == sent
+                    && (call == WalletCall::Exchange || other.signed().all(|(name, value)| form.fields.text(name) == Some(value)));
+                prop_assert!(is_same || !is_taken(&other), "{sent:?} reads as {call:?}: {string}");
+            }
+        }
+    }
+}
+
+fn form_of<'a>(call: WalletCall, values: impl Iterator<Item = (&'a str, &'a str)>) -> WalletForm {
+    let mut fields = Fields::default();
+    for (name, value) in values {
+        fields.add_text(name.to_owned(), value.to_owned()).unwrap();
+    }
+    WalletForm { call, fields }
+}
+
+/// Every way to read a string as fields with these names, which stand in this order.
+fn splits<'a>(string: &'a str, names: &[&'a str]) -> Vec<Vec<(&'a str, &'a str)>> {
+    let mut found = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        let Some(rest) = string.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')) else { continue };
+        found.push(vec![(*name, rest)]);
+        for (end, _) in rest.match_indices('&') {
+            for more in splits(&rest[end + 1..], &names[place + 1..]) {
+                found.push([vec![(*name, &rest[..end])], more].concat());
+            }
+        }
+    }
+    found
+}
+
+fn call_text() -> impl Strategy<Value = String> {
+    let pieces = [
+        "x",
+        "&",
+        "=",
+        "&os=s",
+        "&ts=1700000000",
+        "&product_name=n",
+        "&product_info=[]",
+        "&product_desc=d",
+        "&zone_id=z_r",
+        "&open_id=evil&os=s",
+        "&user_ip=192.0.2.1",
+        "&pay_biz_no=p",
+        "&else=1",
+        "&close=1",
+        "&extension=e",
+    ];
+    prop::collection::vec(prop::sample::select(pieces.to_vec()), 1..5)
+        .prop_map(|pieces| format!("t{}", pieces.concat()))
 }

@@ -46,7 +46,8 @@ pub(super) async fn write_columns(
     sqlx::query!(
         "UPDATE apps SET name = new.name, category = new.category, scopes = new.scopes,
                 sandbox = new.sandbox, preorder_check = new.preorder_check,
-                exchanges_per_second = new.exchanges_per_second, reports_per_second = new.reports_per_second,
+                exchanges_per_second = new.exchanges_per_second, reads_per_second = new.reads_per_second,
+                reports_per_second = new.reports_per_second,
                 uploads_per_second = new.uploads_per_second, tokens_per_second = new.tokens_per_second,
                 logins_per_second = new.logins_per_second, image_bytes_per_day = new.image_bytes_per_day,
                 image_bytes_max = new.image_bytes_max, images_per_day = new.images_per_day, images_max = new.images_max

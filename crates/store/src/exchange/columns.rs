@@ -1,11 +1,10 @@
 //! The columns that a batch writes.
 
-use domain::exchange::Exchange;
-use domain::ledger::EXCHANGE;
+use domain::wallet::{Sender, WalletRequest};
 use time::OffsetDateTime;
 use tokio_postgres::types::ToSql;
 
-use super::batch::{Batch, Decisions, Deduction, WalletUpdate};
+use super::batch::{Batch, Decisions, NewRow, WalletUpdate};
 
 /// Declares the columns in the order of the parameters of the statement that writes.
 macro_rules! columns {
@@ -36,21 +35,24 @@ macro_rules! columns {
 columns! {
     app_no: Vec<i32>,
     wallet_no: Vec<i64>,
-    seq: Vec<i64>,
+    seq: Vec<Option<i64>>,
     kind: Vec<&'a str>,
     reference: Vec<&'a str>,
     free_change: Vec<i64>,
     charge_change: Vec<i64>,
     free_balance: Vec<i64>,
     charge_balance: Vec<i64>,
-    chain_hash: Vec<&'a [u8]>,
-    pay_priority: Vec<i16>,
-    ts: Vec<i64>,
-    item_id: Vec<&'a [u8]>,
-    zone_id: Vec<&'a str>,
-    os: Vec<&'a str>,
-    user_ip: Vec<&'a str>,
-    extension: Vec<&'a str>,
+    chain_hash: Vec<Option<&'a [u8]>>,
+    pay_priority: Vec<Option<i16>>,
+    ts: Vec<Option<i64>>,
+    item_id: Vec<Option<&'a [u8]>>,
+    zone_id: Vec<Option<&'a str>>,
+    os: Vec<Option<&'a str>>,
+    user_ip: Vec<Option<&'a str>>,
+    extension: Vec<Option<&'a str>>,
+    remark: Vec<Option<&'a str>>,
+    of_biz_no: Vec<Option<&'a str>>,
+    remaining: Vec<Option<i64>>,
     at: OffsetDateTime,
     wallet_app_no: Vec<i32>,
     wallet_wallet_no: Vec<i64>,
@@ -78,43 +80,46 @@ impl<'a> Columns<'a> {
         at: OffsetDateTime,
         items: Items<'a>,
     ) -> Self {
-        let deductions = &decisions.deductions;
-        let texts = |of: fn(&'a Exchange) -> &'a str| {
-            deductions.iter().map(|row| of(batch.exchanges[row.exchange].1)).collect::<Vec<_>>()
+        let rows = &decisions.rows;
+        let request = |row: &NewRow| batch.requests[row.request].1;
+        let numbers = |of: fn(&NewRow) -> i64| rows.iter().map(of).collect::<Vec<_>>();
+        let texts = |of: fn(&'a WalletRequest) -> Option<&'a str>| -> Vec<_> {
+            rows.iter().map(|row| of(request(row))).collect()
         };
-        let numbers = |of: fn(&Deduction, &'a Exchange) -> i64| {
-            deductions.iter().map(|row| of(row, batch.exchanges[row.exchange].1)).collect::<Vec<_>>()
+        let senders = |of: fn(&'a Sender) -> &'a str| -> Vec<_> {
+            rows.iter().map(|row| request(row).sender.as_ref().map(of)).collect()
         };
-        let priority = |row: &Deduction| batch.exchanges[row.exchange].1.content.pay_priority.code();
-        let item_id = |row: &Deduction| batch.exchanges[row.exchange].1.item_id.0.as_slice();
         let wallets = &decisions.wallets;
         let wallet_numbers = |of: fn(&WalletUpdate) -> i64| wallets.iter().map(of).collect::<Vec<_>>();
         Self {
-            app_no: deductions.iter().map(|row| batch.exchanges[row.exchange].0.0).collect(),
-            wallet_no: numbers(|row, _| row.wallet_no.0),
-            seq: numbers(|row, _| row.seq),
-            kind: deductions.iter().map(|_| EXCHANGE).collect(),
-            reference: texts(|exchange| exchange.biz_no.as_str()),
-            free_change: numbers(|row, _| row.change.free_change),
-            charge_change: numbers(|row, _| row.change.charge_change),
-            free_balance: numbers(|row, _| row.change.after.free()),
-            charge_balance: numbers(|row, _| row.change.after.charge()),
-            chain_hash: deductions.iter().map(|row| row.chain_hash.as_slice()).collect(),
-            pay_priority: deductions.iter().map(priority).collect(),
-            ts: numbers(|_, exchange| exchange.ts.unix_millis()),
-            item_id: deductions.iter().map(item_id).collect(),
-            zone_id: texts(|exchange| exchange.content.zone_id.as_str()),
-            os: texts(|exchange| exchange.os.as_str()),
-            user_ip: texts(|exchange| exchange.user_ip.as_str()),
-            extension: texts(|exchange| exchange.content.extension.as_str()),
+            app_no: rows.iter().map(|row| batch.requests[row.request].0.0).collect(),
+            wallet_no: numbers(|row| row.wallet_no.0),
+            seq: rows.iter().map(|row| row.entry.map(|(seq, _)| seq)).collect(),
+            kind: rows.iter().map(|row| row.kind.as_str()).collect(),
+            reference: rows.iter().map(|row| request(row).reference.as_str()).collect(),
+            free_change: numbers(|row| row.change.free_change),
+            charge_change: numbers(|row| row.change.charge_change),
+            free_balance: numbers(|row| row.change.after.free()),
+            charge_balance: numbers(|row| row.change.after.charge()),
+            chain_hash: rows.iter().map(|row| row.entry.as_ref().map(|(_, hash)| hash.as_slice())).collect(),
+            pay_priority: rows.iter().map(|row| Some(request(row).purchase()?.pay_priority.code())).collect(),
+            ts: rows.iter().map(|row| Some(request(row).ts?.unix_millis())).collect(),
+            item_id: rows.iter().map(|row| Some(request(row).purchase()?.item_id.0.as_slice())).collect(),
+            zone_id: senders(|sender| sender.zone_id.as_str()),
+            os: senders(|sender| sender.os.as_str()),
+            user_ip: senders(|sender| sender.user_ip.as_str()),
+            extension: senders(|sender| sender.extension.as_str()),
+            remark: texts(|request| request.remark.as_deref()),
+            of_biz_no: texts(WalletRequest::target),
+            remaining: rows.iter().map(|row| row.remaining).collect(),
             at,
             wallet_app_no: wallets.iter().map(|row| batch.wallets.app_nos[row.wallet]).collect(),
-            wallet_wallet_no: wallet_numbers(|row| row.wallet_no.0),
-            wallet_free_balance: wallet_numbers(|row| row.balances.free()),
-            wallet_charge_balance: wallet_numbers(|row| row.balances.charge()),
+            wallet_wallet_no: wallet_numbers(|row| row.now.wallet_no.0),
+            wallet_free_balance: wallet_numbers(|row| row.now.balances.free()),
+            wallet_charge_balance: wallet_numbers(|row| row.now.balances.charge()),
             entry_count_before: wallet_numbers(|row| row.entry_count_before),
-            entry_count: wallet_numbers(|row| row.entry_count),
-            wallet_chain_hash: wallets.iter().map(|row| row.chain_hash.as_slice()).collect(),
+            entry_count: wallet_numbers(|row| row.now.entry_count),
+            wallet_chain_hash: wallets.iter().map(|row| row.now.chain_hash.as_slice()).collect(),
             items,
         }
     }

@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
+use domain::ids::WalletNo;
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use super::batch::{Batch, IdempotencyRecord, WalletState};
+use super::batch::{Batch, ExchangeDetail, Record, WalletState};
 use super::columns::Columns;
 use super::fault::SessionFault;
 use super::known::Known;
@@ -46,7 +47,7 @@ pub(super) trait DatabaseClient {
     /// `ROLLBACK`.
     async fn roll_back(&self) -> Result<(), SessionFault>;
 
-    /// Reads wallets and idempotency records of a batch in one snapshot. It locks nothing.
+    /// Reads wallets and records of a batch in one snapshot. It locks nothing.
     async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<Known, SessionFault>;
 
     /// Locks the wallets of a batch in the order of their keys, and reads them. With `skips_held`
@@ -60,13 +61,16 @@ pub(super) trait DatabaseClient {
     /// The database's time.
     async fn time(&self) -> Result<OffsetDateTime, SessionFault>;
 
-    /// The positions of the wallets of a batch that exist.
-    async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, SessionFault>;
+    /// The wallets of a batch that exist, each with its position.
+    async fn existing(&self, batch: &Batch<'_>) -> Result<Vec<(usize, WalletNo)>, SessionFault>;
 
-    /// Reads the idempotency records of a batch in one snapshot, each with its position.
-    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, IdempotencyRecord)>, SessionFault>;
+    /// Reads the records of a batch in one snapshot, each with its position.
+    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, Record<'static>)>, SessionFault>;
 
-    /// Writes records, entries and wallets: all of them, or none. It fails when a `biz_no` or an
+    /// Reads what the queries of a batch show of exchanges, each with its position among the queries.
+    async fn details(&self, batch: &Batch<'_>) -> Result<Vec<(usize, ExchangeDetail)>, SessionFault>;
+
+    /// Writes entries, closed numbers and wallets: all of them, or none. It fails when a reference or an
     /// entry exists already, or a wallet has changed since it was read.
     async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault>;
 }

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use domain::ids::WalletNo;
 use futures_util::future::join;
 use sqlx::postgres::PgConnectOptions;
 use time::OffsetDateTime;
@@ -16,7 +17,7 @@ use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, NoTls, Row};
 
-use super::batch::{Batch, IdempotencyRecord, WalletState};
+use super::batch::{Batch, ExchangeDetail, Record, WalletState};
 use super::columns::Columns;
 use super::database::{Database, DatabaseClient};
 use super::fault::SessionFault;
@@ -83,14 +84,14 @@ impl DatabaseClient for PostgresClient {
     }
 
     async fn read(&self, batch: &Batch<'_>, discards_plans: bool) -> Result<Known, SessionFault> {
-        let app_nos: Vec<i32> = batch.exchanges.iter().map(|(app_no, _)| app_no.0).collect();
-        let open_ids: Vec<&str> =
-            batch.exchanges.iter().map(|(_, exchange)| exchange.content.open_id.as_str()).collect();
-        let biz_nos: Vec<&str> =
-            batch.exchanges.iter().map(|(_, exchange)| exchange.biz_no.as_str()).collect();
+        let owners = || batch.owners.iter().map(|owner| batch.requests[*owner]);
+        let app_nos: Vec<i32> = owners().map(|(app_no, _)| app_no.0).collect();
+        let open_ids: Vec<&str> = owners().map(|(_, request)| request.open_id.as_str()).collect();
+        let positions = batch.numbers.position_of.iter();
+        let numbers: Vec<&str> = positions.map(|position| batch.numbers.names[*position]).collect();
         let (discarded, rows) = join(
             async { if discards_plans { self.execute("DISCARD PLANS").await } else { Ok(()) } },
-            self.client.query(&self.statements.read, &[&REPLAY_HOURS, &app_nos, &open_ids, &biz_nos]),
+            self.client.query(&self.statements.read, &[&REPLAY_HOURS, &app_nos, &open_ids, &numbers]),
         )
         .await;
         discarded?;
@@ -113,16 +114,23 @@ impl DatabaseClient for PostgresClient {
         row.and_then(|row| row.try_get(0)).map_err(|error| fault(&error))
     }
 
-    async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, SessionFault> {
+    async fn existing(&self, batch: &Batch<'_>) -> Result<Vec<(usize, WalletNo)>, SessionFault> {
         let wallets = &batch.wallets;
-        let rows = self.client.query(&self.statements.present, &[&wallets.app_nos, &wallets.names]).await;
-        rows::positions(&answered(rows)?)
+        let rows = self.client.query(&self.statements.existing, &[&wallets.app_nos, &wallets.names]).await;
+        rows::existing(&answered(rows)?)
     }
 
-    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, IdempotencyRecord)>, SessionFault> {
-        let biz_nos = &batch.biz_nos;
-        let parameters: [&(dyn ToSql + Sync); 3] = [&REPLAY_HOURS, &biz_nos.app_nos, &biz_nos.names];
+    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, Record<'static>)>, SessionFault> {
+        let numbers = &batch.numbers;
+        let parameters: [&(dyn ToSql + Sync); 3] = [&REPLAY_HOURS, &numbers.app_nos, &numbers.names];
         rows::records(&answered(self.client.query(&self.statements.records, &parameters).await)?)
+    }
+
+    async fn details(&self, batch: &Batch<'_>) -> Result<Vec<(usize, ExchangeDetail)>, SessionFault> {
+        let queries = || batch.queries().map(|position| batch.requests[position]);
+        let app_nos: Vec<i32> = queries().map(|(app_no, _)| app_no.0).collect();
+        let numbers: Vec<&str> = queries().map(|(_, request)| request.reference.as_str()).collect();
+        rows::details(&answered(self.client.query(&self.statements.details, &[&app_nos, &numbers]).await)?)
     }
 
     async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault> {

@@ -1,48 +1,68 @@
-//! The rows of a batch that the database holds, as [`Batch::decide`] takes them.
+//! What the database holds of a batch, as [`Batch::decide`] takes it, and when it was read.
 
+use domain::ids::WalletNo;
 use domain::ledger::micros;
 use time::OffsetDateTime;
 
-use super::batch::{Batch, IdempotencyRecord, WalletState};
+use super::batch::{Batch, ExchangeDetail, Record, Rows, WalletState};
 use super::fault::SessionFault;
 use crate::StoreError;
 
-/// The database's rows of a batch, in the order of the batch's keys, and the time of the read.
+/// The database's rows of a batch, and the time of the read.
 pub(super) struct Known {
-    pub(super) wallets: Vec<WalletState>,
-    pub(super) records: Vec<Option<IdempotencyRecord>>,
+    pub(super) rows: Rows,
+    pub(super) at: OffsetDateTime,
+}
+
+/// The results of the statements that read a locked batch, each row with its position.
+pub(super) struct LockedRows {
+    pub(super) wallets: Vec<(usize, WalletState)>,
+    /// The wallets that exist, when held ones were skipped.
+    pub(super) existing: Vec<(usize, WalletNo)>,
+    pub(super) records: Vec<(usize, Record<'static>)>,
     pub(super) at: OffsetDateTime,
 }
 
 impl Known {
     pub(super) fn nothing(batch: &Batch<'_>) -> Self {
-        Self {
+        let rows = Rows {
             wallets: vec![WalletState::Unknown; batch.wallets.names.len()],
-            records: vec![None; batch.biz_nos.names.len()],
-            at: OffsetDateTime::UNIX_EPOCH,
-        }
+            records: vec![None; batch.numbers.names.len()],
+            details: vec![None; batch.requests.len()],
+            are_locked: false,
+        };
+        Self { rows, at: OffsetDateTime::UNIX_EPOCH }
     }
 
-    /// From the results of the statements that lock, each with its position in the batch.
-    pub(super) fn of_locked(
-        batch: &Batch<'_>,
-        locked: Vec<(usize, WalletState)>,
-        present: Vec<usize>,
-        recorded: Vec<(usize, IdempotencyRecord)>,
-        at: OffsetDateTime,
-    ) -> Result<Self, SessionFault> {
-        let mut known = Self { at, ..Self::nothing(batch) };
+    pub(super) fn of_locked(batch: &Batch<'_>, locked: LockedRows) -> Result<Self, SessionFault> {
+        let mut known = Self { at: locked.at, ..Self::nothing(batch) };
+        let Rows { wallets, records, are_locked, .. } = &mut known.rows;
+        *are_locked = true;
         // A wallet that exists and was not locked is held by another session.
-        for position in present {
-            *known.wallets.get_mut(position).ok_or_else(|| damaged("wallets"))? = WalletState::Held;
+        for (position, wallet_no) in locked.existing {
+            *wallets.get_mut(position).ok_or_else(|| damaged("wallets"))? = WalletState::Held(wallet_no);
         }
-        for (position, wallet) in locked {
-            *known.wallets.get_mut(position).ok_or_else(|| damaged("wallets"))? = wallet;
+        for (position, wallet) in locked.wallets {
+            *wallets.get_mut(position).ok_or_else(|| damaged("wallets"))? = wallet;
         }
-        for (position, record) in recorded {
-            *known.records.get_mut(position).ok_or_else(|| damaged("ledger_entries"))? = Some(record);
+        for (position, record) in locked.records {
+            *records.get_mut(position).ok_or_else(|| damaged("ledger_entries"))? = Some(record);
         }
         Ok(known)
+    }
+
+    /// The same with the details of the batch's queries.
+    pub(super) fn with_details(
+        mut self,
+        batch: &Batch<'_>,
+        details: Vec<(usize, ExchangeDetail)>,
+    ) -> Result<Self, SessionFault> {
+        let queries: Vec<usize> = batch.queries().collect();
+        for (position, detail) in details {
+            let query = queries.get(position).ok_or_else(|| damaged("ledger_entries"))?;
+            self.rows.details[*query] = Some(detail);
+        }
+        Ok(self)
     }
 
     /// The time of the read, as [`domain::ledger::LedgerEntry::at`] counts it.

@@ -1,8 +1,8 @@
-//! Exchanges. [`Store::submit`] is the only function that deducts money (contract 3.3).
+//! Requests to wallets (contract 3 and 10).
 //!
-//! The writers of a process ([`writer`]) carry the exchanges out. Each has a session of its own
-//! ([`session`]) and writes all exchanges that wait in one transaction. A pure function decides
-//! each of them ([`batch`]). Exchanges of one wallet always go to the same writer.
+//! The writers of a process ([`writer`]) carry the requests out. Each has a session of its own
+//! ([`session`]) and carries out all requests that wait in one transaction. A pure function decides
+//! each of them ([`batch`]). Requests to one wallet always go to the same writer.
 
 mod batch;
 mod columns;
@@ -25,7 +25,7 @@ mod simulation;
 mod tests;
 
 use domain::caller::Signed;
-use domain::exchange::{Exchange, ExchangeOutcome};
+use domain::wallet::{WalletOutcome, WalletRequest};
 use tokio::time::Instant;
 
 use crate::{Result, Store, StoreError};
@@ -36,36 +36,36 @@ pub(super) use replays::Replays;
 pub(super) use writer::Writers;
 
 impl Store {
-    /// Carries out an exchange, exactly once for each `biz_no` of an app. The work belongs to a writer, so
+    /// Carries out a request, a change exactly once for each `biz_no` of an app. The work belongs to a writer, so
     /// it goes on when the caller stops waiting. The caller waits until `deadline`.
     ///
-    /// Only a verified exchange is accepted:
+    /// Only a verified request is accepted:
     ///
     /// ```no_run
     /// # use domain::caller::Signed;
-    /// # use domain::exchange::Exchange;
-    /// # async fn pay(store: store::Store, exchange: Signed<Exchange>) {
+    /// # use domain::wallet::WalletRequest;
+    /// # async fn pay(store: store::Store, request: Signed<WalletRequest>) {
     /// let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
-    /// let _ = store.submit(exchange, deadline).await;
+    /// let _ = store.submit(request, deadline).await;
     /// # }
     /// ```
     ///
-    /// An exchange that was parsed and not verified does not compile:
+    /// A request that was parsed and not verified does not compile:
     ///
     /// ```compile_fail,E0308
     /// # use domain::caller::Signed;
-    /// # use domain::exchange::Exchange;
-    /// # async fn pay(store: store::Store, exchange: Exchange) {
+    /// # use domain::wallet::WalletRequest;
+    /// # async fn pay(store: store::Store, request: WalletRequest) {
     /// let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(2);
-    /// let _ = store.submit(exchange, deadline).await;
+    /// let _ = store.submit(request, deadline).await;
     /// # }
     /// ```
     ///
     /// # Errors
     /// The queue is full, the deadline has passed, or the database does not answer. In the last two cases
-    /// the exchange may have been made. A repeat with the same `biz_no` gets the result.
-    pub async fn submit(&self, exchange: Signed<Exchange>, deadline: Instant) -> Result<ExchangeOutcome> {
-        let answer = self.writers.enqueue(exchange, deadline)?;
+    /// the change may have been made. A repeat with the same `biz_no` gets the result.
+    pub async fn submit(&self, request: Signed<WalletRequest>, deadline: Instant) -> Result<WalletOutcome> {
+        let answer = self.writers.enqueue(request, deadline)?;
         match tokio::time::timeout_at(deadline, answer).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(StoreError::Internal("a writer ended without an answer".to_owned())),
@@ -73,7 +73,7 @@ impl Store {
         }
     }
 
-    /// For benchmarks: a store that answers every exchange at once with empty purses and writes
+    /// For benchmarks: a store that answers every request at once with empty purses and writes
     /// nothing. It shows the cost of everything around the store.
     #[must_use]
     pub fn answering_at_once(mut self) -> Self {

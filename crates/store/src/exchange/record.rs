@@ -1,8 +1,8 @@
 //! Look-up of recorded exchanges, for the console and the admin API.
 
-use domain::exchange::UsedNumber;
 use domain::ids::{AppId, BizNo};
 use domain::product_info::{self, Item};
+use domain::wallet::UsedNumber;
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use time::OffsetDateTime;

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::future::Future;
 use std::time::Duration;
 
-use domain::exchange::Exchange;
 use domain::ids::{AppNo, ItemId};
+use domain::wallet::Purchase;
 use futures_util::future::{join, join5};
 use tokio::time::Instant;
 
-use super::batch::{Batch, Decisions};
+use super::batch::{Batch, Decisions, ExchangeDetail};
 use super::columns::{Columns, Items};
-use super::database::{Database, DatabaseClient as _};
+use super::database::{Database, DatabaseClient};
 use super::fault::SessionFault;
-use super::known::Known;
+use super::known::{Known, LockedRows};
 
 /// How long a batch waits for a wallet that another transaction has locked. Then it goes on without
 /// that wallet.
@@ -56,8 +56,12 @@ impl<D: Database> Session<D> {
     /// Reads the rows of the batch without a lock. [`Session::write`] detects a later change.
     pub(super) async fn read(&mut self, batch: &Batch<'_>) -> Result<Known, SessionFault> {
         let discards_plans = self.discards_plans();
-        let reading = self.client.read(batch, discards_plans);
-        drive(&self.database, &mut self.connection, reading).await
+        let Self { database, client, connection, .. } = self;
+        let reading = async {
+            let (known, details) = join(client.read(batch, discards_plans), details(client, batch)).await;
+            known?.with_details(batch, details?)
+        };
+        drive(database, connection, reading).await
     }
 
     /// Writes the decisions in one statement, durably, or writes nothing. The fault is `Again` when
@@ -76,29 +80,30 @@ impl<D: Database> Session<D> {
         written
     }
 
-    /// Begins a transaction, locks the wallets of the batch and reads its idempotency records. With
+    /// Begins a transaction, locks the wallets of the batch and reads its records. With
     /// `skips_held` it skips wallets that another session has locked.
     pub(super) async fn begin(&mut self, batch: &Batch<'_>, skips_held: bool) -> Result<Known, SessionFault> {
         let discards_plans = self.discards_plans();
         let Self { database, client, connection, .. } = self;
         // They are polled from left to right. Each is sent at its first poll.
         let work = async {
-            let (begun, locked, at, recorded, present) = join5(
+            let (begun, wallets, at, records, (existing, details)) = join5(
                 client.begin(discards_plans),
                 client.lock(batch, skips_held),
                 client.time(),
                 client.records(batch),
-                async { if skips_held { client.present(batch).await } else { Ok(Vec::new()) } },
+                join(
+                    async { if skips_held { client.existing(batch).await } else { Ok(Vec::new()) } },
+                    details(client, batch),
+                ),
             )
             .await;
             begun?;
             // In the order of sending. After the first failure the others report only that failure.
-            Ok((locked?, at?, recorded?, present?))
+            let locked = LockedRows { wallets: wallets?, at: at?, records: records?, existing: existing? };
+            Known::of_locked(batch, locked)?.with_details(batch, details?)
         };
-        let driven = drive(database, connection, work).await;
-        let known = driven.and_then(|(locked, at, recorded, present)| {
-            Known::of_locked(batch, locked, present, recorded, at)
-        });
+        let known = drive(database, connection, work).await;
         match known {
             Ok(_) | Err(SessionFault::Lost(_)) => known,
             Err(fault) => {
@@ -117,7 +122,7 @@ impl<D: Database> Session<D> {
         decisions: &Decisions,
     ) -> Result<(), SessionFault> {
         let Self { database, client, connection, items, .. } = self;
-        if decisions.deductions.is_empty() {
+        if decisions.rows.is_empty() {
             return drive(database, connection, client.commit()).await;
         }
         let columns = Columns::new(batch, decisions, known.at, items.missing(batch, decisions));
@@ -154,18 +159,21 @@ struct StoredItems(HashSet<(AppNo, ItemId)>);
 impl StoredItems {
     /// The items of new entries that are not known to be stored, each once, in the order of their keys.
     fn missing<'a>(&self, batch: &Batch<'a>, decisions: &Decisions) -> Items<'a> {
-        let bought = decisions.deductions.iter().map(|row| batch.exchanges[row.exchange]);
-        let mut missing: Vec<(AppNo, &Exchange)> =
-            bought.filter(|(app_no, exchange)| !self.0.contains(&(*app_no, exchange.item_id))).collect();
-        missing.sort_unstable_by_key(|(app_no, exchange)| (*app_no, exchange.item_id));
-        missing.dedup_by_key(|(app_no, exchange)| (*app_no, exchange.item_id));
-        let texts = |of: fn(&'a Exchange) -> &'a str| missing.iter().map(|(_, bought)| of(bought)).collect();
+        let bought = decisions.rows.iter().filter_map(|row| {
+            let (app_no, request) = batch.requests[row.request];
+            Some((app_no, request.purchase()?))
+        });
+        let mut missing: Vec<(AppNo, &Purchase)> =
+            bought.filter(|(app_no, purchase)| !self.0.contains(&(*app_no, purchase.item_id))).collect();
+        missing.sort_unstable_by_key(|(app_no, purchase)| (*app_no, purchase.item_id));
+        missing.dedup_by_key(|(app_no, purchase)| (*app_no, purchase.item_id));
+        let texts = |of: fn(&'a Purchase) -> &'a str| missing.iter().map(|(_, bought)| of(bought)).collect();
         Items {
             app_no: missing.iter().map(|(app_no, _)| app_no.0).collect(),
-            item_id: missing.iter().map(|(_, exchange)| exchange.item_id.0.as_slice()).collect(),
-            product_name: texts(|bought| bought.content.product_name.as_str()),
-            product_info: texts(|bought| bought.content.product_info.as_str()),
-            product_desc: texts(|bought| bought.content.product_desc.as_str()),
+            item_id: missing.iter().map(|(_, purchase)| purchase.item_id.0.as_slice()).collect(),
+            product_name: texts(|bought| bought.product_name.as_str()),
+            product_info: texts(|bought| bought.product_info.as_str()),
+            product_desc: texts(|bought| bought.product_desc.as_str()),
         }
     }
 
@@ -177,6 +185,14 @@ impl StoredItems {
         let ids = stored.item_id.iter().filter_map(|id| Some(ItemId(<[u8; 16]>::try_from(*id).ok()?)));
         self.0.extend(stored.app_no.iter().map(|app_no| AppNo(*app_no)).zip(ids));
     }
+}
+
+/// What the queries of a batch show of exchanges. Without queries it sends nothing.
+async fn details<C: DatabaseClient>(
+    client: &C,
+    batch: &Batch<'_>,
+) -> Result<Vec<(usize, ExchangeDetail)>, SessionFault> {
+    if batch.queries().next().is_none() { Ok(Vec::new()) } else { client.details(batch).await }
 }
 
 /// Drives the session until `work` has ended.

@@ -2,7 +2,7 @@
 //!
 //! The compiler does not check these statements. Each session prepares all of them when it opens.
 
-use futures_util::future::join4;
+use futures_util::future::{join4, join5};
 use tokio_postgres::{Client, Error, Statement};
 
 /// How long an exchange is replayed (contract 3.3.4).
@@ -11,18 +11,21 @@ pub(super) const REPLAY_HOURS: i32 = 48;
 /// Columns of a wallet, as `rows.rs` reads them.
 const WALLET_COLUMNS: &str = "w.wallet_no, w.free_balance, w.charge_balance, w.entry_count, w.chain_hash";
 
-/// Columns of an idempotency record, as `rows.rs` reads them. The first parameter is
-/// [`REPLAY_HOURS`].
+/// Columns of a record, as `rows.rs` reads them. The first parameter is [`REPLAY_HOURS`]. The last cancel of an exchange
+/// has what is left of it. Only a known exchange is looked up for it.
 const RECORD_COLUMNS: &str = "\
-xw.open_id, x.zone_id, -(x.free_change + x.charge_change), x.pay_priority, x.item_id, x.extension,
-x.free_balance, x.charge_balance, clock_timestamp() >= x.at + make_interval(hours => $1)";
+x.wallet_no, x.kind, x.free_change, x.charge_change, x.free_balance, x.charge_balance,
+CASE WHEN x.kind = 'exchange' THEN coalesce(
+    (SELECT c.remaining FROM ledger_entries c WHERE c.app_no = x.app_no AND c.of_biz_no = x.reference
+     ORDER BY c.remaining LIMIT 1), -(x.free_change + x.charge_change)) ELSE x.remaining END,
+x.of_biz_no, x.pay_priority, x.item_id, x.zone_id, x.extension, x.remark, x.at,
+clock_timestamp() >= x.at + make_interval(hours => $1)";
 
-/// Reads the wallet and the idempotency record of each exchange of a batch. It locks nothing.
+/// Reads the wallet of each request of a batch and the records of its numbers. It locks nothing.
 const READ_FROM: &str = "\
-FROM unnest($2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS k (app_no, open_id, biz_no, position)
+FROM unnest($2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS k (app_no, open_id, number, position)
 LEFT JOIN wallets w ON w.app_no = k.app_no AND w.open_id = k.open_id
-LEFT JOIN ledger_entries x ON x.app_no = k.app_no AND x.reference = k.biz_no
-LEFT JOIN wallets xw ON xw.app_no = x.app_no AND xw.wallet_no = x.wallet_no";
+LEFT JOIN ledger_entries x ON x.app_no = k.app_no AND x.reference = k.number";
 
 /// Locks the wallets of a batch in the order of their keys and reads them. After a wait for a lock
 /// PostgreSQL reads the row again.
@@ -32,16 +35,35 @@ JOIN wallets w ON w.app_no = k.app_no AND w.open_id = k.open_id
 ORDER BY k.position FOR UPDATE OF w";
 
 /// Lists the wallets of a batch that exist.
-const PRESENT: &str = "\
-SELECT k.position FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, open_id, position)
+const EXISTING: &str = "\
+SELECT k.position, w.wallet_no
+FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, open_id, position)
 JOIN wallets w ON w.app_no = k.app_no AND w.open_id = k.open_id";
 
-/// Reads the idempotency records of a batch. It must be a later statement than the lock. Only then it
-/// sees the commit of the transaction that held the lock before.
+/// Reads the records of a batch. It must be a later statement than the lock. Only then it sees the commit of the
+/// transaction that held the lock before.
 const RECORDS_FROM: &str = "\
-FROM unnest($2::integer[], $3::text[]) WITH ORDINALITY AS k (app_no, biz_no, position)
-JOIN ledger_entries x ON x.app_no = k.app_no AND x.reference = k.biz_no
-JOIN wallets xw ON xw.app_no = x.app_no AND xw.wallet_no = x.wallet_no";
+FROM unnest($2::integer[], $3::text[]) WITH ORDINALITY AS k (app_no, number, position)
+JOIN ledger_entries x ON x.app_no = k.app_no AND x.reference = k.number";
+
+/// Reads what queries show of exchanges besides their records. It must be a later statement than the one that reads the
+/// records, so that each of them has its detail. One cancel more than is shown tells that there are more.
+const DETAILS: &str = "\
+SELECT k.position, coalesce(i.product_name, ''), coalesce(g.remaining, -(x.free_change + x.charge_change)),
+    c.references, c.amounts, c.at
+FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, number, position)
+JOIN ledger_entries x ON x.app_no = k.app_no AND x.reference = k.number AND x.kind = 'exchange'
+LEFT JOIN items i ON i.app_no = x.app_no AND i.item_id = x.item_id
+LEFT JOIN LATERAL (
+    SELECT e.remaining FROM ledger_entries e WHERE e.app_no = x.app_no AND e.of_biz_no = x.reference
+    ORDER BY e.remaining LIMIT 1) g ON true
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(e.reference ORDER BY e.remaining DESC), '{}') AS references,
+        coalesce(array_agg(e.free_change + e.charge_change ORDER BY e.remaining DESC), '{}') AS amounts,
+        coalesce(array_agg(e.at ORDER BY e.remaining DESC), '{}') AS at
+    FROM (
+        SELECT e.* FROM ledger_entries e WHERE e.app_no = x.app_no AND e.of_biz_no = x.reference
+        ORDER BY e.remaining DESC LIMIT 101) e) c";
 
 /// Reads the database's time after the wallets are locked.
 const NOW: &str = "SELECT clock_timestamp()";
@@ -50,14 +72,14 @@ const NOW: &str = "SELECT clock_timestamp()";
 const ITEMS: &str = "\
 itemised AS (
     INSERT INTO items (app_no, item_id, product_name, product_info, product_desc)
-    SELECT unnest($26::integer[]), unnest($27::bytea[]), unnest($28::text[]), unnest($29::text[]),
-        unnest($30::text[])
+    SELECT unnest($29::integer[]), unnest($30::bytea[]), unnest($31::text[]), unnest($32::text[]),
+        unnest($33::text[])
     ON CONFLICT DO NOTHING
 ),";
 
-/// Writes ledger entries and balances. An entry is its idempotency record, too. COMMIT follows without
-/// a wait, so a conflict must fail here: a `biz_no` that another transaction has recorded violates the
-/// primary key, and a wallet that has changed causes a division by zero.
+/// Writes ledger entries, closed numbers and balances. COMMIT follows without a wait, so a conflict must fail here: a
+/// reference that another transaction has used violates the primary key, and a wallet that has changed causes a division
+/// by zero.
 ///
 /// `unnest` stands in the list of columns, where all arrays advance together, row by row. In FROM,
 /// PostgreSQL would first copy each array to a tuple store. That is a third of the statement's
@@ -66,32 +88,33 @@ const WRITE: &str = "\
 entered AS (
     INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change,
         free_balance, charge_balance, chain_hash, pay_priority, ts, item_id, zone_id, os, user_ip,
-        extension, at)
+        extension, remark, of_biz_no, remaining, at)
     SELECT unnest($1::integer[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]),
         unnest($5::text[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]),
         unnest($9::bigint[]), unnest($10::bytea[]), unnest($11::smallint[]), unnest($12::bigint[]),
         unnest($13::bytea[]), unnest($14::text[]), unnest($15::text[]), unnest($16::text[]),
-        unnest($17::text[]), $18::timestamptz
+        unnest($17::text[]), unnest($18::text[]), unnest($19::text[]), unnest($20::bigint[]), $21::timestamptz
 ), changed AS (
     UPDATE wallets w SET free_balance = c.free_balance, charge_balance = c.charge_balance,
         entry_count = c.entry_count, chain_hash = c.chain_hash
     FROM (
-        SELECT unnest($19::integer[]) AS app_no, unnest($20::bigint[]) AS wallet_no,
-            unnest($21::bigint[]) AS free_balance, unnest($22::bigint[]) AS charge_balance,
-            unnest($23::bigint[]) AS entry_count_before, unnest($24::bigint[]) AS entry_count,
-            unnest($25::bytea[]) AS chain_hash
+        SELECT unnest($22::integer[]) AS app_no, unnest($23::bigint[]) AS wallet_no,
+            unnest($24::bigint[]) AS free_balance, unnest($25::bigint[]) AS charge_balance,
+            unnest($26::bigint[]) AS entry_count_before, unnest($27::bigint[]) AS entry_count,
+            unnest($28::bytea[]) AS chain_hash
     ) AS c
     WHERE w.app_no = c.app_no AND w.wallet_no = c.wallet_no AND w.entry_count = c.entry_count_before
     RETURNING 1
 )
-SELECT 1 / (count(*) = cardinality($19::integer[]))::integer FROM changed";
+SELECT 1 / (count(*) = cardinality($22::integer[]))::integer FROM changed";
 
 /// The prepared statements of a session.
 pub(super) struct PreparedStatements {
     pub(super) read: Statement,
     pub(super) lock: Statement,
     pub(super) lock_skipping_held: Statement,
-    pub(super) present: Statement,
+    pub(super) existing: Statement,
+    pub(super) details: Statement,
     pub(super) records: Statement,
     pub(super) now: Statement,
     pub(super) write: Statement,
@@ -108,11 +131,12 @@ impl PreparedStatements {
         let lock_skipping_held = format!("{lock} SKIP LOCKED");
         let records = format!("SELECT k.position, {RECORD_COLUMNS} {RECORDS_FROM}");
         let (write, write_with_items) = (format!("WITH {WRITE}"), format!("WITH {ITEMS} {WRITE}"));
-        let (lock, lock_skipping_held, present, now) = join4(
+        let (lock, lock_skipping_held, existing, now, details) = join5(
             client.prepare(&lock),
             client.prepare(&lock_skipping_held),
-            client.prepare(PRESENT),
+            client.prepare(EXISTING),
             client.prepare(NOW),
+            client.prepare(DETAILS),
         )
         .await;
         let (read, records, write, write_with_items) = join4(
@@ -126,7 +150,8 @@ impl PreparedStatements {
             read: read?,
             lock: lock?,
             lock_skipping_held: lock_skipping_held?,
-            present: present?,
+            existing: existing?,
+            details: details?,
             records: records?,
             now: now?,
             write: write?,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::caller::Signed;
-use domain::exchange::{Exchange, ExchangeOutcome, Receipt};
+use domain::exchange::Balances;
+use domain::wallet::{Receipt, WalletOutcome, WalletRequest};
 use futures_util::FutureExt as _;
 use telemetry::metrics::{ExchangeMetrics, Repeat};
 use telemetry::traces::{self, SpanKind, Trace};
@@ -32,7 +33,7 @@ const SET_ASIDE_FOR: Duration = Duration::from_millis(10);
 /// How long a writer locks wallets first after a conflict with another writer.
 const LOCKS_FOR: Duration = Duration::from_millis(200);
 
-type Outcome = Result<ExchangeOutcome>;
+type Outcome = Result<WalletOutcome>;
 
 /// A handle of the writers. It is cheap to clone. The writers end when the last handle is dropped.
 #[derive(Debug, Clone)]
@@ -44,7 +45,7 @@ pub(crate) struct Writers {
 /// An exchange in the queue.
 #[derive(Debug)]
 pub(super) struct Job {
-    exchange: Signed<Exchange>,
+    request: Signed<WalletRequest>,
     deadline: Instant,
     answer: oneshot::Sender<Outcome>,
     /// The trace of its request and the time of its arrival in the queue, while traces are collected.
@@ -55,11 +56,11 @@ pub(super) struct Job {
 
 impl Job {
     /// Sends the answer and returns the exchange.
-    fn answer(self, outcome: Outcome) -> Signed<Exchange> {
+    fn answer(self, outcome: Outcome) -> Signed<WalletRequest> {
         // After a time-out or a hang-up nobody receives the answer. The exchange is done all the
         // same.
         let _ = self.answer.send(outcome);
-        self.exchange
+        self.request
     }
 
     /// Adds spans for its wait and for the database work of its batch.
@@ -106,8 +107,9 @@ impl Writers {
         let (writers, mut queues) = Self::with_queues(1, queue_max);
         tokio::spawn(async move {
             while let Some(job) = queues[0].recv().await {
-                let biz_no = job.exchange.value().biz_no.to_string();
-                job.answer(Ok(ExchangeOutcome::Done(Receipt { biz_no, free_balance: 0, charge_balance: 0 })));
+                let reference = job.request.value().reference.clone();
+                let receipt = Receipt { reference, balances: Balances::default(), given_back: None };
+                job.answer(Ok(WalletOutcome::Done(receipt)));
             }
         });
         writers
@@ -119,27 +121,27 @@ impl Writers {
     /// Too many wait, of all apps or of this one.
     pub(super) fn enqueue(
         &self,
-        exchange: Signed<Exchange>,
+        request: Signed<WalletRequest>,
         deadline: Instant,
     ) -> Result<oneshot::Receiver<Outcome>> {
-        let place = self.places.take(exchange.app_id()).ok_or(StoreError::Overloaded)?;
-        let queue = &self.queues[self.writer_of(&exchange)];
+        let place = self.places.take(request.app_id()).ok_or(StoreError::Overloaded)?;
+        let queue = &self.queues[self.writer_of(&request)];
         let (answer, receiver) = oneshot::channel();
         let trace = traces::current().map(|trace| (trace, Instant::now()));
         queue
-            .send(Job { exchange, deadline, answer, trace, _place: place })
+            .send(Job { request, deadline, answer, trace, _place: place })
             .map_err(|_| StoreError::Internal("a writer has ended".to_owned()))?;
         Ok(receiver)
     }
 
     /// Exchanges of one wallet always go to the same writer. In one batch they need one lock; two
     /// batches would wait for each other.
-    fn writer_of(&self, exchange: &Signed<Exchange>) -> usize {
+    fn writer_of(&self, request: &Signed<WalletRequest>) -> usize {
         if self.queues.len() == 1 {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        (exchange.app_id(), &exchange.value().content.open_id).hash(&mut hasher);
+        (request.app_id(), &request.value().open_id).hash(&mut hasher);
         let count = u64::try_from(self.queues.len()).unwrap_or(1);
         usize::try_from(hasher.finish() % count).unwrap_or(0)
     }
@@ -281,21 +283,21 @@ impl<D: Database> Writer<D> {
             Some(session) => session,
             None => self.session.insert(Session::open(&self.database).await?),
         };
-        let exchanges = jobs.iter().map(|job| (job.exchange.app_no(), job.exchange.value()));
-        let batch = Batch::new(exchanges.collect());
-        let decisions = if skips_held || self.database.now() < self.locks_until {
-            let known = session.begin(&batch, skips_held).await?;
-            let decisions = batch.decide(&known.wallets, &known.records, known.at());
-            session.commit(&batch, &known, &decisions).await?;
-            decisions
-        } else {
+        let requests = jobs.iter().map(|job| (job.request.app_no(), job.request.value()));
+        let batch = Batch::new(requests.collect());
+        if !skips_held && self.database.now() >= self.locks_until {
             let known = session.read(&batch).await?;
-            let decisions = batch.decide(&known.wallets, &known.records, known.at());
-            if !decisions.deductions.is_empty() {
-                session.write(&batch, &known, &decisions).await?;
+            let decisions = batch.decide(&known.rows, known.at());
+            if !decisions.verdicts.contains(&Verdict::NeedsLock) {
+                if !decisions.rows.is_empty() {
+                    session.write(&batch, &known, &decisions).await?;
+                }
+                return Ok(decisions.verdicts);
             }
-            decisions
-        };
+        }
+        let known = session.begin(&batch, skips_held).await?;
+        let decisions = batch.decide(&known.rows, known.at());
+        session.commit(&batch, &known, &decisions).await?;
         Ok(decisions.verdicts)
     }
 
@@ -307,13 +309,13 @@ impl<D: Database> Writer<D> {
                 Verdict::Answer(outcome) => {
                     self.metrics.decided(&outcome);
                     job.trace_batch(exchanges, began, ended);
-                    let is_replay = matches!(outcome, ExchangeOutcome::Replayed(_));
-                    let exchange = job.answer(Ok(outcome));
+                    let is_replay = matches!(outcome, WalletOutcome::Replayed(_));
+                    let request = job.answer(Ok(outcome));
                     if is_replay {
-                        replayed.push((exchange.app_id().clone(), exchange.value().biz_no.clone()));
+                        replayed.push((request.app_id().clone(), request.value().reference.clone()));
                     }
                 }
-                Verdict::SetAside => self.set_aside.push(job),
+                Verdict::SetAside | Verdict::NeedsLock => self.set_aside.push(job),
             }
         }
         self.replays.count(replayed);

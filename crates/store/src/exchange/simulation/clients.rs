@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-use domain::exchange::{ExchangeOutcome, Receipt};
+use domain::wallet::{Receipt, Refused, WalletOutcome};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::content::signed_exchange;
+use super::content::signed_request;
 use super::counts::EventKind;
 use super::oracle::Request;
-use super::rows::{APPS, Content, NUMBERS, UNLUCKY, WALLETS};
+use super::rows::{APPS, Content, Kind, NUMBERS, UNLUCKY, WALLETS};
 use super::world::World;
 use crate::StoreError;
 use crate::exchange::Writers;
 
-pub(super) type Outcome = Result<ExchangeOutcome, StoreError>;
+pub(super) type Outcome = Result<WalletOutcome, StoreError>;
 
-/// The exchange that a client wants, sent or not.
+/// The request that a client wants, sent or not.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish {
     pub(super) number: usize,
@@ -36,7 +36,7 @@ pub(super) struct Waiting {
 #[derive(Default)]
 pub(super) struct Client {
     pub(super) waiting: Option<Waiting>,
-    /// An exchange that was sent and whose result the client does not know.
+    /// A request that was sent and whose result the client does not know.
     pub(super) unsure: Option<Wish>,
 }
 
@@ -57,7 +57,7 @@ impl Clients {
         }
     }
 
-    /// Draws a new exchange. The range of numbers moves on during the run.
+    /// Draws a new request. The range of numbers moves on during the run.
     pub(super) fn draw(world: &mut World, part_done: (u64, u64)) -> Wish {
         let (numbers_at_once, unlucky) = (world.settings.numbers_at_once, world.settings.unlucky);
         let random = &mut world.random;
@@ -65,19 +65,26 @@ impl Clients {
         let (done, all) = part_done;
         let first = u64::try_from(NUMBERS - numbers_at_once).unwrap() * done.min(all) / all;
         let number = app * NUMBERS + usize::try_from(first).unwrap() + random.below(numbers_at_once);
-        let mut content = Content {
-            wallet: app * WALLETS + number % WALLETS,
-            amount: 1 + i64::try_from(number % 9).unwrap(),
-            gifted_first: number.is_multiple_of(2),
-            variant: 0,
-        };
+        let mut content = usual_content(app, number);
         if random.chance(1_500) {
             content.wallet = app * WALLETS + random.below(WALLETS);
             content.amount = random.one_of(&[1, content.amount, content.amount, 40]);
             content.gifted_first ^= random.chance(3_000);
             content.variant = u8::from(random.chance(3_000));
+            content.of =
+                Some(app * NUMBERS + random.below(NUMBERS)).filter(|_| random.chance(3_000)).or(content.of);
         }
-        if random.chance(unlucky) {
+        let kind = random.one_of(&[
+            content.kind,
+            content.kind,
+            content.kind,
+            content.kind,
+            Kind::Query,
+            Kind::Balance,
+        ]);
+        let kind = if random.chance(500) { random.one_of(&[Kind::Close, Kind::Present]) } else { kind };
+        let mut content = content.of_kind(kind);
+        if content.amount > 0 && random.chance(unlucky) {
             content.amount = UNLUCKY;
         }
         Wish { number, content, is_fresh: !random.chance(500) }
@@ -95,8 +102,8 @@ impl Clients {
         };
         world.oracle.sent(&request);
         let gives_up_at = world.now + world.settings.deadline;
-        let exchange = signed_exchange(wish.number, wish.content, wish.is_fresh);
-        match writers.enqueue(exchange, self.start + Duration::from_millis(gives_up_at)) {
+        let asked = signed_request(wish.number, wish.content, wish.is_fresh);
+        match writers.enqueue(asked, self.start + Duration::from_millis(gives_up_at)) {
             Ok(receiver) => {
                 self.all[client].unsure = None;
                 self.all[client].waiting = Some(Waiting { wish, request, process, gives_up_at, receiver });
@@ -144,7 +151,7 @@ impl Clients {
 
     /// Every success of a number must report the same balances.
     fn remember(&mut self, number: usize, outcome: &Outcome) -> Result<(), String> {
-        let Ok(ExchangeOutcome::Done(receipt) | ExchangeOutcome::Replayed(receipt)) = outcome else {
+        let Ok(WalletOutcome::Done(receipt) | WalletOutcome::Replayed(receipt)) = outcome else {
             return Ok(());
         };
         match self.successes[number].get_or_insert_with(|| receipt.clone()) {
@@ -168,16 +175,48 @@ fn is_final(outcome: &Outcome) -> bool {
     matches!(outcome, Ok(_) | Err(StoreError::Internal(_)))
 }
 
+/// The content that a number goes with, so that repeats are common. Half of the numbers are exchanges; three of
+/// eight are cancels of an exchange of the same wallet, some of them two of one.
+fn usual_content(app: usize, number: usize) -> Content {
+    let own = number % NUMBERS;
+    let before = if own % 16 < 8 { 4 } else { 12 };
+    let kind = match own % 8 {
+        0..=3 => Kind::Exchange,
+        4 => Kind::Present,
+        _ => Kind::Cancel,
+    };
+    let content = Content {
+        kind,
+        wallet: app * WALLETS + number % WALLETS,
+        amount: 1 + i64::try_from(number % 9).unwrap(),
+        gifted_first: number.is_multiple_of(2),
+        variant: 0,
+        of: number.checked_sub(before).filter(|_| own >= before),
+    };
+    match kind {
+        Kind::Cancel => Content { amount: 1 + content.amount % 4, ..content }.of_kind(kind),
+        kind => content.of_kind(kind),
+    }
+}
+
 fn count(world: &mut World, outcome: &Outcome) {
     world.counts.add(match outcome {
-        Ok(ExchangeOutcome::Done(_)) => EventKind::Done,
-        Ok(ExchangeOutcome::Replayed(_)) => EventKind::Replayed,
-        Ok(ExchangeOutcome::BizNoConflict) => EventKind::Conflict,
-        Ok(ExchangeOutcome::BizNoExpired) => EventKind::Expired,
-        Ok(ExchangeOutcome::TsOutsideWindow) => EventKind::TsRefused,
-        Ok(ExchangeOutcome::UnknownWallet) => EventKind::UnknownWallet,
-        Ok(ExchangeOutcome::InsufficientBalance) => EventKind::Insufficient,
-        Err(StoreError::Unavailable(_) | StoreError::Overloaded) => EventKind::Unavailable,
+        Ok(WalletOutcome::Done(receipt)) if receipt.given_back.is_some() => EventKind::GivenBack,
+        Ok(WalletOutcome::Done(_)) => EventKind::Done,
+        Ok(WalletOutcome::Replayed(_)) => EventKind::Replayed,
+        Ok(WalletOutcome::Balance(_)) => EventKind::Balance,
+        Ok(WalletOutcome::Number(number)) if number.change.is_none() => EventKind::ClosedShown,
+        Ok(WalletOutcome::Number(_)) => EventKind::NumberShown,
+        Ok(WalletOutcome::Refused(Refused::Conflict)) => EventKind::Conflict,
+        Ok(WalletOutcome::Refused(Refused::Expired)) => EventKind::Expired,
+        Ok(WalletOutcome::Refused(Refused::Closed)) => EventKind::ClosedRefused,
+        Ok(WalletOutcome::Refused(Refused::TsOutsideWindow)) => EventKind::TsRefused,
+        Ok(WalletOutcome::Refused(Refused::UnknownWallet)) => EventKind::UnknownWallet,
+        Ok(WalletOutcome::Refused(Refused::InsufficientBalance(_))) => EventKind::Insufficient,
+        Ok(WalletOutcome::Refused(Refused::MoreThanLeft { .. })) => EventKind::MoreThanLeft,
+        Ok(WalletOutcome::Refused(Refused::UnknownNumber)) => EventKind::UnknownNumber,
+        Ok(WalletOutcome::Refused(Refused::PurseFull))
+        | Err(StoreError::Unavailable(_) | StoreError::Overloaded) => EventKind::Unavailable,
         Err(StoreError::Again) => EventKind::Exhausted,
         Err(StoreError::Internal(_) | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => {
             EventKind::Faulty

@@ -14,6 +14,7 @@ use super::clients::{Clients, Wish};
 use super::counts::{EventCounts, EventKind};
 use super::link::Simulated;
 use super::random::Random;
+use super::rows::Kind;
 use super::settings::{RunSettings, Sabotage};
 use super::world::{Peer, World};
 use crate::exchange::writer::Writer;
@@ -280,7 +281,8 @@ impl Episode {
                     let Some(content) = world.oracle.success(number) else {
                         return world.violated(Err(format!("number {number} was acknowledged and lost")));
                     };
-                    Wish { number, content, is_fresh: false }
+                    // A closed number is asked for again, and a change is a replay whatever its time.
+                    Wish { number, content, is_fresh: content.kind == Kind::Close }
                 }
                 None => Clients::draw(&mut world, part_done),
             },

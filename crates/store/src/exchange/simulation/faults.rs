@@ -60,9 +60,8 @@ impl World {
         let change = EntryRow {
             wallet,
             seq: 0,
-            number: None,
-            gifted_first: false,
-            variant: 0,
+            request: None,
+            remaining: None,
             free_change,
             charge_change,
             free: 0,

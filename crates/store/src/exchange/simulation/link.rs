@@ -6,22 +6,24 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use domain::exchange::{Balances, Exchange};
-use domain::ids::AppNo;
+use domain::exchange::Balances;
+use domain::ids::WalletNo;
 use domain::ledger::micros;
+use domain::wallet::CancelSummary;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::content::recorded_content;
+use super::content::record;
 use super::counts::EventKind;
-use super::protocol::{Recorded, Reply, Statement, Write};
+use super::protocol::{Detailed, Reply, Statement, Write};
 use super::rows::{
-    Content, EntryRow, RecordRow, WalletRow, number_id, numbered, variant_of, wallet_id, wallet_no,
+    Content, EntryRow, Kind, RecordRow, WalletRow, kind_of, number_id, number_text, numbered, variant_of,
+    wallet_id, wallet_no,
 };
 use super::world::{End, World};
 use crate::StoreError;
-use crate::exchange::batch::{Batch, IdempotencyRecord, WalletState};
+use crate::exchange::batch::{Batch, ExchangeDetail, OpenWallet, Record, WalletState};
 use crate::exchange::columns::Columns;
 use crate::exchange::database::{Database, DatabaseClient};
 use crate::exchange::fault::SessionFault;
@@ -139,27 +141,22 @@ fn wallet_ids(batch: &Batch<'_>) -> Vec<usize> {
     batch.wallets.app_nos.iter().zip(&batch.wallets.names).map(|(app, name)| wallet_id(*app, name)).collect()
 }
 
+fn number_ids(batch: &Batch<'_>) -> Vec<usize> {
+    batch.numbers.app_nos.iter().zip(&batch.numbers.names).map(|(app, name)| number_id(*app, name)).collect()
+}
+
 /// Converts simulated time.
 pub(super) fn moment(millis: u64) -> OffsetDateTime {
     OffsetDateTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
 
 fn state(wallet: usize, row: WalletRow) -> WalletState {
-    WalletState::Open {
+    WalletState::Open(OpenWallet {
         wallet_no: wallet_no(wallet),
         balances: Balances::new(row.free, row.charge).unwrap(),
         entry_count: row.entries,
         chain_hash: row.chain_hash,
-    }
-}
-
-fn record(recorded: Recorded) -> IdempotencyRecord {
-    IdempotencyRecord {
-        content: recorded_content(recorded.content),
-        free_balance: recorded.free,
-        charge_balance: recorded.charge,
-        is_expired: recorded.is_expired,
-    }
+    })
 }
 
 impl DatabaseClient for SimulatedClient {
@@ -176,19 +173,20 @@ impl DatabaseClient for SimulatedClient {
     }
 
     async fn read(&self, batch: &Batch<'_>, _discards_plans: bool) -> Result<Known, SessionFault> {
-        let key = |(app_no, asked): &(AppNo, &Exchange)| {
-            let wallet = wallet_id(app_no.0, asked.content.open_id.as_str());
-            (wallet, number_id(app_no.0, asked.biz_no.as_str()))
-        };
-        let keys: Vec<(usize, usize)> = batch.exchanges.iter().map(key).collect();
-        let reply = self.ask(Statement::Read(keys.clone())).await?;
+        let wallets = wallet_ids(batch);
+        let numbers = number_ids(batch);
+        let looked_up = batch.owners.iter().zip(&batch.numbers.position_of);
+        let looked_up = looked_up.map(|(owner, number)| (batch.wallets.position_of[*owner], *number));
+        let looked_up: Vec<(usize, usize)> = looked_up.collect();
+        let keys = looked_up.iter().map(|(wallet, number)| (wallets[*wallet], numbers[*number])).collect();
+        let reply = self.ask(Statement::Read(keys)).await?;
         let Reply::Read(now, rows) = reply else { return Err(unexpected(&reply)) };
         let mut known = Known { at: moment(now), ..Known::nothing(batch) };
-        for (place, (wallet, recorded)) in rows.into_iter().enumerate() {
-            if let Some(row) = wallet {
-                known.wallets[batch.wallets.position_of[place]] = state(keys[place].0, row);
+        for ((wallet, number), (row, recorded)) in looked_up.into_iter().zip(rows) {
+            if let Some(row) = row {
+                known.rows.wallets[wallet] = state(wallets[wallet], row);
             }
-            known.records[batch.biz_nos.position_of[place]] = recorded.map(record);
+            known.rows.records[number] = recorded.map(record);
         }
         Ok(known)
     }
@@ -210,18 +208,36 @@ impl DatabaseClient for SimulatedClient {
         Ok(moment(millis))
     }
 
-    async fn present(&self, batch: &Batch<'_>) -> Result<Vec<usize>, SessionFault> {
-        let reply = self.ask(Statement::Present(wallet_ids(batch))).await?;
+    async fn existing(&self, batch: &Batch<'_>) -> Result<Vec<(usize, WalletNo)>, SessionFault> {
+        let wallets = wallet_ids(batch);
+        let reply = self.ask(Statement::Existing(wallets.clone())).await?;
         let Reply::Places(places) = reply else { return Err(unexpected(&reply)) };
-        Ok(places)
+        Ok(places.into_iter().map(|place| (place, wallet_no(wallets[place]))).collect())
     }
 
-    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, IdempotencyRecord)>, SessionFault> {
-        let keys = batch.biz_nos.app_nos.iter().zip(&batch.biz_nos.names);
-        let numbers = keys.map(|(app, name)| number_id(*app, name)).collect();
-        let reply = self.ask(Statement::Records(numbers)).await?;
+    async fn records(&self, batch: &Batch<'_>) -> Result<Vec<(usize, Record<'static>)>, SessionFault> {
+        let reply = self.ask(Statement::Records(number_ids(batch))).await?;
         let Reply::Records(rows) = reply else { return Err(unexpected(&reply)) };
         Ok(rows.into_iter().map(|(place, recorded)| (place, record(recorded))).collect())
+    }
+
+    async fn details(&self, batch: &Batch<'_>) -> Result<Vec<(usize, ExchangeDetail)>, SessionFault> {
+        let numbers = number_ids(batch);
+        let asked = batch.queries().map(|position| numbers[batch.numbers.position_of[position]]).collect();
+        let reply = self.ask(Statement::Details(asked)).await?;
+        let Reply::Details(rows) = reply else { return Err(unexpected(&reply)) };
+        let summary = |(number, amount, at): (usize, i64, u64)| CancelSummary {
+            reference: number_text(number),
+            amount,
+            created_at: i64::try_from(at).unwrap(),
+        };
+        let detail = |Detailed { variant, remaining, cancels }: Detailed| ExchangeDetail {
+            product_name: format!("v{variant}"),
+            remaining,
+            cancels: cancels.into_iter().map(summary).collect(),
+            has_more_cancels: false,
+        };
+        Ok(rows.into_iter().map(|(place, detailed)| (place, detail(detailed))).collect())
     }
 
     async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault> {
@@ -231,30 +247,43 @@ impl DatabaseClient for SimulatedClient {
 
 /// Converts the columns of the statement to rows.
 fn written(columns: &Columns<'_>) -> Write {
-    let places = 0..columns.app_no.len();
-    let record = |place: usize| RecordRow {
-        number: number_id(columns.app_no[place], columns.reference[place]),
-        content: Content {
+    let content = |place: usize| {
+        let content = Content {
+            kind: Kind::Exchange,
             wallet: numbered(columns.wallet_no[place]),
-            amount: -(columns.free_change[place] + columns.charge_change[place]),
-            gifted_first: columns.pay_priority[place] == 1,
-            variant: variant_of(columns.item_id[place]),
-        },
+            amount: (columns.free_change[place] + columns.charge_change[place]).abs(),
+            gifted_first: columns.pay_priority[place] == Some(1),
+            variant: columns.item_id[place].map_or(0, variant_of),
+            of: columns.of_biz_no[place].map(|of| number_id(columns.app_no[place], of)),
+        };
+        content.of_kind(kind_of(columns.kind[place]))
+    };
+    let number = |place: usize| number_id(columns.app_no[place], columns.reference[place]);
+    let record = |place: usize| RecordRow {
+        number: number(place),
+        content: content(place),
         seq: columns.seq[place],
         created_at: u64::try_from((columns.at - OffsetDateTime::UNIX_EPOCH).whole_milliseconds()).unwrap(),
-    };
-    let entry = |place: usize| EntryRow {
-        wallet: numbered(columns.wallet_no[place]),
-        seq: columns.seq[place],
-        number: Some(number_id(columns.app_no[place], columns.reference[place])),
-        gifted_first: columns.pay_priority[place] == 1,
-        variant: variant_of(columns.item_id[place]),
         free_change: columns.free_change[place],
         charge_change: columns.charge_change[place],
         free: columns.free_balance[place],
         charge: columns.charge_balance[place],
-        at: micros(columns.at),
-        chain_hash: columns.chain_hash[place].try_into().unwrap(),
+        remaining: columns.remaining[place],
+    };
+    let entry = |place: usize| {
+        let (seq, chain_hash) = columns.seq[place].zip(columns.chain_hash[place])?;
+        Some(EntryRow {
+            wallet: numbered(columns.wallet_no[place]),
+            seq,
+            request: Some((number(place), content(place))),
+            remaining: columns.remaining[place],
+            free_change: columns.free_change[place],
+            charge_change: columns.charge_change[place],
+            free: columns.free_balance[place],
+            charge: columns.charge_balance[place],
+            at: micros(columns.at),
+            chain_hash: chain_hash.try_into().unwrap(),
+        })
     };
     let wallet = |place: usize| {
         let row = WalletRow {
@@ -265,9 +294,10 @@ fn written(columns: &Columns<'_>) -> Write {
         };
         (numbered(columns.wallet_wallet_no[place]), row, columns.entry_count_before[place])
     };
+    let places = 0..columns.app_no.len();
     Write {
         records: places.clone().map(record).collect(),
-        entries: places.map(entry).collect(),
+        entries: places.filter_map(entry).collect(),
         wallets: (0..columns.wallet_app_no.len()).map(wallet).collect(),
     }
 }

@@ -98,7 +98,7 @@ fn a_rule_of_the_database_that_is_broken_is_noticed() {
     let broken = [
         (Sabotage::NeitherGuardNorEntryKey, "the ledger has"),
         (Sabotage::SilentRecords, "records with"),
-        (Sabotage::KeysDoNotWait, "a number deducted twice"),
+        (Sabotage::KeysDoNotWait, "a number used twice"),
         (Sabotage::StaleRecords, "InsufficientBalance"),
         (Sabotage::CurrentBalances, "Replayed"),
         (Sabotage::PartialWrite, ""),

@@ -1,28 +1,37 @@
-//! The oracle: a second implementation of the rules of contract 3.3, for one exchange at a time. It
+//! The oracle: a second implementation of the rules of contract 3.3 and 10, for one request at a time. It
 //! replays commits and judges answers.
 //!
 //! An answer is right when the rules give it at some moment between request and answer. Moments are
 //! counted in commits, and inside a commit in entries of a wallet.
 
-use super::rows::{APPS, Content, EntryRow, NUMBERS, UNLUCKY, WalletRow, Writes};
+use domain::wallet::{NumberKind, NumberState, Receipt, Refused, WalletOutcome};
+
+use super::rows::{APPS, Content, EntryRow, Kind, NUMBERS, UNLUCKY, WalletRow, Writes, number_text};
 use crate::StoreError;
-use crate::exchange::ExchangeOutcome;
 
 /// The state of a wallet between two of its entries.
 #[derive(Debug, Clone, Copy)]
 struct Stand {
     commit: u64,
     seq: i64,
-    total: i64,
+    free: i64,
+    charge: i64,
 }
 
-/// The one deduction under a number.
-#[derive(Debug, Clone, Copy)]
+/// The one use of a number.
+#[derive(Debug, Clone)]
 struct Original {
     content: Content,
+    /// 0 for a closed number.
     seq: i64,
     free: i64,
     charge: i64,
+    free_change: i64,
+    charge_change: i64,
+    /// Both purses before it.
+    before: (i64, i64),
+    /// What was left of an exchange, from each commit on. What was left right after a cancel.
+    left: Vec<(u64, i64)>,
     commit: u64,
     created_at: u64,
     /// True when a client got "done" for it.
@@ -52,7 +61,8 @@ pub(super) struct Oracle {
 impl Oracle {
     pub(super) fn new(wallets: &[Option<WalletRow>], replayed_for: u64) -> Self {
         let first = |wallet: &Option<WalletRow>| {
-            wallet.map(|row| Stand { commit: 0, seq: 0, total: row.free + row.charge }).into_iter().collect()
+            let stand = |row: WalletRow| Stand { commit: 0, seq: 0, free: row.free, charge: row.charge };
+            wallet.map(stand).into_iter().collect()
         };
         Self {
             wallets: wallets.to_vec(),
@@ -74,12 +84,33 @@ impl Oracle {
         for wallet in &writes.made {
             if self.wallets[*wallet].is_none() {
                 self.wallets[*wallet] = Some(WalletRow::new(0, 0));
-                self.stands[*wallet].push(Stand { commit, seq: 0, total: 0 });
+                self.stands[*wallet].push(Stand { commit, seq: 0, free: 0, charge: 0 });
             }
         }
-        let exchanges = writes.entries.iter().filter(|entry| entry.number.is_some()).count();
-        if exchanges != writes.records.len() {
-            return Err(format!("{} records with {exchanges} entries", writes.records.len()));
+        let changes = writes.entries.iter().filter(|entry| entry.request.is_some()).count();
+        let closed = writes.records.iter().filter(|record| record.content.kind == Kind::Close);
+        if changes + closed.clone().count() != writes.records.len() {
+            return Err(format!("{} records with {changes} entries", writes.records.len()));
+        }
+        for record in closed {
+            self.use_number(record.number, record.content)?;
+            let (content, created_at) = (record.content, record.created_at);
+            if (record.seq, record.free_change, record.charge_change) != (None, 0, 0) {
+                return Err(format!("a closed number with an entry: {record:?}"));
+            }
+            self.records[record.number] = Some(Original {
+                content,
+                seq: 0,
+                free: 0,
+                charge: 0,
+                free_change: 0,
+                charge_change: 0,
+                before: (0, 0),
+                left: Vec::new(),
+                commit,
+                created_at,
+                is_answered: false,
+            });
         }
         let mut entries = writes.entries.clone();
         entries.sort_unstable_by_key(|entry| (entry.wallet, entry.seq));
@@ -96,30 +127,55 @@ impl Oracle {
         if entries.iter().all(has_row) { Ok(()) } else { Err("an entry without its wallet".to_owned()) }
     }
 
+    /// Checks that a number may be used for this.
+    fn use_number(&self, number: usize, content: Content) -> Result<(), String> {
+        if self.records[number].is_some() {
+            return Err("a number used twice".to_owned());
+        }
+        if content.amount == UNLUCKY || !self.sent[number].contains(&content) {
+            return Err("nobody asked for this".to_owned());
+        }
+        Ok(())
+    }
+
     fn replay(&mut self, entry: &EntryRow, writes: &Writes, commit: u64) -> Result<(), String> {
         let before = self.wallets[entry.wallet].ok_or("an entry of no wallet")?;
         if entry.seq != before.entries + 1 {
             return Err(format!("the ledger has {} entries", before.entries));
         }
-        let (free, charge) = match entry.number {
+        let (free, charge) = match entry.request {
             None => (before.free + entry.free_change, before.charge + entry.charge_change),
-            Some(number) => {
+            Some((number, content)) => {
                 let record = writes.records.iter().find(|record| record.number == number);
                 let record = record.ok_or("an entry without its record")?;
-                if (record.content.wallet, record.seq) != (entry.wallet, entry.seq) {
+                if (record.content, record.seq, content.wallet) != (content, Some(entry.seq), entry.wallet) {
                     return Err("a record of another entry".to_owned());
                 }
-                if self.records[number].is_some() {
-                    return Err("a number deducted twice".to_owned());
+                self.use_number(number, content)?;
+                let (free, charge, left) = self.carried_out(before, content)?;
+                let is_cancel = content.kind == Kind::Cancel;
+                if record.remaining != entry.remaining || entry.remaining != Some(left).filter(|_| is_cancel)
+                {
+                    return Err(format!("expected {left} to be left"));
                 }
-                if record.content.amount == UNLUCKY || !self.sent[number].contains(&record.content) {
-                    return Err("nobody asked for this".to_owned());
+                if let (true, Some(exchange)) =
+                    (is_cancel, content.of.and_then(|of| self.records[of].as_mut()))
+                {
+                    exchange.left.push((commit, left));
                 }
-                let (free, charge) = pay(before, record.content).ok_or("a purse below zero")?;
-                let (content, created_at, seq) = (record.content, record.created_at, entry.seq);
-                let is_answered = false;
-                self.records[number] =
-                    Some(Original { content, seq, free, charge, commit, created_at, is_answered });
+                self.records[number] = Some(Original {
+                    content,
+                    seq: entry.seq,
+                    free,
+                    charge,
+                    free_change: free - before.free,
+                    charge_change: charge - before.charge,
+                    before: (before.free, before.charge),
+                    left: vec![(commit, left)],
+                    commit,
+                    created_at: record.created_at,
+                    is_answered: false,
+                });
                 (free, charge)
             }
         };
@@ -133,20 +189,55 @@ impl Oracle {
             return Err("a hash that breaks the chain".to_owned());
         }
         self.wallets[entry.wallet] = Some(WalletRow { free, charge, entries: entry.seq, chain_hash });
-        self.stands[entry.wallet].push(Stand { commit, seq: entry.seq, total: free + charge });
+        self.stands[entry.wallet].push(Stand { commit, seq: entry.seq, free, charge });
         Ok(())
+    }
+
+    /// Both purses after a change, and what is left to give back.
+    fn carried_out(&self, before: WalletRow, content: Content) -> Result<(i64, i64, i64), String> {
+        match (content.kind, content.of) {
+            (Kind::Exchange, _) => {
+                let (free, charge) =
+                    pay((before.free, before.charge), content).ok_or("a purse below zero")?;
+                Ok((free, charge, content.amount))
+            }
+            (Kind::Present, _) => Ok((before.free + content.amount, before.charge, 0)),
+            (Kind::Cancel, Some(of)) => {
+                let exchange = self.exchange_of(content, of).ok_or("a cancel of no exchange")?;
+                let left = exchange.left.last().map_or(0, |(_, left)| *left);
+                let rest = left - content.amount;
+                if rest < 0 {
+                    return Err(format!("a cancel of more than the {left} that are left"));
+                }
+                // Where the purses would stand if the exchange had been for what is left, before and after.
+                let as_if =
+                    |amount| pay(exchange.before, Content { amount, ..exchange.content }).unwrap_or_default();
+                let (less, more) = (as_if(left), as_if(rest));
+                Ok((before.free + more.0 - less.0, before.charge + more.1 - less.1, rest))
+            }
+            (Kind::Cancel | Kind::Close | Kind::Query | Kind::Balance, _) => {
+                Err("no change has this kind".to_owned())
+            }
+        }
+    }
+
+    /// The exchange that a cancel names, if it is one of the same wallet.
+    fn exchange_of(&self, content: Content, of: usize) -> Option<&Original> {
+        let exchange = self.records[of].as_ref()?;
+        let fits = exchange.content.kind == Kind::Exchange && exchange.content.wallet == content.wallet;
+        fits.then_some(exchange)
     }
 
     /// Judges an answer after this commit, at this time.
     pub(super) fn answered(
         &mut self,
         request: &Request,
-        outcome: &Result<ExchangeOutcome, StoreError>,
+        outcome: &Result<WalletOutcome, StoreError>,
         commit: u64,
         now: u64,
     ) -> Result<(), String> {
         let is_right = match outcome {
-            Ok(ExchangeOutcome::Done(receipt)) => {
+            Ok(WalletOutcome::Done(receipt)) => {
                 let record = self.records[request.number].as_mut();
                 record.is_some_and(|record| {
                     let is_first = !std::mem::replace(&mut record.is_answered, true);
@@ -155,56 +246,132 @@ impl Oracle {
                         && is_own
                         && request.is_fresh
                         && record.commit <= commit
-                        && (record.free, record.charge) == (receipt.free_balance, receipt.charge_balance)
+                        && tells(receipt, record)
                 })
             }
-            Ok(ExchangeOutcome::Replayed(receipt)) => self.live_record(request).is_some_and(|record| {
-                record.content == request.content
-                    && (record.free, record.charge) == (receipt.free_balance, receipt.charge_balance)
-            }),
-            Ok(ExchangeOutcome::BizNoConflict) => {
-                self.live_record(request).is_some_and(|record| record.content != request.content)
+            Ok(WalletOutcome::Replayed(receipt)) => self
+                .live_record(request)
+                .is_some_and(|record| record.content == request.content && tells(receipt, record)),
+            Ok(WalletOutcome::Balance(balances)) => {
+                let expected = (balances.free(), balances.charge());
+                let is_balance = request.content.kind == Kind::Balance && request.is_fresh;
+                is_balance
+                    && self.stands_during(request).any(|(stand, _)| (stand.free, stand.charge) == expected)
             }
-            Ok(ExchangeOutcome::BizNoExpired) => self.records[request.number]
-                .is_some_and(|record| now >= record.created_at + self.replayed_for),
-            Ok(ExchangeOutcome::TsOutsideWindow) => !request.is_fresh && self.is_unused_on_arrival(request),
-            Ok(ExchangeOutcome::UnknownWallet) => {
-                let made = self.stands[request.content.wallet].first();
-                request.is_fresh
-                    && self.is_unused_on_arrival(request)
-                    && made.is_none_or(|made| made.commit > request.commit)
-            }
-            Ok(ExchangeOutcome::InsufficientBalance) => request.is_fresh && self.was_insufficient(request),
+            Ok(WalletOutcome::Number(number)) => request.is_fresh && self.is_right_number(request, number),
+            Ok(WalletOutcome::Refused(why)) => self.is_right_refusal(request, *why, now),
             Err(StoreError::Internal(_)) => request.content.amount == UNLUCKY,
             Err(StoreError::Unavailable(_) | StoreError::Again) => true,
             Err(StoreError::Overloaded | StoreError::PicturesUnavailable(_) | StoreError::Repeated) => false,
         };
-        let record = self.records[request.number];
+        let record = &self.records[request.number];
         let wrong = || format!("{outcome:?} to {request:?} after commit {commit}, recorded {record:?}");
         if is_right { Ok(()) } else { Err(wrong()) }
     }
 
+    fn is_right_refusal(&self, request: &Request, why: Refused, now: u64) -> bool {
+        let content = request.content;
+        let is_read = matches!(content.kind, Kind::Balance | Kind::Query | Kind::Close);
+        let record = self.records[request.number].as_ref();
+        // A read does not ask whether its number is used.
+        let is_free = is_read || self.is_unused_on_arrival(request.number, request);
+        match why {
+            Refused::Conflict => self.live_record(request).is_some_and(|record| {
+                !is_read && record.content != content && record.content.kind != Kind::Close
+            }),
+            Refused::Expired => record.is_some_and(|record| {
+                !is_read && now >= record.created_at + self.replayed_for && record.content.kind != Kind::Close
+            }),
+            Refused::Closed => !is_read && record.is_some_and(|record| record.content.kind == Kind::Close),
+            Refused::TsOutsideWindow => !request.is_fresh && is_free,
+            Refused::UnknownWallet => {
+                let made = self.stands[content.wallet].first();
+                request.is_fresh && is_free && made.is_none_or(|made| made.commit > request.commit)
+            }
+            Refused::InsufficientBalance(balances) => {
+                let told = (balances.free(), balances.charge());
+                content.kind == Kind::Exchange && request.is_fresh && self.was_insufficient(request, told)
+            }
+            Refused::MoreThanLeft { remaining } => {
+                let exchange = content.of.and_then(|of| self.exchange_of(content, of));
+                let was_left = exchange
+                    .is_some_and(|exchange| left_during(exchange, request).any(|left| left == remaining));
+                request.is_fresh && is_free && content.amount > remaining && was_left
+            }
+            Refused::UnknownNumber => {
+                let (sought, is_exchange) = match content.of {
+                    Some(of) => (of, self.exchange_of(content, of).is_some()),
+                    None => {
+                        (request.number, record.is_some_and(|record| record.content.wallet == content.wallet))
+                    }
+                };
+                // A query that closes always finds a number.
+                let may_miss = content.kind != Kind::Close
+                    || record.is_some_and(|record| record.content.wallet != content.wallet);
+                let was_missing = !is_exchange || self.is_unused_on_arrival(sought, request);
+                request.is_fresh && is_free && may_miss && was_missing
+            }
+            Refused::PurseFull => false,
+        }
+    }
+
+    fn is_right_number(&self, request: &Request, told: &NumberState) -> bool {
+        let Some(record) = &self.records[request.number] else { return false };
+        let is_own = record.content.wallet == request.content.wallet;
+        let is_told = told.reference == number_text(request.number)
+            && told.created_at == i64::try_from(record.created_at).unwrap_or_default();
+        let Some(change) = &told.change else {
+            return is_own && is_told && record.content.kind == Kind::Close;
+        };
+        let is_kind = match (&change.kind, record.content.kind) {
+            (NumberKind::Exchange { product_name, remaining, cancels, has_more_cancels }, Kind::Exchange) => {
+                let given: i64 = cancels.iter().map(|cancel| cancel.amount).sum();
+                *product_name == format!("v{}", record.content.variant)
+                    && !has_more_cancels
+                    && given + remaining == record.content.amount
+                    && left_during(record, request).any(|left| left == *remaining)
+            }
+            (NumberKind::Present, Kind::Present) => true,
+            (NumberKind::Cancel { of }, Kind::Cancel) => {
+                record.content.of.map(number_text).as_ref() == Some(of)
+            }
+            _ => false,
+        };
+        let changes = (change.free_change, change.charge_change);
+        is_own && is_told && is_kind && changes == (record.free_change, record.charge_change)
+    }
+
     /// The record, unless it was expired when both it and the request existed.
-    fn live_record(&self, request: &Request) -> Option<Original> {
+    fn live_record(&self, request: &Request) -> Option<&Original> {
         let replayed_for = self.replayed_for;
-        self.records[request.number].filter(|record| request.at < record.created_at + replayed_for)
+        self.records[request.number].as_ref().filter(|record| request.at < record.created_at + replayed_for)
     }
 
-    fn is_unused_on_arrival(&self, request: &Request) -> bool {
-        self.records[request.number].is_none_or(|record| record.commit > request.commit)
+    fn is_unused_on_arrival(&self, number: usize, request: &Request) -> bool {
+        self.records[number].as_ref().is_none_or(|record| record.commit > request.commit)
     }
 
-    /// True when the wallet did not cover the amount at a moment when the number was unused.
+    /// The states of the wallet since the request came, each with its place.
+    fn stands_during(&self, request: &Request) -> impl Iterator<Item = (Stand, usize)> {
+        let (stands, commit) = (&self.stands[request.content.wallet], request.commit);
+        let is_over = move |place: usize| stands.get(place + 1).is_some_and(|next| next.commit <= commit);
+        stands
+            .iter()
+            .copied()
+            .enumerate()
+            .map(|(place, stand)| (stand, place))
+            .filter(move |(_, place)| !is_over(*place))
+    }
+
+    /// True when the wallet stood like this and did not cover the amount at a moment when the number was unused.
     ///
     /// It accepts one answer that no moment explains. A batch deducts from a wallet and refuses the
     /// next exchange, because the rest does not cover it. Meanwhile another transaction uses the
     /// number of that exchange for another wallet. The batch has read the number as free, and
     /// commits later. Nothing is deducted, and the next attempt gets the conflict.
-    fn was_insufficient(&self, request: &Request) -> bool {
+    fn was_insufficient(&self, request: &Request, told: (i64, i64)) -> bool {
         let wallet = request.content.wallet;
-        let stands = &self.stands[wallet];
-        stands.iter().enumerate().any(|(place, stand)| {
-            let is_over = stands.get(place + 1).is_some_and(|next| next.commit <= request.commit);
+        self.stands_during(request).any(|(stand, _)| {
             let is_unused = match &self.records[request.number] {
                 None => true,
                 Some(record) if stand.commit <= request.commit => record.commit > request.commit,
@@ -216,13 +383,15 @@ impl Oracle {
                     record.commit > stand.commit || is_beside
                 }
             };
-            stand.total < request.content.amount && !is_over && is_unused
+            (stand.free, stand.charge) == told
+                && stand.free + stand.charge < request.content.amount
+                && is_unused
         })
     }
 
     /// The content of the success that a request with this number must get for ever.
     pub(super) fn success(&self, number: usize) -> Option<Content> {
-        self.records[number].map(|record| record.content)
+        self.records[number].as_ref().map(|record| record.content)
     }
 
     /// Compares the tables with the replayed state.
@@ -235,13 +404,30 @@ impl Oracle {
     }
 }
 
+/// True when a receipt tells what was recorded.
+fn tells(receipt: &Receipt, record: &Original) -> bool {
+    let given_back =
+        receipt.given_back.as_ref().map(|given| (given.free, given.charge, Some(given.remaining)));
+    let left = record.left.last().map(|(_, left)| *left);
+    let expected =
+        (record.content.kind == Kind::Cancel).then_some((record.free_change, record.charge_change, left));
+    (receipt.balances.free(), receipt.balances.charge()) == (record.free, record.charge)
+        && given_back == expected
+}
+
+/// What was left of an exchange since the request came.
+fn left_during(exchange: &Original, request: &Request) -> impl Iterator<Item = i64> {
+    let over = exchange.left.iter().skip(1).take_while(|(commit, _)| *commit <= request.commit).count();
+    exchange.left.iter().skip(over).map(|(_, left)| *left)
+}
+
 /// Both purses after a deduction. `None` when they do not cover it.
-fn pay(before: WalletRow, content: Content) -> Option<(i64, i64)> {
-    if before.free + before.charge < content.amount {
+fn pay((free, charge): (i64, i64), content: Content) -> Option<(i64, i64)> {
+    if free + charge < content.amount {
         return None;
     }
-    let first = if content.gifted_first { before.free } else { before.charge };
+    let first = if content.gifted_first { free } else { charge };
     let rest = 0.max(content.amount - first);
     let left = 0.max(first - content.amount);
-    Some(if content.gifted_first { (left, before.charge - rest) } else { (before.free - rest, left) })
+    Some(if content.gifted_first { (left, charge - rest) } else { (free - rest, left) })
 }

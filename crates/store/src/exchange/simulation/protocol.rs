@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::rows::{Content, EntryRow, RecordRow, WalletRow};
+use super::rows::{EntryRow, RecordRow, WalletRow};
 
 /// The id of a transaction.
 pub(super) type Tx = u64;
@@ -14,16 +14,18 @@ pub(super) enum Statement {
     Begin,
     Commit,
     RollBack,
-    /// Wallet and number of each exchange.
+    /// Wallet and number of each look-up.
     Read(Vec<(usize, usize)>),
     Lock {
         wallets: Vec<usize>,
         skips_held: bool,
     },
-    Present(Vec<usize>),
+    Existing(Vec<usize>),
     /// The database's time.
     Now,
     Records(Vec<usize>),
+    /// What queries show of exchanges.
+    Details(Vec<usize>),
     Write(Write),
     /// Makes a missing wallet.
     MakeWallet(usize),
@@ -52,13 +54,24 @@ pub(super) struct Locking {
     pub(super) locked: Vec<(usize, WalletRow)>,
 }
 
-/// An idempotency record, as a statement reads it.
+/// A record, as a statement reads it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Recorded {
-    pub(super) content: Content,
-    pub(super) free: i64,
-    pub(super) charge: i64,
+    pub(super) row: RecordRow,
+    /// Both purses right after it.
+    pub(super) balances: (i64, i64),
+    /// What is left of an exchange now, and after a cancel.
+    pub(super) remaining: i64,
     pub(super) is_expired: bool,
+}
+
+/// What a query shows of an exchange, as a statement reads it.
+#[derive(Debug, Clone)]
+pub(super) struct Detailed {
+    pub(super) variant: u8,
+    pub(super) remaining: i64,
+    /// Number, amount and time of each cancel, oldest first.
+    pub(super) cancels: Vec<(usize, i64, u64)>,
 }
 
 #[derive(Debug)]
@@ -71,6 +84,7 @@ pub(super) enum Reply {
     Locked(Vec<(usize, WalletRow)>),
     Places(Vec<usize>),
     Records(Vec<(usize, Recorded)>),
+    Details(Vec<(usize, Detailed)>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

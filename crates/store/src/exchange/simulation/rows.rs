@@ -1,7 +1,7 @@
 //! The rows of the simulated tables. Small numbers stand for texts.
 
 use domain::ids::{ItemId, WalletNo};
-use domain::ledger::{self, CHAIN_START, ChainHash, LedgerEntry};
+use domain::ledger::{CHAIN_START, ChainHash, LedgerEntry};
 
 /// Numbers of apps, of wallets in each app, and of `biz_no`s in each app. The last wallet of an app
 /// does not exist at first.
@@ -13,13 +13,47 @@ pub(super) const REMARK: &str = "d";
 /// An amount that a constraint of the simulated tables refuses, and no check of the program.
 pub(super) const UNLUCKY: i64 = 13;
 
-/// The content of an exchange, as far as the exchanges differ.
+/// A kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Exchange,
+    Present,
+    Cancel,
+    /// A query with `close=1`. As a record: a closed number.
+    Close,
+    Query,
+    Balance,
+}
+
+/// The content of a request, as far as the requests differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Content {
+    pub(super) kind: Kind,
     pub(super) wallet: usize,
+    /// 0 for a query and a balance.
     pub(super) amount: i64,
+    /// Of an exchange.
     pub(super) gifted_first: bool,
+    /// Of an exchange.
     pub(super) variant: u8,
+    /// The exchange that a cancel names.
+    pub(super) of: Option<usize>,
+}
+
+impl Content {
+    /// The same without what its kind does not have.
+    pub(super) fn of_kind(self, kind: Kind) -> Self {
+        let is_exchange = kind == Kind::Exchange;
+        let has_amount = matches!(kind, Kind::Exchange | Kind::Present | Kind::Cancel);
+        Self {
+            kind,
+            wallet: self.wallet,
+            amount: if has_amount { self.amount } else { 0 },
+            gifted_first: is_exchange && self.gifted_first,
+            variant: if is_exchange { self.variant } else { 0 },
+            of: self.of.filter(|_| kind == Kind::Cancel),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,18 +76,24 @@ impl WalletRow {
 pub(super) struct RecordRow {
     pub(super) number: usize,
     pub(super) content: Content,
-    pub(super) seq: i64,
+    /// `None` for a closed number.
+    pub(super) seq: Option<i64>,
     pub(super) created_at: u64,
+    pub(super) free_change: i64,
+    pub(super) charge_change: i64,
+    pub(super) free: i64,
+    pub(super) charge: i64,
+    /// What is left of the exchange after a cancel.
+    pub(super) remaining: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct EntryRow {
     pub(super) wallet: usize,
     pub(super) seq: i64,
-    /// `None` for a credit.
-    pub(super) number: Option<usize>,
-    pub(super) gifted_first: bool,
-    pub(super) variant: u8,
+    /// Number and content of a game's request. `None` for a credit.
+    pub(super) request: Option<(usize, Content)>,
+    pub(super) remaining: Option<i64>,
     pub(super) free_change: i64,
     pub(super) charge_change: i64,
     pub(super) free: i64,
@@ -65,18 +105,20 @@ pub(super) struct EntryRow {
 impl EntryRow {
     /// The right hash of the entry.
     pub(super) fn hash_after(&self, previous: &ChainHash) -> ChainHash {
-        let reference =
-            self.number.map_or_else(|| "!c".to_owned(), |number| format!("n{}", number % NUMBERS));
+        let content = self.request.map(|(_, content)| content);
+        let bought = content.filter(|content| content.kind == Kind::Exchange);
+        let reference = self.request.map_or_else(|| "!c".to_owned(), |(number, _)| number_text(number));
+        let of = content.and_then(|content| content.of).map(number_text);
         let entry = LedgerEntry {
             app_no: app_no(self.wallet / WALLETS),
             wallet_no: wallet_no(self.wallet).0,
             seq: self.seq,
-            kind: if self.number.is_some() { ledger::EXCHANGE } else { ledger::CREDIT },
+            kind: content.map_or("credit", |content| kind_text(content.kind)),
             reference: &reference,
-            of_biz_no: None,
-            remaining: None,
-            item_id: self.number.map(|_| item_of(self.variant).0),
-            pay_priority: self.number.map(|_| i16::from(self.gifted_first)),
+            of_biz_no: of.as_deref(),
+            remaining: self.remaining,
+            item_id: bought.map(|content| item_of(content.variant).0),
+            pay_priority: bought.map(|content| i16::from(content.gifted_first)),
             free_change: self.free_change,
             charge_change: self.charge_change,
             free_balance: self.free,
@@ -106,6 +148,26 @@ pub(super) fn app_text(app: usize) -> String {
     format!("a{app}")
 }
 
+pub(super) fn number_text(number: usize) -> String {
+    format!("n{}", number % NUMBERS)
+}
+
+/// The kind as the ledger has it.
+fn kind_text(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Exchange => "exchange",
+        Kind::Present => "present",
+        Kind::Cancel => "cancel",
+        Kind::Close | Kind::Query | Kind::Balance => "closed",
+    }
+}
+
+/// The kind of a row with this text.
+pub(super) fn kind_of(text: &str) -> Kind {
+    let kinds = [Kind::Exchange, Kind::Present, Kind::Cancel, Kind::Close];
+    kinds.into_iter().find(|kind| kind_text(*kind) == text).unwrap()
+}
+
 /// The number after a letter.
 fn index(text: &str) -> usize {
     text[1..].parse().unwrap()
@@ -128,7 +190,11 @@ pub(super) fn wallet_id(app_no: i32, open_id: &str) -> usize {
     usize::try_from(app_no).unwrap() * WALLETS + index(open_id)
 }
 
+/// The place of a number. A balance has none, so its place is behind all others.
 pub(super) fn number_id(app_no: i32, biz_no: &str) -> usize {
+    if biz_no.is_empty() {
+        return APPS * NUMBERS;
+    }
     usize::try_from(app_no).unwrap() * NUMBERS + index(biz_no)
 }
 

@@ -3,8 +3,10 @@
 //! does everything or nothing.
 
 use super::counts::EventKind;
-use super::protocol::{Locking, Recorded, Reply, SqlError, Statement, StatementProgress, Step, Tx, error};
-use super::rows::{EntryRow, WalletRow};
+use super::protocol::{
+    Detailed, Locking, Recorded, Reply, SqlError, Statement, StatementProgress, Step, Tx, error,
+};
+use super::rows::{EntryRow, Kind, RecordRow, WalletRow};
 use super::settings::Sabotage;
 use super::world::{LockKey, SentStatement, Transaction, World};
 
@@ -61,12 +63,13 @@ impl World {
             }
             Statement::Commit => Step::Ended(self.commit_asked(place)),
             Statement::Read(keys) => Step::Ended(Ok(self.read(keys))),
-            Statement::Present(wallets) => {
+            Statement::Existing(wallets) => {
                 let is_there = |place: &usize| self.tables.wallets[wallets[*place]].is_some();
                 Step::Ended(Ok(Reply::Places((0..wallets.len()).filter(is_there).collect())))
             }
             Statement::Now => Step::Ended(Ok(Reply::Now(self.now))),
             Statement::Records(numbers) => Step::Ended(Ok(self.records(place, numbers))),
+            Statement::Details(numbers) => Step::Ended(Ok(self.details(numbers))),
             Statement::Lock { wallets, skips_held } => self.lock(place, wallets, *skips_held, progress),
             Statement::Write(write) => self.write(place, write, progress),
             Statement::MakeWallet(wallet) => self.make_wallet(place, *wallet),
@@ -111,15 +114,37 @@ impl World {
     }
 
     fn recorded(&self, number: usize, as_of: u64) -> Option<Recorded> {
-        let (row, commit) = self.tables.records[number]?;
-        let entry = self.tables.entries[&(row.content.wallet, row.seq)];
-        let mut after = (entry.free, entry.charge);
+        let (row, commit) = (*self.tables.records.get(number)?)?;
+        let mut balances = (row.free, row.charge);
         if self.settings.sabotage == Sabotage::CurrentBalances {
-            after = self.tables.wallets[row.content.wallet].map_or(after, |now| (now.free, now.charge));
+            balances = self.tables.wallets[row.content.wallet].map_or(balances, |now| (now.free, now.charge));
         }
+        let last = self.cancels_of(number, as_of).last().and_then(|cancel| cancel.remaining);
+        let remaining = row.remaining.or(last).unwrap_or(row.content.amount);
         let is_expired = self.now >= row.created_at + self.settings.replayed_for;
-        let recorded = Recorded { content: row.content, free: after.0, charge: after.1, is_expired };
-        (commit <= as_of).then_some(recorded)
+        (commit <= as_of).then_some(Recorded { row, balances, remaining, is_expired })
+    }
+
+    /// The committed cancels of an exchange, oldest first.
+    fn cancels_of(&self, number: usize, as_of: u64) -> Vec<RecordRow> {
+        let committed = self.tables.records.iter().flatten().filter(|(_, commit)| *commit <= as_of);
+        let of = committed.map(|(row, _)| *row).filter(|row| row.content.of == Some(number));
+        let mut cancels: Vec<RecordRow> = of.collect();
+        cancels.sort_by_key(|row| std::cmp::Reverse(row.remaining));
+        cancels
+    }
+
+    fn details(&self, numbers: &[usize]) -> Reply {
+        let detail = |(place, number): (usize, &usize)| {
+            let recorded = self.recorded(*number, self.commits)?;
+            let cancels = self.cancels_of(*number, self.commits);
+            let cancels =
+                cancels.iter().map(|row| (row.number, row.content.amount, row.created_at)).collect();
+            let Recorded { row, remaining, .. } = recorded;
+            let detailed = Detailed { variant: row.content.variant, remaining, cancels };
+            (row.content.kind == Kind::Exchange).then_some((place, detailed))
+        };
+        Reply::Details(numbers.iter().enumerate().filter_map(detail).collect())
     }
 
     fn read(&self, keys: &[(usize, usize)]) -> Reply {

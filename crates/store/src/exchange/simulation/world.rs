@@ -28,6 +28,8 @@ pub(super) enum LockKey {
     Wallet(usize),
     /// A number that is being recorded.
     Number(usize),
+    /// A cancel that leaves so much of an exchange.
+    Cancel(usize, i64),
     /// An entry that is being written.
     Entry(usize, i64),
 }

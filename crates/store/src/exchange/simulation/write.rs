@@ -89,6 +89,15 @@ impl World {
             self.counts.add(EventKind::RacedNumber);
             return RowOutcome::Refused(error("23505"));
         }
+        if let (Some(of), Some(remaining)) = (row.content.of, row.remaining) {
+            if let Err(holder) = self.take(place, LockKey::Cancel(of, remaining)) {
+                return RowOutcome::Waits(holder);
+            }
+            let mut rows = self.tables.records.iter().flatten().map(|(row, _)| row);
+            if rows.any(|row| row.content.of == Some(of) && row.remaining == Some(remaining)) {
+                return RowOutcome::Refused(error("23505"));
+            }
+        }
         self.writes(place).records.push(row);
         RowOutcome::Written
     }
