@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use domain::audit::{KindSums, Sums};
+use domain::ledger::ReferenceKind;
 use domain::moment::rfc3339;
 use store::{AppTotals, AuditOptions, AuditReport, Store};
 
@@ -44,8 +46,11 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: AuditArgume
 fn describe(report: &AuditReport) -> Result<String> {
     let since = report.since.map_or_else(String::new, |since| format!(" since {}", rfc3339(since)));
     let counts = format!(
-        "{} wallets, {} ledger entries, {} exchanges, {} credits, {} operator log lines{since}",
-        report.wallets, report.entries, report.exchanges, report.credits, report.operator_log_lines
+        "{} wallets, {} ledger entries ({}), {} operator log lines{since}",
+        report.wallets,
+        report.entries,
+        kinds(&report.all.changes),
+        report.operator_log_lines
     );
     let totals = totals(report);
     if report.clean {
@@ -58,18 +63,30 @@ fn describe(report: &AuditReport) -> Result<String> {
     ))
 }
 
-/// Sums of credits, deductions and balances, for each app and in total.
+/// The number of entries of each kind: `3 exchange, 2 credit`.
+fn kinds(changes: &Sums) -> String {
+    let kinds = changes.kinds().map(|(kind, sums)| format!("{} {kind}", sums.entries));
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    if kinds.is_empty() { "none".to_owned() } else { kinds }
+}
+
+/// The changes of each kind and the balances, for each app and in total.
 fn totals(report: &AuditReport) -> String {
+    let kinds: Vec<ReferenceKind> = report.all.changes.kinds().map(|(kind, _)| kind).collect();
     let row = |name: &str, app: &AppTotals| {
-        let sums = &app.sums;
-        let currency = |name: &str, credited: i128, deducted: i128, balance: i128| {
-            [name.to_owned(), credited.to_string(), deducted.to_string(), balance.to_string()]
+        let currency = |currency: &str, change: fn(KindSums) -> i128, balance: i128| {
+            let changes = kinds.iter().map(|kind| change(app.changes.of(*kind)).to_string());
+            let start = [name.to_owned(), app.wallets.to_string(), currency.to_owned()];
+            start.into_iter().chain(changes).chain([balance.to_string()]).collect::<Vec<_>>()
         };
-        let free = currency("gifted", sums.free_credited, sums.free_deducted, app.free_balance);
-        let charge = currency("charged", sums.charge_credited, sums.charge_deducted, app.charge_balance);
-        [free, charge].map(|cells| [&[name.to_owned(), app.wallets.to_string()], &cells[..]].concat())
+        let free = currency("gifted", |sums| sums.free_change, app.free_balance);
+        let charge = currency("charged", |sums| sums.charge_change, app.charge_balance);
+        [free, charge]
     };
     let apps = report.apps.iter().flat_map(|(app_id, app)| row(app_id, app));
     let rows = apps.chain(row("total", &report.all));
-    table(&["app_id", "wallets", "currency", "credited", "deducted", "balance"], rows)
+    let heads = kinds.iter().map(|kind| kind.as_str());
+    let heads: Vec<&str> =
+        ["app_id", "wallets", "currency"].into_iter().chain(heads).chain(["balance"]).collect();
+    table(&heads, rows)
 }

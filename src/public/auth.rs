@@ -119,14 +119,12 @@ pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
 /// # Errors
 /// As [`authenticate`]; 100200102 without the scope; 100200114 for a signature that is absent or does not match.
 pub async fn authenticate_call(state: &AppState, form: WalletForm) -> Result<Signed<WalletForm>, Refusal> {
-    let (limited, scope) = match form.call {
-        WalletCall::Exchange => (Limited::Exchanges, None),
-        WalletCall::Present => (Limited::Exchanges, Some(Scope::Present)),
-        WalletCall::Cancel => (Limited::Exchanges, Some(Scope::Cancel)),
-        WalletCall::Balance | WalletCall::Query => (Limited::Reads, None),
+    let limited = match form.call {
+        WalletCall::Exchange | WalletCall::Present | WalletCall::Cancel => Limited::Exchanges,
+        WalletCall::Balance | WalletCall::Query => Limited::Reads,
     };
     let caller = authenticate(state, &form.fields, limited).await.and_then(|caller| {
-        scope.map_or(Ok(()), |scope| require_scope(&caller, scope))?;
+        form.call.scope().map_or(Ok(()), |scope| require_scope(&caller, scope))?;
         Ok(caller)
     });
     let caller = caller.inspect_err(|_| verify_for_nobody(&form))?;

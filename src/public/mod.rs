@@ -14,7 +14,7 @@ pub mod order_report;
 pub mod router;
 pub mod routes;
 pub mod token;
-mod wallet;
+pub mod wallet;
 pub mod wallet_calls;
 
 pub use document::{Described, calls, document};

@@ -1,54 +1,78 @@
 //! The audit of one wallet, entry by entry. The rows may be damaged, so nothing here trusts them.
 
+mod cancels;
 mod findings;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
-use super::ledger::{CHAIN_START, CREDIT, ChainHash, EXCHANGE, LedgerEntry};
+use super::ledger::{CHAIN_START, ChainHash, LedgerEntry, ReferenceKind};
 
+pub use cancels::{Cancel, CancelsCheck};
 pub use findings::{Check, Finding, Findings};
 
-/// Sums of ledger entries, of one wallet or of many.
+/// Sums of the ledger entries of each kind, of one wallet or of many.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Sums(BTreeMap<ReferenceKind, KindSums>);
+
+/// Sums of the ledger entries of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Sums {
-    /// Gifted currency that was credited.
-    pub free_credited: i128,
-    /// Charged currency that was credited.
-    pub charge_credited: i128,
-    /// Gifted currency that exchanges deducted.
-    pub free_deducted: i128,
-    /// Charged currency that exchanges deducted.
-    pub charge_deducted: i128,
-    /// Number of credits.
-    pub credits: u64,
-    /// Number of exchanges.
-    pub exchanges: u64,
+pub struct KindSums {
+    /// Number of entries.
+    pub entries: u64,
+    /// Change of the gifted purses. Deductions are negative.
+    pub free_change: i128,
+    /// Change of the charged purses. Deductions are negative.
+    pub charge_change: i128,
 }
 
 impl Sums {
-    /// Adds an entry.
+    /// Adds an entry. One of an unknown kind, which is damaged, counts as an exchange.
     pub fn add(&mut self, entry: &LedgerEntry<'_>) {
-        if entry.kind == CREDIT {
-            self.free_credited += i128::from(entry.free_change);
-            self.charge_credited += i128::from(entry.charge_change);
-            self.credits += 1;
-        } else {
-            self.free_deducted -= i128::from(entry.free_change);
-            self.charge_deducted -= i128::from(entry.charge_change);
-            self.exchanges += 1;
-        }
+        let kind = ReferenceKind::parse(entry.kind).unwrap_or(ReferenceKind::Exchange);
+        let one = KindSums {
+            entries: 1,
+            free_change: entry.free_change.into(),
+            charge_change: entry.charge_change.into(),
+        };
+        self.0.entry(kind).or_default().merge(&one);
     }
 
     /// Adds the sums of other wallets.
     pub fn merge(&mut self, other: &Self) {
-        self.free_credited += other.free_credited;
-        self.charge_credited += other.charge_credited;
-        self.free_deducted += other.free_deducted;
-        self.charge_deducted += other.charge_deducted;
-        self.credits += other.credits;
-        self.exchanges += other.exchanges;
+        for (kind, sums) in &other.0 {
+            self.0.entry(*kind).or_default().merge(sums);
+        }
+    }
+
+    /// The sums of a kind.
+    #[must_use]
+    pub fn of(&self, kind: ReferenceKind) -> KindSums {
+        self.0.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// The kinds that have entries.
+    pub fn kinds(&self) -> impl Iterator<Item = (ReferenceKind, KindSums)> {
+        self.0.iter().map(|(kind, sums)| (*kind, *sums))
+    }
+
+    /// The sums of all kinds.
+    #[must_use]
+    pub fn total(&self) -> KindSums {
+        let mut total = KindSums::default();
+        self.0.values().for_each(|sums| total.merge(sums));
+        total
+    }
+}
+
+impl KindSums {
+    fn merge(&mut self, other: &Self) {
+        self.entries += other.entries;
+        self.free_change += other.free_change;
+        self.charge_change += other.charge_change;
     }
 }
 
@@ -203,7 +227,7 @@ impl WalletCheck {
             findings.add(Check::Orphan, app_id, open_id, || {
                 format!("{entries} entries of a wallet that does not exist")
             });
-            return *sums;
+            return sums.clone();
         };
         if wallet.free_balance < 0 || wallet.charge_balance < 0 {
             findings.add(Check::Negative, app_id, open_id, || {
@@ -227,26 +251,37 @@ impl WalletCheck {
                 format!("the wallet's hash is not that of entry {}", last.seq)
             });
         }
-        *sums
+        sums.clone()
     }
 }
 
-/// True when a kind can make this change of a wallet with these purses. A credit may be zero, an exchange
-/// may not. The first purse of an exchange pays as much as it can.
+/// True when a kind can make this change of a wallet with these purses, and has its columns. A credit may be zero, no
+/// other change may. The first purse of an exchange pays as much as it can.
 fn fits_kind(entry: &LedgerEntry<'_>, (free_before, charge_before): (i64, i64)) -> bool {
     let (free, charge) = (entry.free_change, entry.charge_change);
     let is_emptied_first =
         |first: i64, second: i64, before: i64| second == 0 || first.checked_neg() == Some(before);
-    match (entry.kind, entry.pay_priority) {
-        (CREDIT, None) => free >= 0 && charge >= 0,
-        (EXCHANGE, Some(priority)) => {
-            let in_order = match priority {
-                0 => is_emptied_first(charge, free, charge_before),
-                1 => is_emptied_first(free, charge, free_before),
-                _ => false,
+    let (adds, takes) = (free >= 0 && charge >= 0, free <= 0 && charge <= 0);
+    let moves = (free, charge) != (0, 0);
+    let of_exchange = (entry.pay_priority, entry.item_id.is_some());
+    let of_cancel = (entry.of_biz_no.is_some(), entry.remaining.is_some_and(|remaining| remaining >= 0));
+    let has_columns = |is_exchange: bool, is_cancel: bool| {
+        (of_exchange.0.is_some(), of_exchange.1) == (is_exchange, is_exchange)
+            && of_cancel == (is_cancel, is_cancel)
+    };
+    match ReferenceKind::parse(entry.kind) {
+        Ok(ReferenceKind::Exchange) => {
+            let in_order = match of_exchange.0 {
+                Some(0) => is_emptied_first(charge, free, charge_before),
+                Some(1) => is_emptied_first(free, charge, free_before),
+                Some(_) | None => false,
             };
-            free <= 0 && charge <= 0 && (free, charge) != (0, 0) && in_order
+            takes && moves && in_order && has_columns(true, false)
         }
-        _ => false,
+        Ok(ReferenceKind::Present) => adds && moves && charge == 0 && has_columns(false, false),
+        Ok(ReferenceKind::Cancel) => adds && moves && has_columns(false, true),
+        Ok(ReferenceKind::Credit) => adds && has_columns(false, false),
+        Ok(ReferenceKind::Debit) => takes && moves && has_columns(false, false),
+        Ok(ReferenceKind::Closed) | Err(_) => false,
     }
 }

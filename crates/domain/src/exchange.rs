@@ -98,6 +98,17 @@ pub struct Paid {
 }
 
 impl Paid {
+    /// Gifted and charged currency that a cancel gives back when `before` was left to give back and `after` is left then.
+    #[must_use]
+    pub fn given_back(self, before: i64, after: i64) -> (i64, i64) {
+        let first = self.first_of(before).saturating_sub(self.first_of(after));
+        let second = before.saturating_sub(after).saturating_sub(first);
+        match self.pay_priority {
+            PayPriority::ChargedFirst => (second, first),
+            PayPriority::GiftedFirst => (first, second),
+        }
+    }
+
     /// What the first purse pays of the exchange when it is for this amount, at most what it has paid.
     fn first_of(self, amount: i64) -> i64 {
         match self.pay_priority {
@@ -179,14 +190,7 @@ impl Balances {
     pub fn give_back(self, paid: Paid, remaining: i64, amount: Amount) -> Result<PurseChange, NotGivenBack> {
         let rest = remaining.checked_sub(amount.get()).filter(|rest| *rest >= 0);
         let rest = rest.ok_or(NotGivenBack::MoreThanLeft)?;
-        let (before, after) = (paid.first_of(remaining), paid.first_of(rest));
-        // What the purses that paid first and second get.
-        let first = before - after;
-        let second = amount.get() - first;
-        let (free, charge) = match paid.pay_priority {
-            PayPriority::ChargedFirst => (second, first),
-            PayPriority::GiftedFirst => (first, second),
-        };
+        let (free, charge) = paid.given_back(remaining, rest);
         self.credit(free, charge).map_err(|_| NotGivenBack::PurseFull)
     }
 

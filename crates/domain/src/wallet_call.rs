@@ -1,5 +1,6 @@
 //! The calls that a game server signs (contract 3 and 10), and the fields of each.
 
+use super::app_settings::Scope;
 use super::endpoint::Endpoint;
 use super::fields::Fields;
 
@@ -142,6 +143,16 @@ impl WalletCall {
             Self::Cancel => Endpoint::Cancel,
             Self::Balance => Endpoint::Balance,
             Self::Query => Endpoint::Query,
+        }
+    }
+
+    /// The scope that the app needs for it.
+    #[must_use]
+    pub const fn scope(self) -> Option<Scope> {
+        match self {
+            Self::Present => Some(Scope::Present),
+            Self::Cancel => Some(Scope::Cancel),
+            Self::Exchange | Self::Balance | Self::Query => None,
         }
     }
 

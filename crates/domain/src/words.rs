@@ -54,7 +54,7 @@ macro_rules! word_enum {
             }
         }
 
-        $crate::text_traits!($name, { "type": "string", "enum": Self::WORDS });
+        $crate::text_traits!($name, { "type": "string", "enum": &Self::WORDS[..] });
     };
 }
 

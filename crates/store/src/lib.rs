@@ -58,7 +58,7 @@ pub use console_user::{
     SignInAttempt,
 };
 pub use error::{Refusable, StoreError};
-pub use exchange::{ExchangeRecord, ReferenceMatch, ReplayCount};
+pub use exchange::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
 pub use idempotency::EarlierAnswer;
 pub use image::{
     BlobCheck, BlobHash, BlobLocation, Block, BlockOutcome, ImageCursor, ImageDetail, ImageFilter, ImageKey,

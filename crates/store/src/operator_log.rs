@@ -37,6 +37,8 @@ domain::word_enum! {
         /// One credit of an import. The file has a line of its own.
         WalletImportCredit = "wallet.import.credit",
         WalletImport = "wallet.import",
+        WalletDebit = "wallet.debit",
+        WalletCancel = "wallet.cancel",
         ImageBlock = "image.block",
         ImageUnblock = "image.unblock",
         /// A rotation begins: another key encrypts from here on.
@@ -54,6 +56,12 @@ domain::word_enum! {
         ApiKeyCreate = "api_key.create",
         ApiKeyRevoke = "api_key.revoke",
     }
+}
+
+impl Action {
+    /// The actions whose lines tell of one ledger entry each.
+    pub(super) const OF_ENTRIES: [Self; 4] =
+        [Self::WalletCredit, Self::WalletImportCredit, Self::WalletDebit, Self::WalletCancel];
 }
 
 /// A new line. It never holds a secret.

@@ -1,8 +1,9 @@
-//! What a game server would send: valid, signed, one order number.
+//! What a game server would send: valid and signed.
 
 use std::collections::BTreeMap;
 
-use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
+use domain::signature::{PayKey, canonical_string};
+use domain::wallet_call::WalletCall;
 
 use super::{Answer, NOW, Request, TestApp, TestTill, form};
 
@@ -11,14 +12,16 @@ pub const PATH: &str = "/api/kpay/minigame/pay";
 /// Items that are accepted.
 pub const ITEMS: &str = r#"[{"product_id":1,"product_num":2,"product_type":0}]"#;
 
-/// The fields of an exchange, changed as a test wants, then signed.
+/// The fields of a call, changed as a test wants, then signed.
 #[derive(Debug, Clone)]
 pub struct Game {
     pub fields: BTreeMap<&'static str, String>,
     key: String,
+    call: WalletCall,
 }
 
 impl Game {
+    /// An exchange.
     pub fn new(app: &TestApp, open_id: &str, biz_no: &str, amount: i64) -> Self {
         let fields = [
             ("access_token", app.token.as_str()),
@@ -35,7 +38,34 @@ impl Game {
             ("product_desc", "remark"),
         ];
         let fields = fields.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
-        Self { fields, key: app.pay_key.clone() }
+        Self { fields, key: app.pay_key.clone(), call: WalletCall::Exchange }
+    }
+
+    /// A present of gifted currency.
+    pub fn present(app: &TestApp, open_id: &str, biz_no: &str, amount: i64) -> Self {
+        Self::new(app, open_id, biz_no, amount).into_call(WalletCall::Present)
+    }
+
+    /// A cancel of an exchange.
+    pub fn cancel(app: &TestApp, open_id: &str, biz_no: &str, pay_biz_no: &str, amount: i64) -> Self {
+        let cancel = Self::new(app, open_id, biz_no, amount).with("pay_biz_no", pay_biz_no);
+        cancel.into_call(WalletCall::Cancel)
+    }
+
+    /// A look at both purses.
+    pub fn balance(app: &TestApp, open_id: &str) -> Self {
+        Self::new(app, open_id, "", 0).into_call(WalletCall::Balance)
+    }
+
+    /// A question about a number.
+    pub fn query(app: &TestApp, open_id: &str, biz_no: &str) -> Self {
+        Self::new(app, open_id, biz_no, 0).into_call(WalletCall::Query)
+    }
+
+    /// Another call, with those of the fields that it signs.
+    fn into_call(mut self, call: WalletCall) -> Self {
+        self.fields.retain(|name, _| *name == "access_token" || call.signs(name));
+        Self { call, ..self }
     }
 
     /// Sets a field.
@@ -58,7 +88,7 @@ impl Game {
 
     /// The string that is signed.
     pub fn string_to_sign(&self) -> String {
-        let signed = self.fields.iter().filter(|(name, _)| SIGNED_FIELDS.contains(name));
+        let signed = self.fields.iter().filter(|(name, _)| self.call.signs(name));
         canonical_string(signed.map(|(name, value)| (*name, value.as_str())))
     }
 
@@ -80,7 +110,9 @@ impl Game {
     }
 
     pub fn request(&self) -> Request {
-        Request::post(PATH).header("content-type", "application/x-www-form-urlencoded").body(self.body())
+        Request::post(&format!("/api/kpay/minigame/{}", self.call.segment()))
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(self.body())
     }
 
     pub async fn send(&self, till: &TestTill) -> Answer {

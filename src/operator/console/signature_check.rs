@@ -1,5 +1,5 @@
 //! The signature check: an operator pastes a request of a game server, and the page makes the checks of
-//! an exchange, step by step. It reports whether the signature matches, and if not, which mistake explains
+//! its call, step by step. It reports whether the signature matches, and if not, which mistake explains
 //! it. The page shows data of the request only, never a key or a signature ([`SignatureFinding`]).
 
 use std::fmt::Display;
@@ -11,18 +11,19 @@ use axum::routing::{get, post};
 use domain::app::App;
 use domain::caller::{SignatureFinding, SignatureVerdict, TokenState, examine_signature};
 use domain::code::Code;
-use domain::exchange::{Exchange, UsedNumber};
 use domain::fields::{Fields, UnreadableFields, shown};
 use domain::ids::AppId;
 use domain::order_center::Standing;
-use domain::signature::{SIGNED_FIELDS, first_difference};
+use domain::signature::first_difference;
+use domain::wallet::{Action, Change, WalletRequest};
+use domain::wallet_call::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
 use super::route::{Access, Route};
 use super::visit::{Answer, Visit};
-use crate::public::exchange::refused_field;
+use crate::public::wallet::refused_field;
 use crate::state::AppState;
 
 /// It has a page and a form, which change nothing.
@@ -63,12 +64,12 @@ enum Compared {
 #[derive(Default)]
 struct Examined {
     steps: Vec<Step>,
-    /// The decoded fields of the request.
-    fields: Fields,
+    /// The call, with the decoded fields of the request.
+    form: Option<WalletForm>,
     signature: Option<SignatureFinding>,
 }
 
-/// One check of the exchange.
+/// One check of the call.
 struct Step {
     what: &'static str,
     standing: Standing,
@@ -88,7 +89,7 @@ impl Step {
         Self { what, standing: Standing::Bad, says: says.into() }
     }
 
-    /// A failed check for which the exchange is refused.
+    /// A failed check for which the request is refused.
     fn refused(what: &'static str, says: impl Display, code: Code) -> Self {
         Self::bad(what, refusal(says, code))
     }
@@ -105,7 +106,7 @@ impl Step {
 
 /// Adds the code of the refusal to a sentence, which comes without its full stop.
 fn refusal(says: impl Display, code: Code) -> String {
-    format!("{says}. The exchange is refused with {}.", code.number())
+    format!("{says}. The request is refused with {}.", code.number())
 }
 
 async fn form(visit: Visit) -> Answer {
@@ -150,7 +151,11 @@ async fn examine_request(
             return Ok(Examined { steps, ..Examined::default() });
         }
     };
-    steps.push(Step::good("Body", format!("The body has {} fields.", fields.texts().count())));
+    let call = called(address).unwrap_or_else(|| call_of(&fields));
+    steps.push(Step::good(
+        "Body",
+        format!("The body has {} fields. {}.", fields.texts().count(), title(call)),
+    ));
     steps.extend(app_step(chosen, &fields));
     let named = if chosen.is_empty() { fields.text("app_id").unwrap_or_default() } else { chosen };
     let app = match AppId::parse(named) {
@@ -159,17 +164,18 @@ async fn examine_request(
     };
     let Some(app) = app else {
         steps.push(Step::refused("app_id", "There is no such app", Code::Unauthorised));
-        return Ok(Examined { steps, fields, signature: None });
+        return Ok(Examined { steps, form: Some(WalletForm { call, fields }), signature: None });
     };
     if app.suspended {
         steps.push(Step::refused("app_id", "The app is suspended", Code::Forbidden));
     }
     steps.push(token_step(state, &app, &fields).await?);
-    let mut signature = examine_signature(&app, &fields);
+    let form = WalletForm { call, fields };
+    let mut signature = examine_signature(&app, &form);
     state.store.try_keys_of_others(&mut signature).await?;
     steps.push(signature_step(&signature));
-    steps.extend(exchange_steps(state, &app, &fields).await?);
-    Ok(Examined { steps, fields, signature: Some(signature) })
+    steps.extend(wallet_steps(state, &app, &form).await?);
+    Ok(Examined { steps, form: Some(form), signature: Some(signature) })
 }
 
 /// One line is a form body, percent-encoded. Otherwise each line is one field, not encoded.
@@ -186,28 +192,62 @@ fn read_request(text: &str) -> Result<Fields, UnreadableFields> {
     Ok(fields)
 }
 
-/// Whether the request was sent to the address of the exchange.
+/// Whether the request was sent to the address of a call.
 fn address_step(address: &str) -> Option<Step> {
     if address.is_empty() {
         return None;
     }
+    let (method, _) = method_and_path(address);
+    let is_post = Method::from_str(method).is_ok_and(|method| method == Method::POST);
+    Some(match (is_post, called(address)) {
+        (true, Some(call)) => Step::good("Address", format!("{}: the address fits.", title(call))),
+        (false, Some(_)) => Step::bad(
+            "Address",
+            "The method is wrong. The calls of the wallet are POST. Other methods get status 405.",
+        ),
+        (_, None) => Step::bad(
+            "Address",
+            "This is not the address of a call of the wallet, POST /api/<payment_segment>/minigame/pay, balance, \
+             present, cancel or query.",
+        ),
+    })
+}
+
+/// The call that an address leads to.
+fn called(address: &str) -> Option<WalletCall> {
+    let (_, path) = method_and_path(address);
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let ["api", _, "minigame", segment] = parts[..] else { return None };
+    WalletCall::ALL.into_iter().find(|call| call.segment() == segment)
+}
+
+fn method_and_path(address: &str) -> (&str, &str) {
     let (method, target) = address.split_once(' ').unwrap_or(("POST", address));
     let path =
         target.split_once("://").map_or(target, |(_, rest)| rest.find('/').map_or("", |at| &rest[at..]));
-    let path = path.trim().split(['?', ' ']).next().unwrap_or_default();
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let is_path = matches!(parts[..], ["api", _, "minigame", "pay"]);
-    let is_post = Method::from_str(method).is_ok_and(|method| method == Method::POST);
-    Some(match (is_post, is_path) {
-        (true, true) => Step::good("Address", "This is the address of the exchange."),
-        (false, true) => {
-            Step::bad("Address", "The method is wrong. An exchange is a POST. Other methods get status 405.")
-        }
-        (_, false) => Step::bad(
-            "Address",
-            "This is not the address of the exchange, POST /api/<payment_segment>/minigame/pay.",
-        ),
-    })
+    (method, path.trim().split(['?', ' ']).next().unwrap_or_default())
+}
+
+/// The call that has these fields, without an address.
+fn call_of(fields: &Fields) -> WalletCall {
+    let has = |name| fields.text(name).is_some();
+    match (has("pay_biz_no"), has("product_info") || has("product_name"), has("amount"), has("biz_no")) {
+        (true, ..) => WalletCall::Cancel,
+        (false, false, true, _) => WalletCall::Present,
+        (false, false, false, true) => WalletCall::Query,
+        (false, false, false, false) if has("open_id") => WalletCall::Balance,
+        (false, true, ..) | (false, false, false, false) => WalletCall::Exchange,
+    }
+}
+
+fn title(call: WalletCall) -> &'static str {
+    match call {
+        WalletCall::Exchange => "It is an exchange",
+        WalletCall::Present => "It is a present",
+        WalletCall::Cancel => "It is a cancel",
+        WalletCall::Balance => "It is a balance",
+        WalletCall::Query => "It is a query",
+    }
 }
 
 fn app_step(chosen: &str, fields: &Fields) -> Option<Step> {
@@ -254,57 +294,101 @@ fn signature_step(finding: &SignatureFinding) -> Step {
     }
 }
 
-/// The fields, then `biz_no`, `ts` and the wallet.
-async fn exchange_steps(state: &AppState, app: &App, fields: &Fields) -> Result<Vec<Step>, ConsoleError> {
-    let exchange = match Exchange::parse(fields, &state.reading()) {
-        Ok(exchange) => exchange,
+/// The scope, the fields, then `biz_no`, `ts` and the wallet.
+async fn wallet_steps(state: &AppState, app: &App, form: &WalletForm) -> Result<Vec<Step>, ConsoleError> {
+    let mut steps = Vec::new();
+    if let Some(scope) = form.call.scope() {
+        steps.push(if app.holds(scope) {
+            Step::good("Scope", format!("The app has the scope {scope}."))
+        } else {
+            Step::refused("Scope", format!("The app lacks the scope {scope}"), Code::Forbidden)
+        });
+    }
+    let request = match WalletRequest::parse(form, &state.reading()) {
+        Ok(request) => request,
         Err(error) => {
             let refusal = refused_field(error);
-            return Ok(vec![Step::refused("Fields", refusal.message, refusal.code)]);
+            steps.push(Step::refused("Fields", refusal.message, refusal.code));
+            return Ok(steps);
         }
     };
-    let mut steps = vec![Step::good("Fields", "All fields are valid.")];
-    if let Some(used) = state.store.exchange(&app.id, &exchange.biz_no, false).await? {
-        let (at, conflict) = (used.created_at.shown(), Code::BizNoConflict.number());
-        steps.push(match used.same_content {
-            UsedNumber::Expired => {
-                let expired = format!("It was used at {at} UTC and has expired");
-                Step::wait("biz_no", refusal(expired, Code::BizNoExpired))
-            }
-            UsedNumber::Replayed | UsedNumber::Conflict => {
-                let same = format!("It was used at {at} UTC. The same content is a replay.");
-                Step::wait("biz_no", format!("{same} Other content is refused with {conflict}."))
-            }
-        });
-        return Ok(steps);
+    steps.push(Step::good("Fields", "All fields are valid."));
+    if let Action::Change(_) = request.action {
+        if let Some(used) = state.store.number_use(&app.id, &request.reference).await? {
+            let (at, conflict) = (used.at.shown(), Code::BizNoConflict.number());
+            let first = format!("It was used at {at} UTC for {}", used.kind);
+            steps.push(match (used.is_closed(), used.is_expired) {
+                (true, _) => {
+                    Step::refused("biz_no", format!("A query closed it at {at} UTC"), Code::NumberClosed)
+                }
+                (false, true) => {
+                    Step::wait("biz_no", refusal(format!("{first} and has expired"), Code::BizNoExpired))
+                }
+                (false, false) => {
+                    let same = "The same content is a replay. Other content is refused with";
+                    Step::wait("biz_no", format!("{first}. {same} {conflict}."))
+                }
+            });
+            return Ok(steps);
+        }
+        steps.push(Step::good("biz_no", "It was not used before."));
     }
-    steps.push(Step::good("biz_no", "It was not used before."));
-    if !exchange.is_fresh {
+    if !request.is_fresh {
         let code = Code::TsOutsideWindow.number();
         let says = format!(
-            "It is outside the accepted time window. If sent now, the exchange is refused with {code}."
+            "It is outside the accepted time window. If sent now, the request is refused with {code}."
         );
         steps.push(Step::wait("ts", says));
     }
-    let content = &exchange.content;
-    steps.push(match state.store.wallet(&app.id, &content.open_id).await? {
-        None => Step::refused("open_id", "The app has no such player", Code::IllegalOpenId),
-        Some(wallet) => {
-            let (free, charge) = (wallet.free_balance, wallet.charge_balance);
-            let held = format!("The balances are {} gifted and {} charged", free.shown(), charge.shown());
-            if free.saturating_add(charge) < content.amount.get() {
-                Step::refused("amount", format!("{held}. That is not enough"), Code::InsufficientBalance)
-            } else {
-                Step::good("amount", format!("{held}. That is enough."))
-            }
-        }
-    });
+    steps.push(wallet_step(state, app, &request).await?);
     Ok(steps)
 }
 
-/// Whether an exchange has a field of this name.
-fn is_known(name: &str) -> bool {
-    SIGNED_FIELDS.contains(&name) || HIDDEN_FIELDS.contains(&name)
+/// Whether the wallet has what the request needs.
+async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Result<Step, ConsoleError> {
+    let Some(wallet) = state.store.wallet(&app.id, &request.open_id).await? else {
+        return Ok(Step::refused("open_id", "The app has no such player", Code::IllegalOpenId));
+    };
+    let (free, charge) = (wallet.free_balance, wallet.charge_balance);
+    let held = format!("The balances are {} gifted and {} charged", free.shown(), charge.shown());
+    Ok(match &request.action {
+        Action::Change(Change::Exchange(bought)) if free.saturating_add(charge) < bought.amount.get() => {
+            Step::refused("amount", format!("{held}. That is not enough"), Code::InsufficientBalance)
+        }
+        Action::Change(Change::Exchange(_)) => Step::good("amount", format!("{held}. That is enough.")),
+        Action::Change(Change::Cancel { of, amount }) => {
+            let exchange = state.store.exchange(&app.id, of, false).await?;
+            match exchange.filter(|exchange| exchange.open_id == request.open_id.as_str()) {
+                None => Step::refused("pay_biz_no", "This player has no such exchange", Code::UnknownNumber),
+                Some(exchange) => {
+                    let left = format!(
+                        "{} of {} is left to give back",
+                        exchange.remaining.shown(),
+                        exchange.amount.shown()
+                    );
+                    if exchange.remaining < amount.get() {
+                        Step::refused("amount", left, Code::MoreThanLeft)
+                    } else {
+                        Step::good("amount", format!("{left}."))
+                    }
+                }
+            }
+        }
+        Action::Query { .. } => match state.store.number_use(&app.id, &request.reference).await? {
+            Some(used) if used.open_id == request.open_id.as_str() => {
+                Step::good("biz_no", format!("It was used at {} UTC for {}.", used.at.shown(), used.kind))
+            }
+            Some(_) => Step::refused("biz_no", "Another player has used it", Code::UnknownNumber),
+            None => Step::wait("biz_no", "Nothing has used it. With close=1 the query closes it."),
+        },
+        Action::Change(Change::Present(_) | Change::Credit { .. } | Change::Debit { .. })
+        | Action::Balance => Step::good("open_id", format!("{held}.")),
+    })
+}
+
+/// Whether a call has a field of this name.
+fn is_known(call: &WalletCall, name: &str) -> bool {
+    call.signs(name) || HIDDEN_FIELDS.contains(&name)
 }
 
 /// The value of a field as the page shows it.
@@ -313,8 +397,8 @@ fn value_shown<'a>(name: &str, value: &'a str) -> &'a str {
 }
 
 /// What the signature check makes of a field.
-fn usage(name: &str, value: &str) -> &'static str {
-    match (SIGNED_FIELDS.contains(&name), value.is_empty(), name) {
+fn usage(call: &WalletCall, name: &str, value: &str) -> &'static str {
+    match (call.signs(name), value.is_empty(), name) {
         (true, false, _) => "signed",
         (true, true, _) => "empty: not in the string",
         (false, _, "access_token" | "sign") => "not signed",
@@ -350,11 +434,26 @@ mod tests {
             "/api/kpay/minigame/pay",
             "POST /api/kpay/minigame/pay",
             "POST https://pay.example//api//kpay/minigame/pay?x=1 HTTP/1.1",
+            "POST /api/kpay/minigame/cancel",
         ] {
             assert_eq!(standing(good), Some(Standing::Good), "{good}");
         }
         for bad in ["GET /api/kpay/minigame/pay", "POST /api/minigame/pay", "https://pay.example", "/"] {
             assert_eq!(standing(bad), Some(Standing::Bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn without_an_address_the_fields_tell_the_call() {
+        for (fields, call) in [
+            ("open_id=o&amount=1&biz_no=b&product_info=[]", WalletCall::Exchange),
+            ("open_id=o&amount=1&biz_no=b", WalletCall::Present),
+            ("open_id=o&amount=1&biz_no=b&pay_biz_no=p", WalletCall::Cancel),
+            ("open_id=o&biz_no=b", WalletCall::Query),
+            ("open_id=o&zone_id=z_r", WalletCall::Balance),
+            ("", WalletCall::Exchange),
+        ] {
+            assert_eq!(call_of(&read_request(fields).unwrap()), call, "{fields}");
         }
     }
 
@@ -374,7 +473,9 @@ mod tests {
     #[test]
     fn secrets_are_not_shown() {
         let fields = read_request("access_token=t0ken&sign=abc&app_secret=s&amount=5&os=&x=1").unwrap();
-        let rows = fields.texts().map(|(name, value)| (name, value_shown(name, value), usage(name, value)));
+        let rows = fields
+            .texts()
+            .map(|(name, value)| (name, value_shown(name, value), usage(&WalletCall::Exchange, name, value)));
         let expected = [
             ("access_token", "hidden", "not signed"),
             ("sign", "hidden", "not signed"),

@@ -19,7 +19,7 @@ pub enum Check {
     /// A balance is below zero.
     #[serde(rename = "negative balance")]
     Negative,
-    /// A credit deducts, an exchange adds or moves nothing, or the kind does not exist.
+    /// An entry changes the purses as its kind does not, lacks a column of its kind, or its kind does not exist.
     #[serde(rename = "change does not fit its kind")]
     Kind,
     /// An entry's hash does not follow from the entry and the hash before.
@@ -40,6 +40,12 @@ pub enum Check {
     /// What an exchange bought is not stored, or was changed.
     #[serde(rename = "item of an exchange")]
     Item,
+    /// A cancel does not give back what its exchange has paid, or leaves another rest.
+    #[serde(rename = "cancel of an exchange")]
+    Cancel,
+    /// A row without a sequence number that is no closed number, or a closed number that changes a purse.
+    #[serde(rename = "closed number")]
+    Closed,
     /// The sums of an app's wallets and ledger differ.
     #[serde(rename = "sums of an app")]
     Sums,
@@ -52,12 +58,12 @@ pub enum Check {
     /// The head of the operator's log is not its newest line.
     #[serde(rename = "operator log against its head")]
     LogHead,
-    /// A credit without its line in the operator's log.
-    #[serde(rename = "credit without its line")]
-    CreditWithoutLine,
-    /// A line of a credit without its ledger entry.
-    #[serde(rename = "line without its credit")]
-    LineWithoutCredit,
+    /// An operator's entry without its line in the operator's log.
+    #[serde(rename = "entry without its line")]
+    EntryWithoutLine,
+    /// A line of an operator's entry without that entry.
+    #[serde(rename = "line without its entry")]
+    LineWithoutEntry,
     /// A wallet or the operator's log differs from the checkpoint.
     #[serde(rename = "changed since the checkpoint")]
     Checkpoint,

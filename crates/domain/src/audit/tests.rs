@@ -29,7 +29,7 @@ impl Stored {
             reference: &self.reference,
             of_biz_no: None,
             remaining: None,
-            item_id: None,
+            item_id: (self.kind == EXCHANGE).then_some([0; 16]),
             pay_priority: (self.kind == EXCHANGE).then_some(self.priority),
             free_change,
             charge_change,
@@ -122,8 +122,7 @@ proptest! {
         let books = Books::after(&changes);
         let (findings, sums) = books.audit();
         prop_assert_eq!(findings, Findings::default());
-        let free = sums.free_credited - sums.free_deducted;
-        prop_assert_eq!(free, i128::from(books.wallet.free_balance));
+        prop_assert_eq!(sums.total().free_change, i128::from(books.wallet.free_balance));
         let start = start.min(changes.len());
         let from = start.checked_sub(1).map_or(Standing::EMPTY, |last| {
             let [seq, _, _, free_balance, charge_balance, _] = books.entries[last].numbers;

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use domain::audit::{Check, Findings, Standing, Sums, WalletCheck};
-use domain::ledger::CREDIT;
+use domain::audit::{Check, Findings, KindSums, Standing, Sums, WalletCheck};
+use domain::ledger::REF_MARK;
 use domain::operator_log::LogHead;
 use domain::record_set::RecordSet;
 use sqlx::PgConnection;
 
 use super::copied::{Copied, ENTRY_COLUMNS};
 use super::log::{self, Log};
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, items, naming};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, items, naming};
 use crate::secrets::random_bytes;
 use crate::{Result, StoreError};
 
@@ -23,7 +23,7 @@ struct Ledger {
     /// Number of wallets with entries.
     wallets: u64,
     entries: u64,
-    /// The credits that the operator's log must tell of.
+    /// The operators' entries that the operator's log must tell of.
     told: RecordSet,
 }
 
@@ -48,12 +48,12 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     findings.merge(log.findings);
     let mut apps = around.apps;
     for (app_id, sums) in &ledger.apps {
-        apps.entry(app_id.clone()).or_default().sums = *sums;
+        apps.entry(app_id.clone()).or_default().changes = sums.clone();
     }
     compare_sums(&apps, &mut findings);
     let first = &mut snapshot.first;
-    if !ledger.told.is_same(&log.credits) {
-        naming::credit_lines(first, &mut findings).await?;
+    if !ledger.told.is_same(&log.entries) {
+        naming::operator_lines(first, &mut findings).await?;
     }
     if ledger.wallets != around.wallets {
         naming::wallets_without_entries(first, &mut findings).await?;
@@ -62,16 +62,15 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
     Ok(AuditOutcome { since: None, findings, apps, checked: entries, entries, log_lines, log_head })
 }
 
-/// Compares the sums of each app: credits less deductions are what its wallets hold.
+/// Compares the sums of each app: all changes together are what its wallets hold.
 fn compare_sums(apps: &BTreeMap<String, AppTotals>, findings: &mut Findings) {
-    for (app_id, AppTotals { free_balance, charge_balance, sums, .. }) in apps {
-        let free = sums.free_credited - sums.free_deducted;
-        let charge = sums.charge_credited - sums.charge_deducted;
+    for (app_id, AppTotals { free_balance, charge_balance, changes, .. }) in apps {
+        let KindSums { free_change: free, charge_change: charge, .. } = changes.total();
         if (free, charge) != (*free_balance, *charge_balance) {
             findings.add(Check::Sums, app_id, "all wallets", || {
                 format!(
                     "they hold free {free_balance}, charge {charge_balance}; \
-                     credits less deductions are free {free}, charge {charge}"
+                     the changes of its ledger are free {free}, charge {charge}"
                 )
             });
         }
@@ -110,7 +109,7 @@ async fn read_ledger(
             }
         };
         check.entry(&entry, stored, &mut ledger.findings);
-        if entry.kind == CREDIT {
+        if entry.reference.starts_with(REF_MARK) {
             ledger.told.add(&log::told(&entry, &check));
         }
         current = Some(check);
@@ -140,6 +139,7 @@ async fn read_surroundings(
     let mut around = Surroundings { findings, apps: BTreeMap::new(), wallets: 0, log };
     add_up_wallets(connection, &mut around).await?;
     items::check_all(connection, &mut around.findings).await?;
+    cancels::check_all(connection, &mut around.findings).await?;
     Ok(around)
 }
 
@@ -159,7 +159,7 @@ async fn add_up_wallets(connection: &mut PgConnection, around: &mut Surroundings
             wallets: count(app.wallets),
             free_balance: sum(&app.free)?,
             charge_balance: sum(&app.charge)?,
-            sums: Sums::default(),
+            changes: Sums::default(),
         };
         around.wallets += count(app.with_entries);
         around.apps.insert(app.app_id, totals);

@@ -21,8 +21,8 @@ pub(super) struct Log {
     pub(super) findings: Findings,
     /// Number of lines that were checked.
     pub(super) lines: u64,
-    /// The credits that these lines tell of.
-    pub(super) credits: RecordSet,
+    /// The ledger entries that these lines tell of.
+    pub(super) entries: RecordSet,
     pub(super) head: LogHead,
 }
 
@@ -38,7 +38,7 @@ pub(super) async fn read(
         .await?
         .map(|row| LogHead { seq: row.seq, chain_hash: row.chain_hash.try_into().unwrap_or_default() });
     let mut log =
-        Log { findings: Findings::default(), lines: 0, credits: empty, head: head.unwrap_or(LogHead::START) };
+        Log { findings: Findings::default(), lines: 0, entries: empty, head: head.unwrap_or(LogHead::START) };
     let mut check = LogCheck::new(from);
     // A full audit also sees lines with a number that no line can have.
     let after = if from == LogHead::START { String::new() } else { format!("WHERE seq >= {}", from.seq) };
@@ -56,16 +56,16 @@ pub(super) async fn read(
 }
 
 impl Log {
-    /// Adds the credit that a line tells of.
+    /// Adds the ledger entry that a line tells of.
     fn take(&mut self, line: &ChainedLine<'_>) {
-        if ![Action::WalletCredit, Action::WalletImportCredit].map(Action::as_str).contains(&line.action) {
+        if !Action::OF_ENTRIES.map(Action::as_str).contains(&line.action) {
             return;
         }
         let state = |text: Option<&str>| -> State {
             text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
         };
         let (before, after) = (state(line.before), state(line.after));
-        self.credits.add(&RecordLine {
+        self.entries.add(&RecordLine {
             app_id: line.app_id,
             number: &after.reference,
             open_id: line.subject,
@@ -83,7 +83,7 @@ struct State {
     reference: String,
 }
 
-/// The credit that an entry's line must tell of.
+/// What the line of an operator's entry must tell.
 pub(super) fn told<'a>(entry: &LedgerEntry<'a>, wallet: &'a WalletCheck) -> RecordLine<'a> {
     RecordLine {
         app_id: wallet.app_id(),

@@ -1,6 +1,7 @@
 //! The audit: it reads all data about money in one snapshot and reports every difference
 //! (docs/audit.md). Memory holds only sums and the first differences.
 
+mod cancels;
 mod checkpoint;
 mod copied;
 mod full;
@@ -55,10 +56,6 @@ pub struct AuditReport {
     pub wallets: u64,
     /// Ledger entries that were checked.
     pub entries: u64,
-    /// Exchanges that were checked.
-    pub exchanges: u64,
-    /// Credits that were checked.
-    pub credits: u64,
     /// Lines of the operator's log that were checked.
     pub operator_log_lines: u64,
     /// Number of differences.
@@ -76,7 +73,7 @@ pub struct AuditReport {
 }
 
 /// Totals of wallets and of the entries that were checked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct AppTotals {
     /// Number of wallets.
     pub wallets: u64,
@@ -84,9 +81,8 @@ pub struct AppTotals {
     pub free_balance: i128,
     /// Charged currency of all wallets.
     pub charge_balance: i128,
-    /// Sums of the entries.
-    #[serde(flatten)]
-    pub sums: Sums,
+    /// Sums of the entries, by kind.
+    pub changes: Sums,
 }
 
 impl AppTotals {
@@ -94,7 +90,7 @@ impl AppTotals {
         self.wallets += other.wallets;
         self.free_balance += other.free_balance;
         self.charge_balance += other.charge_balance;
-        self.sums.merge(&other.sums);
+        self.changes.merge(&other.changes);
     }
 }
 
@@ -258,8 +254,6 @@ impl AuditOutcome {
             since: self.since,
             wallets: all.wallets,
             entries: self.checked,
-            exchanges: all.sums.exchanges,
-            credits: all.sums.credits,
             operator_log_lines: self.log_lines,
             differences,
             kinds,

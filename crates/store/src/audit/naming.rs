@@ -6,38 +6,41 @@ use futures_util::TryStreamExt as _;
 use sqlx::PgConnection;
 
 use super::AuditError;
+use crate::operator_log::Action;
 
-/// Names differences between credits and their lines in the operator's log.
-pub(super) async fn credit_lines(
+/// Names differences between operators' entries and their lines in the operator's log.
+pub(super) async fn operator_lines(
     connection: &mut PgConnection,
     findings: &mut Findings,
 ) -> Result<(), AuditError> {
     let before = findings.count();
-    // A second line of the same credit has no entry. Numbers are compared as texts, because a damaged
+    // A second line of the same entry has no entry. Numbers are compared as texts, because a damaged
     // state may hold any JSON.
+    let actions = Action::OF_ENTRIES.map(|action| action.as_str().to_owned());
     let mut rows = sqlx::query!(
         r#"SELECT coalesce(e.app_id, l.app_id) AS "app_id!", e.open_id AS "open_id?", e.seq AS "seq?",
                coalesce(e.reference, l.after->>'ref') AS reference, l.seq AS "line?"
-           FROM (SELECT * FROM ledger WHERE kind = 'credit') AS e
+           FROM (SELECT * FROM ledger WHERE by_operator AND seq IS NOT NULL) AS e
            FULL JOIN (SELECT *, row_number() OVER (PARTITION BY app_id, after->>'ref' ORDER BY seq) AS copy
-                      FROM operator_log WHERE action IN ('wallet.credit', 'wallet.import.credit')) AS l
+                      FROM operator_log WHERE action = ANY ($1)) AS l
                ON l.app_id = e.app_id AND l.subject = e.open_id AND l.after->>'ref' = e.reference AND l.copy = 1
                AND l.before->>'free_balance' = (e.free_balance::numeric - e.free_change)::text
                AND l.before->>'charge_balance' = (e.charge_balance::numeric - e.charge_change)::text
                AND l.after->>'free_balance' = e.free_balance::text
                AND l.after->>'charge_balance' = e.charge_balance::text
-           WHERE e.app_id IS NULL OR l.app_id IS NULL"#
+           WHERE e.app_id IS NULL OR l.app_id IS NULL"#,
+        &actions
     )
     .fetch(connection);
     while let Some(row) = rows.try_next().await? {
         let reference = shown(row.reference);
         if let (Some(open_id), Some(seq)) = (row.open_id, row.seq) {
-            findings.add(Check::CreditWithoutLine, &row.app_id, &open_id, || {
-                format!("entry {seq}: credit {reference} has no line in the operator log")
+            findings.add(Check::EntryWithoutLine, &row.app_id, &open_id, || {
+                format!("entry {seq}: {reference} has no line in the operator log")
             });
         } else {
-            findings.add(Check::LineWithoutCredit, &row.app_id, &reference, || {
-                format!("line {} of the operator log: the ledger has no such credit", shown(row.line))
+            findings.add(Check::LineWithoutEntry, &row.app_id, &reference, || {
+                format!("line {} of the operator log: the ledger has no such entry", shown(row.line))
             });
         }
     }

@@ -3,10 +3,10 @@
 //! grown, with their records.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::audit::{Check, Findings, Standing, WalletCheck, WalletRow};
-use domain::ledger::{CREDIT, ChainHash, EXCHANGE, LedgerEntry, micros};
+use domain::ledger::{ChainHash, EXCHANGE, LedgerEntry, REF_MARK, micros};
 use domain::record_set::RecordSet;
 use futures_util::TryStreamExt as _;
 use sqlx::{Executor as _, PgConnection};
@@ -14,7 +14,7 @@ use sqlx::{Executor as _, PgConnection};
 use super::checkpoint::{Checkpoint, CheckpointWallet, WALLETS};
 use super::copied::Copied;
 use super::log::{self, Log};
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, items, naming};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, items, naming};
 use crate::secrets::random_bytes;
 
 /// How many wallets are fetched at a time.
@@ -37,8 +37,10 @@ struct SinceAudit {
     entries: u64,
     /// Sum of `entry_count` of all wallets.
     entry_counts: i128,
-    /// The credits that the operator's log must tell of.
+    /// The operators' entries that the operator's log must tell of.
     told: RecordSet,
+    /// Exchanges with new cancels, by number of the app and `biz_no`.
+    cancelled: BTreeSet<(i32, String)>,
 }
 
 /// Audits everything after the checkpoint.
@@ -53,6 +55,7 @@ pub(super) async fn audit(
         entries: 0,
         entry_counts: 0,
         told: empty.clone(),
+        cancelled: BTreeSet::new(),
     };
     let Snapshot { first, second, meter, .. } = snapshot;
     // The planner must use the keys, whatever the sizes of the tables.
@@ -101,6 +104,8 @@ pub(super) async fn audit(
         line = before.next()?;
     }
     progress.check(second, grown, meter).await?;
+    let cancelled = std::mem::take(&mut progress.cancelled);
+    cancels::check_some(second, cancelled.into_iter(), &mut progress.findings).await?;
     let log = log::read(second, before.log_head, empty, meter).await?;
     second
         .execute(sqlx::raw_sql("RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin"))
@@ -108,8 +113,8 @@ pub(super) async fn audit(
     let entries = progress.compare_counts(second, &log).await?;
     let checked = progress.entries;
     let SinceAudit { mut findings, apps, told, .. } = progress;
-    if !told.is_same(&log.credits) {
-        naming::credit_lines(second, &mut findings).await?;
+    if !told.is_same(&log.entries) {
+        naming::operator_lines(second, &mut findings).await?;
     }
     let Log { lines: log_lines, head: log_head, findings: of_log, .. } = log;
     findings.merge(of_log);
@@ -215,12 +220,15 @@ impl SinceAudit {
                 check.meets_checkpoint = check.wallet.is_as_it_was(&entry, stored);
             } else {
                 check.check.entry(&entry, stored, &mut self.findings);
-                if entry.kind == CREDIT {
+                if entry.reference.starts_with(REF_MARK) {
                     self.told.add(&log::told(&entry, &check.check));
                 }
                 if entry.kind == EXCHANGE && row.is_without_item {
                     let Grown { app_id, open_id, .. } = &check.wallet;
                     items::report_missing(app_id, open_id, entry.seq, entry.reference, &mut self.findings);
+                }
+                if let Some(of) = entry.of_biz_no {
+                    self.cancelled.insert((entry.app_no, of.to_owned()));
                 }
                 self.entries += 1;
                 meter.row(self.entries);
@@ -242,7 +250,7 @@ impl SinceAudit {
             });
         }
         let sums = check.end(&mut self.findings);
-        self.apps.entry(wallet.app_id).or_default().sums.merge(&sums);
+        self.apps.entry(wallet.app_id).or_default().changes.merge(&sums);
     }
 
     /// Compares the numbers of rows with the wallets and the operator's log. Returns that of all entries.

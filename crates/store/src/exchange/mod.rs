@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use crate::{Result, Store, StoreError};
 
 pub(super) use driver::Opening;
-pub use record::{ExchangeRecord, ReferenceMatch, ReplayCount};
+pub use record::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
 pub(super) use replays::Replays;
 pub(super) use writer::Writers;
 

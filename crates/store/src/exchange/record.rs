@@ -1,6 +1,7 @@
 //! Look-up of recorded exchanges, for the console and the admin API.
 
 use domain::ids::{AppId, BizNo};
+use domain::ledger::ReferenceKind;
 use domain::product_info::{self, Item};
 use domain::wallet::UsedNumber;
 use serde::{Deserialize, Serialize};
@@ -67,8 +68,37 @@ pub struct ExchangeRecord {
     pub same_content: UsedNumber,
     /// The present answer to other content under this `biz_no`.
     pub other_content: UsedNumber,
+    /// What can still be given back.
+    pub remaining: i64,
+    /// What was given back, oldest first, at most 100.
+    pub cancels: Vec<CancelRecord>,
     /// Replays of the last 30 days, if any. Some may be missing.
     pub replays: Option<ReplayCount>,
+}
+
+/// A cancel of an exchange.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "Cancel")]
+pub struct CancelRecord {
+    /// `biz_no` of a game's cancel.
+    pub biz_no: Option<String>,
+    /// Ref of an operator's cancel.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// Its ledger entry in the player's wallet.
+    pub seq: i64,
+    /// Gifted currency that it gave back.
+    pub free_change: i64,
+    /// Charged currency that it gave back.
+    pub charge_change: i64,
+    /// What it left to give back.
+    pub remaining: i64,
+    /// Remark of the game, or note of the operator.
+    pub remark: String,
+    /// Database time.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: OffsetDateTime,
 }
 
 /// Replays of one `biz_no`.
@@ -86,12 +116,12 @@ pub struct ReplayCount {
     pub last_at: OffsetDateTime,
 }
 
-/// An exchange or a credit that a search has found.
+/// A ledger entry that a search has found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReferenceMatch {
     /// The app.
     pub app_id: String,
-    /// `exchange` or `credit`.
+    /// Its kind.
     pub kind: String,
     /// The `biz_no` or the ref.
     pub reference: String,
@@ -103,14 +133,50 @@ pub struct ReferenceMatch {
     pub free_change: i64,
     /// Change of the charged purse.
     pub charge_change: i64,
-    /// Name of the item, or note of the credit.
+    /// Name of the item, or remark.
     pub text: String,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,
 }
 
+/// What a `biz_no` was used for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NumberUse {
+    /// The player.
+    pub open_id: String,
+    /// Its kind: a word of [`ReferenceKind`].
+    pub kind: String,
+    /// Database time.
+    pub at: OffsetDateTime,
+    /// True when a repeat comes too late for a replay.
+    pub is_expired: bool,
+}
+
+impl NumberUse {
+    /// True for a number that a query has closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.kind == ReferenceKind::Closed.as_str()
+    }
+}
+
 impl Store {
+    /// What a `biz_no` of the app was used for. `None` when nothing has used it.
+    pub async fn number_use(&self, app_id: &AppId, biz_no: &str) -> Result<Option<NumberUse>> {
+        Ok(sqlx::query_as!(
+            NumberUse,
+            r#"SELECT open_id AS "open_id!", kind AS "kind!", at AS "at!",
+                   clock_timestamp() >= at + make_interval(hours => $3) AS "is_expired!"
+               FROM ledger WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND entry_reference = $2"#,
+            app_id.as_str(),
+            biz_no,
+            REPLAY_HOURS
+        )
+        .fetch_optional(&self.pool)
+        .await?)
+    }
+
     /// The exchange with this `biz_no`. `None` when none deducted, because a refusal records nothing.
     /// `with_user_ip` includes the player's address.
     pub async fn exchange(
@@ -130,7 +196,23 @@ impl Store {
                       x.charge_balance AS "charge_balance!",
                       x.at + make_interval(hours => $3) AS "replayed_until!",
                       clock_timestamp() >= x.at + make_interval(hours => $3) AS "is_expired!",
-                      to_jsonb(r) AS "replays?: Json<ReplayCount>"
+                      to_jsonb(r) AS "replays?: Json<ReplayCount>",
+                      coalesce((
+                          SELECT min(c.remaining) FROM ledger_entries c
+                          WHERE c.app_no = x.app_no AND c.of_biz_no = x.entry_reference
+                      ), -(x.free_change + x.charge_change)) AS "remaining!",
+                      coalesce((
+                          SELECT jsonb_agg(jsonb_build_object(
+                              'biz_no', CASE WHEN c.reference NOT LIKE '!%' THEN c.reference END,
+                              'ref', CASE WHEN c.reference LIKE '!%' THEN substr(c.reference, 2) END,
+                              'seq', c.seq, 'free_change', c.free_change, 'charge_change', c.charge_change,
+                              'remaining', c.remaining, 'remark', coalesce(c.remark, ''), 'at', c.at
+                          ) ORDER BY c.remaining DESC)
+                          FROM (
+                              SELECT * FROM ledger_entries c
+                              WHERE c.app_no = x.app_no AND c.of_biz_no = x.entry_reference
+                              ORDER BY c.remaining DESC LIMIT 100) c
+                      ), '[]') AS "cancels!: Json<Vec<CancelRecord>>"
                FROM ledger x
                LEFT JOIN exchange_replays r ON r.app_id = $1 AND r.biz_no = $2
                WHERE x.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND x.entry_reference = $2
@@ -164,11 +246,13 @@ impl Store {
             replayed_until: row.replayed_until,
             same_content: UsedNumber::answer(row.is_expired, true),
             other_content: UsedNumber::answer(row.is_expired, false),
+            remaining: row.remaining,
+            cancels: row.cancels.0,
             replays: row.replays.map(|Json(replays)| replays),
         }))
     }
 
-    /// At most `limit` exchanges and credits with this `biz_no` or ref, of one app or of all.
+    /// At most `limit` ledger entries with this `biz_no` or ref, of one app or of all.
     /// Several apps may use the same. It reads each app by its key.
     pub async fn find_reference(
         &self,
