@@ -8,13 +8,21 @@ use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
 use domain::fields::Fields;
-use domain::signature::{PayKey, SIGNED_FIELDS, Sign, exchange_string, is_ambiguous};
+use domain::signature::{PayKey, Sign, is_ambiguous, string_to_sign};
+use domain::wallet_call::{WalletCall, WalletForm};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(fields) = Fields::from_urlencoded(data) else { return };
-    let string = exchange_string(&fields);
+    for call in WalletCall::ALL {
+        holds(WalletForm { call, fields: fields.clone() });
+    }
+});
+
+fn holds(form: WalletForm) {
+    let string = string_to_sign(&form);
+    let WalletForm { call, fields } = form;
     let signed: BTreeMap<&str, &str> =
-        fields.texts().filter(|(name, value)| SIGNED_FIELDS.contains(name) && !value.is_empty()).collect();
+        fields.texts().filter(|(name, value)| call.signs(name) && !value.is_empty()).collect();
     let joined: Vec<String> = signed.iter().map(|(name, value)| format!("{name}={value}")).collect();
     assert_eq!(string, joined.join("&"));
     if signed.values().all(|value| !value.contains(['&', '='])) {
@@ -27,7 +35,7 @@ fuzz_target!(|data: &[u8]| {
     for (name, value) in fields.texts().collect::<Vec<_>>().into_iter().rev() {
         reversed.add_text(name.to_owned(), value.to_owned()).expect("it was read before");
     }
-    assert_eq!(exchange_string(&reversed), string);
+    assert_eq!(string_to_sign(&WalletForm { call, fields: reversed }), string);
 
     let key = PayKey::new("key".to_owned());
     let sign = Sign::new(&key.sign(&string));
@@ -35,4 +43,4 @@ fuzz_target!(|data: &[u8]| {
     assert!(!PayKey::new("other".to_owned()).verifies(&string, &sign));
     let theirs = Sign::new(fields.text("sign").unwrap_or_default());
     let _ = key.verifies(&string, &theirs);
-});
+}

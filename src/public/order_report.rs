@@ -17,7 +17,7 @@ use store::ReportOutcome;
 
 use super::describe::{credentials, wrong_value};
 use super::extract::{query_with, succeeded, success};
-use super::{auth, exchange};
+use super::{auth, wallet};
 use crate::body::read_body;
 use crate::config::Config;
 use crate::error::{Code, Refusal};
@@ -67,7 +67,7 @@ struct Reported {}
 
 refusals! { Refusal:
     /// The app does not know this player.
-    illegal_open_id() => exchange::illegal_open_id();
+    illegal_open_id() => wallet::illegal_open_id();
     /// The latest published package has no such page.
     illegal_path() => unknown_page(&[PAGE.to_owned()], "pages/order/detial");
     /// The image was not uploaded by this app.

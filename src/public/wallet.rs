@@ -6,7 +6,8 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
-use domain::exchange::{AMOUNT_MAX, Amount, Balances, Timestamp};
+use domain::app::Scope;
+use domain::exchange::{AMOUNT_MAX, Balances, Timestamp};
 use domain::fields::{FieldError, Fields, Place};
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use domain::ledger::REF_MARK;
@@ -132,7 +133,7 @@ refusals! { Refusal:
         format!("biz_no: {biz_no} was closed by a query; a new request needs a new number"),
     );
     /// Both purses together do not cover the amount; nothing was deducted.
-    insufficient_balance() => not_covered(Balances::new(10, 20).unwrap_or_default());
+    insufficient_balance() => not_covered(Balances::new(0, 59).unwrap_or_default());
     /// The app has no wallet for this player.
     illegal_open_id() =>
         Refusal::new(Code::IllegalOpenId, format!("open_id: expected a player of this app; {PLAYERS}"));
@@ -213,16 +214,16 @@ impl<'a, T> Answer<'a, T> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Exchange")]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Receipt {
+pub(crate) struct Receipt {
     /// The order number.
     #[schemars(with = "BizNo")]
-    pub(super) biz_no: String,
+    pub(crate) biz_no: String,
     /// Gifted currency.
     #[schemars(range(min = 0))]
-    pub(super) free_balance: i64,
+    pub(crate) free_balance: i64,
     /// Charged currency.
     #[schemars(range(min = 0))]
-    pub(super) charge_balance: i64,
+    pub(crate) charge_balance: i64,
 }
 
 /// `data` of a cancel, for ever the same.
@@ -451,6 +452,11 @@ pub(super) fn describe(
             ),
             example::overloaded(),
         ])
+}
+
+/// The refusal of an app that lacks the scope of a call.
+pub(super) fn scope_missing(scope: Scope) -> Example<Refusal> {
+    Example::new("scope_missing", "The app lacks the scope.", auth::scope_missing(scope))
 }
 
 /// The refusals that changes share.

@@ -3,13 +3,13 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use domain::app::Scope;
 use domain::exchange::Balances;
 use domain::ids::BizNo;
 use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState};
 use domain::wallet_call::WalletCall;
 use serde_json::json;
 
-use super::auth;
 use super::exchange::BIZ_NO;
 use super::wallet::{self, Answer, CancelReceipt, NumberAnswer, Purses, Receipt, example, field};
 use crate::config::Config;
@@ -62,9 +62,9 @@ pub(super) fn describe_balance(config: &Config) -> Operation<Refusal> {
     let description = format!(
         "Shows both purses as of one moment after the request came. It changes nothing.\n\n{SIGNATURE}"
     );
-    let purses = Purses::from(Balances::new(0, 80).unwrap_or_default());
+    let purses = Purses::from(Balances::new(40, 100).unwrap_or_default());
     wallet::describe(WalletCall::Balance, config, fields, "Show both purses", description)
-        .answers(Success::json("balance", "80 charged coins.", &Answer::new(&purses)))
+        .answers(Success::json("balance", "40 gifted and 100 charged coins.", &Answer::new(&purses)))
 }
 
 /// What the API's document says of the present.
@@ -87,7 +87,7 @@ pub(super) fn describe_present(config: &Config) -> Operation<Refusal> {
         "Adds `amount` to the gifted purse, exactly once for each `biz_no`. The app needs the scope `present`.\n\n\
          {SIGNATURE}\n\n{IDEMPOTENCY}"
     );
-    let receipt = Receipt { biz_no: OTHER_BIZ_NO.to_owned(), free_balance: 10, charge_balance: 80 };
+    let receipt = Receipt { biz_no: OTHER_BIZ_NO.to_owned(), free_balance: 50, charge_balance: 100 };
     wallet::describe(WalletCall::Present, config, fields, "Give gifted currency", description)
         .answers(Success::json("given", "10 gifted coins more.", &Answer::new(&receipt)))
         .answers(wallet::replayed(
@@ -95,7 +95,7 @@ pub(super) fn describe_present(config: &Config) -> Operation<Refusal> {
             &receipt,
         ))
         .refuses(wallet::refusals_of_changes())
-        .refuses([auth::example::scope_missing(), example::purse_full()])
+        .refuses([wallet::scope_missing(Scope::Present), example::purse_full()])
 }
 
 const IDEMPOTENCY: &str = "\
@@ -142,7 +142,7 @@ pub(super) fn describe_cancel(config: &Config) -> Operation<Refusal> {
         ))
         .refuses(wallet::refusals_of_changes())
         .refuses([
-            auth::example::scope_missing(),
+            wallet::scope_missing(Scope::Cancel),
             example::unknown_exchange(),
             example::more_than_left(),
             example::purse_full(),

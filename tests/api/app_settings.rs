@@ -47,6 +47,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     let quota = |number| Some(Quota::parse(number).ok());
     let limits = AppLimitsChange {
         exchanges_per_second: limit(1),
+        reads_per_second: limit(10),
         reports_per_second: limit(2),
         uploads_per_second: limit(3),
         tokens_per_second: limit(4),

@@ -519,7 +519,7 @@ fn form_order(body: &str) -> String {
             (name.to_owned(), percent_encoding::percent_decode_str(value).decode_utf8().unwrap().into_owned())
         })
         .collect();
-    let present = domain::signature::SIGNED_FIELDS.iter().filter_map(|name| {
+    let present = domain::wallet_call::WalletCall::Exchange.signed_fields().names.iter().filter_map(|name| {
         fields.get(*name).filter(|value| !value.is_empty()).map(|value| format!("{name}={value}"))
     });
     present.collect::<Vec<_>>().join("&")

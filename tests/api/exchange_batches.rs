@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use domain::caller::Signed;
-use domain::exchange::{Balances, Exchange, PayPriority};
-use domain::exchange::{ExchangeOutcome, Receipt};
+use domain::exchange::{Balances, PayPriority};
 use domain::fields::Fields;
+use domain::wallet::{Receipt, Refused, WalletOutcome, WalletRequest};
+use domain::wallet_call::{WalletCall, WalletForm};
 use futures_util::future::join_all;
-use minitill::public::auth::authenticate_exchange;
+use minitill::public::auth::authenticate_call;
 use tokio::task::JoinSet;
 
 use crate::game::Game;
@@ -25,47 +26,49 @@ impl Random {
     }
 }
 
-async fn authenticated(till: &TestTill, game: &Game) -> Signed<Exchange> {
+async fn authenticated(till: &TestTill, game: &Game) -> Signed<WalletRequest> {
     let fields = Fields::from_urlencoded(game.body().as_bytes()).unwrap();
-    let reading = till.till.reading();
-    let signed = authenticate_exchange(&till.till, fields).await.unwrap();
-    signed.exchange(&reading).unwrap()
+    let form = WalletForm { call: WalletCall::Exchange, fields };
+    let signed = authenticate_call(&till.till, form).await.unwrap();
+    signed.request(&till.till.reading()).unwrap()
 }
 
 /// The rules for one exchange alone, on maps.
 #[derive(Default)]
 struct Model {
     wallets: BTreeMap<String, Balances>,
-    records: BTreeMap<String, (Exchange, Balances)>,
+    records: BTreeMap<String, (WalletRequest, Balances)>,
     /// `(open_id, biz_no, free_balance, charge_balance)` in the order they were made.
     ledger: Vec<(String, String, i64, i64)>,
 }
 
 impl Model {
-    fn carry_out(&mut self, exchange: &Exchange) -> ExchangeOutcome {
-        let biz_no = exchange.biz_no.to_string();
-        let receipt = |after: Balances| Receipt {
-            biz_no: exchange.biz_no.to_string(),
-            free_balance: after.free(),
-            charge_balance: after.charge(),
+    fn carry_out(&mut self, exchange: &WalletRequest) -> WalletOutcome {
+        let biz_no = exchange.reference.clone();
+        let receipt = |balances: Balances| Receipt {
+            reference: exchange.reference.clone(),
+            balances,
+            given_back: None,
         };
         if let Some((first, after)) = self.records.get(&biz_no) {
-            let is_same = first.content == exchange.content;
-            return if is_same {
-                ExchangeOutcome::Replayed(receipt(*after))
+            return if first == exchange {
+                WalletOutcome::Replayed(receipt(*after))
             } else {
-                ExchangeOutcome::BizNoConflict
+                WalletOutcome::Refused(Refused::Conflict)
             };
         }
-        let open_id = exchange.content.open_id.to_string();
-        let Some(balances) = self.wallets.get_mut(&open_id) else { return ExchangeOutcome::UnknownWallet };
-        let Ok(change) = balances.deduct(exchange.content.amount, exchange.content.pay_priority) else {
-            return ExchangeOutcome::InsufficientBalance;
+        let open_id = exchange.open_id.to_string();
+        let Some(balances) = self.wallets.get_mut(&open_id) else {
+            return WalletOutcome::Refused(Refused::UnknownWallet);
+        };
+        let bought = exchange.purchase().unwrap();
+        let Ok(change) = balances.deduct(bought.amount, bought.pay_priority) else {
+            return WalletOutcome::Refused(Refused::InsufficientBalance(*balances));
         };
         *balances = change.after;
         self.records.insert(biz_no.clone(), (exchange.clone(), change.after));
         self.ledger.push((open_id, biz_no, change.after.free(), change.after.charge()));
-        ExchangeOutcome::Done(receipt(change.after))
+        WalletOutcome::Done(receipt(change.after))
     }
 }
 
@@ -90,12 +93,12 @@ async fn random_batches_answer_and_write_what_one_at_a_time_would() {
             let game = Game::new(&app, &format!("o{player}"), &format!("r{round}n{number}"), amount);
             asked.push(authenticated(&till, &game.with("pay_priority", random.below(2))).await);
         }
-        let expected: Vec<ExchangeOutcome> =
+        let expected: Vec<WalletOutcome> =
             asked.iter().map(|exchange| model.carry_out(exchange.value())).collect();
         let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
         // They are polled in their order, and wait in the order in which they are first polled.
         let answers = join_all(asked.into_iter().map(|exchange| till.store.submit(exchange, deadline))).await;
-        let answers: Vec<ExchangeOutcome> = answers.into_iter().map(Result::unwrap).collect();
+        let answers: Vec<WalletOutcome> = answers.into_iter().map(Result::unwrap).collect();
         assert_eq!(answers, expected, "round {round}");
     }
     assert!(model.ledger.len() > 50, "{}", model.ledger.len());

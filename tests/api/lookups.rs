@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use domain::app_command::AppCommand;
-use domain::exchange::UsedNumber;
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::product_info::Item;
+use domain::wallet::UsedNumber;
 use futures_util::TryStreamExt as _;
 use serde_json::json;
 use store::{Credit, EntryKind, LedgerFilter, LedgerPage, PlayerCursor, PlayerFilter, WalletTotals};

@@ -134,6 +134,20 @@ impl WalletCall {
     /// Every call.
     pub const ALL: [Self; 5] = [Self::Exchange, Self::Present, Self::Cancel, Self::Balance, Self::Query];
 
+    /// The call that has these fields. An exchange, where they fit none.
+    #[must_use]
+    pub fn of(fields: &Fields) -> Self {
+        let has = |name| fields.text(name).is_some();
+        let buys = has("product_info") || has("product_name");
+        match (has("pay_biz_no"), buys, has("amount"), has("biz_no")) {
+            (true, ..) => Self::Cancel,
+            (false, false, true, _) => Self::Present,
+            (false, false, false, true) => Self::Query,
+            (false, false, false, false) if has("open_id") => Self::Balance,
+            (false, true, ..) | (false, false, false, false) => Self::Exchange,
+        }
+    }
+
     /// Its endpoint.
     #[must_use]
     pub const fn endpoint(self) -> Endpoint {
@@ -212,6 +226,24 @@ impl WalletForm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_fields_tell_the_call() {
+        for (fields, call) in [
+            ("open_id=o&amount=1&biz_no=b&product_info=[]", WalletCall::Exchange),
+            ("open_id=o&amount=1&biz_no=b", WalletCall::Present),
+            ("open_id=o&amount=1&biz_no=b&pay_biz_no=p", WalletCall::Cancel),
+            ("open_id=o&biz_no=b", WalletCall::Query),
+            ("open_id=o&zone_id=z_r", WalletCall::Balance),
+            ("", WalletCall::Exchange),
+        ] {
+            assert_eq!(
+                WalletCall::of(&Fields::from_urlencoded(fields.as_bytes()).unwrap()),
+                call,
+                "{fields}"
+            );
+        }
+    }
 
     #[test]
     fn the_two_orders_of_the_signed_fields_have_the_same_names() {

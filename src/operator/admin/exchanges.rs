@@ -4,6 +4,7 @@ use domain::caller::{SignatureVerdict, examine_signature};
 use domain::fields::{Expected, FieldError, Fields};
 use domain::ids::{AppId, BizNo};
 use domain::signature::Mistake;
+use domain::wallet_call::{WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -28,12 +29,12 @@ routes! { "Exchanges":
         answers("shown", "The exchange.", exchange_example());
     /// Check a signature
     ///
-    /// Whether the `sign` of an exchange's body matches, the string that must be signed, and the well-known
+    /// Whether the `sign` in the body of a call of the wallet matches, the string that must be signed, and the well-known
     /// mistake that explains what came, if one does. The answer has no key and no right signature. The call
     /// changes nothing.
     POST "/signature-checks", "checkSignature", Check: check_signature -> SignatureCheck =>
         answers("checked", "What was found.", json!({
-            "matches": false, "string_to_sign": SIGNED, "bytes": SIGNED.len(), "mistake": null,
+            "call": "pay", "matches": false, "string_to_sign": SIGNED, "bytes": SIGNED.len(), "mistake": null,
         }))
         .read(signed)
         .wrong("form", "is missing")
@@ -48,24 +49,32 @@ async fn get(state: &AppState, call: &Call) -> Result<ExchangeRecord, Problem> {
     exchange.ok_or_else(|| no_exchange(&app_id, &biz_no))
 }
 
-/// Looks at a form body of an exchange. Never tells a key or the right signature: whoever asks learns of
+/// Looks at a form body of a call of the wallet. Never tells a key or the right signature: whoever asks learns of
 /// the fields only what they sent.
 async fn check_signature(state: &AppState, call: &Call) -> Result<SignatureCheck, Problem> {
     let (app_id, fields) = call.read(signed)?;
     let app = state.store.find_app(&app_id).await?.ok_or_else(|| no_app(&app_id))?;
-    let finding = examine_signature(&app, &fields);
+    let form = WalletForm { call: WalletCall::of(&fields), fields };
+    let finding = examine_signature(&app, &form);
     let (matches, mistake) = match finding.verdict {
         SignatureVerdict::Current | SignatureVerdict::Previous => (true, None),
         SignatureVerdict::Missing => (false, Some("sign is missing")),
         SignatureVerdict::Differs(mistake) => (false, mistake.map(Mistake::text)),
     };
     let bytes = finding.string_to_sign.len();
-    Ok(SignatureCheck { matches, string_to_sign: finding.string_to_sign, bytes, mistake })
+    Ok(SignatureCheck {
+        call: form.call.segment(),
+        matches,
+        string_to_sign: finding.string_to_sign,
+        bytes,
+        mistake,
+    })
 }
 
 fn signed(body: &mut Input<'_>) -> Result<(AppId, Fields), FieldError> {
     let app_id = body.field("app_id", "The app.").required(APP_ID, AppId::parse)?;
-    let form_field = body.field("form", "The body of the exchange, as it was sent: `a=b&c=d`.");
+    let form_field = body
+        .field("form", "The body of the call, as it was sent: `a=b&c=d`. Its fields tell which call it is.");
     Ok((app_id, form_field.required_as::<String, _>(FORM, form)?))
 }
 
@@ -77,6 +86,9 @@ fn form(text: &str) -> Result<Fields, Expected> {
 /// What was found of a signature.
 #[derive(Serialize, JsonSchema)]
 struct SignatureCheck {
+    /// The call that has these fields.
+    #[schemars(extend("enum" = ["pay", "present", "cancel", "balance", "query"]))]
+    call: &'static str,
     matches: bool,
     /// The string that must be signed.
     string_to_sign: String,
@@ -90,9 +102,9 @@ struct SignatureCheck {
 pub(super) const BIZ_NO: &str = "order1001";
 
 /// A form whose values were signed in the order in which they stand.
-const FORM: &str = "open_id=player-1&amount=5&sign=00";
+const FORM: &str = "open_id=player-1&amount=5&product_name=Sword&sign=00";
 /// What must be signed of it.
-const SIGNED: &str = "amount=5&open_id=player-1";
+const SIGNED: &str = "amount=5&open_id=player-1&product_name=Sword";
 
 fn exchange_example() -> Value {
     let item = json!({
@@ -104,6 +116,11 @@ fn exchange_example() -> Value {
         "product_info": r#"[{"product_id":1,"product_num":2,"product_type":0}]"#, "items": [item],
         "product_desc": "remark", "extension": "", "seq": 2, "free_change": 0, "charge_change": -60,
         "free_balance": 40, "charge_balance": 40, "created_at": MOMENT, "replayed_until": MOMENT,
-        "same_content": "replayed", "other_content": "conflict", "replays": null,
+        "same_content": "replayed", "other_content": "conflict", "remaining": 30,
+        "cancels": [{
+            "biz_no": "refund1001", "ref": null, "seq": 3, "free_change": 0, "charge_change": 30, "remaining": 30,
+            "remark": "", "at": MOMENT,
+        }],
+        "replays": null,
     })
 }

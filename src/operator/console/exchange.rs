@@ -4,12 +4,12 @@ use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
-use domain::exchange::{Receipt, UsedNumber};
 use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, BizNo};
 use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
+use domain::wallet::UsedNumber;
 use store::{ExchangeRecord, ReferenceMatch};
 
 use super::error::ConsoleError;
@@ -18,6 +18,7 @@ use super::player::{counted, player_path};
 use super::route::Route;
 use super::search::{self, Group};
 use super::visit::{Answer, Visit, address};
+use crate::public::wallet::Receipt;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/exchanges", || get(search_page)),

@@ -151,7 +151,7 @@ async fn examine_request(
             return Ok(Examined { steps, ..Examined::default() });
         }
     };
-    let call = called(address).unwrap_or_else(|| call_of(&fields));
+    let call = called(address).unwrap_or_else(|| WalletCall::of(&fields));
     steps.push(Step::good(
         "Body",
         format!("The body has {} fields. {}.", fields.texts().count(), title(call)),
@@ -226,18 +226,6 @@ fn method_and_path(address: &str) -> (&str, &str) {
     let path =
         target.split_once("://").map_or(target, |(_, rest)| rest.find('/').map_or("", |at| &rest[at..]));
     (method, path.trim().split(['?', ' ']).next().unwrap_or_default())
-}
-
-/// The call that has these fields, without an address.
-fn call_of(fields: &Fields) -> WalletCall {
-    let has = |name| fields.text(name).is_some();
-    match (has("pay_biz_no"), has("product_info") || has("product_name"), has("amount"), has("biz_no")) {
-        (true, ..) => WalletCall::Cancel,
-        (false, false, true, _) => WalletCall::Present,
-        (false, false, false, true) => WalletCall::Query,
-        (false, false, false, false) if has("open_id") => WalletCall::Balance,
-        (false, true, ..) | (false, false, false, false) => WalletCall::Exchange,
-    }
 }
 
 fn title(call: WalletCall) -> &'static str {
@@ -440,20 +428,6 @@ mod tests {
         }
         for bad in ["GET /api/kpay/minigame/pay", "POST /api/minigame/pay", "https://pay.example", "/"] {
             assert_eq!(standing(bad), Some(Standing::Bad), "{bad}");
-        }
-    }
-
-    #[test]
-    fn without_an_address_the_fields_tell_the_call() {
-        for (fields, call) in [
-            ("open_id=o&amount=1&biz_no=b&product_info=[]", WalletCall::Exchange),
-            ("open_id=o&amount=1&biz_no=b", WalletCall::Present),
-            ("open_id=o&amount=1&biz_no=b&pay_biz_no=p", WalletCall::Cancel),
-            ("open_id=o&biz_no=b", WalletCall::Query),
-            ("open_id=o&zone_id=z_r", WalletCall::Balance),
-            ("", WalletCall::Exchange),
-        ] {
-            assert_eq!(call_of(&read_request(fields).unwrap()), call, "{fields}");
         }
     }
 

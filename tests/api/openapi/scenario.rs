@@ -10,7 +10,8 @@ use domain::endpoint::Endpoint;
 use domain::ids::{ImgId, OpenId, UnionId};
 use domain::login::Player;
 use domain::per_second::PerSecond;
-use domain::signature::{PayKey, SIGNED_FIELDS, canonical_string};
+use domain::signature::{PayKey, canonical_string};
+use domain::wallet_call::WalletCall;
 use minitill::config::Config;
 use minitill::error::{ErrorStatus, Refusal};
 use minitill::openapi::{Example, OPEN_ID, Operation, Place, UNION_ID, plain};
@@ -19,6 +20,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::game::Game;
 use crate::support::{Answer, AppKind, PICTURE, Request, TestApp, TestTill, form, operator};
 
 /// How long a body may take here, so that no test waits long for the refusal.
@@ -91,7 +93,7 @@ impl Scenario {
             configure(config, example);
         })
         .await;
-        let scopes: &[Scope] = if example == "scope_missing" { &[] } else { &[Scope::Epay] };
+        let scopes: &[Scope] = if example == "scope_missing" { &[] } else { &Scope::ALL };
         let sandbox = example.ends_with("_sandbox");
         let kind =
             AppKind { sandbox, scopes, preorder_check: example == "order_not_found", ..AppKind::default() };
@@ -184,7 +186,35 @@ impl Scenario {
             | "picture_unacceptable"
             | "order_not_found"
             | "scope_missing"
+            | "balance"
+            | "given"
+            | "unknown_exchange"
+            | "unknown_number"
             | "illegal_open_id" => {}
+            "given_back" => self.pay_before().await,
+            "known" => {
+                self.pay_before().await;
+                self.cancel_before("20270115080000002").await;
+            }
+            "more_than_left" => {
+                self.pay_before().await;
+                self.cancel_before("20270115080000003").await;
+                self.replace("amount", "60");
+            }
+            "purse_full" => {
+                if self.call.route.id == "cancel" {
+                    self.pay_before().await;
+                }
+                self.till.execute("UPDATE wallets SET free_balance = 9223372036854775807").await;
+                self.till.execute("UPDATE wallets SET charge_balance = 9223372036854775807").await;
+            }
+            "closed" => self.body.push(("close", "1".into())),
+            "biz_no_closed" => {
+                let number =
+                    self.body.iter().find(|(name, _)| *name == "biz_no").map(|(_, value)| plain(value));
+                let query = Game::query(&self.app, OPEN_ID, &number.unwrap()).with("close", 1);
+                assert_eq!(query.send(&self.till).await.code(), 1);
+            }
             "replayed" | "biz_no_conflict" | "biz_no_expired" => self.exchange_before().await,
             "app_id_missing" => self.leave_out("app_id"),
             "access_token_missing" => self.leave_out("access_token"),
@@ -202,7 +232,7 @@ impl Scenario {
             }
             "bad_signature" => self.pay_key = Some("another".to_owned()),
             "bad_signature_sandbox" => self.sign_unsorted(),
-            "illegal_parameter" if self.call.route.id == "exchange" => self.replace("amount", "-5"),
+            "illegal_parameter" if self.wallet_call().is_some() => self.replace("ts", "yesterday"),
             "illegal_parameter" => self.replace("order_status", "7"),
             "ts_outside_window" => self.replace("ts", "1700000000000"),
             "insufficient_balance" => assert_eq!(self.till.purses(&self.app, "player-1").await, (0, 59, 1)),
@@ -250,8 +280,30 @@ impl Scenario {
         self.replace("js_code", &issued.js_code);
     }
 
-    /// The same exchange before, and what has happened since.
+    /// The signed call that this is, if it is one.
+    fn wallet_call(&self) -> Option<WalletCall> {
+        WalletCall::ALL.into_iter().find(|call| call.endpoint() == self.call.route.endpoint)
+    }
+
+    /// The documented exchange.
+    async fn pay_before(&self) {
+        let exchange = Game::new(&self.app, OPEN_ID, "20270115080000001", 60).with("pay_priority", 1);
+        let exchange = exchange.with("zone_id", "zone1_role1").with("product_name", "Double-up card");
+        let answer = exchange.send(&self.till).await;
+        assert_eq!(answer.code(), 1, "{}", answer.body);
+    }
+
+    /// A cancel of half of it.
+    async fn cancel_before(&self, biz_no: &str) {
+        let cancel = Game::cancel(&self.app, OPEN_ID, biz_no, "20270115080000001", 30);
+        assert_eq!(cancel.send(&self.till).await.code(), 1);
+    }
+
+    /// The same request before, and what has happened since.
     async fn exchange_before(&mut self) {
+        if self.call.route.id == "cancel" {
+            self.pay_before().await;
+        }
         let first = self.till.send(self.request()).await;
         assert_eq!(first.code(), 1, "{}", first.body);
         if self.example == "biz_no_conflict" {
@@ -276,7 +328,7 @@ impl Scenario {
     /// A statement that fails is a fault of ours.
     async fn take_table_away(&self) {
         let table = match self.call.route.id {
-            "exchange" => "ledger_entries",
+            _ if self.wallet_call().is_some() => "ledger_entries",
             "reportOrder" => "orders",
             "getAccessToken" | "postAccessToken" => "access_tokens",
             _ if self.call.route.endpoint == Endpoint::Login => "login_codes",
@@ -292,7 +344,8 @@ impl Scenario {
 
     /// Signs the fields in the order of the document, which is not that of the alphabet.
     fn sign_unsorted(&mut self) {
-        let signed = self.body.iter().filter(|(name, _)| SIGNED_FIELDS.contains(name));
+        let call = self.wallet_call().unwrap();
+        let signed = self.body.iter().filter(|(name, _)| call.signs(name));
         let string: Vec<String> = signed.map(|(name, value)| format!("{name}={}", plain(value))).collect();
         let key = self.pay_key.take().unwrap();
         let sign = PayKey::new(key).sign(&string.join("&"));
@@ -303,8 +356,8 @@ impl Scenario {
     fn request(&self) -> Request {
         let mut fields: Vec<(&str, String)> =
             self.body.iter().map(|(name, value)| (*name, plain(value))).collect();
-        if let (Some(key), "exchange") = (&self.pay_key, self.call.route.id) {
-            let signed = fields.iter().filter(|(name, _)| SIGNED_FIELDS.contains(name));
+        if let (Some(key), Some(call)) = (&self.pay_key, self.wallet_call()) {
+            let signed = fields.iter().filter(|(name, _)| call.signs(name));
             let string = canonical_string(signed.map(|(name, value)| (*name, value.as_str())));
             let sign = PayKey::new(key.clone()).sign(&string);
             fields.retain(|(name, _)| *name != "sign");
@@ -378,6 +431,7 @@ fn configure(config: &mut Config, example: &str) {
     match example {
         "rate_limited" => {
             config.limits.exchanges_per_second = PerSecond::new(1).unwrap();
+            config.limits.reads_per_second = PerSecond::new(1).unwrap();
             config.limits.reports_per_second = PerSecond::new(1).unwrap();
             config.limits.uploads_per_second = PerSecond::new(1).unwrap();
             config.limits.tokens_per_second = PerSecond::new(1).unwrap();

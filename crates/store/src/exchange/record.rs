@@ -101,6 +101,14 @@ pub struct CancelRecord {
     pub at: OffsetDateTime,
 }
 
+impl CancelRecord {
+    /// The cancel's `biz_no` or ref.
+    #[must_use]
+    pub fn number(&self) -> &str {
+        self.biz_no.as_deref().or(self.reference.as_deref()).unwrap_or_default()
+    }
+}
+
 /// Replays of one `biz_no`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ReplayCount {
