@@ -112,7 +112,7 @@ impl fmt::Display for Closing {
         let report = &self.audit;
         if self.audit_is_clean() {
             let (wallets, entries, exchanges) =
-                (&report["wallets"], &report["entries"], &report["exchanges"]);
+                (&report["wallets"], &report["entries"], &report["all"]["changes"]["exchange"]["entries"]);
             writeln!(
                 f,
                 "audit    clean: {wallets} wallets, {entries} ledger entries, {exchanges} exchanges"

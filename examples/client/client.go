@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -226,18 +227,17 @@ func (client *Client) send(path, kind string, body []byte) *Answer {
 	return answer
 }
 
-// The signed fields, in ASCII order of their names. access_token is not among them.
-var signedFields = []string{"amount", "app_id", "biz_no", "extension", "open_id", "os", "pay_priority",
-	"product_desc", "product_info", "product_name", "ts", "user_ip", "zone_id"}
-
-// SignedBody signs the values as they are, leaving out empty ones; only the body is encoded.
+// SignedBody signs the values as they are, sorted by name, without empty ones; only the body is encoded.
 func SignedBody(fields url.Values, payKey string) string {
 	var text []string
-	for _, name := range signedFields {
-		if value := fields.Get(name); value != "" {
+	for name := range fields {
+		if value := fields.Get(name); value != "" && name != "access_token" && name != "sign" {
 			text = append(text, name+"="+value)
 		}
 	}
+	sort.Slice(text, func(one, other int) bool {
+		return strings.SplitN(text[one], "=", 2)[0] < strings.SplitN(text[other], "=", 2)[0]
+	})
 	mac := hmac.New(sha256.New, []byte(payKey))
 	mac.Write([]byte(strings.Join(text, "&")))
 	fields.Set("sign", hex.EncodeToString(mac.Sum(nil)))

@@ -7,28 +7,26 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.StringJoiner;
+import java.util.TreeMap;
 import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * Signs an exchange for Minitill and prints the form body to send (Java 11 or newer).
+ * Signs a call of the wallet for Minitill and prints the form body to send (Java 11 or newer).
  *
  * <p>Try it: java Sign.java PAY_KEY 'open_id=player-1&app_id=mygame&product_name=Double-up+card'
  */
 public final class Sign {
-    /** The signed fields, in ASCII order of their names. access_token is not among them. */
-    private static final List<String> SIGNED = List.of("amount", "app_id", "biz_no", "extension", "open_id", "os",
-            "pay_priority", "product_desc", "product_info", "product_name", "ts", "user_ip", "zone_id");
+    private static final List<String> NOT_SIGNED = List.of("access_token", "sign");
 
-    /** Signs the values as they are, leaving out empty ones; only the body is encoded. */
+    /** Signs the values as they are, sorted by name, without empty ones; only the body is encoded. */
     public static String signedBody(Map<String, String> fields, String payKey) throws GeneralSecurityException {
         StringJoiner text = new StringJoiner("&");
-        for (String name : SIGNED) {
-            String value = fields.getOrDefault(name, "");
-            if (!value.isEmpty()) {
+        new TreeMap<>(fields).forEach((name, value) -> {
+            if (!value.isEmpty() && !NOT_SIGNED.contains(name)) {
                 text.add(name + "=" + value);
             }
-        }
+        });
         Mac mac = Mac.getInstance("HmacSHA256");
         mac.init(new SecretKeySpec(payKey.getBytes(UTF_8), "HmacSHA256"));
         StringBuilder sign = new StringBuilder();

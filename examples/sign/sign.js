@@ -1,16 +1,14 @@
-// Signs an exchange for Minitill and prints the form body to send (Node.js).
+// Signs a call of the wallet for Minitill and prints the form body to send (Node.js).
 //
 // Try it: node sign.js PAY_KEY 'open_id=player-1&app_id=mygame&product_name=Double-up+card'
 const { createHmac } = require("node:crypto");
 
-// The signed fields, in ASCII order of their names. access_token is not among them.
-const SIGNED = ["amount", "app_id", "biz_no", "extension", "open_id", "os", "pay_priority", "product_desc",
-  "product_info", "product_name", "ts", "user_ip", "zone_id"];
+const NOT_SIGNED = ["access_token", "sign"];
 
-// Signs the values as they are, leaving out empty ones; only the body is encoded.
+// Signs the values as they are, sorted by name, without empty ones; only the body is encoded.
 function signedBody(fields, payKey) {
-  const present = SIGNED.filter((name) => (fields[name] ?? "") !== "");
-  const text = present.map((name) => `${name}=${fields[name]}`).join("&");
+  const signed = Object.keys(fields).filter((name) => fields[name] !== "" && !NOT_SIGNED.includes(name));
+  const text = signed.sort().map((name) => `${name}=${fields[name]}`).join("&");
   const sign = createHmac("sha256", payKey).update(text, "utf8").digest("hex");
   return new URLSearchParams({ ...fields, sign }).toString();
 }

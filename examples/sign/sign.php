@@ -1,20 +1,19 @@
 <?php
-// Signs an exchange for Minitill and prints the form body to send.
+// Signs a call of the wallet for Minitill and prints the form body to send.
 //
 // Try it: php sign.php PAY_KEY 'open_id=player-1&app_id=mygame&product_name=Double-up+card'
 declare(strict_types=1);
 
-// The signed fields, in ASCII order of their names. access_token is not among them.
-const SIGNED = ['amount', 'app_id', 'biz_no', 'extension', 'open_id', 'os', 'pay_priority', 'product_desc',
-    'product_info', 'product_name', 'ts', 'user_ip', 'zone_id'];
+const NOT_SIGNED = ['access_token', 'sign'];
 
-// Signs the values as they are, leaving out empty ones; only the body is encoded.
+// Signs the values as they are, sorted by name, without empty ones; only the body is encoded.
 function signedBody(array $fields, string $payKey): string
 {
     $text = [];
-    foreach (SIGNED as $name) {
-        if (($fields[$name] ?? '') !== '') {
-            $text[] = "{$name}={$fields[$name]}";
+    ksort($fields, SORT_STRING);
+    foreach ($fields as $name => $value) {
+        if ($value !== '' && !in_array($name, NOT_SIGNED, true)) {
+            $text[] = "{$name}={$value}";
         }
     }
     $fields['sign'] = hash_hmac('sha256', implode('&', $text), $payKey);

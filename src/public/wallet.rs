@@ -138,12 +138,12 @@ refusals! { Refusal:
     illegal_open_id() =>
         Refusal::new(Code::IllegalOpenId, format!("open_id: expected a player of this app; {PLAYERS}"));
     /// Less is left of the exchange.
-    more_than_left(amount = 60, remaining = 30, of = BIZ_NO) => Refusal::new(
+    more_than_left(amount = 60, remaining = 30, of = PAY_BIZ_NO) => Refusal::new(
         Code::MoreThanLeft,
         format!("amount: {remaining} is left to give back of {of}; {amount} was asked for"),
     );
     /// The player has no exchange of this number.
-    unknown_exchange(of = BIZ_NO) =>
+    unknown_exchange(of = PAY_BIZ_NO) =>
         Refusal::new(Code::UnknownNumber, format!("pay_biz_no: this player has no exchange {of}"));
     /// The player has no such number.
     unknown_number(biz_no = BIZ_NO) =>
@@ -415,6 +415,8 @@ fn answer(data: &impl Serialize) -> Response {
     json_response(StatusCode::OK, &Answer::new(data))
 }
 
+/// Number of the exchange that the example of a cancel gives back.
+pub(super) const PAY_BIZ_NO: &str = "20270115070000001";
 /// How a player becomes known, for a caller whose player is not.
 const PLAYERS: &str = "a login makes a player known, and so does the operator's `minitill user add`";
 

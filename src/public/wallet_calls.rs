@@ -11,14 +11,14 @@ use domain::wallet_call::WalletCall;
 use serde_json::json;
 
 use super::exchange::BIZ_NO;
-use super::wallet::{self, Answer, CancelReceipt, NumberAnswer, Purses, Receipt, example, field};
+use super::wallet::{self, Answer, CancelReceipt, NumberAnswer, PAY_BIZ_NO, Purses, Receipt, example, field};
 use crate::config::Config;
 use crate::error::Refusal;
 use crate::openapi::{Field, NOW_MILLIS, Operation, Success};
 use crate::state::AppState;
 
-/// Number of a present, or of a cancel, of the examples.
-const OTHER_BIZ_NO: &str = "20270115080000002";
+/// Number of a cancel that a query shows.
+const CANCEL_BIZ_NO: &str = "20270115080000002";
 
 /// Shows both purses.
 ///
@@ -79,7 +79,7 @@ pub(super) fn describe_present(config: &Config) -> Operation<Refusal> {
         field("ts", config),
         field("user_ip", config),
         described("amount", "What is given.").example(10),
-        number.example(OTHER_BIZ_NO),
+        number,
         field("product_desc", config),
         field("extension", config),
     ];
@@ -87,7 +87,7 @@ pub(super) fn describe_present(config: &Config) -> Operation<Refusal> {
         "Adds `amount` to the gifted purse, exactly once for each `biz_no`. The app needs the scope `present`.\n\n\
          {SIGNATURE}\n\n{IDEMPOTENCY}"
     );
-    let receipt = Receipt { biz_no: OTHER_BIZ_NO.to_owned(), free_balance: 50, charge_balance: 100 };
+    let receipt = Receipt { biz_no: BIZ_NO.to_owned(), free_balance: 50, charge_balance: 100 };
     wallet::describe(WalletCall::Present, config, fields, "Give gifted currency", description)
         .answers(Success::json("given", "10 gifted coins more.", &Answer::new(&receipt)))
         .answers(wallet::replayed(
@@ -113,8 +113,8 @@ pub(super) fn describe_cancel(config: &Config) -> Operation<Refusal> {
         field("os", config),
         field("ts", config),
         field("user_ip", config),
-        number.example(OTHER_BIZ_NO),
-        Field::required::<BizNo>("pay_biz_no", BIZ_NO, "The number of the exchange."),
+        number,
+        Field::required::<BizNo>("pay_biz_no", PAY_BIZ_NO, "The number of the exchange."),
         described("amount", "What is given back.").example(30),
         field("product_desc", config),
         field("extension", config),
@@ -125,8 +125,8 @@ pub(super) fn describe_cancel(config: &Config) -> Operation<Refusal> {
          needs the scope `cancel`.\n\n{SIGNATURE}\n\n{IDEMPOTENCY}"
     );
     let receipt = CancelReceipt {
-        biz_no: OTHER_BIZ_NO.to_owned(),
-        pay_biz_no: BIZ_NO.to_owned(),
+        biz_no: BIZ_NO.to_owned(),
+        pay_biz_no: PAY_BIZ_NO.to_owned(),
         free_refunded: 10,
         charge_refunded: 20,
         remaining: 30,
@@ -165,7 +165,7 @@ pub(super) fn describe_query(config: &Config) -> Operation<Refusal> {
          is refused with 10000608. So a game can give up safely. On a known number `close` changes nothing.\n\n{SIGNATURE}"
     );
     let number = |kind| NumberState { reference: BIZ_NO.to_owned(), created_at: NOW_MILLIS, change: kind };
-    let cancel = CancelSummary { reference: OTHER_BIZ_NO.to_owned(), amount: 30, created_at: NOW_MILLIS };
+    let cancel = CancelSummary { reference: CANCEL_BIZ_NO.to_owned(), amount: 30, created_at: NOW_MILLIS };
     let exchange = NumberChange {
         kind: NumberKind::Exchange {
             product_name: "Double-up card".to_owned(),

@@ -98,7 +98,7 @@ async fn a_field_that_a_stale_page_of_the_console_does_not_send_stays_as_it_is()
     assert_eq!(sent.status, 303, "{}", sent.body);
     let limits = json!(find().await.limits);
     let expected = json!({
-        "exchanges_per_second": 5, "reports_per_second": 6, "uploads_per_second": 7, "tokens_per_second": null,
+        "exchanges_per_second": 5, "reads_per_second": null, "reports_per_second": 6, "uploads_per_second": 7, "tokens_per_second": null,
         "logins_per_second": null,
         "image_bytes_per_day": null,
         "image_bytes_max": null,

@@ -104,7 +104,7 @@ async fn keys_rotate_pages_are_published_and_limits_are_set() {
         assert_eq!(shown["pages"], json!([page.trim_start_matches('/'), "pages/x"]));
     }
     program.json(&["app", "limit", "a1", "--uploads-per-second", "5", "--tokens-per-second", "0"]);
-    let limits = json!({"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": 5, "tokens_per_second": 0, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null});
+    let limits = json!({"exchanges_per_second": null, "reads_per_second": null, "reports_per_second": null, "uploads_per_second": 5, "tokens_per_second": 0, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null});
     assert_eq!(program.json(&["app", "show", "a1"])["limits"], limits);
     program.json(&["app", "poi", "add", "a1", "p1", "p2"]);
     program.json(&["app", "poi", "add", "a1", "p2"]);

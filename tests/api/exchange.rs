@@ -66,11 +66,10 @@ async fn an_empty_pay_priority_takes_the_setting() {
     // The effective priority is the content: saying it is the same request.
     let again = Game::new(&app, "o1", "b1", 40).with("pay_priority", 1).send(&till).await;
     assert_eq!(again.header("idempotent-replayed"), Some("true"));
-    Game::new(&app, "o1", "b1", 40)
-        .with("pay_priority", 0)
-        .send(&till)
-        .await
-        .assert_refused(10_000_602, "biz_no: b1 has paid for other content; a new number is a new payment");
+    Game::new(&app, "o1", "b1", 40).with("pay_priority", 0).send(&till).await.assert_refused(
+        10_000_602,
+        "biz_no: b1 was used for other content; a new request needs a new number",
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,7 +118,7 @@ async fn a_number_with_other_content_is_refused_field_by_field() {
         let answer = game.clone().with(field, value).send(&till).await;
         answer.assert_refused(
             10_000_602,
-            "biz_no: b1 has paid for other content; a new number is a new payment",
+            "biz_no: b1 was used for other content; a new request needs a new number",
         );
     }
     assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
@@ -140,7 +139,7 @@ async fn a_number_expires_after_48_hours_of_database_time_and_never_deducts_agai
         let answer = late.send(&till).await;
         answer.assert_refused(
             10_000_603,
-            "biz_no: b1 paid more than 48 hours ago; a new number is a new payment",
+            "biz_no: b1 was used more than 48 hours ago; a new request needs a new number",
         );
     }
     assert_eq!(till.purses(&app, "o1").await, (0, 90, 2));
@@ -169,7 +168,9 @@ async fn both_purses_together_must_cover_the_amount() {
     till.player(&app, "o1", 40, 60).await;
     for priority in ["0", "1"] {
         let answer = Game::new(&app, "o1", "b1", 101).with("pay_priority", priority).send(&till).await;
-        answer.assert_body(r#"{"code":10000601,"msg":"amount: the balance does not cover it"}"#);
+        answer.assert_body(
+            r#"{"code":10000601,"msg":"amount: the balance does not cover it","data":{"freeBalance":40,"chargeBalance":60}}"#,
+        );
     }
     assert_eq!(till.purses(&app, "o1").await, (40, 60, 1));
     assert_untouched(&till).await;

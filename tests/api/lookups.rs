@@ -240,6 +240,7 @@ async fn an_exchange_is_shown_as_it_came() {
     assert_eq!(
         shown,
         json!({
+            "remaining": 550, "cancels": [],
             "app_id": "a", "biz_no": "B1", "open_id": "o1", "zone_id": "z1_r1", "os": "android", "ts": NOW,
             "user_ip": "203.0.113.9", "amount": 550, "pay_priority": 0,
             "product_name": "Sword & shield = 100%", "product_info": crate::game::ITEMS,

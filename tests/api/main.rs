@@ -50,6 +50,8 @@ mod token;
 mod traces;
 mod unused_images;
 mod upload_floods;
+mod wallet_call_races;
+mod wallet_calls;
 mod wire;
 
 pub(crate) use testkit::{self as support, game};

@@ -58,7 +58,7 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
     std::fs::remove_file(picture).unwrap();
 
     let none = Value::Null;
-    let limits = |uploads: Value| json!({"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": uploads, "tokens_per_second": null, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null});
+    let limits = |uploads: Value| json!({"exchanges_per_second": null, "reads_per_second": null, "reports_per_second": null, "uploads_per_second": uploads, "tokens_per_second": null, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null});
     let like_app = |sandbox: bool| json!({"name": "Game", "category": "general", "scopes": ["epay"], "sandbox": sandbox, "preorder_check": false});
     let got = lines(&program, &[]);
     let expected = [

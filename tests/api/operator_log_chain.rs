@@ -126,16 +126,16 @@ const DAMAGES: &[Damage] = &[
     // All hashes computed again: the ledger still has the credit, or has none.
     (
         "DELETE FROM operator_log WHERE seq = 4; SELECT rechain()",
-        &[["credit without its line", "a1", "o2", "entry 1: credit r2 has no line in the operator log"]],
+        &[["entry without its line", "a1", "o2", "entry 1: r2 has no line in the operator log"]],
     ),
     (
         "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, 'o9', before, after, note, 6, chain_hash \
          FROM operator_log WHERE seq = 3; SELECT rechain()",
         &[[
-            "line without its credit",
+            "line without its entry",
             "a1",
             "start-o1",
-            "line 6 of the operator log: the ledger has no such credit",
+            "line 6 of the operator log: the ledger has no such entry",
         ]],
     ),
     // The same credit told twice.
@@ -143,38 +143,33 @@ const DAMAGES: &[Damage] = &[
         "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, subject, before, after, note, 6, chain_hash \
          FROM operator_log WHERE seq = 3; SELECT rechain()",
         &[[
-            "line without its credit",
+            "line without its entry",
             "a1",
             "start-o1",
-            "line 6 of the operator log: the ledger has no such credit",
+            "line 6 of the operator log: the ledger has no such entry",
         ]],
     ),
     (
         "UPDATE operator_log SET after = '[]' WHERE seq = 3; SELECT rechain()",
         &[
             [
-                "credit without its line",
+                "entry without its line",
                 "a1",
                 "o1",
-                "entry 1: credit start-o1 has no line in the operator log",
+                "entry 1: start-o1 has no line in the operator log",
             ],
-            [
-                "line without its credit",
-                "a1",
-                "?",
-                "line 3 of the operator log: the ledger has no such credit",
-            ],
+            ["line without its entry", "a1", "?", "line 3 of the operator log: the ledger has no such entry"],
         ],
     ),
     (
         "UPDATE operator_log SET after = jsonb_set(after, '{charge_balance}', '8') WHERE seq = 4; SELECT rechain()",
         &[
-            ["credit without its line", "a1", "o2", "entry 1: credit r2 has no line in the operator log"],
+            ["entry without its line", "a1", "o2", "entry 1: r2 has no line in the operator log"],
             [
-                "line without its credit",
+                "line without its entry",
                 "a1",
                 "r2",
-                "line 4 of the operator log: the ledger has no such credit",
+                "line 4 of the operator log: the ledger has no such entry",
             ],
         ],
     ),
@@ -198,7 +193,7 @@ const DAMAGES_SINCE: &[Damage] = &[
     ),
     (
         "DELETE FROM operator_log WHERE seq = 6; SELECT rechain()",
-        &[["credit without its line", "a1", "o2", "entry 2: credit r3 has no line in the operator log"]],
+        &[["entry without its line", "a1", "o2", "entry 2: r3 has no line in the operator log"]],
     ),
     // The whole log written anew: only the checkpoint shows it.
     (
@@ -219,7 +214,7 @@ const DAMAGES_SINCE: &[Damage] = &[
         "DELETE FROM operator_log WHERE seq IN (5, 7); DELETE FROM operator_log WHERE seq = 6; SELECT rechain()",
         &[
             ["operator log against its head", "", "operator log", "the head is line 4; the newest line is 5"],
-            ["credit without its line", "a1", "o2", "entry 2: credit r3 has no line in the operator log"],
+            ["entry without its line", "a1", "o2", "entry 2: r3 has no line in the operator log"],
             ["changed since the checkpoint", "", "operator log", "line 5 is not what the checkpoint has"],
         ],
     ),

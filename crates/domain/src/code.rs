@@ -16,6 +16,8 @@ pub enum BizNoState {
     Paid,
     /// The `biz_no` paid before, for other content.
     PaidOther,
+    /// The `biz_no` has not paid and never will.
+    Closed,
     /// The code does not show whether the `biz_no` paid before.
     Unknown,
 }
@@ -116,13 +118,13 @@ codes! {
         "biz_no expired";
     TsOutsideWindow = 10_000_604, 422, [], Free, SIGNED,
         "ts outside the accepted window";
-    MoreThanLeft = 10_000_605, 422, [], Free, [Cancel],
+    MoreThanLeft = 10_000_605, 422, [], Unknown, [Cancel],
         "more than is left to give back; the text tells how much is left";
-    UnknownNumber = 10_000_606, 422, [], Free, [Cancel, Query],
+    UnknownNumber = 10_000_606, 422, [], Unknown, [Cancel, Query],
         "no such number of this player";
-    LimitReached = 10_000_607, 422, [], Free, [Present, Cancel],
+    LimitReached = 10_000_607, 422, [], Unknown, [Present, Cancel],
         "over a limit; the text names it";
-    NumberClosed = 10_000_608, 422, [], Free, [Exchange, Present, Cancel],
+    NumberClosed = 10_000_608, 422, [], Closed, [Exchange, Present, Cancel],
         "the number was closed by a query";
     IllegalPath = 10_001_007, 422, [], Unknown, [OrderReport],
         "illegal path";

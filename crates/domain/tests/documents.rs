@@ -76,6 +76,7 @@ fn the_guide_tells_what_a_code_means_for_the_biz_no() {
         BizNoState::Free => Some("Not yet"),
         BizNoState::Paid => Some("Yes"),
         BizNoState::PaidOther => Some("Perhaps"),
+        BizNoState::Closed => Some("No"),
         BizNoState::Unknown => None,
     };
     for code in Code::ALL {

@@ -191,7 +191,7 @@ fn settings(fields: &[AppField], name: &str, example: impl Into<Value>) -> Vec<F
             AppFieldKind::Set(words) => Field::optional::<Vec<String>>(field.name, field.help)
                 .demand("items", json!({ "type": "string", "enum": words }))
                 .demand("maxItems", LIST_ITEMS_MAX)
-                .example(words),
+                .example(&words[..1]),
             AppFieldKind::Flag => Field::optional::<bool>(field.name, field.help),
             AppFieldKind::Limit => Field::optional::<PerSecond>(field.name, field.help),
             AppFieldKind::Quota => Field::optional::<Quota>(field.name, field.help),

@@ -29,7 +29,7 @@ async fn an_app_that_was_made_sells_and_its_keys_are_replaced() {
     let expected = json!({
         "app_id": "a1", "name": "<b>Game</b>", "category": "local_life", "scopes": ["epay"], "sandbox": true,
         "preorder_check": true, "suspended": false, "package_version": null, "pages": [],
-        "limits": {"exchanges_per_second": null, "reports_per_second": null, "uploads_per_second": null, "tokens_per_second": null, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null},
+        "limits": {"exchanges_per_second": null, "reads_per_second": null, "reports_per_second": null, "uploads_per_second": null, "tokens_per_second": null, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null},
         "created_at": created_at,
         "keys": [key("pay_key"), key("app_secret")],
     });
@@ -97,7 +97,7 @@ async fn suspension_and_limits_are_set_as_often_as_one_likes_and_logged_once() {
     let limits = json!({"exchanges_per_second": 7, "tokens_per_second": 0});
     for _ in 0..2 {
         let answer = caller.send("PUT", "/apps/a1/limits", None, &limits).await;
-        let now = json!({"exchanges_per_second": 7, "reports_per_second": null, "uploads_per_second": null, "tokens_per_second": 0, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null});
+        let now = json!({"exchanges_per_second": 7, "reads_per_second": null, "reports_per_second": null, "uploads_per_second": null, "tokens_per_second": 0, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null});
         assert_answer(&answer, 200, &json!({"app_id": "a1", "limits": now}));
     }
     let actions: Vec<String> = log(&till).await.into_iter().map(|line| line.action).collect();

@@ -123,7 +123,7 @@ async fn the_page_goes_on_to_fields_biz_no_and_balances() {
     for (request, fact) in [
         (game.clone().with("amount", "0").body(), "amount: expected an integer from 1 to"),
         (game.clone().with("open_id", "o9").body(), "has no such player"),
-        (game.clone().with("amount", "11").body(), "not enough. The exchange is refused with 10000601"),
+        (game.clone().with("amount", "11").body(), "not enough. The request is refused with 10000601"),
         (game.clone().with("ts", "1700000000").body(), "refused with 10000604"),
         (game.clone().with("access_token", "t").body(), "The app has no such token."),
         (game.clone().with("app_id", "none").body(), "There is no such app"),
@@ -146,7 +146,7 @@ async fn the_page_goes_on_to_fields_biz_no_and_balances() {
     assert!(page.contains("The request names another app."), "{page}");
     assert!(
         page.contains(
-            "This is not the address of the exchange, POST /api/&#60;payment_segment&#62;/minigame/pay"
+            "This is not the address of a call of the wallet, POST /api/&#60;payment_segment&#62;/minigame/pay"
         ),
         "{page}"
     );
