@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
+use domain::app::Scope;
 use domain::app_command::AppCommand;
 use domain::ids::OpenId;
 use serde_json::{Value, json};
 
 use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{TestApp, TestTill};
+use crate::support::{AppKind, TestApp, TestTill};
 
 /// What the tables held, to be put back after each damage; and the number of a player's wallet then.
 const KEEP: &str = "\
@@ -167,6 +168,93 @@ const DAMAGES_SINCE: &[(&str, &str)] = &[
     ),
 ];
 
+/// Damage to presents, cancels and closed numbers. The entries of `o1` are: 1 credit, 2 exchange `b1` of 60 (40 gifted and
+/// 20 charged), 3 cancel `c1` of 30, 4 cancel `c2` of 10, 5 present `p1` of 5, 6 exchange `b2` of 5; `x1` is closed.
+const DAMAGES_OF_KINDS: &[(&str, &str)] = &[
+    ("UPDATE ledger_entries SET remaining = 29 WHERE reference = 'c1'", "hash chain"),
+    (
+        "UPDATE ledger_entries SET remaining = 29 WHERE reference = 'c1'; SELECT rehash(w('o1'), 6)",
+        "cancel of an exchange",
+    ),
+    ("UPDATE ledger_entries SET of_biz_no = 'b2' WHERE reference = 'c1'", "hash chain"),
+    (
+        "UPDATE ledger_entries SET of_biz_no = 'b2' WHERE reference = 'c1'; SELECT rehash(w('o1'), 6)",
+        "cancel of an exchange",
+    ),
+    (
+        "UPDATE ledger_entries SET of_biz_no = 'none' WHERE reference = 'c2'; SELECT rehash(w('o1'), 6)",
+        "cancel of an exchange",
+    ),
+    (
+        "UPDATE ledger_entries SET of_biz_no = 'p1' WHERE reference = 'c2'; SELECT rehash(w('o1'), 6)",
+        "cancel of an exchange",
+    ),
+    (
+        "UPDATE ledger_entries SET of_biz_no = 'b9' WHERE reference = 'c2'; SELECT rehash(w('o1'), 6)",
+        "cancel of an exchange",
+    ),
+    (
+        "UPDATE ledger_entries SET reference = 'other' WHERE reference = 'b1'; SELECT rehash(w('o1'), 6)",
+        "cancel of an exchange",
+    ),
+    (
+        "UPDATE ledger_entries SET kind = 'present', of_biz_no = NULL, remaining = NULL WHERE reference = 'c1'; SELECT rehash(w('o1'), 6)",
+        "change does not fit its kind",
+    ),
+    (
+        "UPDATE ledger_entries SET kind = 'credit', of_biz_no = NULL, remaining = NULL WHERE reference = 'c1'; SELECT rehash(w('o1'), 6)",
+        "change does not fit its kind",
+    ),
+    // One coin more from the gifted purse and one less from the charged one, in everything behind it too.
+    (
+        "UPDATE ledger_entries SET free_change = 11, charge_change = 19 WHERE reference = 'c1'; \
+         UPDATE ledger_entries SET free_balance = free_balance + 1, charge_balance = charge_balance - 1 WHERE wallet_no = w('o1') AND seq >= 3; \
+         UPDATE wallets SET free_balance = free_balance + 1, charge_balance = charge_balance - 1 WHERE open_id = 'o1'; SELECT rehash(w('o1'), 6)",
+        "cancel of an exchange",
+    ),
+    // A cancel gives back one coin more than it tells.
+    (
+        "UPDATE ledger_entries SET free_change = free_change + 1 WHERE reference = 'c2'; \
+         UPDATE ledger_entries SET free_balance = free_balance + 1 WHERE wallet_no = w('o1') AND seq >= 4; \
+         UPDATE wallets SET free_balance = free_balance + 1 WHERE open_id = 'o1'; SELECT rehash(w('o1'), 6)",
+        "cancel of an exchange",
+    ),
+    (
+        "ALTER TABLE ledger_entries DROP CONSTRAINT IF EXISTS ledger_entries_remaining_not_negative; \
+         UPDATE ledger_entries SET remaining = -1 WHERE reference = 'c2'; SELECT rehash(w('o1'), 6)",
+        "change does not fit its kind",
+    ),
+    (
+        "UPDATE ledger_entries SET free_change = 4, charge_change = 1 WHERE reference = 'p1'; SELECT rehash(w('o1'), 6)",
+        "change does not fit its kind",
+    ),
+    ("UPDATE ledger_entries SET reference = '!p1' WHERE reference = 'p1'", "entry without its line"),
+    ("UPDATE ledger_entries SET reference = '!p1' WHERE reference = 'p1'", "change does not fit its kind"),
+    (
+        "UPDATE ledger_entries SET pay_priority = 0 WHERE reference = 'b1'; SELECT rehash(w('o1'), 6)",
+        "cancel of an exchange",
+    ),
+    ("UPDATE ledger_entries SET free_change = 5 WHERE reference = 'x1'", "closed number"),
+    ("UPDATE ledger_entries SET charge_balance = 5 WHERE reference = 'x1'", "closed number"),
+    (
+        "ALTER TABLE ledger_entries DROP CONSTRAINT IF EXISTS ledger_entries_closed_is_no_entry; UPDATE ledger_entries SET kind = 'present' WHERE reference = 'x1'",
+        "closed number",
+    ),
+    (
+        "ALTER TABLE ledger_entries DROP CONSTRAINT IF EXISTS ledger_entries_closed_is_no_entry; UPDATE ledger_entries SET kind = 'closed' WHERE reference = 'p1'",
+        "closed number",
+    ),
+    (
+        "UPDATE ledger_entries SET kind = 'closed', seq = NULL, chain_hash = NULL WHERE reference = 'p1'",
+        "gap in the ledger",
+    ),
+    ("DELETE FROM ledger_entries WHERE reference = 'c1'", "cancel of an exchange"),
+    (
+        "UPDATE ledger_entries SET wallet_no = w('o2'), seq = 2 WHERE reference = 'c2'",
+        "cancel of an exchange",
+    ),
+];
+
 /// A file of one test's own that is not there yet.
 fn file(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("minitill-{}-{name}", std::process::id()));
@@ -239,6 +327,39 @@ async fn the_audit_finds_each_kind_of_damage() {
         assert_found(&till, damage, check, None).await;
     }
     till.assert_audit_clean().await;
+}
+
+/// The same for the kinds of contract 10.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_finds_each_kind_of_damage_to_presents_cancels_and_closed_numbers() {
+    let till = TestTill::start().await;
+    let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
+    till.player(&app, "o1", 40, 100).await;
+    till.player(&app, "o2", 40, 100).await;
+    let path = file("kinds.checkpoint");
+    let program = Program::on(&till.database_url);
+    program.json(&["audit", "--checkpoint", path.to_str().unwrap()]);
+    for game in [
+        Game::new(&app, "o1", "b1", 60).with("pay_priority", 1),
+        Game::cancel(&app, "o1", "c1", "b1", 30),
+        Game::cancel(&app, "o1", "c2", "b1", 10),
+        Game::present(&app, "o1", "p1", 5),
+        Game::new(&app, "o1", "b2", 5),
+        Game::query(&app, "o1", "x1").with("close", 1),
+    ] {
+        assert_eq!(game.send(&till).await.code(), 1);
+    }
+    till.execute(REHASH).await;
+    till.assert_audit_clean().await;
+    for (damage, check) in DAMAGES_OF_KINDS {
+        assert_found(&till, damage, check, None).await;
+        // A continued audit sees no closed numbers, which are no entries, and all else.
+        if *check != "closed number" {
+            assert_found(&till, damage, check, Some(&path)).await;
+        }
+    }
+    assert_eq!(json!(till.audit(Some(&path)).await)["clean"], true);
+    std::fs::remove_file(path).unwrap();
 }
 
 /// Of each kind the first twenty are named; all are counted. The command exits with 1.

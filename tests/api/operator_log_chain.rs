@@ -152,12 +152,7 @@ const DAMAGES: &[Damage] = &[
     (
         "UPDATE operator_log SET after = '[]' WHERE seq = 3; SELECT rechain()",
         &[
-            [
-                "entry without its line",
-                "a1",
-                "o1",
-                "entry 1: start-o1 has no line in the operator log",
-            ],
+            ["entry without its line", "a1", "o1", "entry 1: start-o1 has no line in the operator log"],
             ["line without its entry", "a1", "?", "line 3 of the operator log: the ledger has no such entry"],
         ],
     ),

@@ -113,7 +113,10 @@ async fn a_purse_never_overflows() {
     let (till, app) = till().await;
     pay(&till, &app, "b1", 60, 1).await;
     let most = i64::MAX;
-    let full = format!("UPDATE wallets SET free_balance = {}, charge_balance = {most} WHERE open_id = 'o1'", most - 5);
+    let full = format!(
+        "UPDATE wallets SET free_balance = {}, charge_balance = {most} WHERE open_id = 'o1'",
+        most - 5
+    );
     till.execute(&full).await;
     let text = "amount: a purse holds at most 9223372036854775807";
     Game::present(&app, "o1", "p1", 6).send(&till).await.assert_refused(10_000_607, text);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::ledger::{CHAIN_START, ChainHash, LedgerEntry, ReferenceKind};
+use super::ledger::{CHAIN_START, ChainHash, LedgerEntry, REF_MARK, ReferenceKind};
 
 pub use cancels::{Cancel, CancelsCheck};
 pub use findings::{Check, Finding, Findings};
@@ -269,7 +269,10 @@ fn fits_kind(entry: &LedgerEntry<'_>, (free_before, charge_before): (i64, i64)) 
         (of_exchange.0.is_some(), of_exchange.1) == (is_exchange, is_exchange)
             && of_cancel == (is_cancel, is_cancel)
     };
+    let by_operator = entry.reference.starts_with(REF_MARK);
     match ReferenceKind::parse(entry.kind) {
+        Ok(ReferenceKind::Exchange | ReferenceKind::Present) if by_operator => false,
+        Ok(ReferenceKind::Credit | ReferenceKind::Debit) if !by_operator => false,
         Ok(ReferenceKind::Exchange) => {
             let in_order = match of_exchange.0 {
                 Some(0) => is_emptied_first(charge, free, charge_before),

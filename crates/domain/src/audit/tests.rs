@@ -67,7 +67,7 @@ impl Books {
             let seq = i64::try_from(index).unwrap() + 1;
             let mut stored = Stored {
                 kind: if is_credit { CREDIT } else { EXCHANGE }.to_owned(),
-                reference: format!("n{index}"),
+                reference: if is_credit { format!("!n{index}") } else { format!("n{index}") },
                 numbers: [seq, free_change, charge_change, free, charge, 1000 + seq],
                 hash: None,
                 priority,
