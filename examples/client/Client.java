@@ -26,16 +26,20 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * A complete client of Minitill: exchanges, order reports and uploads (Java 17 or newer), for any number of threads.
+ * A complete client of Minitill: the calls of the wallet, order reports and uploads (Java 17 or newer).
+ *
+ * <p>It is for any number of threads.
  *
  * <p>Try it: java Client.java pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
  */
 public final class Client {
     static final int SUCCESS = 1, NO_TOKEN = 100200102, RATE_LIMITED = 10000305, NO_ANSWER = 10000500;
     static final int INSUFFICIENT = 10000601;
-    /** The number paid before: for other content, or more than 48 hours ago. */
+    /** The number was used before: for other content, or more than 48 hours ago. */
     static final List<Integer> NUMBER_USED = List.of(10000602, 10000603);
-    static final String USED = "unknown: this number paid before; find out for what";
+    /** A query has closed the number. It has no effect and never will, however many tries are on their way. */
+    static final int CLOSED = 10000608;
+    static final String USED = "unknown: this number was used before; query it";
     static final String UNKNOWN = "unknown: repeat with the same number";
     static final String FORM = "application/x-www-form-urlencoded";
     static final long WAIT_MAX_MS = 8_000;
@@ -64,8 +68,13 @@ public final class Client {
         /** A text or a number of the body, by its name. With a JSON library of yours you do without this. */
         String field(String name) {
             String text = "\"([^\"\\\\]*(?:\\\\.[^\"\\\\]*)*)\"";
-            Matcher found = Pattern.compile("\"" + name + "\":\\s*(?:" + text + "|(\\d+))").matcher(body);
+            Matcher found = Pattern.compile("\"" + name + "\":\\s*(?:" + text + "|(-?\\d+))").matcher(body);
             return !found.find() ? null : found.group(1) != null ? found.group(1) : found.group(2);
+        }
+
+        /** The text of all fields of data, without the braces around it. */
+        String data() {
+            return body.replaceFirst("(?s).*?\"data\":\\s*\\{(.*)\\}\\s*\\}", "$1");
         }
 
         String msg() {
@@ -104,13 +113,36 @@ public final class Client {
      */
     public Answer pay(Map<String, String> order, boolean sentBefore)
             throws Refused, GeneralSecurityException, InterruptedException {
-        return call(sentBefore, token -> {
-            Map<String, String> fields = new LinkedHashMap<>(order);
-            fields.put("app_id", appId);
-            fields.put("access_token", token);
-            fields.put("ts", String.valueOf(System.currentTimeMillis()));
-            return send("/api/kpay/minigame/pay", FORM, signedBody(fields, payKey).getBytes(UTF_8));
-        });
+        return wallet("pay", order, sentBefore, true);
+    }
+
+    /** Gives gifted coins. Fields, sentBefore and errors are as in pay. */
+    public Answer present(Map<String, String> present, boolean sentBefore)
+            throws Refused, GeneralSecurityException, InterruptedException {
+        return wallet("present", present, sentBefore, true);
+    }
+
+    /** Gives back an exchange, or a part of it. Fields, sentBefore and errors are as in pay. */
+    public Answer cancel(Map<String, String> cancel, boolean sentBefore)
+            throws Refused, GeneralSecurityException, InterruptedException {
+        return wallet("cancel", cancel, sentBefore, true);
+    }
+
+    /** Shows both purses. Fields and errors are as in pay. */
+    public Answer balance(Map<String, String> player) throws Refused, GeneralSecurityException, InterruptedException {
+        return wallet("balance", player, false, false);
+    }
+
+    /** Tells what became of a number. close: an unknown one is closed for ever. */
+    public Answer query(String openId, String bizNo, boolean close)
+            throws Refused, GeneralSecurityException, InterruptedException {
+        Map<String, String> fields = Map.of("open_id", openId, "biz_no", bizNo, "close", close ? "1" : "0");
+        return wallet("query", fields, false, close);
+    }
+
+    /** Gives up a number that got no answer. With any status but "closed" it had its effect before. */
+    public Answer giveUp(String openId, String bizNo) throws Refused, GeneralSecurityException, InterruptedException {
+        return query(openId, bizNo, true);
     }
 
     /** Reports an order, which is a JSON object. */
@@ -134,16 +166,32 @@ public final class Client {
         return open("file/img/uploadWithUrl", FORM, encoded(Map.of("url", url)).getBytes(UTF_8)).field("imgId");
     }
 
+    private Answer wallet(String call, Map<String, String> own, boolean sentBefore, boolean changes)
+            throws Refused, GeneralSecurityException, InterruptedException {
+        return call(sentBefore, changes, token -> {
+            Map<String, String> fields = new LinkedHashMap<>(own);
+            fields.put("app_id", appId);
+            fields.put("access_token", token);
+            fields.put("ts", String.valueOf(System.currentTimeMillis()));
+            return send("/api/kpay/minigame/" + call, FORM, signedBody(fields, payKey).getBytes(UTF_8));
+        });
+    }
+
     private Answer open(String call, String kind, byte[] body)
             throws Refused, GeneralSecurityException, InterruptedException {
-        return call(false, token -> {
+        return call(false, true, token -> {
             String query = encoded(Map.of("app_id", appId, "access_token", token));
             return send("/openapi/mp/developer/" + call + "?" + query, kind, body);
         });
     }
 
-    /** Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts. */
-    private Answer call(boolean unsure, Send send) throws Refused, GeneralSecurityException, InterruptedException {
+    /**
+     * Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
+     *
+     * <p>changes: a try can have an effect, so a refusal does not tell what became of the tries before it.
+     */
+    private Answer call(boolean unsure, boolean changes, Send send)
+            throws Refused, GeneralSecurityException, InterruptedException {
         long until = now() + totalMs, wait = 1_000;
         boolean renewed = false;
         for (int tries = 0; ; ) {
@@ -165,7 +213,8 @@ public final class Client {
                 throw new Unknown(code, USED);
             }
             if (code != NO_ANSWER && code != RATE_LIMITED) {
-                throw unsure ? new Unknown(code, answer.msg()) : new Refused(code, answer.msg());
+                boolean open = unsure && changes && code != CLOSED;
+                throw open ? new Unknown(code, answer.msg()) : new Refused(code, answer.msg());
             }
             long pause = answer.retryAfterMs() > 0 ? answer.retryAfterMs() : wait;
             if (now() + pause > until) {
@@ -261,16 +310,38 @@ public final class Client {
 
     /** What a command does; prints a line for each call, see README.md. Gives whether all succeeded. */
     private static boolean run(Client client, String command, List<String> words) throws Exception {
+        Map<String, String> fields = new LinkedHashMap<>(Map.of(
+                "open_id", words.get(0), "zone_id", "zone1_role1", "os", "android", "user_ip", "203.0.113.7"));
+        boolean succeeded = true;
         switch (command) {
             case "pay", "pay-again":
-                boolean succeeded = true;
+                fields.putAll(Map.of("amount", words.get(1), "product_name", "Double-up card",
+                        "product_desc", "For one match",
+                        "product_info", "[{\"product_id\":1001,\"product_num\":1,\"product_type\":0}]"));
                 for (String number : words.subList(2, words.size())) {
-                    Map<String, String> order = new LinkedHashMap<>(Map.of(
-                            "open_id", words.get(0), "amount", words.get(1), "biz_no", number, "zone_id", "zone1_role1",
-                            "os", "android", "user_ip", "203.0.113.7", "product_name", "Double-up card",
-                            "product_desc", "For one match",
-                            "product_info", "[{\"product_id\":1001,\"product_num\":1,\"product_type\":0}]"));
-                    succeeded &= print(() -> paid(client.pay(order, command.equals("pay-again"))));
+                    fields.put("biz_no", number);
+                    succeeded &= print(() -> paid(client.pay(fields, command.equals("pay-again"))));
+                }
+                return succeeded;
+            case "present":
+                fields.put("amount", words.get(1));
+                for (String number : words.subList(2, words.size())) {
+                    fields.put("biz_no", number);
+                    succeeded &= print(() -> done(client.present(fields, false)));
+                }
+                return succeeded;
+            case "cancel":
+                fields.putAll(Map.of("amount", words.get(1), "pay_biz_no", words.get(2)));
+                for (String number : words.subList(3, words.size())) {
+                    fields.put("biz_no", number);
+                    succeeded &= print(() -> done(client.cancel(fields, false)));
+                }
+                return succeeded;
+            case "balance":
+                return print(() -> done(client.balance(fields)));
+            case "query", "give-up":
+                for (String number : words.subList(1, words.size())) {
+                    succeeded &= print(() -> done(client.query(words.get(0), number, command.equals("give-up"))));
                 }
                 return succeeded;
             case "report":
@@ -295,6 +366,11 @@ public final class Client {
         }
         return "\"paid\",\"replayed\":" + answer.replayed() + ",\"tries\":" + answer.tries() + ",\"freeBalance\":"
                 + answer.field("freeBalance") + ",\"chargeBalance\":" + answer.field("chargeBalance");
+    }
+
+    private static String done(Answer answer) {
+        String counted = "\"replayed\":" + answer.replayed() + ",\"tries\":" + answer.tries();
+        return "\"done\"," + counted + "," + answer.data();
     }
 
     private interface Job {

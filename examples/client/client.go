@@ -1,4 +1,4 @@
-// A complete client of Minitill: exchanges, order reports and uploads (Go 1.19 or newer).
+// A complete client of Minitill: the calls of the wallet, order reports and uploads (Go 1.19 or newer).
 //
 // Try it: go run client.go pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 package main
@@ -25,9 +25,11 @@ import (
 
 const (
 	success, noToken, rateLimited, noAnswer, insufficient = 1, 100200102, 10000305, 10000500, 10000601
-	// The number paid before: for other content, or more than 48 hours ago.
+	// The number was used before: for other content, or more than 48 hours ago.
 	usedForOther, usedLongAgo = 10000602, 10000603
-	used                      = "unknown: this number paid before; find out for what"
+	// A query has closed the number. It has no effect and never will, however many tries are on their way.
+	closed                    = 10000608
+	used                      = "unknown: this number was used before; query it"
 	unknown                   = "unknown: repeat with the same number"
 	form                      = "application/x-www-form-urlencoded"
 	waitMax                   = 8 * time.Second
@@ -45,17 +47,14 @@ type Refused struct {
 
 func (refused *Refused) Error() string { return refused.Msg }
 
-// Answer of Minitill. Of Code and Result, and of Msg and ErrorMsg, a call has one.
+// Answer of Minitill. Of Code and Result, and of Msg and ErrorMsg, a call has one. A number in Data is a json.Number.
 type Answer struct {
 	Code, Result *int
 	Msg          string
 	ErrorMsg     string `json:"error_msg"`
 	AccessToken  string `json:"access_token"`
 	ExpiresIn    int64  `json:"expires_in"`
-	Data         struct {
-		FreeBalance, ChargeBalance int64
-		ImgID                      string `json:"imgId"`
-	}
+	Data         map[string]any
 	// Not in the body: the two headers, how many tries there were, and whether one had no answer.
 	Replayed   bool          `json:"-"`
 	RetryAfter time.Duration `json:"-"`
@@ -80,16 +79,36 @@ type Client struct {
 // The code of the answer is success or insufficient. sentBefore: this order may have been sent
 // before, such as before a restart. Other errors are *Refused.
 func (client *Client) Pay(order url.Values, sentBefore bool) (*Answer, error) {
-	return client.call(sentBefore, func(token string) *Answer {
-		fields := url.Values{}
-		for name := range order {
-			fields.Set(name, order.Get(name))
-		}
-		fields.Set("app_id", client.AppID)
-		fields.Set("access_token", token)
-		fields.Set("ts", strconv.FormatInt(time.Now().UnixMilli(), 10))
-		return client.send("/api/kpay/minigame/pay", form, []byte(SignedBody(fields, client.PayKey)))
-	})
+	return client.wallet("pay", order, sentBefore, true)
+}
+
+// Present gives gifted coins. Fields, sentBefore and errors are as in Pay.
+func (client *Client) Present(present url.Values, sentBefore bool) (*Answer, error) {
+	return client.wallet("present", present, sentBefore, true)
+}
+
+// Cancel gives back an exchange, or a part of it. Fields, sentBefore and errors are as in Pay.
+func (client *Client) Cancel(cancel url.Values, sentBefore bool) (*Answer, error) {
+	return client.wallet("cancel", cancel, sentBefore, true)
+}
+
+// Balance shows both purses. Fields and errors are as in Pay.
+func (client *Client) Balance(player url.Values) (*Answer, error) {
+	return client.wallet("balance", player, false, false)
+}
+
+// Query tells what became of a number. toClose: an unknown one is closed for ever. Errors are as in Pay.
+func (client *Client) Query(openID, bizNo string, toClose bool) (*Answer, error) {
+	fields := url.Values{"open_id": {openID}, "biz_no": {bizNo}, "close": {"0"}}
+	if toClose {
+		fields.Set("close", "1")
+	}
+	return client.wallet("query", fields, false, toClose)
+}
+
+// GiveUp gives up a number that got no answer. With any status but "closed" it had its effect before.
+func (client *Client) GiveUp(openID, bizNo string) (*Answer, error) {
+	return client.Query(openID, bizNo, true)
 }
 
 // Report reports an order.
@@ -113,25 +132,41 @@ func (client *Client) Upload(picture []byte) (string, error) {
 	part.Write(picture)
 	writer.Close()
 	answer, err := client.open("file/img/uploadWithFile", writer.FormDataContentType(), body.Bytes())
-	return answer.Data.ImgID, err
+	id, _ := answer.Data["imgId"].(string)
+	return id, err
 }
 
 // UploadByURL lets Minitill fetch a picture and gives the imgId.
 func (client *Client) UploadByURL(address string) (string, error) {
 	body := url.Values{"url": {address}}.Encode()
 	answer, err := client.open("file/img/uploadWithUrl", form, []byte(body))
-	return answer.Data.ImgID, err
+	id, _ := answer.Data["imgId"].(string)
+	return id, err
+}
+
+func (client *Client) wallet(call string, own url.Values, sentBefore, changes bool) (*Answer, error) {
+	return client.call(sentBefore, changes, func(token string) *Answer {
+		fields := url.Values{}
+		for name := range own {
+			fields.Set(name, own.Get(name))
+		}
+		fields.Set("app_id", client.AppID)
+		fields.Set("access_token", token)
+		fields.Set("ts", strconv.FormatInt(time.Now().UnixMilli(), 10))
+		return client.send("/api/kpay/minigame/"+call, form, []byte(SignedBody(fields, client.PayKey)))
+	})
 }
 
 func (client *Client) open(path, kind string, body []byte) (*Answer, error) {
-	return client.call(false, func(token string) *Answer {
+	return client.call(false, true, func(token string) *Answer {
 		query := url.Values{"app_id": {client.AppID}, "access_token": {token}}
 		return client.send("/openapi/mp/developer/"+path+"?"+query.Encode(), kind, body)
 	})
 }
 
 // call repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
-func (client *Client) call(unsure bool, send func(token string) *Answer) (*Answer, error) {
+// changes: a try can have an effect, so a refusal does not tell what became of the tries before it.
+func (client *Client) call(unsure, changes bool, send func(token string) *Answer) (*Answer, error) {
 	until, wait, renewed, tries := time.Now().Add(client.Total), time.Second, false, 0
 	for {
 		token, answer := client.accessToken()
@@ -150,7 +185,7 @@ func (client *Client) call(unsure bool, send func(token string) *Answer) (*Answe
 		case rateLimited:
 		default:
 			if *answer.Code != noToken || token == "" || renewed {
-				return answer, &Refused{*answer.Code, answer.Msg, unsure}
+				return answer, &Refused{*answer.Code, answer.Msg, unsure && changes && *answer.Code != closed}
 			}
 			client.forget(token)
 			renewed = true
@@ -214,7 +249,9 @@ func (client *Client) send(path, kind string, body []byte) *Answer {
 	defer response.Body.Close()
 	seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 31)
 	answer := &Answer{RetryAfter: time.Duration(seconds) * time.Second}
-	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
+	decoder := json.NewDecoder(response.Body)
+	decoder.UseNumber()
+	if err := decoder.Decode(answer); err != nil {
 		return failed(err.Error(), answer.RetryAfter)
 	}
 	if answer.Code == nil {
@@ -248,16 +285,40 @@ func SignedBody(fields url.Values, payKey string) string {
 type line map[string]any
 
 func run(client *Client, command string, words []string, print func(line, error)) {
+	fields := url.Values{"open_id": {words[0]}, "zone_id": {"zone1_role1"}, "os": {"android"}, "user_ip": {"203.0.113.7"}}
 	switch command {
 	case "pay", "pay-again":
+		fields.Set("amount", words[1])
+		fields.Set("product_name", "Double-up card")
+		fields.Set("product_desc", "For one match")
+		fields.Set("product_info", `[{"product_id":1001,"product_num":1,"product_type":0}]`)
 		for _, number := range words[2:] {
-			answer, err := client.Pay(url.Values{
-				"open_id": {words[0]}, "amount": {words[1]}, "biz_no": {number}, "zone_id": {"zone1_role1"},
-				"os": {"android"}, "user_ip": {"203.0.113.7"}, "product_name": {"Double-up card"},
-				"product_desc": {"For one match"},
-				"product_info": {`[{"product_id":1001,"product_num":1,"product_type":0}]`},
-			}, command == "pay-again")
+			fields.Set("biz_no", number)
+			answer, err := client.Pay(fields, command == "pay-again")
 			print(paid(answer), err)
+		}
+	case "present":
+		fields.Set("amount", words[1])
+		for _, number := range words[2:] {
+			fields.Set("biz_no", number)
+			answer, err := client.Present(fields, false)
+			print(done(answer), err)
+		}
+	case "cancel":
+		fields.Set("amount", words[1])
+		fields.Set("pay_biz_no", words[2])
+		for _, number := range words[3:] {
+			fields.Set("biz_no", number)
+			answer, err := client.Cancel(fields, false)
+			print(done(answer), err)
+		}
+	case "balance":
+		answer, err := client.Balance(fields)
+		print(done(answer), err)
+	case "query", "give-up":
+		for _, number := range words[1:] {
+			answer, err := client.Query(words[0], number, command == "give-up")
+			print(done(answer), err)
 		}
 	case "report":
 		print(line{"outcome": "done"}, client.Report(map[string]string{
@@ -286,7 +347,15 @@ func paid(answer *Answer) line {
 		return line{"outcome": "insufficient", "final": !answer.Unsure, "tries": answer.Tries}
 	}
 	return line{"outcome": "paid", "replayed": answer.Replayed, "tries": answer.Tries,
-		"freeBalance": answer.Data.FreeBalance, "chargeBalance": answer.Data.ChargeBalance}
+		"freeBalance": answer.Data["freeBalance"], "chargeBalance": answer.Data["chargeBalance"]}
+}
+
+func done(answer *Answer) line {
+	printed := line{"outcome": "done", "replayed": answer.Replayed, "tries": answer.Tries}
+	for name, value := range answer.Data {
+		printed[name] = value
+	}
+	return printed
 }
 
 func setting(name, otherwise string) string {

@@ -1,4 +1,4 @@
-// A complete client of Minitill: exchanges, order reports and uploads (Node.js 18 or newer).
+// A complete client of Minitill: the calls of the wallet, order reports and uploads (Node.js 18 or newer).
 //
 // Try it: node client.js pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 const { readFileSync } = require("node:fs");
@@ -6,9 +6,11 @@ const { setTimeout: sleep } = require("node:timers/promises");
 const { signedBody } = require("../sign/sign.js");
 
 const SUCCESS = 1, NO_TOKEN = 100200102, RATE_LIMITED = 10000305, NO_ANSWER = 10000500, INSUFFICIENT = 10000601;
-// The number paid before: for other content, or more than 48 hours ago.
+// The number was used before: for other content, or more than 48 hours ago.
 const NUMBER_USED = [10000602, 10000603];
-const USED = "unknown: this number paid before; find out for what";
+// A query has closed the number. It has no effect and never will, however many tries are on their way.
+const CLOSED = 10000608;
+const USED = "unknown: this number was used before; query it";
 const UNKNOWN = "unknown: repeat with the same number";
 const WAIT_MAX_MS = 8000;
 // A token is renewed so long before its end.
@@ -37,11 +39,32 @@ class Client {
   // The code of the answer is SUCCESS or INSUFFICIENT. sentBefore: this order may have been sent
   // before, such as before a restart. Throws Refused or Unknown.
   pay(order, sentBefore = false) {
-    const body = (token) => {
-      const own = { app_id: this.appId, access_token: token, ts: String(Date.now()) };
-      return new URLSearchParams(signedBody({ ...order, ...own }, this.payKey));
-    };
-    return this.call((token) => this.send("/api/kpay/minigame/pay", body(token)), sentBefore);
+    return this.wallet("pay", order, sentBefore);
+  }
+
+  // Gives gifted coins. Fields, sentBefore and errors are as in pay.
+  present(present, sentBefore = false) {
+    return this.wallet("present", present, sentBefore);
+  }
+
+  // Gives back an exchange, or a part of it. Fields, sentBefore and errors are as in pay.
+  cancel(cancel, sentBefore = false) {
+    return this.wallet("cancel", cancel, sentBefore);
+  }
+
+  // Shows both purses. Fields and errors are as in pay.
+  balance(player) {
+    return this.wallet("balance", player, false, false);
+  }
+
+  // Tells what became of a number. close: an unknown one is closed for ever. Throws Refused or Unknown.
+  query(openId, bizNo, close = false) {
+    return this.wallet("query", { open_id: openId, biz_no: bizNo, close: close ? "1" : "0" }, false, close);
+  }
+
+  // Gives up a number that got no answer. With any status but "closed" it had its effect before.
+  giveUp(openId, bizNo) {
+    return this.query(openId, bizNo, true);
   }
 
   // Reports an order. Throws Refused or Unknown.
@@ -65,12 +88,21 @@ class Client {
     return answer.body.data.imgId;
   }
 
+  wallet(call, fields, sentBefore, changes = true) {
+    const body = (token) => {
+      const own = { app_id: this.appId, access_token: token, ts: String(Date.now()) };
+      return new URLSearchParams(signedBody({ ...fields, ...own }, this.payKey));
+    };
+    return this.call((token) => this.send(`/api/kpay/minigame/${call}`, body(token)), sentBefore, changes);
+  }
+
   open(call, token) {
     return `/openapi/mp/developer/${call}?${new URLSearchParams({ app_id: this.appId, access_token: token })}`;
   }
 
   // Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
-  async call(send, unsure = false) {
+  // changes: a try can have an effect, so a refusal does not tell what became of the tries before it.
+  async call(send, unsure = false, changes = true) {
     const until = Date.now() + this.total;
     for (let wait = 1000, tries = 0, renewed = false; ; ) {
       const kept = await this.accessToken();
@@ -85,7 +117,7 @@ class Client {
       unsure ||= answer.code === NO_ANSWER && Boolean(kept.token);
       if (NUMBER_USED.includes(answer.code)) throw new Unknown(answer.code, USED);
       if (![NO_ANSWER, RATE_LIMITED].includes(answer.code)) {
-        throw new (unsure ? Unknown : Refused)(answer.code, answer.msg);
+        throw new (unsure && changes && answer.code !== CLOSED ? Unknown : Refused)(answer.code, answer.msg);
       }
       const pause = answer.retryAfter || wait;
       if (Date.now() + pause > until) {
@@ -138,14 +170,27 @@ class Client {
 
 // What a command asks for, one function for each line that it prints; see README.md.
 function jobs(client, command, ...words) {
+  const player = { open_id: words[0], zone_id: "zone1_role1", os: "android", user_ip: "203.0.113.7" };
+  const amount = words[1];
   if (command === "pay" || command === "pay-again") {
     const order = {
-      open_id: words[0], amount: words[1], zone_id: "zone1_role1", os: "android", user_ip: "203.0.113.7",
-      product_name: "Double-up card", product_desc: "For one match",
+      ...player, amount, product_name: "Double-up card", product_desc: "For one match",
       product_info: '[{"product_id":1001,"product_num":1,"product_type":0}]',
     };
-    const pay = (number) => client.pay({ ...order, biz_no: number }, command === "pay-again");
+    const pay = (biz_no) => client.pay({ ...order, biz_no }, command === "pay-again");
     return words.slice(2).map((number) => async () => paid(await pay(number)));
+  }
+  if (command === "present") {
+    return words.slice(2).map((biz_no) => async () => done(await client.present({ ...player, amount, biz_no })));
+  }
+  if (command === "cancel") {
+    const cancel = { ...player, amount, pay_biz_no: words[2] };
+    return words.slice(3).map((biz_no) => async () => done(await client.cancel({ ...cancel, biz_no })));
+  }
+  if (command === "balance") return [async () => done(await client.balance(player))];
+  if (command === "query" || command === "give-up") {
+    const ask = (number) => (command === "query" ? client.query : client.giveUp).call(client, words[0], number);
+    return words.slice(1).map((number) => async () => done(await ask(number)));
   }
   if (command === "report") {
     const [open_id, number, order_create_time, order_status, order_path, product_cover_img_id] = words;
@@ -165,6 +210,10 @@ function paid({ code, body, replayed, tries, unsure }) {
   if (code === INSUFFICIENT) return { outcome: "insufficient", final: !unsure, tries };
   const { freeBalance, chargeBalance } = body.data;
   return { outcome: "paid", replayed, tries, freeBalance, chargeBalance };
+}
+
+function done({ body, replayed, tries }) {
+  return { outcome: "done", replayed, tries, ...body.data };
 }
 
 async function main({ MINITILL_BASE, APP_ID, APP_SECRET, PAY_KEY, MINITILL_TIMEOUT_MS, MINITILL_TOTAL_MS }) {

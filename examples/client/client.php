@@ -1,5 +1,5 @@
 <?php
-// A complete client of Minitill: exchanges, order reports and uploads (PHP 8.1 or newer, with curl).
+// A complete client of Minitill: the calls of the wallet, order reports and uploads (PHP 8.1 or newer, with curl).
 //
 // Try it: php client.php pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 declare(strict_types=1);
@@ -7,9 +7,11 @@ declare(strict_types=1);
 require_once __DIR__ . '/../sign/sign.php';
 
 const SUCCESS = 1, NO_TOKEN = 100200102, RATE_LIMITED = 10000305, NO_ANSWER = 10000500, INSUFFICIENT = 10000601;
-// The number paid before: for other content, or more than 48 hours ago.
+// The number was used before: for other content, or more than 48 hours ago.
 const NUMBER_USED = [10000602, 10000603];
-const USED = 'unknown: this number paid before; find out for what';
+// A query has closed the number. It has no effect and never will, however many tries are on their way.
+const CLOSED = 10000608;
+const USED = 'unknown: this number was used before; query it';
 const UNKNOWN = 'unknown: repeat with the same number';
 const FORM = 'application/x-www-form-urlencoded', JSON = 'application/json';
 const WAIT_MAX_SECONDS = 8;
@@ -65,10 +67,38 @@ final class Client
     // before, such as before a restart. Throws Refused or Unknown.
     public function pay(array $order, bool $sentBefore = false): Answer
     {
-        return $this->call(function (string $token) use ($order) {
-            $own = ['app_id' => $this->appId, 'access_token' => $token, 'ts' => (string) (int) (microtime(true) * 1000)];
-            return $this->send('/api/kpay/minigame/pay', FORM, signedBody($own + $order, $this->payKey));
-        }, $sentBefore);
+        return $this->wallet('pay', $order, $sentBefore);
+    }
+
+    // Gives gifted coins. Fields, $sentBefore and errors are as in pay.
+    public function present(array $present, bool $sentBefore = false): Answer
+    {
+        return $this->wallet('present', $present, $sentBefore);
+    }
+
+    // Gives back an exchange, or a part of it. Fields, $sentBefore and errors are as in pay.
+    public function cancel(array $cancel, bool $sentBefore = false): Answer
+    {
+        return $this->wallet('cancel', $cancel, $sentBefore);
+    }
+
+    // Shows both purses. Fields and errors are as in pay.
+    public function balance(array $player): Answer
+    {
+        return $this->wallet('balance', $player, changes: false);
+    }
+
+    // Tells what became of a number. $close: an unknown one is closed for ever. Throws Refused or Unknown.
+    public function query(string $openId, string $bizNo, bool $close = false): Answer
+    {
+        $fields = ['open_id' => $openId, 'biz_no' => $bizNo, 'close' => $close ? '1' : '0'];
+        return $this->wallet('query', $fields, changes: $close);
+    }
+
+    // Gives up a number that got no answer. With any status but "closed" it had its effect before.
+    public function giveUp(string $openId, string $bizNo): Answer
+    {
+        return $this->query($openId, $bizNo, true);
     }
 
     // Reports an order. Throws Refused or Unknown.
@@ -96,6 +126,14 @@ final class Client
         return $answer->body['data']['imgId'];
     }
 
+    private function wallet(string $call, array $fields, bool $sentBefore = false, bool $changes = true): Answer
+    {
+        return $this->call(function (string $token) use ($call, $fields) {
+            $own = ['app_id' => $this->appId, 'access_token' => $token, 'ts' => (string) (int) (microtime(true) * 1000)];
+            return $this->send("/api/kpay/minigame/{$call}", FORM, signedBody($own + $fields, $this->payKey));
+        }, $sentBefore, $changes);
+    }
+
     private function open(string $call, string $token): string
     {
         $query = ['app_id' => $this->appId, 'access_token' => $token];
@@ -103,7 +141,8 @@ final class Client
     }
 
     // Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
-    private function call(callable $send, bool $unsure = false): Answer
+    // $changes: a try can have an effect, so a refusal does not tell what became of the tries before it.
+    private function call(callable $send, bool $unsure = false, bool $changes = true): Answer
     {
         $until = microtime(true) + $this->total / 1000;
         for ($wait = 1, $tries = 0, $renewed = false; ;) {
@@ -127,7 +166,8 @@ final class Client
                 throw new Unknown(USED, $answer->code);
             }
             if (!in_array($answer->code, [NO_ANSWER, RATE_LIMITED], true)) {
-                throw $unsure ? new Unknown($answer->msg, $answer->code) : new Refused($answer->msg, $answer->code);
+                $refusal = $unsure && $changes && $answer->code !== CLOSED ? Unknown::class : Refused::class;
+                throw new $refusal($answer->msg, $answer->code);
             }
             $pause = $answer->retryAfter ?: $wait;
             if (microtime(true) + $pause > $until) {
@@ -190,15 +230,31 @@ final class Client
 // What a command asks for, one function for each line that it prints; see README.md.
 function jobs(Client $client, string $command, string ...$words): iterable
 {
+    $player = ['open_id' => $words[0], 'zone_id' => 'zone1_role1', 'os' => 'android', 'user_ip' => '203.0.113.7'];
     if ($command === 'pay' || $command === 'pay-again') {
         foreach (array_slice($words, 2) as $number) {
-            $order = [
-                'open_id' => $words[0], 'amount' => $words[1], 'biz_no' => $number, 'zone_id' => 'zone1_role1',
-                'os' => 'android', 'user_ip' => '203.0.113.7', 'product_name' => 'Double-up card',
-                'product_desc' => 'For one match',
+            $order = $player + [
+                'amount' => $words[1], 'biz_no' => $number,
+                'product_name' => 'Double-up card', 'product_desc' => 'For one match',
                 'product_info' => '[{"product_id":1001,"product_num":1,"product_type":0}]',
             ];
             yield fn () => paid($client->pay($order, $command === 'pay-again'));
+        }
+    } elseif ($command === 'present') {
+        foreach (array_slice($words, 2) as $number) {
+            yield fn () => done($client->present($player + ['amount' => $words[1], 'biz_no' => $number]));
+        }
+    } elseif ($command === 'cancel') {
+        foreach (array_slice($words, 3) as $number) {
+            $cancel = $player + ['amount' => $words[1], 'pay_biz_no' => $words[2], 'biz_no' => $number];
+            yield fn () => done($client->cancel($cancel));
+        }
+    } elseif ($command === 'balance') {
+        yield fn () => done($client->balance($player));
+    } elseif ($command === 'query' || $command === 'give-up') {
+        $ask = $command === 'query' ? $client->query(...) : $client->giveUp(...);
+        foreach (array_slice($words, 1) as $number) {
+            yield fn () => done($ask($words[0], $number));
         }
     } elseif ($command === 'report') {
         $names = ['open_id', 'out_biz_order_no', 'order_create_time', 'order_status', 'order_path', 'product_cover_img_id'];
@@ -222,6 +278,11 @@ function paid(Answer $answer): array
     ['freeBalance' => $free, 'chargeBalance' => $charge] = $answer->body['data'];
     $line = ['outcome' => 'paid', 'replayed' => $answer->replayed, 'tries' => $answer->tries];
     return $line + ['freeBalance' => $free, 'chargeBalance' => $charge];
+}
+
+function done(Answer $answer): array
+{
+    return ['outcome' => 'done', 'replayed' => $answer->replayed, 'tries' => $answer->tries] + $answer->body['data'];
 }
 
 function main(string ...$words): int

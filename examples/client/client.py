@@ -1,4 +1,4 @@
-"""A complete client of Minitill: exchanges, order reports and uploads (Python 3.8 or newer).
+"""A complete client of Minitill: the calls of the wallet, order reports and uploads (Python 3.8 or newer).
 
 Try it: python3 client.py pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 """
@@ -16,9 +16,11 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "sign"))
 from sign import signed_body
 
 SUCCESS, NO_TOKEN, RATE_LIMITED, NO_ANSWER, INSUFFICIENT = 1, 100200102, 10000305, 10000500, 10000601
-# The number paid before: for other content, or more than 48 hours ago.
+# The number was used before: for other content, or more than 48 hours ago.
 NUMBER_USED = (10000602, 10000603)
-USED = "unknown: this number paid before; find out for what"
+# A query has closed the number. It has no effect and never will, however many tries are on their way.
+CLOSED = 10000608
+USED = "unknown: this number was used before; query it"
 UNKNOWN = "unknown: repeat with the same number"
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 WAIT_MAX_SECONDS = 8
@@ -62,11 +64,28 @@ class Client:
         The code of the answer is SUCCESS or INSUFFICIENT. sent_before: this order may have been sent
         before, such as before a restart. Raises Refused or Unknown.
         """
-        def request(token):
-            own = {"app_id": self.app_id, "access_token": token, "ts": str(int(time.time() * 1000))}
-            return "/api/kpay/minigame/pay", FORM, signed_body({**order, **own}, self.pay_key).encode()
+        return self._wallet("pay", order, sent_before)
 
-        return self._call(request, sent_before)
+    def present(self, present, sent_before=False):
+        """Gives gifted coins. Fields, sent_before and errors are as in pay."""
+        return self._wallet("present", present, sent_before)
+
+    def cancel(self, cancel, sent_before=False):
+        """Gives back an exchange, or a part of it. Fields, sent_before and errors are as in pay."""
+        return self._wallet("cancel", cancel, sent_before)
+
+    def balance(self, player):
+        """Shows both purses. Fields and errors are as in pay."""
+        return self._wallet("balance", player, changes=False)
+
+    def query(self, open_id, biz_no, close=False):
+        """Tells what became of a number. close: an unknown one is closed for ever. Raises Refused or Unknown."""
+        fields = {"open_id": open_id, "biz_no": biz_no, "close": "1" if close else "0"}
+        return self._wallet("query", fields, changes=close)
+
+    def give_up(self, open_id, biz_no):
+        """Gives up a number that got no answer. With any status but "closed" it had its effect before."""
+        return self.query(open_id, biz_no, close=True)
 
     def report(self, order):
         """Reports an order. Raises Refused or Unknown."""
@@ -87,11 +106,21 @@ class Client:
         answer = self._call(lambda token: (self._open("file/img/uploadWithUrl", token), FORM, body))
         return answer.body["data"]["imgId"]
 
+    def _wallet(self, call, fields, sent_before=False, changes=True):
+        def request(token):
+            own = {"app_id": self.app_id, "access_token": token, "ts": str(int(time.time() * 1000))}
+            return f"/api/kpay/minigame/{call}", FORM, signed_body({**fields, **own}, self.pay_key).encode()
+
+        return self._call(request, sent_before, changes)
+
     def _open(self, call, token):
         return f"/openapi/mp/developer/{call}?" + urlencode({"app_id": self.app_id, "access_token": token})
 
-    def _call(self, request, unsure=False):
-        """Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts."""
+    def _call(self, request, unsure=False, changes=True):
+        """Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
+
+        changes: a try can have an effect, so a refusal does not tell what became of the tries before it.
+        """
         until, wait, renewed, tries = time.monotonic() + self.total, 1, False, 0
         while True:
             token, answer = self._access_token()
@@ -108,7 +137,7 @@ class Client:
             if answer.code in NUMBER_USED:
                 raise Unknown(answer.code, USED)
             if answer.code not in (NO_ANSWER, RATE_LIMITED):
-                raise (Unknown if unsure else Refused)(answer.code, answer.msg)
+                raise (Unknown if unsure and changes and answer.code != CLOSED else Refused)(answer.code, answer.msg)
             pause = answer.retry_after or wait
             if time.monotonic() + pause > until:
                 if unsure:
@@ -160,14 +189,28 @@ class Client:
 
 def jobs(client, command, *words):
     """What a command asks for, one function for each line that it prints; see README.md."""
+    player = {"open_id": words[0], "zone_id": "zone1_role1", "os": "android", "user_ip": "203.0.113.7"}
     if command in ("pay", "pay-again"):
         for number in words[2:]:
             order = {
-                "open_id": words[0], "amount": words[1], "biz_no": number, "zone_id": "zone1_role1", "os": "android",
-                "user_ip": "203.0.113.7", "product_name": "Double-up card", "product_desc": "For one match",
+                **player, "amount": words[1], "biz_no": number,
+                "product_name": "Double-up card", "product_desc": "For one match",
                 "product_info": '[{"product_id":1001,"product_num":1,"product_type":0}]',
             }
             yield lambda: paid(client.pay(order, command == "pay-again"))
+    elif command == "present":
+        for number in words[2:]:
+            yield lambda: done(client.present({**player, "amount": words[1], "biz_no": number}))
+    elif command == "cancel":
+        for number in words[3:]:
+            cancel = {**player, "amount": words[1], "pay_biz_no": words[2], "biz_no": number}
+            yield lambda: done(client.cancel(cancel))
+    elif command == "balance":
+        yield lambda: done(client.balance(player))
+    elif command in ("query", "give-up"):
+        ask = client.query if command == "query" else client.give_up
+        for number in words[1:]:
+            yield lambda: done(ask(words[0], number))
     elif command == "report":
         names = ("open_id", "out_biz_order_no", "order_create_time", "order_status", "order_path", "product_cover_img_id")
         order = dict(zip(names, words), out_order_no=words[1])
@@ -186,6 +229,10 @@ def paid(answer):
         return {"outcome": "insufficient", "final": not answer.unsure, "tries": answer.tries}
     left = {name: answer.body["data"][name] for name in ("freeBalance", "chargeBalance")}
     return {"outcome": "paid", "replayed": answer.replayed, "tries": answer.tries, **left}
+
+
+def done(answer):
+    return {"outcome": "done", "replayed": answer.replayed, "tries": answer.tries, **answer.body["data"]}
 
 
 def main(setting=os.environ.get):

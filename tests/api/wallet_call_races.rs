@@ -110,9 +110,9 @@ async fn a_query_waits_for_an_exchange_that_is_being_written() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(!asking.is_finished(), "it waits");
         if commits {
-            writing.commit().await.unwrap()
+            writing.commit().await.unwrap();
         } else {
-            writing.rollback().await.unwrap()
+            writing.rollback().await.unwrap();
         }
         let answer = asking.await.unwrap();
         assert_eq!(answer.code(), code, "{}", answer.body);

@@ -375,7 +375,7 @@ async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Re
 }
 
 /// Whether a call has a field of this name.
-fn is_known(call: &WalletCall, name: &str) -> bool {
+fn is_known(call: WalletCall, name: &str) -> bool {
     call.signs(name) || HIDDEN_FIELDS.contains(&name)
 }
 
@@ -385,7 +385,7 @@ fn value_shown<'a>(name: &str, value: &'a str) -> &'a str {
 }
 
 /// What the signature check makes of a field.
-fn usage(call: &WalletCall, name: &str, value: &str) -> &'static str {
+fn usage(call: WalletCall, name: &str, value: &str) -> &'static str {
     match (call.signs(name), value.is_empty(), name) {
         (true, false, _) => "signed",
         (true, true, _) => "empty: not in the string",
@@ -449,7 +449,7 @@ mod tests {
         let fields = read_request("access_token=t0ken&sign=abc&app_secret=s&amount=5&os=&x=1").unwrap();
         let rows = fields
             .texts()
-            .map(|(name, value)| (name, value_shown(name, value), usage(&WalletCall::Exchange, name, value)));
+            .map(|(name, value)| (name, value_shown(name, value), usage(WalletCall::Exchange, name, value)));
         let expected = [
             ("access_token", "hidden", "not signed"),
             ("sign", "hidden", "not signed"),

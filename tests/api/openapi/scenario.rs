@@ -54,6 +54,27 @@ pub(super) const IN_TURN: [&str; 21] = [
 /// The app of the scenario has no picture, and has stored as many as it ever may.
 const QUOTA_USED_UP: &str = "DELETE FROM images; UPDATE image_usage SET images = 1000000000000000";
 
+/// These need nothing but their settings, their picture or another way of sending.
+const NEED_NOTHING: [&str; 17] = [
+    "deducted",
+    "reported",
+    "uploaded",
+    "issued",
+    "whole",
+    "rate_limited",
+    "body_too_slow",
+    "body_too_large",
+    "overloaded",
+    "picture_unacceptable",
+    "order_not_found",
+    "scope_missing",
+    "balance",
+    "given",
+    "unknown_exchange",
+    "unknown_number",
+    "illegal_open_id",
+];
+
 /// A till and a request to it.
 #[derive(Clone)]
 pub(super) struct Scenario {
@@ -173,47 +194,9 @@ impl Scenario {
     /// What the example is about.
     async fn arrange(&mut self, image: &ImgId) {
         match self.example {
-            // These need nothing but their settings, their picture or another way of sending.
-            "deducted"
-            | "reported"
-            | "uploaded"
-            | "issued"
-            | "whole"
-            | "rate_limited"
-            | "body_too_slow"
-            | "body_too_large"
-            | "overloaded"
-            | "picture_unacceptable"
-            | "order_not_found"
-            | "scope_missing"
-            | "balance"
-            | "given"
-            | "unknown_exchange"
-            | "unknown_number"
-            | "illegal_open_id" => {}
-            "given_back" => self.pay_before().await,
-            "known" => {
-                self.pay_before().await;
-                self.cancel_before("20270115080000002").await;
-            }
-            "more_than_left" => {
-                self.pay_before().await;
-                self.cancel_before("20270115080000003").await;
-                self.replace("amount", "60");
-            }
-            "purse_full" => {
-                if self.call.route.id == "cancel" {
-                    self.pay_before().await;
-                }
-                self.till.execute("UPDATE wallets SET free_balance = 9223372036854775807").await;
-                self.till.execute("UPDATE wallets SET charge_balance = 9223372036854775807").await;
-            }
-            "closed" => self.body.push(("close", "1".into())),
-            "biz_no_closed" => {
-                let number =
-                    self.body.iter().find(|(name, _)| *name == "biz_no").map(|(_, value)| plain(value));
-                let query = Game::query(&self.app, OPEN_ID, &number.unwrap()).with("close", 1);
-                assert_eq!(query.send(&self.till).await.code(), 1);
+            example if NEED_NOTHING.contains(&example) => {}
+            "given_back" | "known" | "more_than_left" | "purse_full" | "closed" | "biz_no_closed" => {
+                self.arrange_wallet().await;
             }
             "replayed" | "biz_no_conflict" | "biz_no_expired" => self.exchange_before().await,
             "app_id_missing" => self.leave_out("app_id"),
@@ -268,6 +251,37 @@ impl Scenario {
             "no_such_image" => self.path = format!("/img/{}", "0".repeat(48)),
             "system_error" => self.take_table_away().await,
             "unavailable" => self.till.store.close().await,
+            other => panic!("{other}: a new example needs a scenario here"),
+        }
+    }
+
+    /// What an example of the other calls of the wallet is about.
+    async fn arrange_wallet(&mut self) {
+        match self.example {
+            "given_back" => self.pay_before().await,
+            "known" => {
+                self.pay_before().await;
+                self.cancel_before("20270115080000002").await;
+            }
+            "more_than_left" => {
+                self.pay_before().await;
+                self.cancel_before("20270115080000003").await;
+                self.replace("amount", "60");
+            }
+            "purse_full" => {
+                if self.call.route.id == "cancel" {
+                    self.pay_before().await;
+                }
+                self.till.execute("UPDATE wallets SET free_balance = 9223372036854775807").await;
+                self.till.execute("UPDATE wallets SET charge_balance = 9223372036854775807").await;
+            }
+            "closed" => self.body.push(("close", "1".into())),
+            "biz_no_closed" => {
+                let number =
+                    self.body.iter().find(|(name, _)| *name == "biz_no").map(|(_, value)| plain(value));
+                let query = Game::query(&self.app, OPEN_ID, &number.unwrap()).with("close", 1);
+                assert_eq!(query.send(&self.till).await.code(), 1);
+            }
             other => panic!("{other}: a new example needs a scenario here"),
         }
     }

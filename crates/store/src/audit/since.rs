@@ -49,14 +49,7 @@ pub(super) async fn audit(
     mut before: Checkpoint,
 ) -> Result<AuditOutcome, AuditError> {
     let empty = RecordSet::new(&random_bytes());
-    let mut progress = SinceAudit {
-        findings: Findings::default(),
-        apps: BTreeMap::new(),
-        entries: 0,
-        entry_counts: 0,
-        told: empty.clone(),
-        cancelled: BTreeSet::new(),
-    };
+    let mut progress = SinceAudit::new(empty.clone());
     let Snapshot { first, second, meter, .. } = snapshot;
     // The planner must use the keys, whatever the sizes of the tables.
     let by_keys =
@@ -104,8 +97,7 @@ pub(super) async fn audit(
         line = before.next()?;
     }
     progress.check(second, grown, meter).await?;
-    let cancelled = std::mem::take(&mut progress.cancelled);
-    cancels::check_some(second, cancelled.into_iter(), &mut progress.findings).await?;
+    progress.check_cancels(second).await?;
     let log = log::read(second, before.log_head, empty, meter).await?;
     second
         .execute(sqlx::raw_sql("RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin"))
@@ -122,6 +114,17 @@ pub(super) async fn audit(
 }
 
 impl SinceAudit {
+    fn new(told: RecordSet) -> Self {
+        Self {
+            findings: Findings::default(),
+            apps: BTreeMap::new(),
+            entries: 0,
+            entry_counts: 0,
+            told,
+            cancelled: BTreeSet::new(),
+        }
+    }
+
     fn count(&mut self, app_id: &str, row: &WalletRow) {
         let app = self.apps.entry(app_id.to_owned()).or_default();
         app.wallets += 1;
@@ -219,18 +222,7 @@ impl SinceAudit {
             if row.seq == check.wallet.from.seq {
                 check.meets_checkpoint = check.wallet.is_as_it_was(&entry, stored);
             } else {
-                check.check.entry(&entry, stored, &mut self.findings);
-                if entry.reference.starts_with(REF_MARK) {
-                    self.told.add(&log::told(&entry, &check.check));
-                }
-                if entry.kind == EXCHANGE && row.is_without_item {
-                    let Grown { app_id, open_id, .. } = &check.wallet;
-                    items::report_missing(app_id, open_id, entry.seq, entry.reference, &mut self.findings);
-                }
-                if let Some(of) = entry.of_biz_no {
-                    self.cancelled.insert((entry.app_no, of.to_owned()));
-                }
-                self.entries += 1;
+                self.entry(&mut check, &entry, stored, row.is_without_item);
                 meter.row(self.entries);
             }
             current = Some((check, row.place));
@@ -240,6 +232,34 @@ impl SinceAudit {
             self.end(Some(GrownCheck::new(wallet)));
         }
         Ok(())
+    }
+
+    /// Checks the cancels of each exchange that has new ones.
+    async fn check_cancels(&mut self, connection: &mut PgConnection) -> Result<(), AuditError> {
+        let cancelled = std::mem::take(&mut self.cancelled);
+        cancels::check_some(connection, cancelled.into_iter(), &mut self.findings).await
+    }
+
+    /// Checks a new entry.
+    fn entry(
+        &mut self,
+        grown: &mut GrownCheck,
+        entry: &LedgerEntry<'_>,
+        stored: Option<ChainHash>,
+        is_without_item: bool,
+    ) {
+        grown.check.entry(entry, stored, &mut self.findings);
+        if entry.reference.starts_with(REF_MARK) {
+            self.told.add(&log::told(entry, &grown.check));
+        }
+        if entry.kind == EXCHANGE && is_without_item {
+            let Grown { app_id, open_id, .. } = &grown.wallet;
+            items::report_missing(app_id, open_id, entry.seq, entry.reference, &mut self.findings);
+        }
+        if let Some(of) = entry.of_biz_no {
+            self.cancelled.insert((entry.app_no, of.to_owned()));
+        }
+        self.entries += 1;
     }
 
     fn end(&mut self, check: Option<GrownCheck>) {

@@ -189,7 +189,7 @@ impl Model {
         let refused = WalletOutcome::Refused;
         let key = (app_no.0, request.reference.clone());
         let wallet = (app_no.0, request.open_id.to_string());
-        let Action::Change(change) = &request.action else { return self.read(app_no, request) };
+        let Action::Change(asked) = &request.action else { return self.read(app_no, request) };
         if let Some(used) = self.used.get(&key) {
             let same = WalletRequest { ts: request.ts, is_fresh: request.is_fresh, ..used.content.clone() };
             return match used {
@@ -204,58 +204,18 @@ impl Model {
         let Some((free, charge, entries, hash)) = self.wallets.get(&wallet).copied() else {
             return refused(Refused::UnknownWallet);
         };
-        let not_covered = refused(Refused::InsufficientBalance(Balances::new(free, charge).unwrap()));
-        let mut remaining = 0;
-        let (free_change, charge_change) = match change {
-            Change::Exchange(bought) => {
-                let amount = bought.amount.get();
-                if free + charge < amount {
-                    return not_covered;
-                }
-                match bought.pay_priority {
-                    PayPriority::GiftedFirst => (-amount.min(free), -(amount - amount.min(free))),
-                    PayPriority::ChargedFirst => (-(amount - amount.min(charge)), -amount.min(charge)),
-                }
-            }
-            Change::Present(amount) => (amount.get(), 0),
-            Change::Credit { free, charge } => (*free, *charge),
-            Change::Debit { free: less, charge: other } => {
-                if *less > free || *other > charge {
-                    return not_covered;
-                }
-                (-less, -other)
-            }
-            Change::Cancel { of, amount } => {
-                let exchange = (app_no.0, of.to_string());
-                let paid = self.used.get(&exchange).filter(|used| used.content.open_id == request.open_id);
-                let Some((paid, bought)) = paid.and_then(|used| Some((used, used.content.purchase()?)))
-                else {
-                    return refused(Refused::UnknownNumber);
-                };
-                let left = self.remaining(&exchange);
-                if amount.get() > left {
-                    return refused(Refused::MoreThanLeft { remaining: left });
-                }
-                remaining = left - amount.get();
-                // Coin by coin: the purse that paid last is given back first.
-                let (mut free, mut charge) = (0, 0);
-                for coin in remaining..left {
-                    let first = match bought.pay_priority {
-                        PayPriority::GiftedFirst => coin < -paid.free_change,
-                        PayPriority::ChargedFirst => coin >= -paid.charge_change,
-                    };
-                    if first { free += 1 } else { charge += 1 }
-                }
-                (free, charge)
-            }
-        };
+        let (free_change, charge_change, remaining) =
+            match self.changes(app_no, &request.open_id, asked, (free, charge)) {
+                Ok(changes) => changes,
+                Err(why) => return refused(why),
+            };
         let (free, charge, seq) = (free + free_change, charge + charge_change, entries + 1);
         let bought = request.purchase();
         let entry = LedgerEntry {
             app_no: app_no.0,
             wallet_no: wallet_no(&wallet.1).0,
             seq,
-            kind: change.kind().as_str(),
+            kind: asked.kind().as_str(),
             reference: &request.reference,
             of_biz_no: request.target(),
             remaining: request.target().map(|_| remaining),
@@ -283,6 +243,54 @@ impl Model {
         self.used.insert(key.clone(), used);
         self.order.push(key);
         WalletOutcome::Done(receipt)
+    }
+
+    /// The changes of both purses, and what is left to give back after a cancel.
+    fn changes(
+        &self,
+        app_no: AppNo,
+        open_id: &OpenId,
+        asked: &Change,
+        (free, charge): (i64, i64),
+    ) -> Result<(i64, i64, i64), Refused> {
+        let not_covered = Refused::InsufficientBalance(Balances::new(free, charge).unwrap());
+        match asked {
+            Change::Exchange(bought) => {
+                let amount = bought.amount.get();
+                let (from_free, from_charge) = match bought.pay_priority {
+                    PayPriority::GiftedFirst => (amount.min(free), amount - amount.min(free)),
+                    PayPriority::ChargedFirst => (amount - amount.min(charge), amount.min(charge)),
+                };
+                if free + charge < amount { Err(not_covered) } else { Ok((-from_free, -from_charge, 0)) }
+            }
+            Change::Present(amount) => Ok((amount.get(), 0, 0)),
+            Change::Credit { free, charge } => Ok((*free, *charge, 0)),
+            Change::Debit { free: less, charge: other } if *less > free || *other > charge => {
+                Err(not_covered)
+            }
+            Change::Debit { free, charge } => Ok((-free, -charge, 0)),
+            Change::Cancel { of, amount } => {
+                let exchange = (app_no.0, of.to_string());
+                let paid = self.used.get(&exchange).filter(|used| used.content.open_id == *open_id);
+                let paid = paid.and_then(|used| Some((used, used.content.purchase()?)));
+                let (paid, bought) = paid.ok_or(Refused::UnknownNumber)?;
+                let left = self.remaining(&exchange);
+                if amount.get() > left {
+                    return Err(Refused::MoreThanLeft { remaining: left });
+                }
+                let remaining = left - amount.get();
+                // Coin by coin: the purse that paid last is given back first.
+                let (mut to_free, mut to_charge) = (0, 0);
+                for coin in remaining..left {
+                    let is_gifted = match bought.pay_priority {
+                        PayPriority::GiftedFirst => coin < -paid.free_change,
+                        PayPriority::ChargedFirst => coin >= -paid.charge_change,
+                    };
+                    if is_gifted { to_free += 1 } else { to_charge += 1 }
+                }
+                Ok((to_free, to_charge, remaining))
+            }
+        }
     }
 
     fn read(&mut self, app_no: AppNo, request: &WalletRequest) -> WalletOutcome {
