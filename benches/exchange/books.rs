@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use crate::Fallible;
 use crate::program::Program;
-use crate::requests::AMOUNT;
+use crate::requests::{AMOUNT, Asked, CANCEL_AMOUNT, PRESENT_AMOUNT};
 use crate::seed::PURSE;
 use crate::stage::Session;
 
 /// What was done to the wallets, as the callers know it.
 #[derive(Debug, Default)]
 pub(crate) struct Books {
-    /// Exchanges that were acknowledged, each with its own order number.
-    acknowledged: u64,
+    /// Calls that were acknowledged, each with its own order number.
+    acknowledged: BTreeMap<Asked, u64>,
     /// Exchanges that the tables were filled with.
     filled: u64,
     /// Answers that were wrong, by what they said.
@@ -27,7 +27,7 @@ pub(crate) struct Books {
 pub(crate) struct Closing {
     start: i128,
     left: i128,
-    acknowledged: u64,
+    acknowledged: BTreeMap<Asked, u64>,
     filled: u64,
     records: i64,
     wrong: BTreeMap<String, u64>,
@@ -35,8 +35,10 @@ pub(crate) struct Closing {
 }
 
 impl Books {
-    pub(crate) fn acknowledge(&mut self, exchanges: u64) {
-        self.acknowledged += exchanges;
+    pub(crate) fn acknowledge(&mut self, made: &BTreeMap<Asked, u64>) {
+        for (asked, count) in made {
+            *self.acknowledged.entry(*asked).or_default() += count;
+        }
     }
 
     pub(crate) fn fill(&mut self, exchanges: u64) {
@@ -53,7 +55,7 @@ impl Books {
     pub(crate) fn close(self, session: &mut Session, program: &Program, wallets: u32) -> Fallible<Closing> {
         let left =
             session.text("SELECT sum(free_balance::numeric + charge_balance)::text FROM public.wallets")?;
-        let records = session.number("SELECT count(*) FROM public.ledger_entries WHERE kind = 'exchange'")?;
+        let records = session.number("SELECT count(*) FROM public.ledger_entries WHERE kind <> 'credit'")?;
         let audit = program.json(&["audit"])?;
         Ok(Closing {
             start: i128::from(wallets) * 2 * i128::from(PURSE),
@@ -73,11 +75,23 @@ impl Closing {
     }
 
     fn records_add_up(&self) -> bool {
-        i128::from(self.records) == i128::from(self.acknowledged) + i128::from(self.filled)
+        i128::from(self.records) == self.acknowledged_changes() + i128::from(self.filled)
     }
 
+    fn count(&self, asked: Asked) -> i128 {
+        self.acknowledged.get(&asked).copied().unwrap_or_default().into()
+    }
+
+    /// Exchanges, presents and cancels.
+    fn acknowledged_changes(&self) -> i128 {
+        self.count(Asked::Exchange) + self.count(Asked::Present) + self.count(Asked::Cancel)
+    }
+
+    /// What the exchanges have deducted, less what was given and given back.
     fn spent(&self) -> i128 {
-        (i128::from(self.acknowledged) + i128::from(self.filled)) * i128::from(AMOUNT)
+        (self.count(Asked::Exchange) + i128::from(self.filled)) * i128::from(AMOUNT)
+            - self.count(Asked::Present) * i128::from(PRESENT_AMOUNT)
+            - self.count(Asked::Cancel) * i128::from(CANCEL_AMOUNT)
     }
 
     fn audit_is_clean(&self) -> bool {
@@ -106,7 +120,7 @@ impl fmt::Display for Closing {
             "records  {}: {} rows = {} acknowledged + {} filled in",
             right(self.records_add_up()),
             self.records,
-            self.acknowledged,
+            self.acknowledged_changes(),
             self.filled
         )?;
         let report = &self.audit;

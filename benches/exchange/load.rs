@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::task::LocalSet;
 
 use crate::Fallible;
-use crate::requests::{Random, Requests};
+use crate::requests::{Asked, Paid, Random, Requests};
 use crate::sample::Latency;
 
 /// A server that has not answered so long after the end of a measurement never will.
@@ -41,8 +41,10 @@ pub(crate) enum Drive {
 pub(crate) struct Answers {
     /// Of every right answer.
     pub(crate) latencies: Vec<Latency>,
-    /// Exchanges that were made, each with its own order number.
-    pub(crate) made: u64,
+    /// Calls that were answered with success, each with its own order number.
+    pub(crate) made: BTreeMap<Asked, u64>,
+    /// The exchanges among them.
+    pub(crate) paid: Vec<Paid>,
     /// Wrong answers, by what they said.
     pub(crate) wrong: BTreeMap<String, u64>,
     /// From the first request to the last answer.
@@ -145,7 +147,10 @@ impl Round {
             Ok(answer) if answer == turn.expected => {
                 answers.latencies.push(Latency::of(now - since));
                 if answer == Answer::Made {
-                    answers.made += 1;
+                    if let Some((asked, paid)) = self.requests.asked(turn.index) {
+                        *answers.made.entry(asked).or_default() += 1;
+                        answers.paid.extend(paid);
+                    }
                     self.acknowledged.borrow_mut().push(turn.index);
                 }
             }

@@ -4,11 +4,16 @@ use std::fmt::Write as _;
 
 use domain::clock::{Clock, SystemClock};
 use domain::signature::{PayKey, canonical_string};
+use domain::wallet_call::WalletCall;
 
 /// The app that all exchanges belong to.
 pub(crate) const APP_ID: &str = "benchmark";
 /// What each exchange deducts.
 pub(crate) const AMOUNT: u32 = 7;
+/// What each present adds.
+pub(crate) const PRESENT_AMOUNT: u32 = 2;
+/// What each cancel gives back.
+pub(crate) const CANCEL_AMOUNT: u32 = 3;
 /// The first wallet's open id; all are numbers of this length, so that pgbench can make them too.
 pub(crate) const FIRST_OPEN_ID: u64 = 1_000_000_000_000_000;
 /// Order numbers of a run begin here, for the same reason; lower ones belong to exchanges that were
@@ -29,7 +34,6 @@ pub(crate) const CONSTANT_FIELDS: [(&str, &str); 7] = [
     ("extension", r#"{"server":"s7"}"#),
 ];
 
-const PATH: &str = "/api/kpay/minigame/pay";
 /// A request is shorter than this.
 const REQUEST_BYTES: usize = 1024;
 
@@ -49,6 +53,33 @@ pub(crate) enum Numbers {
     Random,
 }
 
+/// A call of the wallet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Asked {
+    Exchange,
+    Present,
+    /// Of an exchange of an earlier row, each once.
+    Cancel,
+    Balance,
+    /// About an exchange of an earlier row.
+    Query,
+}
+
+/// Which calls a row sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Calls {
+    Only(Asked),
+    /// 70 exchanges, 10 presents, 10 cancels and 10 balances of each hundred.
+    Mix,
+}
+
+/// An exchange that was made: open id and order number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paid {
+    open_id: u64,
+    order: u64,
+}
+
 /// A game server with its keys.
 pub(crate) struct Game {
     token: String,
@@ -58,41 +89,87 @@ pub(crate) struct Game {
     /// Orders so far: no number is used twice in a run.
     orders: u64,
     random: Random,
+    /// Exchanges that can be cancelled.
+    paid: Vec<Paid>,
 }
 
 /// Requests one behind the other in one piece of memory.
 pub(crate) struct Requests {
     bytes: Vec<u8>,
     ends: Vec<usize>,
+    /// What each asks, and what it has paid once it is answered.
+    asked: Vec<(Asked, Option<Paid>)>,
 }
 
 impl Game {
     pub(crate) fn new(token: String, pay_key: String, wallets: u32) -> Self {
         let (pay_key, clock) = (PayKey::new(pay_key), SystemClock::new());
-        Self { token, pay_key, wallets, clock, orders: 0, random: Random(1) }
+        Self { token, pay_key, wallets, clock, orders: 0, random: Random(1), paid: Vec::new() }
     }
 
     /// Builds and signs so many exchanges.
     pub(crate) fn prepare(&mut self, count: u32, spread: Spread, numbers: Numbers) -> Requests {
+        self.prepare_calls(count, spread, numbers, Calls::Only(Asked::Exchange))
+    }
+
+    /// Builds and signs so many calls. There are fewer where no exchange is left to cancel or to ask for.
+    pub(crate) fn prepare_calls(
+        &mut self,
+        count: u32,
+        spread: Spread,
+        numbers: Numbers,
+        calls: Calls,
+    ) -> Requests {
         let ts = self.clock.unix_millis().to_string();
         let count = usize::try_from(count).unwrap_or_default();
-        let mut requests =
-            Requests { bytes: Vec::with_capacity(count * REQUEST_BYTES), ends: Vec::with_capacity(count) };
-        for _ in 0..count {
-            let open_id = self.open_id(spread);
-            let biz_no = self.next_order(numbers);
-            requests.add(&self.form(&open_id, &biz_no, &ts));
+        let mut requests = Requests {
+            bytes: Vec::with_capacity(count * REQUEST_BYTES),
+            ends: Vec::with_capacity(count),
+            asked: Vec::with_capacity(count),
+        };
+        for place in 0..count {
+            let asked = match (calls, place % 10) {
+                (Calls::Only(asked), _) => asked,
+                (Calls::Mix, 0) => Asked::Present,
+                (Calls::Mix, 3) => Asked::Cancel,
+                (Calls::Mix, 6) => Asked::Balance,
+                (Calls::Mix, _) => Asked::Exchange,
+            };
+            let paid = match asked {
+                Asked::Cancel => self.paid.pop(),
+                Asked::Query => self.paid.get(place % self.paid.len().max(1)).copied(),
+                Asked::Exchange | Asked::Present | Asked::Balance => None,
+            };
+            if paid.is_none() && matches!(asked, Asked::Cancel | Asked::Query) {
+                break;
+            }
+            let open_id = paid.map_or_else(|| self.open_id(spread), |paid| paid.open_id);
+            let biz_no = match (asked, paid) {
+                (Asked::Query, Some(paid)) => paid.order.to_string(),
+                _ => self.next_order(numbers),
+            };
+            let order = (asked, numbers, biz_no.parse());
+            let will_pay = match order {
+                (Asked::Exchange, Numbers::Ascending, Ok(order)) => Some(Paid { open_id, order }),
+                _ => None,
+            };
+            requests.add(asked, &self.form(asked, &open_id.to_string(), &biz_no, paid, &ts), will_pay);
         }
         requests
     }
 
-    fn open_id(&mut self, spread: Spread) -> String {
+    /// Takes down exchanges that were made. They can be cancelled from now on.
+    pub(crate) fn remember(&mut self, paid: Vec<Paid>) {
+        self.paid.extend(paid);
+    }
+
+    fn open_id(&mut self, spread: Spread) -> u64 {
         let hot = match spread {
             Spread::All => self.wallets,
             Spread::Hot(hot) => hot.min(self.wallets),
         };
         let wallet = self.random.below(hot) * (self.wallets / hot);
-        (FIRST_OPEN_ID + u64::from(wallet)).to_string()
+        FIRST_OPEN_ID + u64::from(wallet)
     }
 
     fn next_order(&mut self, numbers: Numbers) -> String {
@@ -103,11 +180,24 @@ impl Game {
         }
     }
 
-    fn form(&self, open_id: &str, biz_no: &str, ts: &str) -> String {
-        let amount = AMOUNT.to_string();
-        let varying =
-            [("app_id", APP_ID), ("open_id", open_id), ("biz_no", biz_no), ("ts", ts), ("amount", &amount)];
-        let signed = varying.into_iter().chain(CONSTANT_FIELDS);
+    fn form(&self, asked: Asked, open_id: &str, biz_no: &str, paid: Option<Paid>, ts: &str) -> String {
+        let amount = match asked {
+            Asked::Present => PRESENT_AMOUNT,
+            Asked::Cancel => CANCEL_AMOUNT,
+            Asked::Exchange | Asked::Balance | Asked::Query => AMOUNT,
+        };
+        let (amount, pay_biz_no) =
+            (amount.to_string(), paid.map(|paid| paid.order.to_string()).unwrap_or_default());
+        let varying = [
+            ("app_id", APP_ID),
+            ("open_id", open_id),
+            ("biz_no", biz_no),
+            ("pay_biz_no", &pay_biz_no),
+            ("ts", ts),
+            ("amount", &amount),
+        ];
+        let call = asked.call();
+        let signed = varying.into_iter().chain(CONSTANT_FIELDS).filter(|(name, _)| call.signs(name));
         let sign = self.pay_key.sign(&canonical_string(signed.clone()));
         form_urlencoded::Serializer::new(String::with_capacity(REQUEST_BYTES))
             .append_pair("access_token", &self.token)
@@ -117,18 +207,37 @@ impl Game {
     }
 }
 
+impl Asked {
+    fn call(self) -> WalletCall {
+        match self {
+            Self::Exchange => WalletCall::Exchange,
+            Self::Present => WalletCall::Present,
+            Self::Cancel => WalletCall::Cancel,
+            Self::Balance => WalletCall::Balance,
+            Self::Query => WalletCall::Query,
+        }
+    }
+}
+
 impl Requests {
-    fn add(&mut self, form: &str) {
+    fn add(&mut self, asked: Asked, form: &str, will_pay: Option<Paid>) {
         let mut head = String::new();
         let _ = write!(
             head,
-            "POST {PATH} HTTP/1.1\r\nHost: till.example\r\n\
+            "POST /api/kpay/minigame/{} HTTP/1.1\r\nHost: till.example\r\n\
              Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
+            asked.call().segment(),
             form.len()
         );
+        self.asked.push((asked, will_pay));
         self.bytes.extend_from_slice(head.as_bytes());
         self.bytes.extend_from_slice(form.as_bytes());
         self.ends.push(self.bytes.len());
+    }
+
+    /// What a request asks, and what it has paid once it is answered.
+    pub(crate) fn asked(&self, index: usize) -> Option<(Asked, Option<Paid>)> {
+        self.asked.get(index).copied()
     }
 
     pub(crate) fn count(&self) -> usize {

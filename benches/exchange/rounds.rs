@@ -74,7 +74,7 @@ impl<'a> Bench<'a> {
     pub(crate) fn prepare(options: &'a Options, mut stage: Stage) -> Fallible<Self> {
         let program = Program::on(&stage);
         program.json(&["migrate"])?;
-        let app = program.json(&["app", "create", APP_ID])?;
+        let app = program.json(&["app", "create", APP_ID, "--scope", "present", "--scope", "cancel"])?;
         let token = program.json(&["token", "issue", APP_ID])?;
         seed::wallets(stage.session(), options.wallets())?;
         let game = Game::new(text(&token, "access_token")?, text(&app, "pay_key")?, options.wallets());
@@ -201,12 +201,14 @@ impl<'a> Bench<'a> {
         let mut answers = load::run(vec![self.ceiling.address()], requests, drive)?;
         let used = watched.usage() - before;
         // It deducts nothing: only its wrong answers matter.
-        answers.made = 0;
+        answers.made.clear();
+        answers.paid.clear();
         Ok(self.sample(answers, &used, &watched))
     }
 
     fn measure_closed(&mut self, row: Row, shape: Shape) -> Fallible<Option<Sample>> {
-        let requests = self.game.prepare(self.enough_for(row), shape.spread, shape.numbers);
+        let count = self.enough_for(row);
+        let requests = self.game.prepare_calls(count, shape.spread, shape.numbers, shape.calls);
         let drive = self.closed(shape);
         let servers: Vec<&Server> = self.servers.iter().take(shape.servers).collect();
         let addresses: Vec<SocketAddr> = servers.iter().map(|server| server.address()).collect();
@@ -232,7 +234,8 @@ impl<'a> Bench<'a> {
         let mut answers = load::run(vec![server.address()], requests, drive)?;
         let used = watched.usage() - before;
         if target == Target::Ceiling {
-            answers.made = 0;
+            answers.made.clear();
+            answers.paid.clear();
         }
         Ok(self.sample(answers, &used, &watched))
     }
@@ -262,7 +265,8 @@ impl<'a> Bench<'a> {
     }
 
     fn keep_books(&mut self, answers: Answers) {
-        self.books.acknowledge(answers.made);
+        self.books.acknowledge(&answers.made);
+        self.game.remember(answers.paid);
         self.books.note_wrong(answers.wrong);
     }
 

@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use crate::reference::Script;
-use crate::requests::{Numbers, Spread};
+use crate::requests::{Asked, Calls, Numbers, Spread};
 
 /// One row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -23,6 +23,11 @@ pub(crate) enum Row {
     OneWallet,
     HotWallets,
     Replays,
+    Present,
+    Cancel,
+    Balance,
+    Query,
+    Mix,
     RandomNumbers,
     TwoServers,
     TwoServersOneWallet,
@@ -59,18 +64,27 @@ pub(crate) struct Shape {
     pub(crate) spread: Spread,
     pub(crate) numbers: Numbers,
     pub(crate) half_replays: bool,
+    pub(crate) calls: Calls,
 }
 
 impl Shape {
     /// New exchanges, evenly over all wallets of one server.
     pub(crate) const fn plain(in_flight: usize) -> Self {
-        Self { in_flight, servers: 1, spread: Spread::All, numbers: Numbers::Ascending, half_replays: false }
+        Self {
+            in_flight,
+            servers: 1,
+            spread: Spread::All,
+            numbers: Numbers::Ascending,
+            half_replays: false,
+            calls: Calls::Only(Asked::Exchange),
+        }
     }
 }
 
 impl Row {
     /// The rows that are measured again on filled tables.
-    pub(crate) const WHEN_FILLED: [Self; 3] = [Self::Classic, Self::OneStatement, Self::InFlight64];
+    pub(crate) const WHEN_FILLED: [Self; 5] =
+        [Self::Classic, Self::OneStatement, Self::InFlight64, Self::Cancel, Self::Query];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -85,6 +99,11 @@ impl Row {
             Self::OneWallet => "64, all on one wallet",
             Self::HotWallets => "64, on 1,000 hot wallets",
             Self::Replays => "64, half of them replays",
+            Self::Present => "64, presents",
+            Self::Cancel => "64, cancels of exchanges",
+            Self::Balance => "64, balances",
+            Self::Query => "64, queries of exchanges",
+            Self::Mix => "64, mix of calls",
             Self::RandomNumbers => "64, random order numbers",
             Self::TwoServers => "64 on two servers",
             Self::TwoServersOneWallet => "64 on two servers, one wallet",
@@ -107,6 +126,11 @@ impl Row {
             Self::OneWallet => Work::Closed(Shape { spread: Spread::Hot(1), ..plain }),
             Self::HotWallets => Work::Closed(Shape { spread: Spread::Hot(1000), ..plain }),
             Self::Replays => Work::Closed(Shape { half_replays: true, ..plain }),
+            Self::Present => Work::Closed(Shape { calls: Calls::Only(Asked::Present), ..plain }),
+            Self::Cancel => Work::Closed(Shape { calls: Calls::Only(Asked::Cancel), ..plain }),
+            Self::Balance => Work::Closed(Shape { calls: Calls::Only(Asked::Balance), ..plain }),
+            Self::Query => Work::Closed(Shape { calls: Calls::Only(Asked::Query), ..plain }),
+            Self::Mix => Work::Closed(Shape { calls: Calls::Mix, ..plain }),
             Self::RandomNumbers => Work::Closed(Shape { numbers: Numbers::Random, ..plain }),
             Self::TwoServers => Work::Closed(Shape { servers: 2, ..plain }),
             Self::TwoServersOneWallet => Work::Closed(Shape { servers: 2, spread: Spread::Hot(1), ..plain }),

@@ -91,6 +91,11 @@ fn bars(results: &Results) -> Vec<Bar> {
             ratio(rate(Row::OneWallet), in_flight_64),
             Limit::AtLeast(0.6),
         ),
+        bar("presents, times exchanges", ratio(rate(Row::Present), in_flight_64), Limit::AtLeast(0.9)),
+        bar("cancels, times exchanges", ratio(rate(Row::Cancel), in_flight_64), Limit::AtLeast(0.8)),
+        bar("balances, times exchanges", ratio(rate(Row::Balance), in_flight_64), Limit::AtLeast(1.5)),
+        bar("queries, times exchanges", ratio(rate(Row::Query), in_flight_64), Limit::AtLeast(1.0)),
+        bar("mix of calls, times exchanges", ratio(rate(Row::Mix), in_flight_64), Limit::AtLeast(0.9)),
         bar("64 in flight, p99 in ms", p99(Row::InFlight64), Limit::Below(15.0)),
         bar("paced at half of the highest rate, p99 in ms", p99(Row::Paced), Limit::Below(5.0)),
         bar(

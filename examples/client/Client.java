@@ -16,6 +16,7 @@ import java.util.Map;
 import java.util.StringJoiner;
 import java.util.TreeMap;
 import java.util.UUID;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -213,8 +214,8 @@ public final class Client {
                 throw new Unknown(code, USED);
             }
             if (code != NO_ANSWER && code != RATE_LIMITED) {
-                boolean open = unsure && changes && code != CLOSED;
-                throw open ? new Unknown(code, answer.msg()) : new Refused(code, answer.msg());
+                boolean perhaps = unsure && changes && code != CLOSED;
+                throw perhaps ? new Unknown(code, answer.msg()) : new Refused(code, answer.msg());
             }
             long pause = answer.retryAfterMs() > 0 ? answer.retryAfterMs() : wait;
             if (now() + pause > until) {
@@ -312,38 +313,33 @@ public final class Client {
     private static boolean run(Client client, String command, List<String> words) throws Exception {
         Map<String, String> fields = new LinkedHashMap<>(Map.of(
                 "open_id", words.get(0), "zone_id", "zone1_role1", "os", "android", "user_ip", "203.0.113.7"));
-        boolean succeeded = true;
         switch (command) {
             case "pay", "pay-again":
                 fields.putAll(Map.of("amount", words.get(1), "product_name", "Double-up card",
                         "product_desc", "For one match",
                         "product_info", "[{\"product_id\":1001,\"product_num\":1,\"product_type\":0}]"));
-                for (String number : words.subList(2, words.size())) {
+                return each(words.subList(2, words.size()), number -> {
                     fields.put("biz_no", number);
-                    succeeded &= print(() -> paid(client.pay(fields, command.equals("pay-again"))));
-                }
-                return succeeded;
+                    return paid(client.pay(fields, command.equals("pay-again")));
+                });
             case "present":
                 fields.put("amount", words.get(1));
-                for (String number : words.subList(2, words.size())) {
+                return each(words.subList(2, words.size()), number -> {
                     fields.put("biz_no", number);
-                    succeeded &= print(() -> done(client.present(fields, false)));
-                }
-                return succeeded;
+                    return done(client.present(fields, false));
+                });
             case "cancel":
                 fields.putAll(Map.of("amount", words.get(1), "pay_biz_no", words.get(2)));
-                for (String number : words.subList(3, words.size())) {
+                return each(words.subList(3, words.size()), number -> {
                     fields.put("biz_no", number);
-                    succeeded &= print(() -> done(client.cancel(fields, false)));
-                }
-                return succeeded;
+                    return done(client.cancel(fields, false));
+                });
             case "balance":
                 return print(() -> done(client.balance(fields)));
-            case "query", "give-up":
-                for (String number : words.subList(1, words.size())) {
-                    succeeded &= print(() -> done(client.query(words.get(0), number, command.equals("give-up"))));
-                }
-                return succeeded;
+            case "query":
+                return each(words.subList(1, words.size()), number -> done(client.query(words.get(0), number, false)));
+            case "give-up":
+                return each(words.subList(1, words.size()), number -> done(client.giveUp(words.get(0), number)));
             case "report":
                 String order = String.format("{\"open_id\":\"%s\",\"out_biz_order_no\":\"%s\",\"out_order_no\":\"%2$s\","
                         + "\"order_create_time\":%s,\"order_status\":%s,\"order_path\":\"%s\","
@@ -374,13 +370,21 @@ public final class Client {
     }
 
     private interface Job {
-        String run() throws Exception;
+        String run(String number) throws Exception;
     }
 
-    private static boolean print(Job job) throws Exception {
+    private static boolean each(List<String> numbers, Job job) throws Exception {
+        boolean succeeded = true;
+        for (String number : numbers) {
+            succeeded &= print(() -> job.run(number));
+        }
+        return succeeded;
+    }
+
+    private static boolean print(Callable<String> job) throws Exception {
         String line;
         try {
-            line = job.run();
+            line = job.call();
         } catch (Refused error) {
             String outcome = error instanceof Unknown ? "unknown" : "refused";
             // The text is still escaped as JSON.

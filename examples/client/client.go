@@ -28,11 +28,11 @@ const (
 	// The number was used before: for other content, or more than 48 hours ago.
 	usedForOther, usedLongAgo = 10000602, 10000603
 	// A query has closed the number. It has no effect and never will, however many tries are on their way.
-	closed                    = 10000608
-	used                      = "unknown: this number was used before; query it"
-	unknown                   = "unknown: repeat with the same number"
-	form                      = "application/x-www-form-urlencoded"
-	waitMax                   = 8 * time.Second
+	closed  = 10000608
+	used    = "unknown: this number was used before; query it"
+	unknown = "unknown: repeat with the same number"
+	form    = "application/x-www-form-urlencoded"
+	waitMax = 8 * time.Second
 	// A token is renewed so long before its end.
 	renewBefore = 60 * time.Second
 )
@@ -286,38 +286,38 @@ type line map[string]any
 
 func run(client *Client, command string, words []string, print func(line, error)) {
 	fields := url.Values{"open_id": {words[0]}, "zone_id": {"zone1_role1"}, "os": {"android"}, "user_ip": {"203.0.113.7"}}
+	each := func(numbers []string, change func(url.Values, bool) (*Answer, error), shown func(*Answer) line) {
+		for _, number := range numbers {
+			fields.Set("biz_no", number)
+			answer, err := change(fields, command == "pay-again")
+			print(shown(answer), err)
+		}
+	}
 	switch command {
 	case "pay", "pay-again":
 		fields.Set("amount", words[1])
 		fields.Set("product_name", "Double-up card")
 		fields.Set("product_desc", "For one match")
 		fields.Set("product_info", `[{"product_id":1001,"product_num":1,"product_type":0}]`)
-		for _, number := range words[2:] {
-			fields.Set("biz_no", number)
-			answer, err := client.Pay(fields, command == "pay-again")
-			print(paid(answer), err)
-		}
+		each(words[2:], client.Pay, paid)
 	case "present":
 		fields.Set("amount", words[1])
-		for _, number := range words[2:] {
-			fields.Set("biz_no", number)
-			answer, err := client.Present(fields, false)
-			print(done(answer), err)
-		}
+		each(words[2:], client.Present, done)
 	case "cancel":
 		fields.Set("amount", words[1])
 		fields.Set("pay_biz_no", words[2])
-		for _, number := range words[3:] {
-			fields.Set("biz_no", number)
-			answer, err := client.Cancel(fields, false)
-			print(done(answer), err)
-		}
+		each(words[3:], client.Cancel, done)
 	case "balance":
 		answer, err := client.Balance(fields)
 		print(done(answer), err)
-	case "query", "give-up":
+	case "query":
 		for _, number := range words[1:] {
-			answer, err := client.Query(words[0], number, command == "give-up")
+			answer, err := client.Query(words[0], number, false)
+			print(done(answer), err)
+		}
+	case "give-up":
+		for _, number := range words[1:] {
+			answer, err := client.GiveUp(words[0], number)
 			print(done(answer), err)
 		}
 	case "report":
