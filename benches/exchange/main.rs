@@ -28,7 +28,7 @@ mod verdicts;
 use std::process::ExitCode;
 
 use options::Options;
-use rounds::Bench;
+use rounds::{Bench, Storage};
 use stage::Stage;
 use testkit::bench::{Fallible, heading, interrupt, pgbench, program, sample, servers, stage, usage};
 
@@ -59,6 +59,11 @@ fn measure(options: &Options) -> Fallible<bool> {
     let results = bench.run()?;
     let closing = bench.close_books()?;
     println!("\n{heading}\n\n{}\n", report::table(&results));
+    if let Some(Storage { on_disk, in_log }) = results.storage {
+        println!(
+            "an exchange takes {on_disk:.0} bytes on disk and {in_log:.0} bytes of log (64 in flight)\n"
+        );
+    }
     println!("{}\n", verdicts::text(&results));
     println!("{closing}");
     Ok(closing.is_right())

@@ -57,6 +57,8 @@ pub(crate) struct Bench<'a> {
     rates: BTreeMap<Row, f64>,
     /// The highest rate that one server has answered new exchanges at.
     highest: f64,
+    /// Of each measurement of the row `64`.
+    storage: Vec<Storage>,
     stage: Stage,
 }
 
@@ -67,6 +69,17 @@ pub(crate) struct Results {
     pub(crate) filled: BTreeMap<Row, Sample>,
     /// Exchanges in the tables when the second half began.
     pub(crate) filled_to: i64,
+    /// What an exchange of the row `64` takes on fresh tables.
+    pub(crate) storage: Option<Storage>,
+}
+
+/// Bytes of one exchange.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Storage {
+    /// In the ledger and its keys.
+    pub(crate) on_disk: f64,
+    /// In the write-ahead log. Some pages were logged in full, because a checkpoint came before.
+    pub(crate) in_log: f64,
 }
 
 impl<'a> Bench<'a> {
@@ -89,6 +102,7 @@ impl<'a> Bench<'a> {
             books: Books::default(),
             rates: BTreeMap::new(),
             highest: 0.0,
+            storage: Vec::new(),
             stage,
         };
         bench.age_log()?;
@@ -138,6 +152,7 @@ impl<'a> Bench<'a> {
     pub(crate) fn run(&mut self) -> Fallible<Results> {
         let mut results =
             Results { fresh: self.rounds("fresh", Row::value_variants())?, ..Results::default() };
+        results.storage = median(&mut self.storage);
         if let Some(per_wallet) = self.options.filled_per_wallet() {
             seed::past(self.stage.session(), per_wallet)?;
             self.books.fill(u64::from(per_wallet) * u64::from(self.options.wallets()));
@@ -210,13 +225,30 @@ impl<'a> Bench<'a> {
         let count = self.enough_for(row);
         let requests = self.game.prepare_calls(count, shape.spread, shape.numbers, shape.calls);
         let drive = self.closed(shape);
+        let bytes = self.bytes()?;
         let servers: Vec<&Server> = self.servers.iter().take(shape.servers).collect();
         let addresses: Vec<SocketAddr> = servers.iter().map(|server| server.address()).collect();
         let watched = self.watched(&servers);
         let before = watched.usage();
         let answers = load::run(addresses, requests, drive)?;
         let used = watched.usage() - before;
+        if row == Row::InFlight64 {
+            let (now, made) = (self.bytes()?, f64::from(u32::try_from(answers.paid.len())?.max(1)));
+            self.storage.push(Storage {
+                on_disk: (now.on_disk - bytes.on_disk) / made,
+                in_log: (now.in_log - bytes.in_log) / made,
+            });
+        }
         Ok(self.sample(answers, &used, &watched))
+    }
+
+    /// How large the ledger is, and how far the log has come.
+    fn bytes(&mut self) -> Fallible<Storage> {
+        let mut number = |sql| -> Fallible<f64> { Ok(self.stage.session().text(sql)?.parse()?) };
+        Ok(Storage {
+            on_disk: number("SELECT pg_total_relation_size('public.ledger_entries')::text")?,
+            in_log: number("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::text")?,
+        })
     }
 
     fn measure_paced(&mut self, target: Target) -> Fallible<Option<Sample>> {
@@ -277,6 +309,12 @@ impl<'a> Bench<'a> {
         drop((servers, ceiling));
         books.close(stage.session(), &program, options.wallets())
     }
+}
+
+/// The middle one by its bytes on disk.
+fn median(storage: &mut [Storage]) -> Option<Storage> {
+    storage.sort_by(|one, other| one.on_disk.total_cmp(&other.on_disk));
+    storage.get(storage.len() / 2).copied()
 }
 
 /// Right answers a second.

@@ -9,6 +9,7 @@ use domain::app_command::{AppCommand, AppReport, IssuedToken};
 use domain::exchange::Balances;
 use domain::fields::Fields;
 use domain::ids::{AppId, AppName, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
+use domain::wallet_call::WalletCall;
 use serde_json::{Map, json};
 use store::{CommandError, Credit, CreditOutcome, KeepOutcome, Store};
 
@@ -37,6 +38,13 @@ struct Scene {
     now_millis: i64,
 }
 
+impl Scene {
+    /// An order number of this demonstration.
+    fn number(&self, word: &str) -> String {
+        format!("{word}{}", self.now_millis)
+    }
+}
+
 pub(super) async fn run(context: &Context, opened: &Opened) -> Result<()> {
     let scene = prepare(context, opened).await?;
     let commands = [
@@ -45,10 +53,14 @@ pub(super) async fn run(context: &Context, opened: &Opened) -> Result<()> {
             "1. Exchange 60 coins for an item. Run it twice: the second answer is a replay.",
             exchange(&scene)?,
         ),
-        ("report", "2. Report an order.", report(&scene)),
-        ("upload_with_file", "3. Upload a cover image from a file.", upload_with_file(&scene)),
-        ("upload_with_url", "4. Upload a cover image from a URL.", upload_with_url(&scene)),
-        ("login", "5. Log a player in, by a name that only a sandbox app takes.", login(&scene)?),
+        ("balance", "2. Look at both purses.", wallet_call(&scene, WalletCall::Balance, &[])?),
+        ("present", "3. Give 10 gifted coins.", present(&scene)?),
+        ("cancel", "4. Give back 30 coins of the exchange.", cancel(&scene)?),
+        ("query", "5. Ask what became of the exchange.", query(&scene)?),
+        ("report", "6. Report an order.", report(&scene)),
+        ("upload_with_file", "7. Upload a cover image from a file.", upload_with_file(&scene)),
+        ("upload_with_url", "8. Upload a cover image from a URL.", upload_with_url(&scene)),
+        ("login", "9. Log a player in, by a name that only a sandbox app takes.", login(&scene)?),
     ];
     let (free, charge) = (scene.balances.free(), scene.balances.charge());
     let names: Map<_, _> =
@@ -116,7 +128,7 @@ async fn prepare(context: &Context, opened: &Opened) -> Result<Scene> {
 async fn make_app(context: &Context, store: &Store, app_id: &AppId) -> Result<()> {
     let settings = AppSettings {
         name: AppName::parse("Demonstration").expect(VALID),
-        scopes: vec![Scope::Epay],
+        scopes: Scope::ALL.to_vec(),
         sandbox: true,
         ..AppSettings::default()
     };
@@ -137,33 +149,57 @@ fn write_picture(opened: &Opened) -> Result<PathBuf> {
     Ok(path)
 }
 
-fn exchange(scene: &Scene) -> Result<String> {
-    let mut fields = Fields::default();
-    for (name, value) in [
+/// A signed call, with these fields besides those that all calls have.
+fn wallet_call(scene: &Scene, call: WalletCall, own: &[(&str, &str)]) -> Result<String> {
+    let ts = scene.now_millis.to_string();
+    let common = [
         ("access_token", scene.access_token.as_str()),
         ("open_id", OPEN_ID),
         ("app_id", APP_ID),
         ("zone_id", "zone1_role1"),
         ("os", "android"),
-        ("ts", &scene.now_millis.to_string()),
+        ("ts", &ts),
         ("user_ip", "203.0.113.7"),
+    ];
+    let mut fields = Fields::default();
+    let common = common.into_iter().filter(|(name, _)| *name == "access_token" || call.signs(name));
+    for (name, value) in common.chain(own.iter().copied()) {
+        fields.add_text(name.to_owned(), value.to_owned())?;
+    }
+    let key = scene.app.live_pay_keys.first().context("the demo app has no pay key")?;
+    let (body, segment) = (sign(key, &fields).body, call.segment());
+    Ok(format!("curl -sS -i -w '\\n' '{}/api/kpay/minigame/{segment}' \\\n  --data '{body}'", scene.base))
+}
+
+fn exchange(scene: &Scene) -> Result<String> {
+    let own = [
         ("amount", "60"),
         ("pay_priority", "1"),
-        ("biz_no", &format!("demo{}", scene.now_millis)),
+        ("biz_no", &*scene.number("demo")),
         ("product_name", "Double-up card"),
         ("product_info", r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#),
         ("product_desc", "A demonstration"),
         ("extension", ""),
-    ] {
-        fields.add_text(name.to_owned(), value.to_owned())?;
-    }
-    let key = scene.app.live_pay_keys.first().context("the demo app has no pay key")?;
-    let body = sign(key, &fields).body;
-    Ok(format!("curl -sS -i -w '\\n' '{}/api/kpay/minigame/pay' \\\n  --data '{body}'", scene.base))
+    ];
+    wallet_call(scene, WalletCall::Exchange, &own)
+}
+
+fn present(scene: &Scene) -> Result<String> {
+    wallet_call(scene, WalletCall::Present, &[("amount", "10"), ("biz_no", &*scene.number("present"))])
+}
+
+fn cancel(scene: &Scene) -> Result<String> {
+    let (number, exchange) = (scene.number("cancel"), scene.number("demo"));
+    let own = [("amount", "30"), ("biz_no", &*number), ("pay_biz_no", &*exchange)];
+    wallet_call(scene, WalletCall::Cancel, &own)
+}
+
+fn query(scene: &Scene) -> Result<String> {
+    wallet_call(scene, WalletCall::Query, &[("biz_no", &*scene.number("demo"))])
 }
 
 fn report(scene: &Scene) -> String {
-    let number = format!("order{}", scene.now_millis);
+    let number = scene.number("order");
     let body = json!({
         "out_biz_order_no": number,
         "out_order_no": number,

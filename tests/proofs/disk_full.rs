@@ -132,8 +132,7 @@ pub(crate) async fn prove() -> Figures {
         let told = stage.meter.unavailable() - told_before;
         figures.expect(told > 0, || format!("round {round}: nobody noticed that {taken} bytes are gone"));
         disk.make_room();
-        let asked =
-            Asked { number: format!("probe{round}"), open_id: "o0".to_owned(), amount: 1, priority: 0 };
+        let asked = Asked::exchange(format!("probe{round}"), "o0", 1, 0);
         let room = Instant::now();
         let answered = stage.caller().settle(&servers, &asked, RECOVER_WITHIN).await;
         figures.expect(answered.is_some_and(|reply| reply.is_success()), || {

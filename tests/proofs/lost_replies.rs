@@ -143,7 +143,7 @@ async fn faulty_network() -> Figures {
             proxy.set(Fault::None);
             let healed = Instant::now();
             let number = format!("healed{round}n{index}");
-            let asked = Asked { number, open_id: "o0".to_owned(), amount: 1, priority: 1 };
+            let asked = Asked::exchange(number, "o0", 1, 1);
             let settled = probe.settle(&servers, &asked, SETTLE_WITHIN).await;
             let took = healed.elapsed();
             figures.expect(settled.is_some() && took < BACK_WITHIN, || {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::support::caller::{Asked, Reply, Servers};
+use crate::support::caller::{Asked, Reply, Servers, Wish};
 use crate::support::figures::Figures;
 use crate::support::full_or_short;
 use crate::support::stage::{Stage, Wallets};
@@ -30,11 +30,18 @@ pub(crate) async fn prove() -> Figures {
     let mut faults = Vec::new();
     let rounds = full_or_short(20, 5);
     for round in 0..rounds {
-        let asked = Asked {
-            number: format!("round{round}"),
-            open_id: format!("o{}", round % 3),
-            amount: 7,
-            priority: i16::from(round % 2 == 0),
+        let open_id = format!("o{}", round % 3);
+        let exchange = Asked::exchange(format!("round{round}"), open_id, 7, i16::from(round % 2 == 0));
+        // Two of four rounds are exchanges, one is a present, and one gives back a part of the first.
+        let asked = match round % 4 {
+            2 => Asked { wish: Wish::Present, ..exchange },
+            3 => Asked {
+                open_id: format!("o{}", (round - 3) % 3),
+                amount: 3,
+                wish: Wish::Cancel(format!("round{}", round - 3)),
+                ..exchange
+            },
+            _ => exchange,
         };
         let replies = ask_at_once(&stage, &servers, &asked).await;
         let bodies: BTreeSet<&Reply> = replies.iter().collect();

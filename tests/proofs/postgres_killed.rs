@@ -174,7 +174,7 @@ async fn recover(stage: &Stage, servers: &Servers, figures: &mut Figures, number
     };
     session.close().await.unwrap();
     let accepts = Instant::now();
-    let asked = Asked { number: number.to_owned(), open_id: "o0".to_owned(), amount: 1, priority: 0 };
+    let asked = Asked::exchange(number.to_owned(), "o0", 1, 0);
     let settled = stage.caller().settle(servers, &asked, PATIENCE).await;
     let took = accepts.elapsed();
     figures.expect(settled.is_some() && took < BACK_WITHIN, || {

@@ -212,7 +212,7 @@ async fn load(
 
 /// One exchange over the proxy, of one of the wallets in turn; why it failed.
 async fn ask_once(stage: Stage, address: SocketAddr, number: String, turn: usize) -> Option<String> {
-    let asked = Asked { number, open_id: format!("o{}", turn % WALLETS), amount: 1, priority: 0 };
+    let asked = Asked::exchange(number, format!("o{}", turn % WALLETS), 1, 0);
     match stage.caller().ask(address, &asked).await {
         reply if reply.is_success() => None,
         Reply::Answer { status, body, .. } => Some(format!("{}: {status} {body}", asked.number)),

@@ -34,8 +34,7 @@ pub(crate) async fn prove() -> Figures {
         let killed = Instant::now();
         let again = stage.program.serve(None).await;
         servers.set(index, again.address);
-        let asked =
-            Asked { number: format!("probe{kill}"), open_id: "o0".to_owned(), amount: 1, priority: 0 };
+        let asked = Asked::exchange(format!("probe{kill}"), "o0", 1, 0);
         let answered = probe.settle(&Servers::new(&[again.address]), &asked, Duration::from_mins(1)).await;
         assert!(answered.is_some(), "a server that was started again makes exchanges");
         recoveries.push(killed.elapsed());

@@ -89,7 +89,7 @@ async fn normal_again(stage: &Stage, server: &ServerProcess, what: &str) -> Dura
     let mut probe = stage.caller();
     for try_number in 0.. {
         let number = format!("after{}n{try_number}", what.replace('_', ""));
-        let asked = Asked { number, open_id: "o0".to_owned(), amount: 1, priority: 0 };
+        let asked = Asked::exchange(number, "o0", 1, 0);
         if probe.ask(server.address, &asked).await.is_success() {
             break;
         }

@@ -142,12 +142,11 @@ impl Soaker {
 
     /// New, and every third time again.
     async fn exchange(&mut self) {
-        let asked = Asked {
-            number: format!("s{}n{}", self.index, self.count),
-            open_id: format!("o{}", self.dice.throw(WALLETS)),
-            amount: 1 + i64::try_from(self.dice.throw(9)).unwrap(),
-            priority: i16::try_from(self.dice.throw(2)).unwrap(),
-        };
+        let number = format!("s{}n{}", self.index, self.count);
+        let open_id = format!("o{}", self.dice.throw(WALLETS));
+        let amount = 1 + i64::try_from(self.dice.throw(9)).unwrap();
+        let priority = i16::try_from(self.dice.throw(2)).unwrap();
+        let asked = Asked::exchange(number, open_id, amount, priority);
         let (mut caller, servers) = (self.stage.caller(), Servers::new(&[self.address]));
         for _ in 0..=u8::from(self.dice.throw(3) == 0) {
             let reply = caller.settle(&servers, &asked, SETTLE_WITHIN).await;

@@ -109,8 +109,13 @@ impl Game {
         form(&pairs)
     }
 
+    /// Path of the call.
+    pub fn path(&self) -> String {
+        format!("/api/kpay/minigame/{}", self.call.segment())
+    }
+
     pub fn request(&self) -> Request {
-        Request::post(&format!("/api/kpay/minigame/{}", self.call.segment()))
+        Request::post(&self.path())
             .header("content-type", "application/x-www-form-urlencoded")
             .body(self.body())
     }

@@ -12,21 +12,39 @@ use tokio::net::TcpStream;
 
 use super::journal::Journal;
 use crate::service::TestApp;
-use crate::service::game::{Game, PATH};
+use crate::service::game::Game;
 
 /// An answer that takes longer is counted as none.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// How long a caller waits before it asks again.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// An exchange that somebody asks for.
+/// What is asked for under a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// An exchange, with this `pay_priority`.
+    Exchange(i16),
+    Present,
+    /// A cancel of this exchange.
+    Cancel(String),
+    /// That the number is closed.
+    Close,
+}
+
+/// A change that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) number: String,
     pub(crate) open_id: String,
+    /// 0 for a number that is closed.
     pub(crate) amount: i64,
-    /// 0 or 1, as in the form.
-    pub(crate) priority: i16,
+    pub(crate) wish: Wish,
+}
+
+impl Asked {
+    pub(crate) fn exchange(number: String, open_id: impl Into<String>, amount: i64, priority: i16) -> Self {
+        Self { number, open_id: open_id.into(), amount, wish: Wish::Exchange(priority) }
+    }
 }
 
 /// How a try ended.
@@ -133,12 +151,17 @@ impl Meter {
 /// The bytes of a request on a connection that is kept.
 pub(crate) fn request_bytes(app: &TestApp, asked: &Asked) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
-    let game = Game::new(app, &asked.open_id, &asked.number, asked.amount)
-        .with("ts", now)
-        .with("pay_priority", asked.priority);
-    let body = game.body();
+    let Asked { number, open_id, amount, wish } = asked;
+    let game = match wish {
+        Wish::Exchange(priority) => Game::new(app, open_id, number, *amount).with("pay_priority", priority),
+        Wish::Present => Game::present(app, open_id, number, *amount),
+        Wish::Cancel(of) => Game::cancel(app, open_id, number, of, *amount),
+        Wish::Close => Game::query(app, open_id, number).with("close", 1),
+    };
+    let game = game.with("ts", now);
+    let (path, body) = (game.path(), game.body());
     format!(
-        "POST {PATH} HTTP/1.1\r\nhost: till\r\ncontent-type: application/x-www-form-urlencoded\r\n\
+        "POST {path} HTTP/1.1\r\nhost: till\r\ncontent-type: application/x-www-form-urlencoded\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     )

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::caller::{Asked, Reply};
+use super::caller::{Asked, Reply, Wish};
 
 /// A journal in a folder of its own, removed with it.
 #[derive(Debug)]
@@ -43,8 +43,14 @@ impl Journal {
 
     /// To be called before the request is sent.
     pub(crate) fn asking(&self, asked: &Asked) {
-        let Asked { number, open_id, amount, priority } = asked;
-        self.write(&format!("asking\t{number}\t{open_id}\t{amount}\t{priority}\n"));
+        let Asked { number, open_id, amount, wish } = asked;
+        let wish = match wish {
+            Wish::Exchange(priority) => format!("exchange\t{priority}"),
+            Wish::Present => "present\t".to_owned(),
+            Wish::Cancel(of) => format!("cancel\t{of}"),
+            Wish::Close => "close\t".to_owned(),
+        };
+        self.write(&format!("asking\t{number}\t{open_id}\t{amount}\t{wish}\n"));
     }
 
     /// To be called when a try has ended, however it did.
@@ -92,12 +98,15 @@ fn parse(line: &str) -> Option<Line> {
     match kind {
         "asking" => {
             let mut parts = rest.split('\t');
-            Some(Line::Asking(Asked {
-                number: number.to_owned(),
-                open_id: parts.next()?.to_owned(),
-                amount: parts.next()?.parse().ok()?,
-                priority: parts.next()?.parse().ok()?,
-            }))
+            let (open_id, amount) = (parts.next()?.to_owned(), parts.next()?.parse().ok()?);
+            let wish = match (parts.next()?, parts.next()?) {
+                ("exchange", priority) => Wish::Exchange(priority.parse().ok()?),
+                ("present", _) => Wish::Present,
+                ("cancel", of) => Wish::Cancel(of.to_owned()),
+                ("close", _) => Wish::Close,
+                _ => return None,
+            };
+            Some(Line::Asking(Asked { number: number.to_owned(), open_id, amount, wish }))
         }
         "answer" => {
             let (status, rest) = rest.split_once('\t')?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::Dice;
-use super::caller::{Asked, Caller, Servers};
+use super::caller::{Asked, Caller, Servers, Wish};
 use super::stage::Stage;
 
 /// A number that nobody knows about for so long stays unresolved, which the books tell.
@@ -51,10 +51,16 @@ impl Load {
 async fn work(mut caller: Caller, servers: Servers, kind: Kind, index: usize, stop: Arc<AtomicBool>) {
     let mut dice = Dice::new(index.try_into().unwrap());
     let mut count = 0;
+    // Exchanges of this caller, which it cancels in parts.
+    let mut paid: Vec<Asked> = Vec::new();
     while !stop.load(Ordering::SeqCst) {
         count += 1;
-        let asked = random(&mut dice, format!("{}{index}n{count}", kind.prefix), kind.wallets);
-        caller.settle(&servers, &asked, SETTLE_WITHIN).await;
+        let exchange = random(&mut dice, format!("{}{index}n{count}", kind.prefix), kind.wallets);
+        let asked = mixed(&mut dice, exchange, &paid);
+        let reply = caller.settle(&servers, &asked, SETTLE_WITHIN).await;
+        if matches!(asked.wish, Wish::Exchange(_)) && reply.is_some_and(|reply| reply.is_success()) {
+            paid.push(asked.clone());
+        }
         // Some ask again for what they know: it must be told as it was.
         if dice.throw(8) == 0 {
             caller.ask(servers.at(count), &asked).await;
@@ -64,10 +70,21 @@ async fn work(mut caller: Caller, servers: Servers, kind: Kind, index: usize, st
 
 /// An exchange of 1 to 7 from one of the wallets, in either priority.
 pub(crate) fn random(dice: &mut Dice, number: String, wallets: u64) -> Asked {
-    Asked {
-        number,
-        open_id: format!("o{}", dice.throw(wallets)),
-        amount: 1 + i64::try_from(dice.throw(7)).unwrap(),
-        priority: i16::try_from(dice.throw(2)).unwrap(),
+    let open_id = format!("o{}", dice.throw(wallets));
+    let amount = 1 + i64::try_from(dice.throw(7)).unwrap();
+    Asked::exchange(number, open_id, amount, i16::try_from(dice.throw(2)).unwrap())
+}
+
+/// Of ten: seven times the exchange, a present, a cancel of an exchange that was made, and a number that is closed.
+fn mixed(dice: &mut Dice, exchange: Asked, paid: &[Asked]) -> Asked {
+    let (kind, chosen) = (dice.throw(10), dice.throw(paid.len().max(1).try_into().unwrap()));
+    let made = paid.get(usize::try_from(chosen).unwrap());
+    match (kind, made) {
+        (0, _) => Asked { wish: Wish::Present, ..exchange },
+        (1, Some(made)) => {
+            Asked { open_id: made.open_id.clone(), wish: Wish::Cancel(made.number.clone()), ..exchange }
+        }
+        (2, _) => Asked { amount: 0, wish: Wish::Close, ..exchange },
+        _ => exchange,
     }
 }

@@ -46,7 +46,8 @@ impl Stage {
     /// On whatever database the program uses; its commands must reach it.
     pub(crate) fn on(program: Program, wallets: Wallets) -> Self {
         let text = |json: &Value, name: &str| json[name].as_str().unwrap().to_owned();
-        let made = program.json(&["app", "create", "a1", "--scope", "epay"]);
+        let made = program
+            .json(&["app", "create", "a1", "--scope", "epay", "--scope", "present", "--scope", "cancel"]);
         program.json(&["app", "publish", "a1", "--version", "1", "--path", PAGE]);
         let issued = program.json(&["token", "issue", "a1"]);
         let app = TestApp {
