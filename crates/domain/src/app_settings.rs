@@ -226,7 +226,7 @@ app_fields! {
     AppChange,
     name: AppName, "Name", "Name, for people.";
     category: Category, "Category", "What the app sells. Reports of a local-life app name product, category and city.";
-    scopes: Vec<Scope>, "Permission scopes", "Its permission scopes. An app reports orders with the scope epay alone.";
+    scopes: Vec<Scope>, "Permission scopes", "Its permission scopes: epay to report orders, present to give gifted currency, cancel to give exchanges back.";
     sandbox: bool, "Sandbox", "For tests: explain why a signature does not match, and log in players named sandbox-NAME.";
     preorder_check: bool, "Pre-order check", "Refuse reports of payments that are not registered as pre-orders.";
 }
