@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 59] = [
+const EXAMPLES: [(&str, &[&str]); 61] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("migrate", &["minitill migrate"]),
@@ -48,6 +48,11 @@ const EXAMPLES: [(&str, &[&str]); 59] = [
             "minitill wallet credit mygame player-9 --free 5 --ref case-7 --create  # an unknown player",
         ],
     ),
+    (
+        "wallet debit",
+        &["minitill wallet debit mygame player-1 --free 40 --ref mistake-1 --note 'credited twice'"],
+    ),
+    ("wallet cancel", &["minitill wallet cancel mygame order1001 --amount 60 --ref case-8"]),
     ("wallet import", &["minitill wallet import mygame balances.csv"]),
     ("wallet show", &["minitill wallet show mygame player-1"]),
     ("wallet statement", &["minitill wallet statement mygame player-1 --format csv"]),

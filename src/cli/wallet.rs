@@ -8,12 +8,14 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
-use domain::exchange::{Balances, check_credit};
-use domain::ids::{AppId, CreditRef, OpenId};
+use domain::exchange::{Amount, Balances, check_credit};
+use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::moment::rfc3339;
 use futures_util::TryStreamExt as _;
-use serde_json::json;
-use store::{Credit, CreditOutcome, CsvReader, LedgerFilter, Store};
+use serde_json::{Value, json};
+use store::{
+    ChangeOutcome, Credit, CreditOutcome, CsvReader, Debit, GiveBack, LedgerFilter, Store, receipt_shown,
+};
 
 use super::output::{ignore_gone_reader, tab_separated, terminal_width};
 use super::{Context, unknown_app};
@@ -40,6 +42,41 @@ pub(super) enum WalletCommand {
         note: String,
         #[command(flatten)]
         unknown: UnknownPlayers,
+    },
+    /// Take from a player's wallet once for each ref, never below zero
+    Debit {
+        /// App of the wallet
+        app_id: AppId,
+        /// Player of the wallet
+        open_id: OpenId,
+        /// Gifted currency to take
+        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+        free: i64,
+        /// Charged currency to take
+        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+        charge: i64,
+        /// Your reference; credits, debits and cancels share the references of an app
+        #[arg(long = "ref", value_name = "REF")]
+        reference: CreditRef,
+        /// Note for people, for example the reason
+        #[arg(long, default_value = "", hide_default_value = true)]
+        note: String,
+    },
+    /// Give back an exchange or a part of it, once for each ref
+    Cancel {
+        /// App of the exchange
+        app_id: AppId,
+        /// Order number of the exchange
+        biz_no: BizNo,
+        /// How much to give back; what was taken last is given back first
+        #[arg(long, value_parser = parse_amount)]
+        amount: Amount,
+        /// Your reference; credits, debits and cancels share the references of an app
+        #[arg(long = "ref", value_name = "REF")]
+        reference: CreditRef,
+        /// Note for people, for example the reason
+        #[arg(long, default_value = "", hide_default_value = true)]
+        note: String,
     },
     /// Credit many wallets from a CSV file; it is safe to run the same import again
     Import {
@@ -106,6 +143,19 @@ pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand
             shown["replayed"] = replayed.into();
             context.output.show(&shown)
         }
+        WalletCommand::Debit { app_id, open_id, free, charge, reference, note } => {
+            check_credit(free, charge)
+                .map_err(|expected| anyhow!("--free and --charge: expected {}, got 0 and 0", expected.0))?;
+            let debit = Debit { open_id, free, charge, reference: reference.clone(), note };
+            let outcome = store.debit(&context.operator, &app_id, debit).await?;
+            context.output.show(&changed(outcome, &app_id, &reference)?)
+        }
+        WalletCommand::Cancel { app_id, biz_no, amount, reference, note } => {
+            let give_back = GiveBack { biz_no: biz_no.clone(), amount, reference: reference.clone(), note };
+            let outcome = store.give_back(&context.operator, &app_id, give_back).await?;
+            let outcome = outcome.ok_or_else(|| anyhow!("the app {app_id} has no exchange {biz_no}"))?;
+            context.output.show(&changed(outcome, &app_id, &reference)?)
+        }
         WalletCommand::Import { app_id, file, unknown } => {
             let import = import::Import { app_id: &app_id, file: &file, create: unknown.create };
             import::run(context, store, import).await
@@ -135,6 +185,24 @@ fn unknown_player(app_id: &AppId, open_id: &str) -> anyhow::Error {
         "the app {app_id} has no player {open_id}; a login makes a player known, and so do \
          `minitill user add {app_id} {open_id}` and --create"
     )
+}
+
+fn parse_amount(text: &str) -> Result<Amount, String> {
+    Amount::parse(text).map_err(|expected| format!("expected {}", expected.0))
+}
+
+/// What a debit or a cancel prints.
+fn changed(outcome: ChangeOutcome, app_id: &AppId, reference: &CreditRef) -> Result<Value> {
+    match outcome {
+        ChangeOutcome::Done { receipt, replayed } => {
+            let mut shown = receipt_shown(&receipt);
+            shown["ref"] = json!(reference);
+            shown["replayed"] = replayed.into();
+            Ok(shown)
+        }
+        ChangeOutcome::Refused(why) => bail!("ref {reference}: {why}"),
+        ChangeOutcome::UnknownApp => Err(unknown_app(app_id)),
+    }
 }
 
 /// The balances after a credit, and whether it was made before.

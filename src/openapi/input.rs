@@ -132,6 +132,18 @@ impl<'a> Asked<'_, 'a> {
         asked.came::<i64>(false).map_or(Ok(None), |fields| fields.integer(name, min, max))
     }
 
+    /// Reads an integer within limits that must be there, and is this one in the example.
+    ///
+    /// # Errors
+    /// Absent, a value of a wrong type, or outside the limits.
+    pub(crate) fn required_integer(self, example: i64, min: i64, max: i64) -> Read<i64> {
+        let (name, asked) = (self.name, self.demand("minimum", min).demand("maximum", max));
+        match asked.example(example).came::<i64>(true) {
+            Some(fields) => fields.integer(name, min, max)?.ok_or_else(|| fields.absent(name)),
+            None => Ok(example),
+        }
+    }
+
     /// Reads a yes or no that may be absent.
     ///
     /// # Errors

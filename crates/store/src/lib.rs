@@ -73,8 +73,9 @@ pub use paging::{CursorKey, Page, TimeCursor};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{
-    Credit, CreditOutcome, CreditRecord, CsvReader, EntryKind, ImportSummary, LedgerFilter, LedgerLine,
-    LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet, WalletTotals,
+    ChangeOutcome, Credit, CreditOutcome, CreditRecord, CsvReader, Debit, EntryKind, GiveBack, ImportSummary,
+    LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet,
+    WalletTotals, receipt_shown,
 };
 
 /// A transaction is tried at most this often.

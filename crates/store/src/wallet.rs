@@ -2,12 +2,12 @@
 
 mod credit;
 mod csv_file;
-mod entry;
 mod ledger;
 mod search;
 
-use domain::exchange::Balances;
-use domain::ids::{AppId, CreditRef, OpenId};
+use domain::exchange::{Amount, Balances};
+use domain::ids::{AppId, BizNo, CreditRef, OpenId};
+use domain::wallet::{Receipt, Refused};
 use futures_util::{Stream, TryStreamExt as _, stream};
 use serde::Serialize;
 use sqlx::PgConnection;
@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store, StoreError};
 
-pub use credit::ImportSummary;
+pub use credit::{ImportSummary, receipt_shown};
 pub use csv_file::CsvReader;
 pub use ledger::{CreditRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
@@ -134,6 +134,50 @@ pub enum CreditOutcome {
     UnknownApp,
     /// The app does not know the player, and the credit makes nobody known.
     UnknownPlayer,
+}
+
+/// A new debit.
+#[derive(Debug, Clone)]
+pub struct Debit {
+    /// The player.
+    pub open_id: OpenId,
+    /// Gifted currency to take.
+    pub free: i64,
+    /// Charged currency to take.
+    pub charge: i64,
+    /// The operator's reference, unique in the app.
+    pub reference: CreditRef,
+    /// Note for people.
+    pub note: String,
+}
+
+/// A new cancel by an operator.
+#[derive(Debug, Clone)]
+pub struct GiveBack {
+    /// The exchange.
+    pub biz_no: BizNo,
+    /// How much of it.
+    pub amount: Amount,
+    /// The operator's reference, unique in the app.
+    pub reference: CreditRef,
+    /// Note for people.
+    pub note: String,
+}
+
+/// The result of an operator's change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeOutcome {
+    /// The change is made.
+    Done {
+        /// Both purses right after it.
+        receipt: Receipt,
+        /// True when an earlier call with the same ref made it.
+        replayed: bool,
+    },
+    /// Nothing was changed.
+    Refused(Refused),
+    /// There is no such app.
+    UnknownApp,
 }
 
 /// Makes an empty wallet for a player who has none. A wallet makes the player known to the app.

@@ -31,7 +31,12 @@ refusals! { Problem:
     /// Nobody has reported this order.
     no_order(app_id = APP_ID, number = ORDER_NO) =>
         Problem::none(format_args!("no order {number} of an app {app_id}"));
-    /// The ref stands for another credit.
+    /// The purses do not cover it. The text tells what is there.
+    not_covered(free = 40, charge = 100) =>
+        conflict(format_args!("the player has {free} gifted and {charge} charged coins"));
+    /// Less is left of the exchange. The text tells how much.
+    more_than_left(remaining = 60) => conflict(format_args!("{remaining} is left to give back"));
+    /// The ref stands for another change.
     ref_used(reference = "order-4711") =>
         conflict(format_args!("the ref {reference} was used for another player or with other amounts"));
     /// A purse cannot hold that much.

@@ -1,18 +1,24 @@
 //! Players and their wallets.
 
+use std::fmt::Display;
+
 use domain::app_command::KnownPlayers;
 use domain::exchange::check_credit;
 use domain::fields::{Expected, FieldError, parse_integer};
-use domain::ids::{CreditRef, OpenId};
+use domain::ids::{AppId, CreditRef, OpenId};
+use domain::wallet::{Receipt, Refused};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
-use store::{Credit, CreditOutcome, EntryKind, LedgerFilter, LedgerRow, PlayerCursor, PlayerFilter, Wallet};
+use store::{
+    ChangeOutcome, Credit, CreditOutcome, Debit, EntryKind, LedgerFilter, LedgerRow, PlayerCursor,
+    PlayerFilter, Wallet,
+};
 
 use super::apps::command;
 use super::call::Call;
 use super::describe::{MOMENT, Page, after, answers, ids, lists, moment};
-use super::messages::{balance_too_large, example, no_app, no_player, ref_used};
+use super::messages::{balance_too_large, example, more_than_left, no_app, no_player, not_covered, ref_used};
 use super::problem::Problem;
 use super::routes::routes;
 use crate::openapi::{APP_ID, Input, OPEN_ID};
@@ -50,12 +56,12 @@ routes! { "Players":
             "free_balance": 40, "charge_balance": 100, "at": MOMENT, "text": "",
         }))
         .query(entries_and_place)
-        .wrong("kind", "expected credit or exchange, got \"gift\"");
+        .wrong("kind", "expected credit, debit, exchange, present or cancel, got \"gift\"");
     /// Credit a wallet
     ///
     /// Adds to both purses of a known player; with `create` it makes the player known. The same `ref` again with the same
     /// amounts does nothing and answers `replayed: true`, under any idempotency key and after any time;
-    /// with other amounts it is 409. A credit cannot be taken back.
+    /// with other amounts it is 409. A debit takes a credit back.
     POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once: credit -> Credited =>
         answers("credited", "Both purses right after the credit.", json!({
             "ref": "order-4711", "free_balance": 90, "charge_balance": 600, "replayed": false,
@@ -63,6 +69,17 @@ routes! { "Players":
         .read(|body| credit_to(&OpenId::parse(OPEN_ID).expect("it is an id"), body))
         .wrong("free", "expected an integer from 0 to 9223372036854775807, got -5")
         .refuses([example::ref_used(), example::balance_too_large()]);
+    /// Debit a wallet
+    ///
+    /// Takes from both purses, exactly and never below zero. Credits, debits and cancels share the refs of an app. The same
+    /// `ref` again with the same amounts does nothing and answers `replayed: true`; with other amounts it is 409.
+    POST "/apps/{app_id}/wallets/{open_id}/debits", "debitWallet", Once: debit -> Credited =>
+        answers("debited", "Both purses right after the debit.", json!({
+            "ref": "mistake-1", "free_balance": 10, "charge_balance": 0, "replayed": false,
+        }))
+        .read(|body| debit_from(&OpenId::parse(OPEN_ID).expect("it is an id"), body))
+        .wrong("free", "expected an integer from 0 to 9223372036854775807, got -5")
+        .refuses([example::ref_used(), example::not_covered()]);
 }
 
 /// Longest note of a credit, in bytes.
@@ -149,6 +166,67 @@ async fn credit(state: &AppState, call: &Call) -> Result<Credited, Problem> {
         CreditOutcome::UnknownApp => Err(no_app(&app_id)),
         CreditOutcome::UnknownPlayer => Err(no_player(&app_id, &open_id)),
     }
+}
+
+async fn debit(state: &AppState, call: &Call) -> Result<Credited, Problem> {
+    let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
+    let debit = call.read(|body| debit_from(&open_id, body))?;
+    check_credit(debit.free, debit.charge).map_err(|expected| {
+        Problem::from(
+            ["free", "charge"].map(|name| FieldError::malformed(name, expected.0.clone(), "0")).to_vec(),
+        )
+    })?;
+    let reference = debit.reference.to_string();
+    let operator = call.operator(&json!({ "ref": reference }));
+    let outcome = state.store.debit(&operator, &app_id, debit).await?;
+    let (receipt, replayed) = changed(outcome, &app_id, &open_id, &reference)?;
+    let (free_balance, charge_balance) = (receipt.balances.free(), receipt.balances.charge());
+    Ok(Credited { reference, free_balance, charge_balance, replayed })
+}
+
+/// The receipt of an operator's change, and whether an earlier request made it.
+pub(super) fn changed(
+    outcome: ChangeOutcome,
+    app_id: &AppId,
+    open_id: &impl Display,
+    reference: &str,
+) -> Result<(Receipt, bool), Problem> {
+    match outcome {
+        ChangeOutcome::Done { receipt, replayed } => Ok((receipt, replayed)),
+        ChangeOutcome::UnknownApp => Err(no_app(app_id)),
+        ChangeOutcome::Refused(why) => Err(match why {
+            Refused::InsufficientBalance(purses) => not_covered(purses.free(), purses.charge()),
+            Refused::MoreThanLeft { remaining } => more_than_left(remaining),
+            Refused::PurseFull => balance_too_large(),
+            Refused::UnknownWallet => no_player(app_id, open_id),
+            Refused::Conflict
+            | Refused::Expired
+            | Refused::Closed
+            | Refused::TsOutsideWindow
+            | Refused::UnknownNumber => ref_used(reference),
+        }),
+    }
+}
+
+fn debit_from(open_id: &OpenId, body: &mut Input<'_>) -> Result<Debit, FieldError> {
+    let free = body.field("free", "Gifted currency to take; 0 without it.").example(30);
+    let free = free.integer(0, i64::MAX)?.unwrap_or_default();
+    let charge = body.field("charge", "Charged currency to take; 0 without it.").example(100);
+    let charge = charge.integer(0, i64::MAX)?.unwrap_or_default();
+    let (reference, note) = ref_and_note(body, "mistake-1", "Credited twice")?;
+    Ok(Debit { open_id: open_id.clone(), free, charge, reference, note })
+}
+
+/// `ref` and `note` of a debit or a cancel.
+pub(super) fn ref_and_note(
+    body: &mut Input<'_>,
+    reference: &'static str,
+    note: &'static str,
+) -> Result<(CreditRef, String), FieldError> {
+    let words = "Your reference, unique in the app: the same ref is the same change for ever.";
+    let reference = body.field("ref", words).required(reference, CreditRef::parse)?;
+    let described = body.field("note", "Note, for people.").demand("maxLength", TEXT_BYTES_MAX);
+    Ok((reference, described.example(note).optional(line)?.unwrap_or_default()))
 }
 
 fn credit_to(open_id: &OpenId, body: &mut Input<'_>) -> Result<Credit, FieldError> {

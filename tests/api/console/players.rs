@@ -104,10 +104,10 @@ async fn a_players_page_shows_both_purses_and_every_entry() {
     assert_eq!(page.status, 200);
     for fact in [
         "<h2 id=\"gifted\">Gifted balance</h2>\n<p class=\"big\">0</p>",
-        "100 credited, 100 deducted",
+        "100 in, 100 out",
         "<p class=\"big\">1\u{202f}050</p>",
-        "1\u{202f}500 credited, 450 deducted",
-        "1 credit, 1 exchange, first on ",
+        "1\u{202f}500 in, 450 out",
+        "first on ",
         "href=\"/console/apps/a1/exchanges/B1\"",
     ] {
         assert!(page.body.contains(fact), "{fact} in {}", page.body);

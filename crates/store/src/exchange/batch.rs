@@ -11,6 +11,8 @@ use domain::wallet::{
     UsedNumber, WalletOutcome, WalletRequest,
 };
 
+use crate::StoreError;
+
 /// The requests of one transaction in the order of arrival, and their distinct keys.
 #[derive(Debug)]
 pub(super) struct Batch<'a> {
@@ -145,6 +147,17 @@ pub(super) struct Decisions {
     pub(super) rows: Vec<NewRow>,
     /// In the order of their keys.
     pub(super) wallets: Vec<WalletUpdate>,
+}
+
+impl Decisions {
+    /// The outcomes of changes whose wallets were locked without skipping any.
+    pub(super) fn outcomes(self) -> Result<Vec<WalletOutcome>, StoreError> {
+        let outcome = |verdict| match verdict {
+            Verdict::Answer(outcome) => Ok(outcome),
+            Verdict::SetAside | Verdict::NeedsLock => Err(StoreError::Again),
+        };
+        self.verdicts.into_iter().map(outcome).collect()
+    }
 }
 
 impl<'a> Batch<'a> {

@@ -1,6 +1,9 @@
 //! The columns that a batch writes.
 
 use domain::wallet::{Sender, WalletRequest};
+use sqlx::Postgres;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
 use time::OffsetDateTime;
 use tokio_postgres::types::ToSql;
 
@@ -14,6 +17,13 @@ macro_rules! columns {
             $(pub(super) $name: $type,)+
             /// Items that the database may not have.
             pub(super) items: Items<'a>,
+        }
+
+        impl<'a> Columns<'a> {
+            /// Binds the columns to the statement without items.
+            pub(super) fn bind(self, query: Query<'a, Postgres, PgArguments>) -> Query<'a, Postgres, PgArguments> {
+                query$(.bind(self.$name))+
+            }
         }
 
         impl Columns<'_> {

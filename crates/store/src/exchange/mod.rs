@@ -10,6 +10,7 @@ mod database;
 mod driver;
 mod fault;
 mod known;
+mod operators;
 mod queue;
 mod record;
 mod replays;
@@ -31,6 +32,7 @@ use tokio::time::Instant;
 use crate::{Result, Store, StoreError};
 
 pub(super) use driver::Opening;
+pub(super) use operators::change;
 pub use record::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
 pub(super) use replays::Replays;
 pub(super) use writer::Writers;

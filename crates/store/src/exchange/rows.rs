@@ -6,8 +6,10 @@ use domain::exchange::{Balances, PayPriority};
 use domain::ids::{ItemId, WalletNo};
 use domain::ledger::{ChainHash, ReferenceKind, micros, unix_millis};
 use domain::wallet::CancelSummary;
+use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use tokio_postgres::Row;
+use tokio_postgres::types::FromSql;
 
 use super::batch::{Batch, ExchangeDetail, OpenWallet, Record, WalletState};
 use super::fault::SessionFault;
@@ -16,10 +18,36 @@ use super::known::{Known, damaged};
 /// How many cancels of an exchange a query shows (contract 10).
 const CANCELS_SHOWN_MAX: usize = 100;
 
+/// A row of either driver. The writers use tokio-postgres, and operators' changes use sqlx.
+pub(super) trait Columns {
+    /// The column at this place, if it has this type.
+    fn column<'r, T>(&'r self, place: usize) -> Option<T>
+    where
+        T: FromSql<'r> + sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>;
+}
+
+impl Columns for Row {
+    fn column<'r, T>(&'r self, place: usize) -> Option<T>
+    where
+        T: FromSql<'r> + sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+    {
+        self.try_get(place).ok()
+    }
+}
+
+impl Columns for PgRow {
+    fn column<'r, T>(&'r self, place: usize) -> Option<T>
+    where
+        T: FromSql<'r> + sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+    {
+        sqlx::Row::try_get(self, place).ok()
+    }
+}
+
 /// The position of a row's key in the batch.
-fn position(row: &Row) -> Option<usize> {
+fn position(row: &impl Columns) -> Option<usize> {
     // WITH ORDINALITY counts from 1.
-    usize::try_from(row.try_get::<_, i64>(0).ok()?.checked_sub(1)?).ok()
+    usize::try_from(row.column::<i64>(0)?.checked_sub(1)?).ok()
 }
 
 /// From the rows of [`super::statements::PreparedStatements::read`], one for each number of a request.
@@ -42,7 +70,7 @@ pub(super) fn known(batch: &Batch<'_>, rows: &[Row]) -> Result<Known, SessionFau
 }
 
 /// From the rows of [`super::statements::PreparedStatements::lock`].
-pub(super) fn wallets(rows: &[Row]) -> Result<Vec<(usize, WalletState)>, SessionFault> {
+pub(super) fn wallets<R: Columns>(rows: &[R]) -> Result<Vec<(usize, WalletState)>, SessionFault> {
     rows.iter().map(|row| position(row).zip(wallet(row)).ok_or_else(|| damaged("wallets"))).collect()
 }
 
@@ -53,7 +81,7 @@ pub(super) fn existing(rows: &[Row]) -> Result<Vec<(usize, WalletNo)>, SessionFa
 }
 
 /// From the rows of [`super::statements::PreparedStatements::records`].
-pub(super) fn records(rows: &[Row]) -> Result<Vec<(usize, Record<'static>)>, SessionFault> {
+pub(super) fn records<R: Columns>(rows: &[R]) -> Result<Vec<(usize, Record<'static>)>, SessionFault> {
     rows.iter()
         .map(|row| position(row).zip(record(row, 1)).ok_or_else(|| damaged("ledger_entries")))
         .collect()
@@ -65,40 +93,40 @@ pub(super) fn details(rows: &[Row]) -> Result<Vec<(usize, ExchangeDetail)>, Sess
 }
 
 /// The wallet in the columns after the position.
-fn wallet(row: &Row) -> Option<WalletState> {
-    let wallet_no = WalletNo(row.try_get(1).ok()?);
-    let balances = Balances::new(row.try_get(2).ok()?, row.try_get(3).ok()?).ok()?;
-    let chain_hash = ChainHash::try_from(row.try_get::<_, &[u8]>(5).ok()?).ok()?;
-    let entry_count = row.try_get(4).ok()?;
+fn wallet(row: &impl Columns) -> Option<WalletState> {
+    let wallet_no = WalletNo(row.column(1)?);
+    let balances = Balances::new(row.column(2)?, row.column(3)?).ok()?;
+    let chain_hash = ChainHash::try_from(row.column::<&[u8]>(5)?).ok()?;
+    let entry_count = row.column(4)?;
     Some(WalletState::Open(OpenWallet { wallet_no, balances, entry_count, chain_hash }))
 }
 
 /// The record in the columns from `first` on.
-fn record(row: &Row, first: usize) -> Option<Record<'static>> {
-    let text = |column| Some(row.try_get::<_, Option<String>>(first + column).ok()?.map(Cow::Owned));
-    let pay_priority = match row.try_get::<_, Option<i16>>(first + 8).ok()? {
+fn record(row: &impl Columns, first: usize) -> Option<Record<'static>> {
+    let text = |column| Some(row.column::<Option<String>>(first + column)?.map(Cow::Owned));
+    let pay_priority = match row.column::<Option<i16>>(first + 8)? {
         Some(code) => Some(PayPriority::from_code(code)?),
         None => None,
     };
-    let item_id = match row.try_get::<_, Option<&[u8]>>(first + 9).ok()? {
+    let item_id = match row.column::<Option<&[u8]>>(first + 9)? {
         Some(bytes) => Some(ItemId(<[u8; 16]>::try_from(bytes).ok()?)),
         None => None,
     };
     Some(Record {
-        wallet_no: WalletNo(row.try_get(first).ok()?),
-        kind: ReferenceKind::parse(row.try_get(first + 1).ok()?).ok()?,
-        free_change: row.try_get(first + 2).ok()?,
-        charge_change: row.try_get(first + 3).ok()?,
-        balances: Balances::new(row.try_get(first + 4).ok()?, row.try_get(first + 5).ok()?).ok()?,
-        remaining: row.try_get::<_, Option<i64>>(first + 6).ok()?.unwrap_or_default(),
+        wallet_no: WalletNo(row.column(first)?),
+        kind: ReferenceKind::parse(row.column(first + 1)?).ok()?,
+        free_change: row.column(first + 2)?,
+        charge_change: row.column(first + 3)?,
+        balances: Balances::new(row.column(first + 4)?, row.column(first + 5)?).ok()?,
+        remaining: row.column::<Option<i64>>(first + 6)?.unwrap_or_default(),
         of: text(7)?,
         pay_priority,
         item_id,
         zone_id: text(10)?,
         extension: text(11)?,
         remark: text(12)?,
-        at: micros(row.try_get::<_, OffsetDateTime>(first + 13).ok()?),
-        is_expired: row.try_get(first + 14).ok()?,
+        at: micros(row.column::<OffsetDateTime>(first + 13)?),
+        is_expired: row.column(first + 14)?,
     })
 }
 

@@ -66,7 +66,7 @@ CROSS JOIN LATERAL (
         ORDER BY e.remaining DESC LIMIT 101) e) c";
 
 /// Reads the database's time after the wallets are locked.
-const NOW: &str = "SELECT clock_timestamp()";
+pub(super) const NOW: &str = "SELECT clock_timestamp()";
 
 /// Stores items that the database may not have. Another transaction may store the same.
 const ITEMS: &str = "\
@@ -108,6 +108,21 @@ entered AS (
 )
 SELECT 1 / (count(*) = cardinality($22::integer[]))::integer FROM changed";
 
+/// Locks the wallets of a batch and reads them.
+pub(super) fn lock() -> String {
+    format!("SELECT k.position, {WALLET_COLUMNS} {LOCK_FROM}")
+}
+
+/// Reads the records of a batch.
+pub(super) fn records() -> String {
+    format!("SELECT k.position, {RECORD_COLUMNS} {RECORDS_FROM}")
+}
+
+/// Writes a batch, with items that the database may not have.
+pub(super) fn write(with_items: bool) -> String {
+    if with_items { format!("WITH {ITEMS} {WRITE}") } else { format!("WITH {WRITE}") }
+}
+
 /// The prepared statements of a session.
 pub(super) struct PreparedStatements {
     pub(super) read: Statement,
@@ -127,10 +142,9 @@ impl PreparedStatements {
         let read = format!(
             "SELECT k.position, {WALLET_COLUMNS}, {RECORD_COLUMNS}, statement_timestamp() {READ_FROM}"
         );
-        let lock = format!("SELECT k.position, {WALLET_COLUMNS} {LOCK_FROM}");
+        let (lock, records) = (lock(), records());
         let lock_skipping_held = format!("{lock} SKIP LOCKED");
-        let records = format!("SELECT k.position, {RECORD_COLUMNS} {RECORDS_FROM}");
-        let (write, write_with_items) = (format!("WITH {WRITE}"), format!("WITH {ITEMS} {WRITE}"));
+        let (write, write_with_items) = (write(false), write(true));
         let (lock, lock_skipping_held, existing, now, details) = join5(
             client.prepare(&lock),
             client.prepare(&lock_skipping_held),

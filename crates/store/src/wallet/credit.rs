@@ -1,19 +1,20 @@
-//! Operators credit wallets, once for each ref (contract 8.3). A credit and its line in the operator's
-//! log are one transaction.
+//! Operators change wallets, once for each ref: credits (contract 8.3), debits and cancels (contract 10.7). A change and
+//! its line in the operator's log are one transaction.
 
-use domain::exchange::{BalanceOutOfRange, Balances};
-use domain::ids::AppId;
-use domain::ledger::{CREDIT, LedgerEntry, REF_MARK, micros};
+use domain::exchange::Balances;
+use domain::ids::{AppId, OpenId};
+use domain::ledger::REF_MARK;
 use domain::operator::Operator;
+use domain::wallet::{Change, GivenBack, Receipt, Refused, WalletOutcome, WalletRequest};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::entry::{lock_wallet, write_entry};
-use super::{Credit, CreditOutcome, make_known};
+use super::{ChangeOutcome, Credit, CreditOutcome, Debit, GiveBack, make_known};
 use crate::app::app_exists;
+use crate::exchange::change;
 use crate::operator_log::{Action, LogLine};
-use crate::{Refusable, Result, Store};
+use crate::{Refusable, Result, Store, StoreError};
 
 /// The result of an import, for its line in the operator's log.
 #[derive(Debug, Clone, Serialize)]
@@ -67,6 +68,30 @@ impl Store {
         .await
     }
 
+    /// Takes from a wallet, once for each ref (contract 10.7).
+    pub async fn debit(&self, operator: &Operator, app_id: &AppId, debit: Debit) -> Result<ChangeOutcome> {
+        let Debit { open_id, free, charge, reference, note } = debit;
+        let change = Change::Debit { free, charge };
+        let request = WalletRequest::of_operator(open_id, &reference, change, note);
+        self.change_as(Action::WalletDebit, operator, app_id, request, false).await
+    }
+
+    /// Gives back an exchange or a part of it, once for each ref (contract 10.7). `None` when the app has no such exchange.
+    pub async fn give_back(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        give_back: GiveBack,
+    ) -> Result<Option<ChangeOutcome>> {
+        let GiveBack { biz_no, amount, reference, note } = give_back;
+        // An exchange never changes its player.
+        let Some(exchange) = self.exchange(app_id, &biz_no, false).await? else { return Ok(None) };
+        let open_id = OpenId::parse(&exchange.open_id).map_err(|_| StoreError::damaged("wallets"))?;
+        let change = Change::Cancel { of: biz_no, amount };
+        let request = WalletRequest::of_operator(open_id, &reference, change, note);
+        self.change_as(Action::WalletCancel, operator, app_id, request, false).await.map(Some)
+    }
+
     async fn credit_as(
         &self,
         action: Action,
@@ -74,12 +99,34 @@ impl Store {
         app_id: &AppId,
         credit: Credit,
     ) -> Result<CreditOutcome> {
+        let Credit { open_id, free, charge, reference, note, create } = credit;
+        let change = Change::Credit { free, charge };
+        let request = WalletRequest::of_operator(open_id, &reference, change, note);
+        Ok(match self.change_as(action, operator, app_id, request, create).await? {
+            ChangeOutcome::Done { receipt, replayed } => {
+                CreditOutcome::Done { balances: receipt.balances, replayed }
+            }
+            ChangeOutcome::UnknownApp => CreditOutcome::UnknownApp,
+            ChangeOutcome::Refused(Refused::UnknownWallet) => CreditOutcome::UnknownPlayer,
+            ChangeOutcome::Refused(Refused::PurseFull) => CreditOutcome::OutOfRange,
+            ChangeOutcome::Refused(_) => CreditOutcome::RefConflict,
+        })
+    }
+
+    async fn change_as(
+        &self,
+        action: Action,
+        operator: &Operator,
+        app_id: &AppId,
+        request: WalletRequest,
+        create: bool,
+    ) -> Result<ChangeOutcome> {
         if !app_exists(&self.pool, app_id).await? {
-            return Ok(CreditOutcome::UnknownApp);
+            return Ok(ChangeOutcome::UnknownApp);
         }
-        let context = (operator.clone(), app_id.clone(), credit);
-        let outcome = self.transaction(context, move |connection, (operator, app_id, credit)| {
-            Box::pin(write_credit(connection, action, operator, app_id, credit))
+        let context = (operator.clone(), app_id.clone(), request);
+        let outcome = self.transaction(context, move |connection, (operator, app_id, request)| {
+            Box::pin(write_change(connection, action, operator, app_id, request, create))
         });
         match outcome.await {
             Ok(outcome) | Err(Refusable::Refused(outcome)) => Ok(outcome),
@@ -89,79 +136,64 @@ impl Store {
 }
 
 /// The error is an outcome after which the transaction is rolled back.
-async fn write_credit(
+async fn write_change(
     connection: &mut PgConnection,
     action: Action,
     operator: &Operator,
     app_id: &AppId,
-    credit: &Credit,
-) -> Result<CreditOutcome, Refusable<CreditOutcome>> {
-    if credit.create {
-        make_known(connection, app_id, &credit.open_id).await?;
+    request: &WalletRequest,
+    create: bool,
+) -> Result<ChangeOutcome, Refusable<ChangeOutcome>> {
+    if create {
+        make_known(connection, app_id, &request.open_id).await?;
     }
-    let Some(wallet) = lock_wallet(connection, app_id, &credit.open_id).await? else {
-        return Err(Refusable::Refused(CreditOutcome::UnknownPlayer));
+    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
+    let app_no = app_no.fetch_one(&mut *connection).await.map_err(StoreError::from)?;
+    let changed = change(connection, app_no, std::slice::from_ref(request)).await?.pop();
+    let (receipt, before) = match changed {
+        Some((WalletOutcome::Done(receipt), Some(before))) => (receipt, before),
+        Some((WalletOutcome::Replayed(receipt), _)) => {
+            return Ok(ChangeOutcome::Done { receipt, replayed: true });
+        }
+        Some((WalletOutcome::Refused(why), _)) => {
+            return Err(Refusable::Refused(ChangeOutcome::Refused(why)));
+        }
+        _ => return Err(StoreError::Internal("a change without an outcome".to_owned()).into()),
     };
-    if let Some(balances) = earlier_credit(connection, app_id, credit).await? {
-        return Ok(CreditOutcome::Done { balances, replayed: true });
-    }
-    let (before, seq) = (wallet.balances, wallet.entry_count + 1);
-    let change = before.credit(credit.free, credit.charge).map_err(out_of_range)?;
-    let after = change.after;
-    let reference = format!("{REF_MARK}{}", credit.reference.as_str());
-    let entry = LedgerEntry {
-        app_no: wallet.app_no,
-        wallet_no: wallet.wallet_no,
-        seq,
-        kind: CREDIT,
-        reference: &reference,
-        of_biz_no: None,
-        remaining: None,
-        item_id: None,
-        pay_priority: None,
-        free_change: change.free_change,
-        charge_change: change.charge_change,
-        free_balance: after.free(),
-        charge_balance: after.charge(),
-        at: micros(wallet.at),
-    };
-    write_entry(connection, &wallet, &entry, &credit.note).await?;
-    let line = LogLine::new(operator, action, credit.open_id.as_str())
+    let (after, reference) = (receipt.balances, request.reference.trim_start_matches(REF_MARK));
+    let mut answer = receipt_shown(&receipt);
+    answer["replayed"] = false.into();
+    let line = LogLine::new(operator, action, request.open_id.as_str())
         .of_app(app_id)
         .before(json!({ "free_balance": before.free(), "charge_balance": before.charge() }))
-        .after(json!({
-            "free_balance": after.free(), "charge_balance": after.charge(), "ref": credit.reference,
-        }))
-        .note(&credit.note)
-        .answer(&json!({
-            "free_balance": after.free(), "charge_balance": after.charge(), "replayed": false,
-        }));
+        .after(state_after(after, reference, receipt.given_back.as_ref()))
+        .note(request.remark.as_deref().unwrap_or_default())
+        .answer(&answer);
     line.record(connection).await?;
-    Ok(CreditOutcome::Done { balances: after, replayed: false })
+    Ok(ChangeOutcome::Done { receipt, replayed: false })
 }
 
-/// The balances right after the credit that an earlier call made.
-async fn earlier_credit(
-    connection: &mut PgConnection,
-    app_id: &AppId,
-    credit: &Credit,
-) -> Result<Option<Balances>, Refusable<CreditOutcome>> {
-    let earlier = sqlx::query!(
-        r#"SELECT open_id AS "open_id!", free_change AS "free_change!", charge_change AS "charge_change!",
-                free_balance AS "free_balance!", charge_balance AS "charge_balance!"
-         FROM ledger WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND entry_reference = $2"#,
-        app_id.as_str(),
-        format!("{REF_MARK}{}", credit.reference.as_str())
-    );
-    let Some(row) = earlier.fetch_optional(connection).await? else { return Ok(None) };
-    let same = row.open_id == credit.open_id.as_str()
-        && (row.free_change, row.charge_change) == (credit.free, credit.charge);
-    if !same {
-        return Err(Refusable::Refused(CreditOutcome::RefConflict));
+/// The state after a change, for the operator's log.
+fn state_after(after: Balances, reference: &str, given_back: Option<&GivenBack>) -> Value {
+    let mut state =
+        json!({ "free_balance": after.free(), "charge_balance": after.charge(), "ref": reference });
+    if let Some(GivenBack { of, remaining, .. }) = given_back {
+        state["biz_no"] = of.as_str().into();
+        state["remaining"] = (*remaining).into();
     }
-    Balances::new(row.free_balance, row.charge_balance).map(Some).map_err(out_of_range)
+    state
 }
 
-fn out_of_range(BalanceOutOfRange: BalanceOutOfRange) -> Refusable<CreditOutcome> {
-    Refusable::Refused(CreditOutcome::OutOfRange)
+/// A receipt for operators, as the admin API answers it.
+#[must_use]
+pub fn receipt_shown(receipt: &Receipt) -> Value {
+    let (free, charge) = (receipt.balances.free(), receipt.balances.charge());
+    let mut shown = json!({ "free_balance": free, "charge_balance": charge });
+    if let Some(GivenBack { of, free, charge, remaining }) = &receipt.given_back {
+        shown["biz_no"] = of.as_str().into();
+        shown["free_refunded"] = (*free).into();
+        shown["charge_refunded"] = (*charge).into();
+        shown["remaining"] = (*remaining).into();
+    }
+    shown
 }

@@ -20,8 +20,14 @@ domain::word_enum! {
     pub enum EntryKind {
         /// A credit by an operator.
         Credit = "credit",
+        /// A debit by an operator.
+        Debit = "debit",
         /// A deduction by an exchange.
         Exchange = "exchange",
+        /// A present by a game.
+        Present = "present",
+        /// An exchange, or a part of it, that was given back.
+        Cancel = "cancel",
     }
 }
 
@@ -34,7 +40,7 @@ pub struct LedgerFilter {
     pub since: Option<OffsetDateTime>,
     /// Before this time.
     pub until: Option<OffsetDateTime>,
-    /// The exchange with this `biz_no`, and the credit with this ref.
+    /// The entry with this `biz_no`, and that with this ref.
     pub reference: Option<String>,
 }
 
@@ -45,9 +51,9 @@ pub struct LedgerRow {
     /// The entry.
     #[serde(flatten)]
     pub line: LedgerLine,
-    /// Name of the item, or note of the credit. It may be empty.
+    /// Name of the item, remark of the game, or note of the operator. It may be empty.
     pub text: String,
-    /// Who made the credit.
+    /// The operator who made it.
     #[serde(skip)]
     pub operator: Option<String>,
 }
@@ -59,18 +65,14 @@ pub type LedgerPage = Page<LedgerRow, i64>;
 /// Totals of a wallet's entries. Sums are text, because they may need more than 64 bits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WalletTotals {
-    /// Number of credits.
-    pub credits: i64,
-    /// Gifted currency of the credits.
-    pub credited_free: String,
-    /// Charged currency of the credits.
-    pub credited_charge: String,
-    /// Number of exchanges.
-    pub exchanges: i64,
-    /// Gifted currency of the exchanges.
-    pub deducted_free: String,
-    /// Charged currency of the exchanges.
-    pub deducted_charge: String,
+    /// Gifted currency that came in.
+    pub free_in: String,
+    /// Charged currency that came in.
+    pub charge_in: String,
+    /// Gifted currency that went out.
+    pub free_out: String,
+    /// Charged currency that went out.
+    pub charge_out: String,
     /// Time of the first entry.
     #[serde(with = "time::serde::rfc3339::option")]
     pub first_at: Option<OffsetDateTime>,
@@ -144,11 +146,11 @@ impl Store {
                    ORDER BY seq DESC LIMIT $9
                ) e
                LEFT JOIN items i ON i.app_no = e.app_no AND i.item_id = e.item_id
-               -- The line was written in the transaction of the credit, so few lines are read.
+               -- The line was written in the transaction of the entry, so few lines are read.
                LEFT JOIN LATERAL (
                    SELECT operator FROM operator_log
                    WHERE app_id = $1 AND e.reference LIKE '!%' AND at BETWEEN e.at AND e.at + interval '5 minutes'
-                     AND action IN ('wallet.credit', 'wallet.import.credit') AND subject = $2
+                     AND action IN ('wallet.credit', 'wallet.import.credit', 'wallet.debit', 'wallet.cancel') AND subject = $2
                      AND after ->> 'ref' = ltrim(e.reference, '!')
                    ORDER BY at LIMIT 1) AS line ON true
                ORDER BY e.seq DESC"#,
@@ -197,12 +199,10 @@ impl Store {
         }
         let totals = sqlx::query_as!(
             WalletTotals,
-            r#"SELECT count(*) FILTER (WHERE kind = 'credit') AS "credits!",
-                      coalesce(sum(free_change) FILTER (WHERE kind = 'credit'), 0)::text AS "credited_free!",
-                      coalesce(sum(charge_change) FILTER (WHERE kind = 'credit'), 0)::text AS "credited_charge!",
-                      count(*) FILTER (WHERE kind = 'exchange') AS "exchanges!",
-                      coalesce(-sum(free_change) FILTER (WHERE kind = 'exchange'), 0)::text AS "deducted_free!",
-                      coalesce(-sum(charge_change) FILTER (WHERE kind = 'exchange'), 0)::text AS "deducted_charge!",
+            r#"SELECT coalesce(sum(free_change) FILTER (WHERE free_change > 0), 0)::text AS "free_in!",
+                      coalesce(sum(charge_change) FILTER (WHERE charge_change > 0), 0)::text AS "charge_in!",
+                      coalesce(-sum(free_change) FILTER (WHERE free_change < 0), 0)::text AS "free_out!",
+                      coalesce(-sum(charge_change) FILTER (WHERE charge_change < 0), 0)::text AS "charge_out!",
                       min(at) AS first_at, max(at) AS last_at
                FROM ledger WHERE app_id = $1 AND open_id = $2 AND seq IS NOT NULL"#,
             wallet.app_id,

@@ -1,0 +1,74 @@
+//! Changes of wallets by operators: credits, debits and cancels. The same pure decision and the same statements as those
+//! of the writers, in the transaction of the operator's log line.
+
+use domain::exchange::Balances;
+use domain::ids::AppNo;
+use domain::wallet::{WalletOutcome, WalletRequest};
+use sqlx::postgres::PgRow;
+use sqlx::{AssertSqlSafe, PgConnection};
+
+use super::batch::Batch;
+use super::columns::{Columns, Items};
+use super::fault::SessionFault;
+use super::known::{Known, LockedRows};
+use super::{rows, statements};
+use crate::{Result, StoreError};
+
+/// What became of a change, and both purses before it where it was made.
+pub(crate) type Changed = (WalletOutcome, Option<Balances>);
+
+/// Carries out changes of one app, in their order. `connection` is in a transaction.
+///
+/// # Errors
+/// `Again` when another transaction has just used a reference.
+pub(crate) async fn change(
+    connection: &mut PgConnection,
+    app_no: i32,
+    requests: &[WalletRequest],
+) -> Result<Vec<Changed>> {
+    let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
+    let (wallets, numbers) = (&batch.wallets, &batch.numbers);
+    let locked = sqlx::query(AssertSqlSafe(statements::lock())).bind(&wallets.app_nos).bind(&wallets.names);
+    let locked = locked.fetch_all(&mut *connection).await?;
+    let at = sqlx::query_scalar(statements::NOW).fetch_one(&mut *connection).await?;
+    // A later statement than the lock: it sees the commit of the transaction that held the lock before.
+    let recorded = sqlx::query(AssertSqlSafe(statements::records()))
+        .bind(statements::REPLAY_HOURS)
+        .bind(&numbers.app_nos)
+        .bind(&numbers.names)
+        .fetch_all(&mut *connection)
+        .await?;
+    let rows = LockedRows {
+        wallets: rows::wallets::<PgRow>(&locked).map_err(store_error)?,
+        existing: Vec::new(),
+        records: rows::records::<PgRow>(&recorded).map_err(store_error)?,
+        at,
+    };
+    let known = Known::of_locked(&batch, rows).map_err(store_error)?;
+    let decisions = batch.decide(&known.rows, known.at());
+    if !decisions.rows.is_empty() {
+        let columns = Columns::new(&batch, &decisions, known.at, Items::default());
+        let write = columns.bind(sqlx::query(AssertSqlSafe(statements::write(false))));
+        write.execute(connection).await.map_err(|error| {
+            match error.as_database_error().and_then(|error| error.code()) {
+                Some(code) => store_error(SessionFault::from_code(&code, error.to_string())),
+                None => error.into(),
+            }
+        })?;
+    }
+    let mut before = vec![None; requests.len()];
+    for row in &decisions.rows {
+        let after = row.change.after;
+        let purses = (after.free() - row.change.free_change, after.charge() - row.change.charge_change);
+        before[row.request] = Balances::new(purses.0, purses.1).ok();
+    }
+    Ok(decisions.outcomes()?.into_iter().zip(before).collect())
+}
+
+fn store_error(fault: SessionFault) -> StoreError {
+    match fault {
+        SessionFault::Again | SessionFault::Blocked => StoreError::Again,
+        SessionFault::Lost(cause) => StoreError::Unavailable(cause),
+        SessionFault::Other(error) => error,
+    }
+}
