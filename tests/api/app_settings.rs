@@ -166,3 +166,19 @@ async fn a_rotation_that_is_asked_for_twice_is_made_once() {
         assert_eq!(till.store.carry_out(&operator, &nobody, command).await.unwrap_err(), unknown());
     }
 }
+
+/// Every app gets a number of its own, whoever else makes one at the same time.
+#[tokio::test(flavor = "multi_thread")]
+async fn apps_that_are_made_at_once_have_numbers_of_their_own() {
+    let till = TestTill::start().await;
+    let mut making = tokio::task::JoinSet::new();
+    for index in 0..12 {
+        let store = till.store.clone();
+        making.spawn(async move {
+            let app_id = AppId::parse(&format!("a{index}")).unwrap();
+            store.carry_out(&operator(), &app_id, AppCommand::Create(AppSettings::default())).await.map(drop)
+        });
+    }
+    assert!(making.join_all().await.iter().all(Result::is_ok));
+    assert_eq!(till.number("SELECT count(DISTINCT app_no) FROM apps").await, 12);
+}

@@ -222,7 +222,9 @@ async fn a_credit_is_made_once_for_each_ref() {
     assert_eq!(program.complaint(&typo), conflict);
     let unknown = "minitill: the app a1 has no player typo; a login makes a player known, and so do \
                    `minitill user add a1 typo` and --create\n";
-    assert_eq!(program.complaint(&typo[..typo.len() - 1]), unknown);
+    assert_eq!(program.complaint(&typo[..typo.len() - 1]), conflict, "the ref is looked up first");
+    let other = ["wallet", "credit", "a1", "typo", "--free", "5", "--ref", "r9"];
+    assert_eq!(program.complaint(&other), unknown);
     assert_eq!(
         program.complaint(&["wallet", "show", "a1", "typo"]),
         "minitill: the app a1 has no player typo\n"

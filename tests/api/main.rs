@@ -36,6 +36,7 @@ mod master_key;
 mod metrics;
 mod openapi;
 mod operator;
+mod operator_changes;
 mod operator_log;
 mod operator_log_chain;
 mod order_report;

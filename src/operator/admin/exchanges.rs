@@ -36,7 +36,7 @@ routes! { "Exchanges":
     /// nothing and answers `replayed: true`; with other content it is 409.
     POST "/apps/{app_id}/exchanges/{biz_no}/cancels", "cancelExchange", Once: cancel -> Cancelled =>
         answers("given_back", "What was given back, and both purses right after it.", json!({
-            "ref": "case-8", "biz_no": BIZ_NO, "free_refunded": 0, "charge_refunded": 20, "remaining": 40,
+            "ref": "order-4711", "biz_no": BIZ_NO, "free_refunded": 0, "charge_refunded": 20, "remaining": 40,
             "free_balance": 40, "charge_balance": 60, "replayed": false,
         }))
         .read(|body| to_give_back(&BizNo::parse(BIZ_NO).expect("it is a number"), body))
@@ -92,7 +92,7 @@ fn to_give_back(biz_no: &BizNo, body: &mut Input<'_>) -> Result<GiveBack, FieldE
     let amount = described.required_integer(20, 1, AMOUNT_MAX)?.to_string();
     let amount =
         Amount::parse(&amount).map_err(|expected| FieldError::malformed("amount", expected.0, &amount))?;
-    let (reference, note) = ref_and_note(body, "case-8", "Item did not arrive")?;
+    let (reference, note) = ref_and_note(body, "Item did not arrive")?;
     Ok(GiveBack { biz_no: biz_no.clone(), amount, reference, note })
 }
 

@@ -75,7 +75,7 @@ routes! { "Players":
     /// `ref` again with the same amounts does nothing and answers `replayed: true`; with other amounts it is 409.
     POST "/apps/{app_id}/wallets/{open_id}/debits", "debitWallet", Once: debit -> Credited =>
         answers("debited", "Both purses right after the debit.", json!({
-            "ref": "mistake-1", "free_balance": 10, "charge_balance": 0, "replayed": false,
+            "ref": "order-4711", "free_balance": 10, "charge_balance": 0, "replayed": false,
         }))
         .read(|body| debit_from(&OpenId::parse(OPEN_ID).expect("it is an id"), body))
         .wrong("free", "expected an integer from 0 to 9223372036854775807, got -5")
@@ -213,18 +213,17 @@ fn debit_from(open_id: &OpenId, body: &mut Input<'_>) -> Result<Debit, FieldErro
     let free = free.integer(0, i64::MAX)?.unwrap_or_default();
     let charge = body.field("charge", "Charged currency to take; 0 without it.").example(100);
     let charge = charge.integer(0, i64::MAX)?.unwrap_or_default();
-    let (reference, note) = ref_and_note(body, "mistake-1", "Credited twice")?;
+    let (reference, note) = ref_and_note(body, "Credited twice")?;
     Ok(Debit { open_id: open_id.clone(), free, charge, reference, note })
 }
 
 /// `ref` and `note` of a debit or a cancel.
 pub(super) fn ref_and_note(
     body: &mut Input<'_>,
-    reference: &'static str,
     note: &'static str,
 ) -> Result<(CreditRef, String), FieldError> {
     let words = "Your reference, unique in the app: the same ref is the same change for ever.";
-    let reference = body.field("ref", words).required(reference, CreditRef::parse)?;
+    let reference = body.field("ref", words).required("order-4711", CreditRef::parse)?;
     let described = body.field("note", "Note, for people.").demand("maxLength", TEXT_BYTES_MAX);
     Ok((reference, described.example(note).optional(line)?.unwrap_or_default()))
 }

@@ -149,7 +149,7 @@ impl Scenario {
     /// What the call looks up.
     async fn sell(&self, app: &TestApp) {
         let id = self.call.route.id;
-        if id == "getExchange" && self.example != "no_exchange" {
+        if ["getExchange", "cancelExchange"].contains(&id) && self.example != "no_exchange" {
             let game = Game::new(app, "player-1", "order1001", 60).with("product_name", "Double-up card");
             assert_eq!(game.send(&self.till).await.code(), 1);
         }
@@ -180,10 +180,15 @@ impl Scenario {
     /// What the example is about.
     async fn arrange(&mut self) {
         match self.example {
-            "listed" | "shown" | "created" | "changed" | "set" | "done" | "made" | "published"
-            | "registered" | "issued" | "revoked" | "known" | "credited" | "blocked" | "unblocked"
-            | "checked" | "no_app" | "no_player" | "no_image" | "no_exchange" | "no_order" | "no_block"
-            | "viewers_key" | "balance_too_large" | "body_too_slow" => {}
+            "balance_too_large" if self.call.route.id == "cancelExchange" => {
+                self.till.execute("UPDATE wallets SET charge_balance = 9223372036854775807").await;
+            }
+            "not_covered" => self.replace("free", Some(json!(41))),
+            "more_than_left" => self.replace("amount", Some(json!(61))),
+            "listed" | "shown" | "debited" | "given_back" | "created" | "changed" | "set" | "done"
+            | "made" | "published" | "registered" | "issued" | "revoked" | "known" | "credited"
+            | "blocked" | "unblocked" | "checked" | "no_app" | "no_player" | "no_image" | "no_exchange"
+            | "no_order" | "no_block" | "viewers_key" | "balance_too_large" | "body_too_slow" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
@@ -242,7 +247,8 @@ impl Scenario {
             "issueToken" => self.replace("ttl_seconds", Some(json!(0))),
             "issueLoginCode" => self.replace("open_id", Some(json!("o.1"))),
             "addUsers" => self.replace("open_ids", Some(json!(["o.1"]))),
-            "creditWallet" => self.replace("free", Some(json!(-5))),
+            "creditWallet" | "debitWallet" => self.replace("free", Some(json!(-5))),
+            "cancelExchange" => self.replace("amount", Some(json!(0))),
             "blockImage" => self.replace("reason", None),
             "checkSignature" => self.replace("form", None),
             other => panic!("{other}: a new example needs a scenario here"),

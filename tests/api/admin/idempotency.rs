@@ -11,8 +11,9 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use super::{Caller, assert_problem, log};
+use crate::game::Game;
 use crate::support::program::Program;
-use crate::support::{Answer, Request, TestTill, empty_database};
+use crate::support::{Answer, Request, TestApp, TestTill, empty_database};
 
 /// A write for each route that takes effect once, on an app `a1` with a token and a player.
 fn writes() -> Vec<(&'static str, &'static str, Value)> {
@@ -28,7 +29,15 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
         ("issueLoginCode", "/apps/a1/login-codes", json!({"open_id": "o9", "union_id": "u9"})),
         ("addUsers", "/apps/a1/users", json!({"open_ids": ["o9"]})),
         ("creditWallet", "/apps/a1/wallets/o1/credits", json!({"free": 5, "ref": "r1"})),
+        ("debitWallet", "/apps/a1/wallets/o1/debits", json!({"charge": 5, "ref": "r2"})),
+        ("cancelExchange", "/apps/a1/exchanges/b1/cancels", json!({"amount": 5, "ref": "r3"})),
     ]
+}
+
+/// The player and the exchange of the writes.
+async fn player_with_exchange(till: &TestTill, app: &TestApp) {
+    till.player(app, "o1", 0, 100).await;
+    assert_eq!(Game::new(app, "o1", "b1", 60).send(till).await.code(), 1);
 }
 
 #[track_caller]
@@ -42,7 +51,7 @@ fn assert_replay(first: &Answer, again: &Answer) {
 async fn each_write_is_repeated_with_the_same_answer_and_changes_nothing_again() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
-    till.player(&app, "o1", 0, 100).await;
+    player_with_exchange(&till, &app).await;
     let caller = Caller::admin(&till).await;
     let writes = writes();
     let once = ROUTES.iter().filter(|route| route.access == Access::Once);
@@ -120,7 +129,7 @@ async fn a_refusal_is_not_kept_and_a_success_that_changed_nothing_is() {
 async fn of_fifty_at_once_one_makes_the_change_and_all_have_its_answer() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
-    till.player(&app, "o1", 0, 0).await;
+    player_with_exchange(&till, &app).await;
     let caller = Caller::admin(&till).await;
     for (name, path, body) in writes() {
         let lines = log(&till).await.len();
@@ -136,7 +145,7 @@ async fn of_fifty_at_once_one_makes_the_change_and_all_have_its_answer() {
     }
     assert_eq!(till.number("SELECT count(*) FROM pay_keys WHERE app_id = 'a1'").await, 2);
     assert_eq!(till.number("SELECT count(*) FROM apps").await, 2);
-    assert_eq!(till.purses(&app, "o1").await, (5, 0, 2));
+    assert_eq!(till.purses(&app, "o1").await, (5, 40, 5));
     till.assert_audit_clean().await;
 }
 
@@ -248,7 +257,7 @@ async fn after_a_day_a_request_is_forgotten() {
 async fn a_change_whose_answer_cannot_be_kept_is_not_made() {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
-    till.player(&app, "o1", 0, 100).await;
+    player_with_exchange(&till, &app).await;
     let caller = Caller::admin(&till).await;
     till.execute("ALTER TABLE api_requests ADD CONSTRAINT nothing_more CHECK (attempt = '') NOT VALID").await;
     for (name, path, body) in writes() {
@@ -258,5 +267,5 @@ async fn a_change_whose_answer_cannot_be_kept_is_not_made() {
     assert_eq!(log(&till).await.len(), 0);
     assert_eq!(till.number("SELECT count(*) FROM apps JOIN pay_keys USING (app_id)").await, 1);
     assert_eq!(till.number("SELECT count(*) FROM access_tokens").await, 1);
-    assert_eq!(till.purses(&app, "o1").await, (0, 100, 1));
+    assert_eq!(till.purses(&app, "o1").await, (0, 40, 2));
 }

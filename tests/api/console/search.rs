@@ -98,7 +98,12 @@ async fn a_filter_that_cannot_be_used_marks_its_field() {
         ("/console/players?open_id=o1", "app_id", "a b", "Expected 1 to 64 of 0-9A-Za-z_-, got "),
         ("/console/apps/a1/players/o1?kind=credit", "from", "yesterday", "Expected "),
         ("/console/apps/a1/players/o1?x=1", "to", "soon", "Expected "),
-        ("/console/apps/a1/players/o1?x=1", "kind", "gift", "Expected credit or exchange, got "),
+        (
+            "/console/apps/a1/players/o1?x=1",
+            "kind",
+            "gift",
+            "Expected credit, debit, exchange, present or cancel, got ",
+        ),
         ("/console/exchanges?number=B1", "app_id", "a b", "Expected "),
         ("/console/orders?city=x", "number", "a b", "Expected "),
         ("/console/orders?city=x", "status", "7", "Expected "),

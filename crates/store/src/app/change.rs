@@ -11,6 +11,7 @@ use super::command::{AppUpdate, CommandError};
 use super::keys::insert_pay_key;
 use super::select_apps;
 use crate::Result;
+use crate::StoreError;
 use crate::operator_log::Action;
 use crate::secrets::random_key_text;
 
@@ -26,14 +27,17 @@ impl AppUpdate {
         let key = self.store.encrypting_key(connection).await?;
         let made = sqlx::query!(
             "INSERT INTO apps (app_id, app_no, app_secret)
-             VALUES ($1, (SELECT coalesce(max(app_no), 0) + 1 FROM apps), $2) ON CONFLICT (app_id) DO NOTHING",
+             VALUES ($1, (SELECT coalesce(max(app_no), 0) + 1 FROM apps), $2) ON CONFLICT DO NOTHING",
             app_id.as_str(),
             key.seal(app_id, &app_secret)
         )
         .execute(&mut *connection)
         .await?;
         if made.rows_affected() == 0 {
-            return Err(self.refused(AppRefusal::IdTaken));
+            let taken = sqlx::query_scalar!("SELECT 1 FROM apps WHERE app_id = $1", app_id.as_str());
+            let is_taken = taken.fetch_optional(&mut *connection).await?.is_some();
+            // Else another transaction has just taken the number, so the change is tried again.
+            return Err(if is_taken { self.refused(AppRefusal::IdTaken) } else { StoreError::Again.into() });
         }
         let columns = AppColumns { settings: settings.clone(), ..AppColumns::default() };
         write_columns(connection, app_id, &columns).await?;

@@ -1,6 +1,11 @@
 //! Changes of wallets by operators: credits, debits and cancels. The same pure decision and the same statements as those
 //! of the writers, in the transaction of the operator's log line.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "each session of a writer prepares the same statements, which checks them against the schema"
+)]
+
 use domain::exchange::Balances;
 use domain::ids::AppNo;
 use domain::wallet::{WalletOutcome, WalletRequest};
@@ -50,7 +55,7 @@ pub(crate) async fn change(
         let columns = Columns::new(&batch, &decisions, known.at, Items::default());
         let write = columns.bind(sqlx::query(AssertSqlSafe(statements::write(false))));
         write.execute(connection).await.map_err(|error| {
-            match error.as_database_error().and_then(|error| error.code()) {
+            match error.as_database_error().and_then(sqlx::error::DatabaseError::code) {
                 Some(code) => store_error(SessionFault::from_code(&code, error.to_string())),
                 None => error.into(),
             }
