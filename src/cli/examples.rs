@@ -50,7 +50,7 @@ const EXAMPLES: [(&str, &[&str]); 61] = [
     ),
     (
         "wallet debit",
-        &["minitill wallet debit mygame player-1 --free 40 --ref mistake-1 --note 'credited twice'"],
+        &["minitill wallet debit mygame player-1 --free 40 --ref mistake-1 --note mistake"],
     ),
     ("wallet cancel", &["minitill wallet cancel mygame order1001 --amount 60 --ref case-8"]),
     ("wallet import", &["minitill wallet import mygame balances.csv"]),
