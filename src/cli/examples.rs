@@ -48,10 +48,7 @@ const EXAMPLES: [(&str, &[&str]); 61] = [
             "minitill wallet credit mygame player-9 --free 5 --ref case-7 --create  # an unknown player",
         ],
     ),
-    (
-        "wallet debit",
-        &["minitill wallet debit mygame player-1 --free 40 --ref mistake-1 --note mistake"],
-    ),
+    ("wallet debit", &["minitill wallet debit mygame player-1 --free 40 --ref mistake-1 --note mistake"]),
     ("wallet cancel", &["minitill wallet cancel mygame order1001 --amount 60 --ref case-8"]),
     ("wallet import", &["minitill wallet import mygame balances.csv"]),
     ("wallet show", &["minitill wallet show mygame player-1"]),
