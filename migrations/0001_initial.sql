@@ -562,6 +562,7 @@ CREATE TABLE operator_log (
     note          text        NOT NULL,
     seq           bigint      NOT NULL,
     chain_hash    bytea       NOT NULL,
+    credits       json,
     CONSTRAINT operator_log_pkey PRIMARY KEY (app_id, at, id),
     CONSTRAINT operator_log_operator_named CHECK (operator <> ''),
     CONSTRAINT operator_log_chain_hash_length CHECK (octet_length(chain_hash) = 32)
@@ -577,6 +578,7 @@ COMMENT ON COLUMN operator_log.subject IS 'Object of the action: an app, a playe
 COMMENT ON COLUMN operator_log.before IS 'State before the change. Null where there was none.';
 COMMENT ON COLUMN operator_log.after IS 'State after the change. Null where there is none.';
 COMMENT ON COLUMN operator_log.note IS 'Reason from the operator. It may be empty.';
+COMMENT ON COLUMN operator_log.credits IS 'Credits of one call, each as [open_id, ref, gifted and charged currency before it, gifted and charged currency after it]. Null for other actions.';
 COMMENT ON COLUMN operator_log.seq IS 'Sequence number of the line, from 1.';
 COMMENT ON COLUMN operator_log.chain_hash IS 'SHA-256 of the line and of the hash of the line before it.';
 CREATE INDEX operator_log_at ON operator_log (at, id);

@@ -27,9 +27,6 @@ pub(super) struct OperatorLogArguments {
     /// Only lines about this player, version, picture, ref or other value
     #[arg(long, value_name = "S")]
     subject: Option<String>,
-    /// Also show each credit of an import, not only the line of the import
-    #[arg(long)]
-    all: bool,
     /// Show at most this many lines, the newest ones
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u32,
@@ -56,7 +53,6 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: OperatorLog
         app_id: arguments.app,
         subject: arguments.subject,
         operator: context.operator_given.as_ref().map(|operator| operator.name().to_owned()),
-        with_imported_credits: arguments.all,
     };
     let lines = store.operator_log(&filter, arguments.limit).await?;
     let is_table = !context.output.is_json && !lines.is_empty();

@@ -30,7 +30,8 @@ CREATE FUNCTION chained(before bytea, l operator_log) RETURNS bytea LANGUAGE sql
         || int4send(octet_length(l.subject)) || convert_to(l.subject, 'UTF8')
         || coalesce(int4send(octet_length(l.before::text)) || convert_to(l.before::text, 'UTF8'), int4send(-1))
         || coalesce(int4send(octet_length(l.after::text)) || convert_to(l.after::text, 'UTF8'), int4send(-1))
-        || int4send(octet_length(l.note)) || convert_to(l.note, 'UTF8'))
+        || int4send(octet_length(l.note)) || convert_to(l.note, 'UTF8')
+        || int4send(coalesce(octet_length(l.credits::text), -1)) || coalesce(convert_to(l.credits::text, 'UTF8'), ''))
 $$;
 CREATE FUNCTION rechain() RETURNS void LANGUAGE plpgsql AS $$
     DECLARE l operator_log; number bigint := 0; last bytea := decode(repeat('00', 32), 'hex');
@@ -225,7 +226,7 @@ async fn till() -> (TestTill, TestApp, Program) {
     let till = TestTill::start().await;
     let app = till.app("a1").await;
     till.player(&app, "o1", 5, 0).await;
-    till.store.import_credit(&operator(), &app.id, credit("o2", "r2")).await.unwrap();
+    till.store.credit(&operator(), &app.id, credit("o2", "r2")).await.unwrap();
     till.command(&app, AppCommand::Suspend(true)).await;
     till.execute(RECHAIN).await;
     let program = Program::on(&till.database_url);

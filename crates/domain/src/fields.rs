@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 
 use percent_encoding::percent_decode;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The most fields of a request. No call needs so many.
@@ -175,6 +176,8 @@ pub enum FieldValue {
     Flag(bool),
     /// A list.
     List(Vec<FieldValue>),
+    /// A JSON object with its members in order. Only the strict typing has it.
+    Object(Vec<(String, FieldValue)>),
     /// A JSON value of a type that no field has, and its name.
     Other(&'static str),
 }
@@ -188,18 +191,8 @@ impl FieldValue {
             Self::Null => "null".to_owned(),
             Self::Flag(flag) => flag.to_string(),
             Self::List(items) => format!("a list of {}", items.len()),
+            Self::Object(_) => "an object".to_owned(),
             Self::Other(kind) => (*kind).to_owned(),
-        }
-    }
-
-    fn of_json(value: serde_json::Value) -> Self {
-        match value {
-            serde_json::Value::Null => Self::Null,
-            serde_json::Value::Bool(flag) => Self::Flag(flag),
-            serde_json::Value::Number(number) => Self::Number(number.to_string()),
-            serde_json::Value::String(text) => Self::Text(text),
-            serde_json::Value::Array(items) => Self::List(items.into_iter().map(Self::of_json).collect()),
-            serde_json::Value::Object(_) => Self::Other("an object"),
         }
     }
 }
@@ -305,7 +298,7 @@ impl Fields {
         let mut members = if body.trim_ascii().is_empty() {
             Vec::new()
         } else {
-            let object: Members<serde_json::Value> =
+            let object: Members<FieldValue> =
                 serde_json::from_slice(body).map_err(|error| UnreadableFields::NotJson(error.to_string()))?;
             object.0
         };
@@ -313,7 +306,7 @@ impl Fields {
         members.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut fields = Self::typed([]);
         for (name, value) in members {
-            fields.push(name, FieldValue::of_json(value))?;
+            fields.push(name, value)?;
         }
         Ok(fields)
     }
@@ -416,7 +409,11 @@ impl Fields {
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().filter_map(|(name, value)| match value {
             FieldValue::Text(text) | FieldValue::Number(text) => Some((name.as_str(), text.as_str())),
-            FieldValue::Null | FieldValue::Flag(_) | FieldValue::List(_) | FieldValue::Other(_) => None,
+            FieldValue::Null
+            | FieldValue::Flag(_)
+            | FieldValue::List(_)
+            | FieldValue::Object(_)
+            | FieldValue::Other(_) => None,
         })
     }
 
@@ -595,6 +592,41 @@ impl Fields {
         parsed.collect::<Result<_, _>>().map(Some)
     }
 
+    /// A required list of 1 to `max` objects, each read by `read`. An object with other members than `known` is refused.
+    ///
+    /// # Errors
+    /// A value of a wrong type, another number of objects, or what `read` refuses. The error names the object.
+    pub fn required_objects<T>(
+        &self,
+        name: &str,
+        max: usize,
+        known: &[&str],
+        read: impl Fn(&Self) -> Result<T, FieldError>,
+    ) -> Result<Vec<T>, FieldError> {
+        let expected = Expected(format!("a list of 1 to {max} objects").into());
+        let items = match self.get(name) {
+            Some(FieldValue::List(items)) if (1..=max).contains(&items.len()) => items,
+            None | Some(FieldValue::Null) => return Err(self.absent(name)),
+            Some(value) => return Err(FieldError::wrong_type(name, expected, value)),
+        };
+        let read_one = |(index, item): (usize, &FieldValue)| {
+            let place = format!("{name}[{index}]");
+            let FieldValue::Object(members) = item else {
+                return Err(FieldError::wrong_type(&place, Expected::new("an object"), item));
+            };
+            let mut fields = Self::typed([]);
+            let of_item =
+                |error: FieldError| FieldError { field: format!("{place}.{}", error.field), ..error };
+            for (name, value) in members {
+                let twice = || FieldError::malformed(name, "each name once", name);
+                fields.push(name.clone(), value.clone()).map_err(|_| of_item(twice()))?;
+            }
+            fields.only(known).map_err(|mut errors| of_item(errors.swap_remove(0)))?;
+            read(&fields).map_err(of_item)
+        };
+        items.iter().enumerate().map(read_one).collect()
+    }
+
     /// A value that came, as text of its typing.
     fn parse<T>(
         &self,
@@ -756,6 +788,57 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Members<V> {
             }
         }
         deserializer.deserialize_map(OfObject(PhantomData))
+    }
+}
+
+impl<'de> Deserialize<'de> for FieldValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OfAny;
+        impl<'de> Visitor<'de> for OfAny {
+            type Value = FieldValue;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON value")
+            }
+
+            fn visit_unit<E>(self) -> Result<FieldValue, E> {
+                Ok(FieldValue::Null)
+            }
+
+            fn visit_bool<E>(self, flag: bool) -> Result<FieldValue, E> {
+                Ok(FieldValue::Flag(flag))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<FieldValue, E> {
+                Ok(FieldValue::Number(number.to_string()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<FieldValue, E> {
+                Ok(FieldValue::Number(number.to_string()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<FieldValue, E> {
+                Ok(FieldValue::Number(serde_json::json!(number).to_string()))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<FieldValue, E> {
+                Ok(FieldValue::Text(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<FieldValue, A::Error> {
+                let mut list = Vec::new();
+                while let Some(item) = items.next_element()? {
+                    list.push(item);
+                }
+                Ok(FieldValue::List(list))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FieldValue, A::Error> {
+                Members::deserialize(MapAccessDeserializer::new(map))
+                    .map(|members| FieldValue::Object(members.0))
+            }
+        }
+        deserializer.deserialize_any(OfAny)
     }
 }
 

@@ -38,19 +38,33 @@ pub struct ChainedLine<'a> {
     pub after: Option<&'a str>,
     /// Reason from the operator.
     pub note: &'a str,
+    /// The credits of one call, as PostgreSQL keeps the JSON.
+    pub credits: Option<&'a str>,
 }
 
 impl ChainedLine<'_> {
     /// The hash of the line: SHA-256 of the hash of the line before it ([`CHAIN_START`] for the first)
     /// and of the columns `seq`, `app_id`, `at`, `id`, `operator_kind`, `operator`, `action`, `subject`,
-    /// `before`, `after` and `note`.
+    /// `before`, `after`, `note` and `credits`.
     ///
     /// The encoding is that of [`super::ledger::LedgerEntry::chain_hash`]. A null has the length −1 and
     /// no bytes.
     #[must_use]
     pub fn chain_hash(&self, previous: &ChainHash) -> ChainHash {
-        let Self { seq, app_id, at, id, operator_kind, operator, action, subject, before, after, note } =
-            self;
+        let Self {
+            seq,
+            app_id,
+            at,
+            id,
+            operator_kind,
+            operator,
+            action,
+            subject,
+            before,
+            after,
+            note,
+            credits,
+        } = self;
         let mut hasher = Sha256::new();
         hasher.update(previous);
         add(&mut hasher, &seq.to_be_bytes());
@@ -64,6 +78,7 @@ impl ChainedLine<'_> {
             add_if_any(&mut hasher, *state);
         }
         add(&mut hasher, note.as_bytes());
+        add_if_any(&mut hasher, *credits);
         hasher.finalize().into()
     }
 }

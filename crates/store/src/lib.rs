@@ -73,9 +73,9 @@ pub use paging::{CursorKey, Page, TimeCursor};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{
-    ChangeOutcome, Credit, CreditOutcome, CreditRecord, CsvReader, Debit, EntryKind, GiveBack, ImportSummary,
-    LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage, Wallet,
-    WalletTotals, receipt_shown,
+    CREDITS_MAX, ChangeOutcome, Credit, CreditOutcome, CreditRecord, CreditsSource, CsvReader, Debit,
+    EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
+    PlayersPage, Wallet, WalletTotals, receipt_shown,
 };
 
 /// A transaction is tried at most this often.

@@ -2,6 +2,8 @@
 //! in the transaction of the change. No statement here changes or deletes a line. The lines are a hash
 //! chain, which the audit checks.
 
+use std::borrow::Cow;
+
 use domain::ids::AppId;
 use domain::ledger::micros;
 use domain::operator::Operator;
@@ -34,9 +36,8 @@ domain::word_enum! {
         LoginCodeIssue = "login_code.issue",
         UserAdd = "user.add",
         WalletCredit = "wallet.credit",
-        /// One credit of an import. The file has a line of its own.
-        WalletImportCredit = "wallet.import.credit",
-        WalletImport = "wallet.import",
+        /// Many credits of one call.
+        WalletCredits = "wallet.credits",
         WalletDebit = "wallet.debit",
         WalletCancel = "wallet.cancel",
         ImageBlock = "image.block",
@@ -60,8 +61,7 @@ domain::word_enum! {
 
 impl Action {
     /// The actions whose lines tell of one ledger entry each.
-    pub(super) const OF_ENTRIES: [Self; 4] =
-        [Self::WalletCredit, Self::WalletImportCredit, Self::WalletDebit, Self::WalletCancel];
+    pub(super) const OF_ENTRIES: [Self; 3] = [Self::WalletCredit, Self::WalletDebit, Self::WalletCancel];
 }
 
 /// A new line. It never holds a secret.
@@ -75,14 +75,36 @@ pub(super) struct LogLine<'a> {
     after: Option<Value>,
     note: &'a str,
     answer: Option<Value>,
+    credits: Option<String>,
 }
+
+/// A credit in the line of many: player, ref, gifted and charged currency before it, and both after it.
+#[derive(Debug, Clone, Serialize, serde::Deserialize)]
+pub(super) struct ListedCredit<'a>(
+    pub(super) Cow<'a, str>,
+    pub(super) Cow<'a, str>,
+    pub(super) i64,
+    pub(super) i64,
+    pub(super) i64,
+    pub(super) i64,
+);
 
 impl<'a> LogLine<'a> {
     /// A line that concerns all apps, without states and note.
     pub(super) fn new(operator: &'a Operator, action: Action, subject: &'a str) -> Self {
         // Without a note of its own, the line gets the reason that the operator gave for the request.
         let note = operator.reason();
-        Self { operator, action, app_id: None, subject, before: None, after: None, note, answer: None }
+        Self {
+            operator,
+            action,
+            app_id: None,
+            subject,
+            before: None,
+            after: None,
+            note,
+            answer: None,
+            credits: None,
+        }
     }
 
     /// The same line about one app.
@@ -108,6 +130,11 @@ impl<'a> LogLine<'a> {
     /// The same line with a note of its own, unless it is empty.
     pub(super) fn note(self, note: &'a str) -> Self {
         if note.is_empty() { self } else { Self { note, ..self } }
+    }
+
+    /// The same line with many credits, which the audit compares with the ledger.
+    pub(super) fn credits(self, credits: &[ListedCredit<'_>]) -> Self {
+        Self { credits: Some(json!(credits).to_string()), ..self }
     }
 
     /// The same line with what an idempotent request is answered. It may hold a secret that is shown
@@ -149,13 +176,14 @@ impl<'a> LogLine<'a> {
             before: head.before.as_deref(),
             after: head.after.as_deref(),
             note: self.note,
+            credits: self.credits.as_deref(),
         };
         let previous = head.chain_hash.try_into().map_err(|_| StoreError::damaged("operator_log_head"))?;
         let chain_hash = line.chain_hash(&previous);
         sqlx::query!(
             "WITH head AS (UPDATE operator_log_head SET seq = $1, chain_hash = $2)
              INSERT INTO operator_log (seq, chain_hash, app_id, at, id, operator_kind, operator, action, subject,
-                before, after, note) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+                before, after, note, credits) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::json)",
             line.seq,
             chain_hash.as_slice(),
             line.app_id,
@@ -167,7 +195,8 @@ impl<'a> LogLine<'a> {
             line.subject,
             self.before,
             self.after,
-            line.note
+            line.note,
+            line.credits
         )
         .execute(connection)
         .await?;
@@ -175,7 +204,7 @@ impl<'a> LogLine<'a> {
     }
 }
 
-/// A filter of lines. The default lets all lines through but single credits of imports.
+/// A filter of lines. The default lets all lines through.
 #[derive(Debug, Clone, Default)]
 pub struct OperatorLogFilter {
     /// At or after this time.
@@ -184,12 +213,10 @@ pub struct OperatorLogFilter {
     pub until: Option<OffsetDateTime>,
     /// Only of this app.
     pub app_id: Option<AppId>,
-    /// With this subject, or with this value before or after. It includes single credits of imports.
+    /// With this subject, or with this value before, after or among many credits.
     pub subject: Option<String>,
     /// With this text in the operator's name.
     pub operator: Option<String>,
-    /// Include single credits of imports.
-    pub with_imported_credits: bool,
 }
 
 /// A line of the operator's log.
@@ -263,17 +290,16 @@ impl Store {
                AND ($3::text IS NULL OR app_id = $3)
                AND ($4::text IS NULL OR subject = $4
                     OR jsonb_path_exists(before, '$.** ? (@ == $s)', jsonb_build_object('s', $4::text))
-                    OR jsonb_path_exists(after, '$.** ? (@ == $s)', jsonb_build_object('s', $4::text)))
+                    OR jsonb_path_exists(after, '$.** ? (@ == $s)', jsonb_build_object('s', $4::text))
+                    OR jsonb_path_exists(credits::jsonb, '$[*][*] ? (@ == $s)', jsonb_build_object('s', $4::text)))
                AND ($5::text IS NULL OR strpos(operator, $5) > 0)
-               AND ($6 OR $4 IS NOT NULL OR action <> 'wallet.import.credit')
-               AND ($7::timestamptz IS NULL OR (at, id) < ($7, $8))
-             ORDER BY at DESC, id DESC LIMIT $9",
+               AND ($6::timestamptz IS NULL OR (at, id) < ($6, $7))
+             ORDER BY at DESC, id DESC LIMIT $8",
             filter.since,
             filter.until,
             filter.app_id.as_ref().map(AppId::as_str),
             filter.subject,
             filter.operator,
-            filter.with_imported_credits,
             after.map(|after| after.at),
             after.map(|after| after.key),
             i64::from(limit)

@@ -1,6 +1,7 @@
 //! Wallets and their ledgers: credits by operators, and reading.
 
 mod credit;
+mod credits;
 mod csv_file;
 mod ledger;
 mod search;
@@ -16,7 +17,8 @@ use time::OffsetDateTime;
 use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store, StoreError};
 
-pub use credit::{ImportSummary, receipt_shown};
+pub use credit::receipt_shown;
+pub use credits::{CREDITS_MAX, CreditsSource};
 pub use csv_file::CsvReader;
 pub use ledger::{CreditRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};

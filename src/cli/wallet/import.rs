@@ -1,8 +1,6 @@
 //! `minitill wallet import` makes many credits from a CSV file.
 
-use std::cell::Cell;
 use std::fs::File;
-use std::future::ready;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -10,10 +8,10 @@ use anyhow::{Result, anyhow, bail, ensure};
 use csv::Position;
 use domain::exchange::check_credit;
 use domain::ids::{AppId, CreditRef, OpenId};
-use futures_util::StreamExt as _;
-use serde_json::json;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
-use store::{Credit, ImportSummary, Store};
+use store::{Credit, CreditsSource, Store};
 
 use super::super::output::progress_bar;
 use super::super::{Context, unknown_app};
@@ -21,8 +19,10 @@ use super::{done, unknown_player};
 
 /// The first line of the file.
 const HEADING: [&str; 4] = ["open_id", "free", "charge", "ref"];
-/// Credits in work at the same time.
-const CONCURRENCY: usize = 4;
+/// Calls in work at the same time.
+const CONCURRENCY: usize = 2;
+/// Credits of one call. A call locks the wallets of all its players.
+const CREDITS_AT_ONCE: usize = 5_000;
 /// Players that are looked up in one query.
 const PLAYERS_AT_ONCE: usize = 1_000;
 /// Size of the reads for the digest of the file.
@@ -42,13 +42,10 @@ pub(super) struct Import<'a> {
 struct Tally {
     credited: u64,
     replayed: u64,
-    free: i128,
-    charge: i128,
 }
 
 /// Reads the whole file before the first credit, so that an invalid line prevents all credits. In the
-/// operator's log each credit has a line. The import has one line more, with the sums, also if it fails
-/// half-way.
+/// operator's log each call has a line. An import that was ended goes on when it is run again.
 pub(super) async fn run(context: &Context, store: &Store, import: Import<'_>) -> Result<()> {
     let Import { app_id, file, create } = import;
     let sha256 = digest(file)?;
@@ -59,61 +56,64 @@ pub(super) async fn run(context: &Context, store: &Store, import: Import<'_>) ->
     if !create {
         require_known_players(store, import).await?;
     }
-    let mut tally = Tally::default();
-    let outcome = credit_all(context, store, import, rows, &mut tally).await;
-    let Tally { credited, replayed, free, charge } = tally;
-    if credited > 0 {
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let (free, charge, complete) = (free.to_string(), charge.to_string(), outcome.is_ok());
-        let summary = ImportSummary { file: name, sha256, rows, credited, replayed, free, charge, complete };
-        store.log_import(&context.operator, app_id, summary).await?;
-    }
-    outcome?;
+    let Tally { credited, replayed } = credit_all(context, store, import, (rows, &sha256)).await?;
     context.output.print(
         &json!({ "app_id": app_id, "rows": rows, "credited": credited, "replayed": replayed }),
         format!("{app_id}: {rows} lines, {credited} credited now, {replayed} already credited before"),
     )
 }
 
+/// Credits call by call. After a refusal no new call starts.
 async fn credit_all(
     context: &Context,
     store: &Store,
     import: Import<'_>,
-    rows: u64,
-    tally: &mut Tally,
-) -> Result<()> {
-    let Import { app_id, file, .. } = import;
+    (rows, sha256): (u64, &str),
+) -> Result<Tally> {
     let bar = progress_bar(rows, "credits");
-    // After a failure no new credit starts. Credits in work finish, and count.
-    let has_failed = Cell::new(false);
-    let mut credits = futures_util::stream::iter(read_rows(import)?)
-        .take_while(|_| ready(!has_failed.get()))
-        .map(|row| async move {
-            let (position, credit) = row?;
-            let outcome = store.import_credit(&context.operator, app_id, credit.clone()).await?;
-            done(&outcome, app_id, &credit)
-                .map(|(_, replayed)| (replayed, credit.free, credit.charge))
-                .map_err(|error| anyhow!("line {}: {error}", line_of(file, &position)))
-        })
-        .buffer_unordered(CONCURRENCY);
-    let mut outcome = Ok(());
-    while let Some(credited) = credits.next().await {
-        match credited {
-            Ok((true, ..)) => tally.replayed += 1,
-            Ok((false, free, charge)) => {
-                tally.credited += 1;
-                tally.free += i128::from(free);
-                tally.charge += i128::from(charge);
-            }
-            Err(error) => {
-                has_failed.set(true);
-                outcome = outcome.and(Err(error));
-            }
-        }
-        bar.inc(1);
+    let mut tally = Tally::default();
+    let mut rows = read_rows(import)?;
+    let pieces = std::iter::from_fn(|| {
+        let piece: Vec<_> = rows.by_ref().take(CREDITS_AT_ONCE).collect();
+        (!piece.is_empty()).then_some(piece)
+    });
+    let mut calls = futures_util::stream::iter(pieces)
+        .map(|piece| credit_piece(context, store, import, sha256, piece))
+        .buffered(CONCURRENCY);
+    while let Some(piece) = calls.try_next().await? {
+        tally.credited += piece.credited;
+        tally.replayed += piece.replayed;
+        bar.inc(piece.credited + piece.replayed);
     }
     bar.finish_and_clear();
-    outcome
+    Ok(tally)
+}
+
+/// Credits the lines of one call. Its error names the first line that was refused.
+async fn credit_piece(
+    context: &Context,
+    store: &Store,
+    import: Import<'_>,
+    sha256: &str,
+    piece: Vec<Result<(Position, Credit)>>,
+) -> Result<Tally> {
+    let Import { app_id, file, .. } = import;
+    let (positions, credits): (Vec<_>, Vec<_>) =
+        piece.into_iter().collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let facts = Map::from_iter([("file".to_owned(), json!(name))]);
+    let source = CreditsSource { subject: sha256.to_owned(), facts, note: String::new() };
+    let outcomes = store.credit_many(&context.operator, app_id, source, credits.clone()).await?;
+    let outcomes = outcomes.ok_or_else(|| unknown_app(app_id))?;
+    let mut tally = Tally::default();
+    for ((outcome, credit), position) in outcomes.iter().zip(&credits).zip(&positions) {
+        match done(outcome, app_id, credit) {
+            Ok((_, true)) => tally.replayed += 1,
+            Ok((_, false)) => tally.credited += 1,
+            Err(error) => bail!("line {}: {error}", line_of(file, position)),
+        }
+    }
+    Ok(tally)
 }
 
 /// The SHA-256 of the file in hexadecimal.

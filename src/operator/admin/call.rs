@@ -17,7 +17,7 @@ use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
 use super::describe::limit;
 use super::problem::{Kind, Problem};
 use super::{Access, Route, messages};
-use crate::body::read_body;
+use crate::body::read_body_of;
 use crate::openapi::Input;
 use crate::state::AppState;
 
@@ -48,7 +48,8 @@ impl Call {
         if route.access == Access::Read {
             return Ok(Self { key, path, fields: query, once: None });
         }
-        let body = read_body(&state.config.http, body).await?;
+        let bytes_max = route.access.body_bytes_max(&state.config);
+        let body = read_body_of(&state.config.http, body, bytes_max).await?;
         if !body.is_empty() {
             require_json(&parts.headers)?;
         }

@@ -102,7 +102,7 @@ fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Ve
         let colour = Fields::typed([("colour", FieldValue::Text("red".to_owned()))]);
         let unknown = colour.only(&known.collect::<Vec<_>>()).expect_err("the example has an unknown field");
         let unreadable = Fields::from_strict_json(b"[]").expect_err("the example is no JSON object");
-        let (bytes_max, timeout) = (config.http.body_bytes_max, config.http.body_timeout);
+        let (bytes_max, timeout) = (route.access.body_bytes_max(config), config.http.body_timeout);
         problems.extend([
             example::viewers_key(),
             Example::new("unreadable", "The body is not a JSON object.", unreadable),

@@ -3,6 +3,7 @@
 
 mod apps;
 mod call;
+mod credits;
 mod describe;
 mod document;
 mod exchanges;

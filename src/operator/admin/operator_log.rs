@@ -47,10 +47,6 @@ fn lines_and_place(
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
         subject: looked_for(query.field("subject", about).example(OPEN_ID))?,
         operator: looked_for(query.field("operator", "Whose name holds this text."))?,
-        with_imported_credits: {
-            let field = query.field("with_imported_credits", "Each credit of an import too.");
-            field.flag()?.unwrap_or_default()
-        },
     };
     Ok((filter, after(query, OperatorLogCursor::parse)?))
 }

@@ -9,9 +9,13 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::problem::Problem;
-use super::{apps, exchanges, images, logins, operator_log, orders, tokens, wallets};
+use super::{apps, credits, exchanges, images, logins, operator_log, orders, tokens, wallets};
+use crate::config::Config;
 use crate::openapi::Operation;
 use crate::state::AppState;
+
+/// The largest body with many lines, in bytes: 10,000 credits with the longest texts.
+const MANY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What a route asks of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +28,18 @@ pub enum Access {
     Replace,
     /// An admin's key and an idempotency key: takes effect once.
     Once,
+    /// An admin's key: each of many lines takes effect once, by its own ref.
+    Many,
+}
+
+impl Access {
+    /// The largest body of a request, in bytes.
+    pub(super) fn body_bytes_max(self, config: &Config) -> usize {
+        match self {
+            Self::Many => MANY_BYTES_MAX,
+            Self::Read | Self::Check | Self::Replace | Self::Once => config.http.body_bytes_max,
+        }
+    }
 }
 
 /// What answers a route.
@@ -82,6 +98,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         tokens::ROUTES,
         logins::ROUTES,
         wallets::ROUTES,
+        credits::ROUTES,
         exchanges::ROUTES,
         orders::ROUTES,
         images::ROUTES,

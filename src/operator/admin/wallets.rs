@@ -86,7 +86,7 @@ routes! { "Players":
 pub const TEXT_BYTES_MAX: usize = 512;
 
 /// A text for people, in one line.
-fn line(text: &str) -> Result<String, Expected> {
+pub(super) fn line(text: &str) -> Result<String, Expected> {
     if text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control) {
         Ok(text.to_owned())
     } else {

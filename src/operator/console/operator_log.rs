@@ -35,7 +35,6 @@ async fn page(visit: Visit) -> Answer {
         app_id: filters.read("app_id", AppId::parse),
         subject: visit.filled("subject"),
         operator: visit.filled("operator"),
-        with_imported_credits: visit.fields.text("imported").is_some(),
     };
     let after = visit.fields.optional("after", OperatorLogCursor::parse)?;
     let wrong = filters.wrong;

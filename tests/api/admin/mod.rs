@@ -4,6 +4,7 @@ mod answers;
 mod examples;
 mod idempotency;
 mod keys;
+mod many_credits;
 mod routes;
 
 use domain::console_user::Role;

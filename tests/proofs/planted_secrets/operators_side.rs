@@ -89,7 +89,6 @@ async fn console(talker: &Talker, app: &TestApp, session: &str, outputs: &mut Ve
         format!("/console/apps/{id}/exchanges/b1"),
         "/console/exchanges?number=b1".to_owned(),
         format!("/console/orders?app_id={id}"),
-        "/console/log?imported=yes".to_owned(),
         "/console/users".to_owned(),
         format!("/console/nowhere/{}", app.token.len()),
     ] {

@@ -12,6 +12,7 @@ const LINE: ChainedLine<'_> = ChainedLine {
     before: Some("{}"),
     after: None,
     note: "",
+    credits: None,
 };
 
 /// Rule: the hash covers each column, and tells an absent state from an empty one.
@@ -30,6 +31,7 @@ fn a_changed_column_changes_the_hash() {
         ChainedLine { before: None, after: Some("{}"), ..LINE },
         ChainedLine { after: Some(""), ..LINE },
         ChainedLine { note: "x", ..LINE },
+        ChainedLine { credits: Some("[]"), ..LINE },
         // The same bytes, cut elsewhere.
         ChainedLine { operator: "alic", action: "eapp.suspend", ..LINE },
     ];

@@ -10,10 +10,11 @@ use sqlx::PgConnection;
 use super::copied::{Copied, Row};
 use super::{AuditError, Meter};
 use crate::Result;
-use crate::operator_log::Action;
+use crate::operator_log::{Action, ListedCredit};
 
 const LINES: &str = "\
-SELECT seq, app_id, at, id, operator_kind, operator, action, subject, before::text, after::text, note, chain_hash
+SELECT seq, app_id, at, id, operator_kind, operator, action, subject, before::text, after::text, note,
+    credits::text, chain_hash
 FROM operator_log";
 
 /// What the log contains.
@@ -56,8 +57,20 @@ pub(super) async fn read(
 }
 
 impl Log {
-    /// Adds the ledger entry that a line tells of.
+    /// Adds the ledger entries that a line tells of.
     fn take(&mut self, line: &ChainedLine<'_>) {
+        if line.action == Action::WalletCredits.as_str() {
+            let credits =
+                line.credits.and_then(|text| serde_json::from_str::<Vec<ListedCredit<'_>>>(text).ok());
+            for ListedCredit(open_id, number, free_before, charge_before, free, charge) in
+                credits.unwrap_or_default()
+            {
+                let balances = [free_before, charge_before, free, charge];
+                let (open_id, number) = (&open_id, &number);
+                self.entries.add(&RecordLine { app_id: line.app_id, number, open_id, balances });
+            }
+            return;
+        }
         if !Action::OF_ENTRIES.map(Action::as_str).contains(&line.action) {
             return;
         }
@@ -111,5 +124,6 @@ fn read_line<'a>(row: &mut Row<'a>) -> Result<ChainedLine<'a>> {
         before: row.text_if_any()?,
         after: row.text_if_any()?,
         note: row.text()?,
+        credits: row.text_if_any()?,
     })
 }

@@ -19,17 +19,24 @@ pub(super) async fn operator_lines(
     let actions = Action::OF_ENTRIES.map(|action| action.as_str().to_owned());
     let mut rows = sqlx::query!(
         r#"SELECT coalesce(e.app_id, l.app_id) AS "app_id!", e.open_id AS "open_id?", e.seq AS "seq?",
-               coalesce(e.reference, l.after->>'ref') AS reference, l.seq AS "line?"
+               coalesce(e.reference, l.reference) AS reference, l.seq AS "line?"
            FROM (SELECT * FROM ledger WHERE by_operator AND seq IS NOT NULL) AS e
-           FULL JOIN (SELECT *, row_number() OVER (PARTITION BY app_id, after->>'ref' ORDER BY seq) AS copy
-                      FROM operator_log WHERE action = ANY ($1)) AS l
-               ON l.app_id = e.app_id AND l.subject = e.open_id AND l.after->>'ref' = e.reference AND l.copy = 1
-               AND l.before->>'free_balance' = (e.free_balance::numeric - e.free_change)::text
-               AND l.before->>'charge_balance' = (e.charge_balance::numeric - e.charge_change)::text
-               AND l.after->>'free_balance' = e.free_balance::text
-               AND l.after->>'charge_balance' = e.charge_balance::text
+           FULL JOIN (SELECT *, row_number() OVER (PARTITION BY app_id, reference ORDER BY seq) AS copy FROM (
+                   SELECT app_id, seq, subject AS open_id, after->>'ref' AS reference,
+                       before->>'free_balance' AS free_before, before->>'charge_balance' AS charge_before,
+                       after->>'free_balance' AS free, after->>'charge_balance' AS charge
+                   FROM operator_log WHERE action = ANY ($1)
+                   UNION ALL
+                   SELECT m.app_id, m.seq, c->>0, c->>1, c->>2, c->>3, c->>4, c->>5
+                   FROM operator_log m, json_array_elements(
+                       CASE WHEN json_typeof(m.credits) = 'array' THEN m.credits END) AS c WHERE m.action = $2) AS told) AS l
+               ON l.app_id = e.app_id AND l.open_id = e.open_id AND l.reference = e.reference AND l.copy = 1
+               AND l.free_before = (e.free_balance::numeric - e.free_change)::text
+               AND l.charge_before = (e.charge_balance::numeric - e.charge_change)::text
+               AND l.free = e.free_balance::text AND l.charge = e.charge_balance::text
            WHERE e.app_id IS NULL OR l.app_id IS NULL"#,
-        &actions
+        &actions,
+        Action::WalletCredits.as_str()
     )
     .fetch(connection);
     while let Some(row) = rows.try_next().await? {

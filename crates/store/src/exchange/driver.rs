@@ -23,7 +23,7 @@ use super::database::{Database, DatabaseClient};
 use super::fault::SessionFault;
 use super::known::Known;
 use super::session::{LOCK_TIMEOUT, drive};
-use super::statements::{PreparedStatements, REPLAY_HOURS};
+use super::statements::{PreparedStatements, REPLAY_HOURS, planning};
 use super::{rows, tls};
 use crate::{IDLE_IN_TRANSACTION_TIMEOUT, StoreError};
 
@@ -182,14 +182,12 @@ async fn prepare(
     client: &tokio_postgres::Client,
     opening: &Opening,
 ) -> Result<PreparedStatements, SessionFault> {
-    // One plan for batches of every size, which uses the keys.
     let session = format!(
-        "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; \
-         SET plan_cache_mode = force_generic_plan; \
-         SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off",
+        "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; {}",
         opening.statement_timeout.as_millis(),
         LOCK_TIMEOUT.as_millis(),
         IDLE_IN_TRANSACTION_TIMEOUT.as_millis(),
+        planning(""),
     );
     client.batch_execute(&session).await.map_err(|error| fault(&error))?;
     PreparedStatements::prepare(client).await.map_err(|error| fault(&error))

@@ -11,6 +11,7 @@ use domain::ids::AppNo;
 use domain::wallet::{WalletOutcome, WalletRequest};
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, PgConnection};
+use time::OffsetDateTime;
 
 use super::batch::Batch;
 use super::columns::{Columns, Items};
@@ -19,8 +20,13 @@ use super::known::{Known, LockedRows};
 use super::{rows, statements};
 use crate::{Result, StoreError};
 
-/// What became of a change, and both purses before it where it was made.
-pub(crate) type Changed = (WalletOutcome, Option<Balances>);
+/// What became of changes.
+pub(crate) struct Changed {
+    /// For each change its outcome, and both purses before it where it was made.
+    pub(crate) outcomes: Vec<(WalletOutcome, Option<Balances>)>,
+    /// The moment of their ledger entries.
+    pub(crate) at: OffsetDateTime,
+}
 
 /// Carries out changes of one app, in their order. `connection` is in a transaction.
 ///
@@ -30,7 +36,8 @@ pub(crate) async fn change(
     connection: &mut PgConnection,
     app_no: i32,
     requests: &[WalletRequest],
-) -> Result<Vec<Changed>> {
+) -> Result<Changed> {
+    sqlx::raw_sql(AssertSqlSafe(statements::planning("LOCAL "))).execute(&mut *connection).await?;
     let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
     let (wallets, numbers) = (&batch.wallets, &batch.numbers);
     let locked = sqlx::query(AssertSqlSafe(statements::lock())).bind(&wallets.app_nos).bind(&wallets.names);
@@ -67,7 +74,7 @@ pub(crate) async fn change(
         let purses = (after.free() - row.change.free_change, after.charge() - row.change.charge_change);
         before[row.request] = Balances::new(purses.0, purses.1).ok();
     }
-    Ok(decisions.outcomes()?.into_iter().zip(before).collect())
+    Ok(Changed { outcomes: decisions.outcomes()?.into_iter().zip(before).collect(), at: known.at })
 }
 
 fn store_error(fault: SessionFault) -> StoreError {

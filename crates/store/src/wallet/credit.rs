@@ -6,7 +6,6 @@ use domain::ids::{AppId, OpenId};
 use domain::ledger::REF_MARK;
 use domain::operator::Operator;
 use domain::wallet::{Change, GivenBack, Receipt, Refused, WalletOutcome, WalletRequest};
-use serde::Serialize;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
@@ -16,56 +15,36 @@ use crate::exchange::change;
 use crate::operator_log::{Action, LogLine};
 use crate::{Refusable, Result, Store, StoreError};
 
-/// The result of an import, for its line in the operator's log.
-#[derive(Debug, Clone, Serialize)]
-pub struct ImportSummary {
-    /// Name of the file.
-    pub file: String,
-    /// SHA-256 of its bytes, in hexadecimal.
-    pub sha256: String,
-    /// Number of lines.
-    pub rows: u64,
-    /// Number of new credits.
-    pub credited: u64,
-    /// Number of credits that an earlier call had made.
-    pub replayed: u64,
-    /// Gifted currency of the new credits, as text: a sum may need more than 64 bits.
-    pub free: String,
-    /// Charged currency of the new credits, as text.
-    pub charge: String,
-    /// True when the whole file was imported.
-    pub complete: bool,
+impl Credit {
+    /// The credit as a request to its wallet.
+    pub(super) fn request(&self) -> WalletRequest {
+        let change = Change::Credit { free: self.free, charge: self.charge };
+        WalletRequest::of_operator(self.open_id.clone(), &self.reference, change, self.note.clone())
+    }
+}
+
+impl CreditOutcome {
+    /// The outcome of a refused credit.
+    pub(super) fn refused(why: &Refused) -> Self {
+        match why {
+            Refused::UnknownWallet => Self::UnknownPlayer,
+            Refused::PurseFull => Self::OutOfRange,
+            _ => Self::RefConflict,
+        }
+    }
 }
 
 impl Store {
     /// Credits a wallet, once for each ref (contract 8.3.3).
     pub async fn credit(&self, operator: &Operator, app_id: &AppId, credit: Credit) -> Result<CreditOutcome> {
-        self.credit_as(Action::WalletCredit, operator, app_id, credit).await
-    }
-
-    /// Credits a wallet for a line of an import. [`Store::log_import`] records the file.
-    pub async fn import_credit(
-        &self,
-        operator: &Operator,
-        app_id: &AppId,
-        credit: Credit,
-    ) -> Result<CreditOutcome> {
-        self.credit_as(Action::WalletImportCredit, operator, app_id, credit).await
-    }
-
-    /// Writes the one line that stands for all credits of an import.
-    pub async fn log_import(
-        &self,
-        operator: &Operator,
-        app_id: &AppId,
-        summary: ImportSummary,
-    ) -> Result<()> {
-        let context = (operator.clone(), app_id.clone(), summary);
-        self.transaction(context, move |connection, (operator, app_id, summary)| {
-            let line = LogLine::new(operator, Action::WalletImport, &summary.sha256).of_app(app_id);
-            Box::pin(line.after(json!(summary)).record(connection))
+        let create = credit.create;
+        Ok(match self.change_as(Action::WalletCredit, operator, app_id, credit.request(), create).await? {
+            ChangeOutcome::Done { receipt, replayed } => {
+                CreditOutcome::Done { balances: receipt.balances, replayed }
+            }
+            ChangeOutcome::UnknownApp => CreditOutcome::UnknownApp,
+            ChangeOutcome::Refused(why) => CreditOutcome::refused(&why),
         })
-        .await
     }
 
     /// Takes from a wallet, once for each ref (contract 10.7).
@@ -90,27 +69,6 @@ impl Store {
         let change = Change::Cancel { of: biz_no, amount };
         let request = WalletRequest::of_operator(open_id, &reference, change, note);
         self.change_as(Action::WalletCancel, operator, app_id, request, false).await.map(Some)
-    }
-
-    async fn credit_as(
-        &self,
-        action: Action,
-        operator: &Operator,
-        app_id: &AppId,
-        credit: Credit,
-    ) -> Result<CreditOutcome> {
-        let Credit { open_id, free, charge, reference, note, create } = credit;
-        let change = Change::Credit { free, charge };
-        let request = WalletRequest::of_operator(open_id, &reference, change, note);
-        Ok(match self.change_as(action, operator, app_id, request, create).await? {
-            ChangeOutcome::Done { receipt, replayed } => {
-                CreditOutcome::Done { balances: receipt.balances, replayed }
-            }
-            ChangeOutcome::UnknownApp => CreditOutcome::UnknownApp,
-            ChangeOutcome::Refused(Refused::UnknownWallet) => CreditOutcome::UnknownPlayer,
-            ChangeOutcome::Refused(Refused::PurseFull) => CreditOutcome::OutOfRange,
-            ChangeOutcome::Refused(_) => CreditOutcome::RefConflict,
-        })
     }
 
     async fn change_as(
@@ -149,7 +107,7 @@ async fn write_change(
     }
     let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
     let app_no = app_no.fetch_one(&mut *connection).await.map_err(StoreError::from)?;
-    let changed = change(connection, app_no, std::slice::from_ref(request)).await?.pop();
+    let changed = change(connection, app_no, std::slice::from_ref(request)).await?.outcomes.pop();
     let (receipt, before) = match changed {
         Some((WalletOutcome::Done(receipt), Some(before))) => (receipt, before),
         Some((WalletOutcome::Replayed(receipt), _)) => {

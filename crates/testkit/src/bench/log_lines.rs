@@ -5,7 +5,7 @@
 pub fn of_credits() -> String {
     "INSERT INTO operator_log
          (app_id, at, id, operator_kind, operator, action, subject, before, after, note, seq, chain_hash)
-     SELECT app_id, at, hashtextextended(open_id, seq), 'command_line', 'bench', 'wallet.import.credit', open_id,
+     SELECT app_id, at, hashtextextended(open_id, seq), 'command_line', 'bench', 'wallet.credit', open_id,
          jsonb_build_object('free_balance', free_balance - free_change,
              'charge_balance', charge_balance - charge_change),
          jsonb_build_object('free_balance', free_balance, 'charge_balance', charge_balance, 'ref', reference), '',
@@ -28,7 +28,8 @@ pub fn of_credits() -> String {
                  || int4send(octet_length(l.subject)) || convert_to(l.subject, 'UTF8')
                  || int4send(octet_length(l.before::text)) || convert_to(l.before::text, 'UTF8')
                  || int4send(octet_length(l.after::text)) || convert_to(l.after::text, 'UTF8')
-                 || int4send(octet_length(l.note)) || convert_to(l.note, 'UTF8') AS encoded
+                 || int4send(octet_length(l.note)) || convert_to(l.note, 'UTF8')
+                 || int4send(-1) AS encoded
              FROM operator_log l WHERE l.seq = chained.seq + 1 LIMIT 1
          ) AS line
      ), written AS (

@@ -1,0 +1,141 @@
+//! Many credits of one call: one transaction and one line in the operator's log.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use domain::ids::AppId;
+use domain::ledger::REF_MARK;
+use domain::moment::rfc3339;
+use domain::operator::Operator;
+use domain::wallet::{WalletOutcome, WalletRequest};
+use serde_json::{Map, Value, json};
+use sqlx::PgConnection;
+
+use super::{Credit, CreditOutcome};
+use crate::exchange::change;
+use crate::operator_log::{Action, ListedCredit, LogLine};
+use crate::wallet_no::random_wallet_no;
+use crate::{Result, Store, StoreError};
+
+/// The most credits of one call.
+pub const CREDITS_MAX: usize = 10_000;
+
+/// What an operator's log tells of many credits besides their sums.
+#[derive(Debug, Clone)]
+pub struct CreditsSource {
+    /// Object of the action, such as the digest of a file.
+    pub subject: String,
+    /// More facts, such as the name of the file.
+    pub facts: Map<String, Value>,
+    /// Note for people.
+    pub note: String,
+}
+
+impl Store {
+    /// Credits many wallets of an app, each once for its ref, in their order and in one transaction. A refused credit
+    /// leaves the others alone. `None` for an unknown app.
+    pub async fn credit_many(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        source: CreditsSource,
+        credits: Vec<Credit>,
+    ) -> Result<Option<Vec<CreditOutcome>>> {
+        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
+        let Some(app_no) = app_no.fetch_optional(&self.pool).await? else { return Ok(None) };
+        let requests: Vec<_> = credits.iter().map(|credit| (credit.request(), credit.create)).collect();
+        let context = (operator.clone(), app_id.clone(), source, requests);
+        let outcomes = self.transaction(context, move |connection, (operator, app_id, source, requests)| {
+            Box::pin(write_credits(connection, operator, (app_id, app_no), source, requests))
+        });
+        outcomes.await.map(Some)
+    }
+}
+
+async fn write_credits(
+    connection: &mut PgConnection,
+    operator: &Operator,
+    (app_id, app_no): (&AppId, i32),
+    source: &CreditsSource,
+    requests: &[(WalletRequest, bool)],
+) -> Result<Vec<CreditOutcome>> {
+    make_known(connection, app_no, requests).await?;
+    let requests: Vec<_> = requests.iter().map(|(request, _)| request.clone()).collect();
+    let changed = change(connection, app_no, &requests).await?;
+    let (mut listed, mut free, mut charge) = (Vec::new(), 0_i128, 0_i128);
+    for (request, (outcome, before)) in requests.iter().zip(&changed.outcomes) {
+        if let (WalletOutcome::Done(receipt), Some(before)) = (outcome, before) {
+            let after = receipt.balances;
+            free += i128::from(after.free()) - i128::from(before.free());
+            charge += i128::from(after.charge()) - i128::from(before.charge());
+            let (player, reference) =
+                (request.open_id.as_str(), request.reference.trim_start_matches(REF_MARK));
+            let (player, reference) = (Cow::Borrowed(player), Cow::Borrowed(reference));
+            let purses = (before.free(), before.charge(), after.free(), after.charge());
+            listed.push(ListedCredit(player, reference, purses.0, purses.1, purses.2, purses.3));
+        }
+    }
+    if !listed.is_empty() {
+        let mut sums = source.facts.clone();
+        sums.insert("credited".to_owned(), listed.len().into());
+        sums.insert("free".to_owned(), free.to_string().into());
+        sums.insert("charge".to_owned(), charge.to_string().into());
+        sums.insert("at".to_owned(), rfc3339(changed.at).into());
+        let line = LogLine::new(operator, Action::WalletCredits, &source.subject).of_app(app_id);
+        line.after(json!(sums)).note(&source.note).credits(&listed).record(connection).await?;
+    }
+    changed.outcomes.into_iter().map(|(outcome, _)| credited(outcome)).collect()
+}
+
+fn credited(outcome: WalletOutcome) -> Result<CreditOutcome> {
+    match outcome {
+        WalletOutcome::Done(receipt) => {
+            Ok(CreditOutcome::Done { balances: receipt.balances, replayed: false })
+        }
+        WalletOutcome::Replayed(receipt) => {
+            Ok(CreditOutcome::Done { balances: receipt.balances, replayed: true })
+        }
+        WalletOutcome::Refused(why) => Ok(CreditOutcome::refused(&why)),
+        WalletOutcome::Balance(_) | WalletOutcome::Number(_) => {
+            Err(StoreError::Internal("a credit with the outcome of a read".to_owned()))
+        }
+    }
+}
+
+/// Makes the players known whose credits say so, but for refs that were used already: such a credit is a replay or
+/// is refused.
+async fn make_known(
+    connection: &mut PgConnection,
+    app_no: i32,
+    requests: &[(WalletRequest, bool)],
+) -> Result<()> {
+    let mut refs = HashSet::new();
+    let first_uses = requests.iter().filter(|(request, _)| refs.insert(request.reference.as_str()));
+    let mut players: Vec<_> = first_uses
+        .filter(|(_, creates)| *creates)
+        .map(|(request, _)| (request.open_id.as_str(), request.reference.as_str()))
+        .collect();
+    if players.is_empty() {
+        return Ok(());
+    }
+    // In one order, so that two such calls never wait for each other.
+    players.sort_unstable();
+    let numbers: Vec<_> = players.iter().map(|_| random_wallet_no()).collect();
+    let (open_ids, references): (Vec<_>, Vec<_>) =
+        players.into_iter().map(|(open_id, reference)| (open_id.to_owned(), reference.to_owned())).unzip();
+    sqlx::query!(
+        "INSERT INTO wallets (app_no, open_id, wallet_no)
+         SELECT $1, k.open_id, k.wallet_no
+         FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS k (open_id, reference, wallet_no, position)
+         WHERE NOT EXISTS (SELECT 1 FROM ledger_entries x WHERE x.app_no = $1 AND x.reference = k.reference)
+         ORDER BY k.position
+         ON CONFLICT (app_no, open_id) DO NOTHING",
+        app_no,
+        &open_ids,
+        &references,
+        &numbers
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
