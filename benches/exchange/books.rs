@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Fallible;
 use crate::program::Program;
-use crate::requests::{AMOUNT, Asked, CANCEL_AMOUNT, PRESENT_AMOUNT};
+use crate::requests::{AMOUNT, Asked, CANCEL_AMOUNT, CREDIT_AMOUNT, PRESENT_AMOUNT};
 use crate::seed::PURSE;
 use crate::stage::Session;
 
@@ -16,6 +16,8 @@ use crate::stage::Session;
 pub(crate) struct Books {
     /// Calls that were acknowledged, each with its own order number.
     acknowledged: BTreeMap<Asked, u64>,
+    /// Credits by imports.
+    credits: u64,
     /// Exchanges that the tables were filled with.
     filled: u64,
     /// Answers that were wrong, by what they said.
@@ -28,6 +30,7 @@ pub(crate) struct Closing {
     start: i128,
     left: i128,
     acknowledged: BTreeMap<Asked, u64>,
+    credits: u64,
     filled: u64,
     records: i64,
     wrong: BTreeMap<String, u64>,
@@ -43,6 +46,10 @@ impl Books {
 
     pub(crate) fn fill(&mut self, exchanges: u64) {
         self.filled += exchanges;
+    }
+
+    pub(crate) fn credit(&mut self, credits: u32) {
+        self.credits += u64::from(credits);
     }
 
     pub(crate) fn note_wrong(&mut self, wrong: BTreeMap<String, u64>) {
@@ -61,6 +68,7 @@ impl Books {
             start: i128::from(wallets) * 2 * i128::from(PURSE),
             left: left.parse()?,
             acknowledged: self.acknowledged,
+            credits: self.credits,
             filled: self.filled,
             records,
             wrong: self.wrong,
@@ -92,6 +100,7 @@ impl Closing {
         (self.count(Asked::Exchange) + i128::from(self.filled)) * i128::from(AMOUNT)
             - self.count(Asked::Present) * i128::from(PRESENT_AMOUNT)
             - self.count(Asked::Cancel) * i128::from(CANCEL_AMOUNT)
+            - i128::from(self.credits) * i128::from(CREDIT_AMOUNT)
     }
 
     fn audit_is_clean(&self) -> bool {

@@ -12,6 +12,8 @@ pub(crate) const APP_ID: &str = "benchmark";
 pub(crate) const AMOUNT: u32 = 7;
 /// What each present adds.
 pub(crate) const PRESENT_AMOUNT: u32 = 2;
+/// What each credit of an import adds.
+pub(crate) const CREDIT_AMOUNT: u32 = 1;
 /// What each cancel gives back.
 pub(crate) const CANCEL_AMOUNT: u32 = 3;
 /// The first wallet's open id; all are numbers of this length, so that pgbench can make them too.
@@ -156,6 +158,16 @@ impl Game {
             requests.add(asked, &self.form(asked, &open_id.to_string(), &biz_no, paid, &ts), will_pay);
         }
         requests
+    }
+
+    /// A file with so many credits.
+    pub(crate) fn credits(&mut self, count: u32) -> String {
+        let mut file = "open_id,free,charge,ref\n".to_owned();
+        for _ in 0..count {
+            let (open_id, order) = (self.open_id(Spread::All), self.next_order(Numbers::Ascending));
+            let _ = writeln!(file, "{open_id},{CREDIT_AMOUNT},0,{order}");
+        }
+        file
     }
 
     /// Takes down exchanges that were made. They can be cancelled from now on.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum as _;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::program::Program;
 use crate::reference::{Reference, Script};
 use crate::requests::{APP_ID, Game, Numbers, Spread};
 use crate::rows::{Row, Shape, Target, Work};
-use crate::sample::Sample;
+use crate::sample::{Latency, Sample};
 use crate::servers::Server;
 use crate::stage::Stage;
 use crate::usage::{Usage, Watched};
@@ -28,6 +28,8 @@ const LOG_MEGABYTES_PER_SECOND: f64 = 25.0;
 const LOG_FILES_MAX: u32 = 240;
 /// Clients of pgbench in the warm-up.
 const REFERENCE_CLIENTS: u32 = 16;
+/// Credits of one import.
+const CREDITS: u32 = 200_000;
 /// Connections that a paced row may use.
 const PACED_CONNECTIONS: usize = 256;
 /// How long a server is warmed up, and with how many requests a second at most. What is measured
@@ -189,6 +191,7 @@ impl<'a> Bench<'a> {
             Work::Reference(script, clients) => self.measure_reference(script, clients),
             Work::Ceiling => self.measure_ceiling(),
             Work::Closed(shape) => self.measure_closed(row, shape),
+            Work::Import => self.measure_import(),
             Work::Paced(target) => self.measure_paced(target),
         };
         let sample = measured.map_err(|error| format!("{}: {error}", row.name()))?;
@@ -270,6 +273,24 @@ impl<'a> Bench<'a> {
             answers.paid.clear();
         }
         Ok(self.sample(answers, &used, &watched))
+    }
+
+    /// Credits of known players. Its latencies are those of the whole file.
+    fn measure_import(&mut self) -> Fallible<Option<Sample>> {
+        let (file, count) = (self.stage.folder().join("credits.csv"), CREDITS);
+        std::fs::write(&file, self.game.credits(count))?;
+        let watched = self.watched(&[]);
+        let (before, began) = (watched.usage(), Instant::now());
+        let path = file.to_str().ok_or("a folder whose name is no UTF-8")?;
+        let report = self.program.json(&["wallet", "import", APP_ID, path])?;
+        let (elapsed, used) = (began.elapsed(), watched.usage() - before);
+        if report["credited"] != count {
+            return Err(format!("the import of {count} credits printed {report}").into());
+        }
+        self.books.credit(count);
+        let rate = f64::from(count) / elapsed.as_secs_f64();
+        let latencies = vec![Latency::of(elapsed); usize::try_from(count)?];
+        Ok(Sample::new(latencies, rate, &used, None))
     }
 
     fn watched(&self, servers: &[&Server]) -> Watched {

@@ -28,6 +28,7 @@ pub(crate) enum Row {
     Balance,
     Query,
     Mix,
+    Import,
     RandomNumbers,
     TwoServers,
     TwoServersOneWallet,
@@ -44,6 +45,8 @@ pub(crate) enum Work {
     Ceiling,
     /// Exchanges as fast as the answers come.
     Closed(Shape),
+    /// Credits of one file, by the command.
+    Import,
     /// Exchanges at half of the highest rate that was measured.
     Paced(Target),
 }
@@ -104,6 +107,7 @@ impl Row {
             Self::Balance => "64, balances",
             Self::Query => "64, queries of exchanges",
             Self::Mix => "64, mix of calls",
+            Self::Import => "credits, imported from a file",
             Self::RandomNumbers => "64, random order numbers",
             Self::TwoServers => "64 on two servers",
             Self::TwoServersOneWallet => "64 on two servers, one wallet",
@@ -131,6 +135,7 @@ impl Row {
             Self::Balance => Work::Closed(Shape { calls: Calls::Only(Asked::Balance), ..plain }),
             Self::Query => Work::Closed(Shape { calls: Calls::Only(Asked::Query), ..plain }),
             Self::Mix => Work::Closed(Shape { calls: Calls::Mix, ..plain }),
+            Self::Import => Work::Import,
             Self::RandomNumbers => Work::Closed(Shape { numbers: Numbers::Random, ..plain }),
             Self::TwoServers => Work::Closed(Shape { servers: 2, ..plain }),
             Self::TwoServersOneWallet => Work::Closed(Shape { servers: 2, spread: Spread::Hot(1), ..plain }),

@@ -96,6 +96,7 @@ fn bars(results: &Results) -> Vec<Bar> {
         bar("balances, times exchanges", ratio(rate(Row::Balance), in_flight_64), Limit::AtLeast(1.5)),
         bar("queries, times exchanges", ratio(rate(Row::Query), in_flight_64), Limit::AtLeast(1.0)),
         bar("mix of calls, times exchanges", ratio(rate(Row::Mix), in_flight_64), Limit::AtLeast(0.9)),
+        bar("imported credits a second", rate(Row::Import), Limit::AtLeast(30_000.0)),
         bar("64 in flight, p99 in ms", p99(Row::InFlight64), Limit::Below(15.0)),
         bar("paced at half of the highest rate, p99 in ms", p99(Row::Paced), Limit::Below(5.0)),
         bar(
