@@ -33,6 +33,7 @@ mod strangers;
 mod token;
 mod wallet;
 mod wallet_no;
+mod writer;
 
 use std::future::Future;
 use std::num::NonZeroU32;
@@ -200,20 +201,15 @@ impl Store {
         if !serves? {
             return Err(StoreError::Unavailable("it takes no writes: is it a standby?".to_owned()));
         }
-        let opening = exchange::Opening {
+        let opening = writer::Opening {
             options: options.clone(),
             connect_timeout: settings.acquire_timeout,
             statement_timeout: settings.statement_timeout,
         };
         let exchange_metrics = ExchangeMetrics::default();
         let replays = exchange::Replays::default();
-        let writers = exchange::Writers::start(
-            settings.exchange_writers,
-            settings.exchange_queue_max,
-            &opening,
-            &exchange_metrics,
-            &replays,
-        )?;
+        let size = (settings.exchange_writers, settings.exchange_queue_max);
+        let writers = exchange::start(size, &opening, &exchange_metrics, &replays)?;
         let pool_options = PgPoolOptions::new()
             .acquire_timeout(settings.acquire_timeout)
             .idle_timeout(None)

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::batch::{Batch, ExchangeDetail, Record, WalletState};
 use super::columns::Columns;
-use super::fault::SessionFault;
 use super::known::Known;
+use crate::writer::SessionFault;
 
 /// A database in which a writer opens sessions.
 pub(super) trait Database: Clone {

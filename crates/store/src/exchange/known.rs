@@ -5,8 +5,8 @@ use domain::ledger::micros;
 use time::OffsetDateTime;
 
 use super::batch::{Batch, ExchangeDetail, Record, Rows, WalletState};
-use super::fault::SessionFault;
 use crate::StoreError;
+use crate::writer::SessionFault;
 
 /// The database's rows of a batch, and the time of the read.
 pub(super) struct Known {

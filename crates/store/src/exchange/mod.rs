@@ -1,6 +1,6 @@
 //! Requests to wallets (contract 3 and 10).
 //!
-//! The writers of a process ([`writer`]) carry the requests out. Each has a session of its own
+//! The writers of a process ([`crate::writer`]) carry the requests out. Each has a session of its own
 //! ([`session`]) and carries out all requests that wait in one transaction. A pure function decides
 //! each of them ([`batch`]). Requests to one wallet always go to the same writer.
 
@@ -8,17 +8,14 @@ mod batch;
 mod columns;
 mod database;
 mod driver;
-mod fault;
 mod known;
 mod operators;
-mod queue;
 mod record;
 mod replays;
 mod rows;
 mod session;
 mod statements;
-mod tls;
-mod writer;
+mod work;
 
 #[cfg(test)]
 mod simulation;
@@ -26,16 +23,34 @@ mod simulation;
 mod tests;
 
 use domain::caller::Signed;
-use domain::wallet::{WalletOutcome, WalletRequest};
+use domain::exchange::Balances;
+use domain::wallet::{Receipt, WalletOutcome, WalletRequest};
+use telemetry::metrics::ExchangeMetrics;
 use tokio::time::Instant;
 
-use crate::{Result, Store, StoreError};
+use self::work::WalletWork;
+use crate::writer::{self, Opening, Writer, keep_writing};
+use crate::{Result, Store};
 
-pub(super) use driver::Opening;
 pub(super) use operators::change;
 pub use record::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
 pub(super) use replays::Replays;
-pub(super) use writer::Writers;
+
+/// The writers of wallets.
+pub(super) type Writers = writer::Writers<Signed<WalletRequest>, WalletOutcome>;
+
+/// Starts the writers of wallets.
+pub(super) fn start(
+    (count, queue_max): (usize, usize),
+    opening: &Opening,
+    metrics: &ExchangeMetrics,
+    replays: &Replays,
+) -> Result<Writers> {
+    Writers::start(count, queue_max, |jobs| {
+        let work = WalletWork::new(opening.clone(), metrics.clone(), replays.clone());
+        keep_writing(Writer::new(jobs, work))
+    })
+}
 
 impl Store {
     /// Carries out a request, a change exactly once for each `biz_no` of an app. The work belongs to a writer, so
@@ -67,19 +82,18 @@ impl Store {
     /// The queue is full, the deadline has passed, or the database does not answer. In the last two cases
     /// the change may have been made. A repeat with the same `biz_no` gets the result.
     pub async fn submit(&self, request: Signed<WalletRequest>, deadline: Instant) -> Result<WalletOutcome> {
-        let answer = self.writers.enqueue(request, deadline)?;
-        match tokio::time::timeout_at(deadline, answer).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Err(StoreError::Internal("a writer ended without an answer".to_owned())),
-            Err(_) => Err(StoreError::past_deadline()),
-        }
+        let (app_id, open_id) = (request.app_id().clone(), request.value().open_id.clone());
+        self.writers.submit(&app_id, (&app_id, &open_id), request, deadline).await
     }
 
     /// For benchmarks: a store that answers every request at once with empty purses and writes
     /// nothing. It shows the cost of everything around the store.
     #[must_use]
     pub fn answering_at_once(mut self) -> Self {
-        self.writers = Writers::answering_at_once(self.settings.exchange_queue_max);
+        self.writers = Writers::answering_at_once(self.settings.exchange_queue_max, |request| {
+            let reference = request.value().reference.clone();
+            WalletOutcome::Done(Receipt { reference, balances: Balances::default(), given_back: None })
+        });
         self
     }
 }

@@ -15,9 +15,9 @@ use time::OffsetDateTime;
 
 use super::batch::Batch;
 use super::columns::{Columns, Items};
-use super::fault::SessionFault;
 use super::known::{Known, LockedRows};
 use super::{rows, statements};
+use crate::writer::{SessionFault, planning};
 use crate::{Result, StoreError};
 
 /// What became of changes.
@@ -37,7 +37,7 @@ pub(crate) async fn change(
     app_no: i32,
     requests: &[WalletRequest],
 ) -> Result<Changed> {
-    sqlx::raw_sql(AssertSqlSafe(statements::planning("LOCAL "))).execute(&mut *connection).await?;
+    sqlx::raw_sql(AssertSqlSafe(planning("LOCAL "))).execute(&mut *connection).await?;
     let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
     let (wallets, numbers) = (&batch.wallets, &batch.numbers);
     let locked = sqlx::query(AssertSqlSafe(statements::lock())).bind(&wallets.app_nos).bind(&wallets.names);

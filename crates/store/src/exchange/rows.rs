@@ -12,8 +12,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::FromSql;
 
 use super::batch::{Batch, ExchangeDetail, OpenWallet, Record, WalletState};
-use super::fault::SessionFault;
 use super::known::{Known, damaged};
+use crate::writer::SessionFault;
 
 /// How many cancels of an exchange a query shows (contract 10).
 const CANCELS_SHOWN_MAX: usize = 100;

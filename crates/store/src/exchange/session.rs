@@ -12,16 +12,12 @@ use tokio::time::Instant;
 use super::batch::{Batch, Decisions, ExchangeDetail};
 use super::columns::{Columns, Items};
 use super::database::{Database, DatabaseClient};
-use super::fault::SessionFault;
 use super::known::{Known, LockedRows};
-
-/// How long a batch waits for a wallet that another transaction has locked. Then it goes on without
-/// that wallet.
-pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
+use crate::writer::SessionFault;
 
 /// How long query plans are used. A plan depends on the sizes of the tables. A plan for a nearly
 /// empty table would read the whole table for every batch after the table has grown.
-const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
+pub(crate) const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// How many stored items a session remembers. It limits the memory (some 2 MB).
 const ITEMS_REMEMBERED_MAX: usize = 32_768;
@@ -196,15 +192,10 @@ async fn details<C: DatabaseClient>(
 }
 
 /// Drives the session until `work` has ended.
-pub(super) async fn drive<D: Database, T>(
+async fn drive<D: Database, T>(
     database: &D,
     connection: &mut D::Connection,
     work: impl Future<Output = Result<T, SessionFault>>,
 ) -> Result<T, SessionFault> {
-    tokio::select! {
-        biased;
-        done = work => done,
-        lost = connection => Err(lost),
-        () = database.pause(database.answer_timeout()) => Err(SessionFault::Lost("it does not answer".to_owned())),
-    }
+    crate::writer::drive(connection, database.pause(database.answer_timeout()), work).await
 }

@@ -108,14 +108,6 @@ entered AS (
 )
 SELECT 1 / (count(*) = cardinality($22::integer[]))::integer FROM changed";
 
-/// One plan for batches of every size, which uses the keys. `scope` is `LOCAL ` inside a transaction, else empty.
-pub(super) fn planning(scope: &str) -> String {
-    format!(
-        "SET {scope}plan_cache_mode = force_generic_plan; SET {scope}enable_seqscan = off; \
-         SET {scope}enable_hashjoin = off; SET {scope}enable_mergejoin = off"
-    )
-}
-
 /// Locks the wallets of a batch and reads them.
 pub(super) fn lock() -> String {
     format!("SELECT k.position, {WALLET_COLUMNS} {LOCK_FROM}")

@@ -103,7 +103,9 @@ impl Clients {
         world.oracle.sent(&request);
         let gives_up_at = world.now + world.settings.deadline;
         let asked = signed_request(wish.number, wish.content, wish.is_fresh);
-        match writers.enqueue(asked, self.start + Duration::from_millis(gives_up_at)) {
+        let deadline = self.start + Duration::from_millis(gives_up_at);
+        let (app_id, open_id) = (asked.app_id().clone(), asked.value().open_id.clone());
+        match writers.enqueue(&app_id, (&app_id, &open_id), asked, deadline) {
             Ok(receiver) => {
                 self.all[client].unsure = None;
                 self.all[client].waiting = Some(Waiting { wish, request, process, gives_up_at, receiver });

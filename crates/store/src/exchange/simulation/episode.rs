@@ -17,8 +17,9 @@ use super::random::Random;
 use super::rows::Kind;
 use super::settings::{RunSettings, Sabotage};
 use super::world::{Peer, World};
-use crate::exchange::writer::Writer;
+use crate::exchange::work::WalletWork;
 use crate::exchange::{Replays, Writers};
+use crate::writer::Writer;
 
 /// After the faults stop, everything must be answered within this many steps.
 const CALM_STEPS_MAX: u64 = 40_000;
@@ -257,7 +258,8 @@ impl Episode {
         let (writers, queues) = Writers::with_queues(writers, 1_000);
         let tasks = queues.into_iter().map(|jobs| {
             let database = Simulated { world: Rc::clone(&self.world), start: self.start };
-            let mut writer = Writer::new(jobs, database, ExchangeMetrics::default(), Replays::default());
+            let mut writer =
+                Writer::new(jobs, WalletWork::new(database, ExchangeMetrics::default(), Replays::default()));
             let flag = Arc::new(Flag(AtomicBool::new(true)));
             let waker = Waker::from(Arc::clone(&flag));
             Task { writing: Box::pin(async move { writer.run().await }), flag, waker }

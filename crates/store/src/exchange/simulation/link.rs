@@ -26,8 +26,8 @@ use crate::StoreError;
 use crate::exchange::batch::{Batch, ExchangeDetail, OpenWallet, Record, WalletState};
 use crate::exchange::columns::Columns;
 use crate::exchange::database::{Database, DatabaseClient};
-use crate::exchange::fault::SessionFault;
 use crate::exchange::known::Known;
+use crate::writer::SessionFault;
 
 /// A handle of the simulated database.
 #[derive(Clone)]

@@ -4,7 +4,7 @@
 use super::counts::EventKind;
 use super::protocol::{SqlError, Statement, Tx, error};
 use super::world::{Transaction, World};
-use crate::exchange::session::LOCK_TIMEOUT;
+use crate::writer::LOCK_TIMEOUT;
 
 /// The time limit of an operator's statement.
 const STATEMENT_TIMEOUT: u64 = 5_000;

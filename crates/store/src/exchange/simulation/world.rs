@@ -17,7 +17,7 @@ use super::protocol::{Statement, StatementProgress, StatementResult, Tx};
 use super::random::Random;
 use super::rows::{APPS, EntryRow, NUMBERS, RecordRow, WALLETS, WalletRow, Writes};
 use super::settings::RunSettings;
-use crate::exchange::fault::SessionFault;
+use crate::writer::SessionFault;
 
 /// A lock that one transaction holds until its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,7 +4,7 @@ use crate::StoreError;
 
 /// The reason why a batch failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SessionFault {
+pub(crate) enum SessionFault {
     /// The transaction must be repeated.
     Again,
     /// Another session holds a lock for too long.
@@ -17,7 +17,7 @@ pub(super) enum SessionFault {
 
 impl SessionFault {
     /// The fault of an SQLSTATE.
-    pub(super) fn from_code(code: &str, message: String) -> Self {
+    pub(crate) fn from_code(code: &str, message: String) -> Self {
         match code {
             // 22012: the guard of the write, because a wallet has changed. 23505: another
             // transaction has recorded the same biz_no. The name of the key is not checked: a

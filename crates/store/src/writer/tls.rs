@@ -1,4 +1,4 @@
-//! Translates the database URL, TLS included, for the driver of the exchange writers.
+//! Translates the database URL, TLS included, for the driver of the writers.
 
 use std::sync::Arc;
 

@@ -1,0 +1,136 @@
+//! Sessions of writers with PostgreSQL, through tokio-postgres.
+//!
+//! All other statements of this program use sqlx. tokio-postgres sends statements without a wait
+//! for earlier answers, so a batch takes two round trips in place of six. The writer's own task
+//! drives the session.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use tokio_postgres::error::Severity;
+use tokio_postgres::{Client, Error, NoTls, Row};
+
+use super::SessionFault;
+use super::tls;
+use crate::{IDLE_IN_TRANSACTION_TIMEOUT, StoreError};
+
+/// The writer waits this much longer than a statement may run.
+const ANSWER_MARGIN: Duration = Duration::from_secs(1);
+/// How long a batch waits for a row that another transaction has locked. Then it goes on without
+/// that row.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Settings of a new session.
+#[derive(Debug, Clone)]
+pub(crate) struct Opening {
+    pub(crate) options: PgConnectOptions,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) statement_timeout: Duration,
+}
+
+/// Drives a session while it is polled. It ends with the session, and returns the fault.
+pub(crate) type Connection = Pin<Box<dyn Future<Output = SessionFault> + Send>>;
+
+impl Opening {
+    /// How long a writer waits for an answer before it gives the session up.
+    pub(crate) fn answer_timeout(&self) -> Duration {
+        self.statement_timeout + ANSWER_MARGIN
+    }
+
+    /// What a new session sets. One plan serves batches of every size and uses the keys.
+    pub(crate) fn settings(&self) -> String {
+        format!(
+            "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; {}",
+            self.statement_timeout.as_millis(),
+            LOCK_TIMEOUT.as_millis(),
+            IDLE_IN_TRANSACTION_TIMEOUT.as_millis(),
+            planning(""),
+        )
+    }
+}
+
+/// One plan for batches of every size, which uses the keys. `scope` is `LOCAL ` inside a transaction, else empty.
+pub(crate) fn planning(scope: &str) -> String {
+    format!(
+        "SET {scope}plan_cache_mode = force_generic_plan; SET {scope}enable_seqscan = off; \
+         SET {scope}enable_hashjoin = off; SET {scope}enable_mergejoin = off"
+    )
+}
+
+/// Connects within `connect_timeout`.
+pub(crate) async fn connect(opening: &Opening) -> Result<(Client, Connection), SessionFault> {
+    let connecting = tokio::time::timeout(opening.connect_timeout, connect_now(&opening.options));
+    connecting
+        .await
+        .map_err(|_| SessionFault::Other(StoreError::Unavailable("it does not answer".to_owned())))?
+}
+
+async fn connect_now(options: &PgConnectOptions) -> Result<(Client, Connection), SessionFault> {
+    let config = tls::configuration(options);
+    let unavailable = |error: Error| {
+        let was_ended = error.code().is_some_and(|code| code.code() == "57P01");
+        if was_ended {
+            SessionFault::Lost(message(&error))
+        } else {
+            SessionFault::Other(StoreError::Unavailable(message(&error)))
+        }
+    };
+    if let Some(connector) = tls::connector(options).map_err(SessionFault::Other)? {
+        let (client, connection) = config.connect(connector).await.map_err(unavailable)?;
+        Ok((client, Box::pin(end_of(connection))))
+    } else {
+        let (client, connection) = config.connect(NoTls).await.map_err(unavailable)?;
+        Ok((client, Box::pin(end_of(connection))))
+    }
+}
+
+/// The fault of a session that has ended.
+async fn end_of(connection: impl Future<Output = Result<(), Error>>) -> SessionFault {
+    SessionFault::Lost(
+        connection.await.err().map_or_else(|| "it closed the session".to_owned(), |error| message(&error)),
+    )
+}
+
+/// Drives a session until `work` has ended, for as long as `patience` lasts.
+pub(crate) async fn drive<T>(
+    connection: &mut (impl Future<Output = SessionFault> + Unpin),
+    patience: impl Future<Output = ()>,
+    work: impl Future<Output = Result<T, SessionFault>>,
+) -> Result<T, SessionFault> {
+    tokio::select! {
+        biased;
+        done = work => done,
+        lost = connection => Err(lost),
+        () = patience => Err(SessionFault::Lost("it does not answer".to_owned())),
+    }
+}
+
+/// Sends a statement without parameters.
+pub(crate) async fn execute(client: &Client, sql: &str) -> Result<(), SessionFault> {
+    client.batch_execute(sql).await.map_err(|error| fault(&error))
+}
+
+/// The rows of an answer.
+pub(crate) fn answered(rows: Result<Vec<Row>, Error>) -> Result<Vec<Row>, SessionFault> {
+    rows.map_err(|error| fault(&error))
+}
+
+/// The fault that an error means.
+pub(crate) fn fault(error: &Error) -> SessionFault {
+    let Some(reported) = error.as_db_error() else { return SessionFault::Lost(message(error)) };
+    if matches!(reported.parsed_severity(), Some(Severity::Fatal | Severity::Panic)) {
+        return SessionFault::Lost(message(error));
+    }
+    SessionFault::from_code(reported.code().code(), message(error))
+}
+
+/// The message of an error, without its details: they quote values of players.
+fn message(error: &Error) -> String {
+    match error.as_db_error() {
+        Some(reported) => format!("{}: {}", reported.code().code(), reported.message()),
+        None => std::error::Error::source(error)
+            .map_or_else(|| error.to_string(), |source| format!("{error}: {source}")),
+    }
+}

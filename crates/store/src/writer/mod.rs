@@ -1,0 +1,395 @@
+//! A writer takes all requests that wait and carries them out in one transaction. Meanwhile the next
+//! requests queue up. A batch never waits to fill. What a batch does is a [`Work`]: changes of wallets
+//! (`crate::exchange`), reports of orders (`crate::order`).
+
+mod connect;
+mod fault;
+mod queue;
+mod tls;
+
+use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::ids::AppId;
+use futures_util::FutureExt as _;
+use telemetry::metrics::Repeat;
+use telemetry::traces::{self, SpanKind, Trace};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use self::queue::{Place, Queue};
+use crate::{ATTEMPTS_MAX, Result, StoreError};
+
+pub(crate) use connect::{
+    Connection, LOCK_TIMEOUT, Opening, answered, connect, drive, execute, fault, planning,
+};
+pub(crate) use fault::SessionFault;
+
+/// The maximum number of requests in one transaction.
+const BATCH_MAX: usize = 512;
+/// How long an idle writer waits before it tries requests again that were set aside.
+const SET_ASIDE_FOR: Duration = Duration::from_millis(10);
+/// How long a writer locks rows first after a conflict with another writer.
+const LOCKS_FOR: Duration = Duration::from_millis(200);
+
+/// What a writer does with the requests of one kind.
+pub(crate) trait Work {
+    /// A request.
+    type Request;
+    /// What became of it.
+    type Outcome;
+
+    /// Names of its spans, and of the attribute with the size of a batch.
+    const SPANS: Spans;
+
+    /// Tries requests in one transaction, in their order. `None` is the outcome of a request that must be tried again.
+    /// After a fault the session is usable, unless it is `Lost`.
+    async fn attempt(
+        &mut self,
+        requests: &[&Self::Request],
+        locking: Locking,
+    ) -> Result<Vec<Option<Self::Outcome>>, SessionFault>;
+
+    /// Waits until the database ends the session, and forgets it. Without a session it waits for ever.
+    async fn session_ended(&mut self);
+
+    /// Gives the session up. The next attempt opens another.
+    fn forget_session(&mut self);
+
+    /// The present time.
+    fn now(&self) -> Instant;
+
+    /// Waits for this duration.
+    async fn pause(&mut self, duration: Duration);
+
+    /// Counts a batch and how long it took.
+    fn wrote(&self, _requests: usize, _took: Duration) {}
+
+    /// Counts a batch that runs again.
+    fn repeats(&self, _why: Repeat) {}
+
+    /// Counts what became of requests.
+    fn decided(&self, _requests: &[&Self::Request], _outcomes: &[Option<Self::Outcome>]) {}
+}
+
+/// Names of the spans of a kind of work.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spans {
+    pub(crate) queue: &'static str,
+    pub(crate) batch: &'static str,
+    pub(crate) size: &'static str,
+}
+
+/// How an attempt treats the rows of its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Locking {
+    /// It reads them without a lock. Its write detects a later change.
+    None,
+    /// It locks them first.
+    Wait,
+    /// The same without those that another transaction has locked.
+    SkipHeld,
+}
+
+/// A handle of the writers of one kind. It is cheap to clone. The writers end when the last handle is dropped.
+#[derive(Debug)]
+pub(crate) struct Writers<Q, O> {
+    queues: Arc<[mpsc::UnboundedSender<Job<Q, O>>]>,
+    places: Queue,
+}
+
+impl<Q, O> Clone for Writers<Q, O> {
+    fn clone(&self) -> Self {
+        Self { queues: Arc::clone(&self.queues), places: self.places.clone() }
+    }
+}
+
+/// A request in the queue.
+#[derive(Debug)]
+pub(crate) struct Job<Q, O> {
+    request: Q,
+    deadline: Instant,
+    answer: oneshot::Sender<Result<O>>,
+    /// The trace of its request and the time of its arrival in the queue, while traces are collected.
+    trace: Option<(Trace, Instant)>,
+    /// Its place in the bounded queue, until it is answered.
+    _place: Place,
+}
+
+impl<Q, O> Job<Q, O> {
+    /// Sends the answer.
+    fn answer(self, outcome: Result<O>) {
+        // After a time-out or a hang-up nobody receives the answer. The request is carried out all the
+        // same.
+        let _ = self.answer.send(outcome);
+    }
+
+    /// Adds spans for its wait and for the database work of its batch.
+    fn trace_batch(&self, spans: Spans, requests: usize, (began, ended): (Instant, Instant)) {
+        if let Some((trace, queued)) = &self.trace {
+            trace.add(spans.queue, SpanKind::Internal, (*queued, began), Vec::new());
+            let requests = (spans.size, traces::number(requests));
+            let attributes = vec![("db.system.name", "postgresql".into()), requests];
+            trace.add(spans.batch, SpanKind::Client, (began, ended), attributes);
+        }
+    }
+}
+
+impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
+    /// Starts `count` writers. Each connects at its first request. `writing` makes the loop of one writer.
+    pub(crate) fn start<F: Future<Output = ()> + Send + 'static>(
+        count: usize,
+        queue_max: usize,
+        writing: impl Fn(mpsc::UnboundedReceiver<Job<Q, O>>) -> F,
+    ) -> Result<Self> {
+        let (writers, queues) = Self::with_queues(count.max(1), queue_max);
+        for jobs in queues {
+            run_in_thread(writing(jobs))
+                .map_err(|error| StoreError::Internal(format!("starting a writer: {error}")))?;
+        }
+        Ok(writers)
+    }
+
+    /// A handle of `count` writers, and the queue of each.
+    pub(crate) fn with_queues(
+        count: usize,
+        queue_max: usize,
+    ) -> (Self, Vec<mpsc::UnboundedReceiver<Job<Q, O>>>) {
+        let (queues, jobs): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
+        (Self { queues: queues.into(), places: Queue::new(queue_max) }, jobs)
+    }
+
+    /// The number of requests that the queue can still take.
+    pub(crate) fn free_places(&self) -> usize {
+        self.places.free()
+    }
+
+    /// A writer for benchmarks. It writes nothing and answers at once.
+    pub(crate) fn answering_at_once(queue_max: usize, outcome: fn(&Q) -> O) -> Self {
+        let (writers, mut queues) = Self::with_queues(1, queue_max);
+        tokio::spawn(async move {
+            while let Some(job) = queues[0].recv().await {
+                let outcome = outcome(&job.request);
+                job.answer(Ok(outcome));
+            }
+        });
+        writers
+    }
+
+    /// Puts a request into the queue of the writer that has all requests with this key, and waits until `deadline`.
+    /// The work belongs to the writer, so it goes on when the caller stops waiting.
+    ///
+    /// # Errors
+    /// Too many wait, of all apps or of this one; the deadline has passed; or the database does not answer.
+    pub(crate) async fn submit(
+        &self,
+        app_id: &AppId,
+        key: impl Hash,
+        request: Q,
+        deadline: Instant,
+    ) -> Result<O> {
+        let answer = self.enqueue(app_id, key, request, deadline)?;
+        match tokio::time::timeout_at(deadline, answer).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(StoreError::Internal("a writer ended without an answer".to_owned())),
+            Err(_) => Err(StoreError::past_deadline()),
+        }
+    }
+
+    /// Puts a request into a queue.
+    ///
+    /// # Errors
+    /// Too many wait, of all apps or of this one.
+    pub(crate) fn enqueue(
+        &self,
+        app_id: &AppId,
+        key: impl Hash,
+        request: Q,
+        deadline: Instant,
+    ) -> Result<oneshot::Receiver<Result<O>>> {
+        let place = self.places.take(app_id).ok_or(StoreError::Overloaded)?;
+        let queue = &self.queues[self.writer_of(key)];
+        let (answer, receiver) = oneshot::channel();
+        let trace = traces::current().map(|trace| (trace, Instant::now()));
+        queue
+            .send(Job { request, deadline, answer, trace, _place: place })
+            .map_err(|_| StoreError::Internal("a writer has ended".to_owned()))?;
+        Ok(receiver)
+    }
+
+    /// Requests with one key always go to the same writer. In one batch they need one lock; two
+    /// batches would wait for each other.
+    fn writer_of(&self, key: impl Hash) -> usize {
+        if self.queues.len() == 1 {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let count = u64::try_from(self.queues.len()).unwrap_or(1);
+        usize::try_from(hasher.finish() % count).unwrap_or(0)
+    }
+}
+
+/// Runs a writer in a thread of its own. So the database never waits for a worker thread that is busy
+/// with requests. The thread ends with the writer.
+fn run_in_thread(writing: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let thread = std::thread::Builder::new().name("writer".to_owned());
+    thread.spawn(move || runtime.block_on(writing)).map(drop)
+}
+
+/// Restarts a writer after a panic. The requests of its batch get an error, the others are carried
+/// out.
+pub(crate) async fn keep_writing<W: Work>(mut writer: Writer<W>) {
+    while AssertUnwindSafe(writer.run()).catch_unwind().await.is_err() {
+        tracing::error!("a writer panicked; it goes on with a new session");
+        writer.work.forget_session();
+    }
+}
+
+/// A writer, with the requests that it took from its queue.
+pub(crate) struct Writer<W: Work> {
+    jobs: mpsc::UnboundedReceiver<JobOf<W>>,
+    work: W,
+    /// Requests whose rows another transaction has held for long. Each batch tries them again,
+    /// without a wait for the lock, until they succeed or their deadline passes. So a held row
+    /// does not delay the others.
+    set_aside: Vec<JobOf<W>>,
+    /// Until this time the writer locks rows before it reads them, because of a recent conflict.
+    locks_until: Instant,
+}
+
+type JobOf<W> = Job<<W as Work>::Request, <W as Work>::Outcome>;
+
+impl<W: Work> Writer<W> {
+    pub(crate) fn new(jobs: mpsc::UnboundedReceiver<JobOf<W>>, work: W) -> Self {
+        let locks_until = work.now();
+        Self { jobs, work, set_aside: Vec::new(), locks_until }
+    }
+
+    /// Carries requests out until the queue is closed.
+    pub(crate) async fn run(&mut self) {
+        loop {
+            let skips_held = !self.set_aside.is_empty();
+            let jobs = self.next_batch().await;
+            if jobs.is_empty() {
+                return;
+            }
+            let (count, started) = (jobs.len(), self.work.now());
+            let carried_out = self.carry_out(jobs, skips_held).await;
+            self.work.wrote(count, self.work.now() - started);
+            if let Err(jobs) = carried_out {
+                // One request may have caused the fault. The others must not suffer from it.
+                for job in jobs {
+                    let _ = self.carry_out(vec![job], skips_held).await;
+                }
+            }
+        }
+    }
+
+    /// All requests that wait, those set aside first. The result is empty when the queue is closed.
+    async fn next_batch(&mut self) -> Vec<JobOf<W>> {
+        let mut jobs = std::mem::take(&mut self.set_aside);
+        if !jobs.is_empty() {
+            tokio::select! {
+                biased;
+                _ = self.jobs.recv_many(&mut jobs, BATCH_MAX) => {}
+                () = self.work.pause(SET_ASIDE_FOR) => {}
+            }
+            return jobs;
+        }
+        tokio::select! {
+            biased;
+            _ = self.jobs.recv_many(&mut jobs, BATCH_MAX) => return jobs,
+            () = self.work.session_ended() => {}
+        }
+        self.jobs.recv_many(&mut jobs, BATCH_MAX).await;
+        jobs
+    }
+
+    /// Writes a batch and answers it. Returns the requests when one of several may have caused a
+    /// fault.
+    async fn carry_out(
+        &mut self,
+        mut jobs: Vec<JobOf<W>>,
+        mut skips_held: bool,
+    ) -> Result<(), Vec<JobOf<W>>> {
+        let (mut attempts, began) = (0, self.work.now());
+        loop {
+            jobs = without_late_ones(jobs, self.work.now());
+            if jobs.is_empty() {
+                return Ok(());
+            }
+            attempts += 1;
+            let locking = match skips_held {
+                true => Locking::SkipHeld,
+                false if self.work.now() < self.locks_until => Locking::Wait,
+                false => Locking::None,
+            };
+            let requests: Vec<_> = jobs.iter().map(|job| &job.request).collect();
+            match self.work.attempt(&requests, locking).await {
+                Ok(outcomes) => {
+                    self.work.decided(&requests, &outcomes);
+                    self.answer(jobs, outcomes, began);
+                    return Ok(());
+                }
+                Err(SessionFault::Again) if attempts < ATTEMPTS_MAX => {
+                    self.work.repeats(Repeat::Conflict);
+                    self.locks_until = self.work.now() + LOCKS_FOR;
+                }
+                Err(SessionFault::Again) => {
+                    answer_all(jobs, &StoreError::Again);
+                    return Ok(());
+                }
+                // Only the deadlines end the wait for a lock.
+                Err(SessionFault::Blocked) => {
+                    self.work.repeats(Repeat::WalletHeld);
+                    skips_held = true;
+                }
+                // Idempotency makes a repeat safe: a request that was committed is a replay, or changes nothing.
+                Err(SessionFault::Lost(cause)) => {
+                    tracing::warn!(cause, "a writer lost its session");
+                    self.work.repeats(Repeat::SessionLost);
+                    self.work.forget_session();
+                    if attempts == ATTEMPTS_MAX {
+                        answer_all(jobs, &StoreError::Unavailable(cause));
+                        return Ok(());
+                    }
+                }
+                Err(SessionFault::Other(StoreError::Internal(_))) if jobs.len() > 1 => return Err(jobs),
+                Err(SessionFault::Other(error)) => {
+                    answer_all(jobs, &error);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, jobs: Vec<JobOf<W>>, outcomes: Vec<Option<W::Outcome>>, began: Instant) {
+        let (requests, ended) = (jobs.len(), self.work.now());
+        for (job, outcome) in jobs.into_iter().zip(outcomes) {
+            match outcome {
+                Some(outcome) => {
+                    job.trace_batch(W::SPANS, requests, (began, ended));
+                    job.answer(Ok(outcome));
+                }
+                None => self.set_aside.push(job),
+            }
+        }
+    }
+}
+
+/// Drops requests past their deadline: nobody waits for them any more.
+fn without_late_ones<Q, O>(jobs: Vec<Job<Q, O>>, now: Instant) -> Vec<Job<Q, O>> {
+    let (in_time, late): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| now < job.deadline);
+    answer_all(late, &StoreError::past_deadline());
+    in_time
+}
+
+fn answer_all<Q, O>(jobs: Vec<Job<Q, O>>, error: &StoreError) {
+    for job in jobs {
+        job.answer(Err(error.clone()));
+    }
+}
