@@ -14,6 +14,7 @@ use domain::order::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::ReportOutcome;
+use tokio::time::Instant;
 
 use super::describe::{credentials, wrong_value};
 use super::extract::{query_with, succeeded, success};
@@ -44,7 +45,8 @@ pub async fn report(State(state): State<AppState>, request: Request) -> Result<R
     }
     let order_path = report.order_path.clone();
     let img_id = shown(report.product_cover_img_id.as_str());
-    match state.store.report(caller.clone(), report).await? {
+    let deadline = Instant::now() + state.config.exchange.deadline;
+    match state.store.report(caller.clone(), report, deadline).await? {
         ReportOutcome::Done => Ok(success(Reported {})),
         ReportOutcome::UnknownOpenId => Err(illegal_open_id()),
         ReportOutcome::UnknownPage => Err(unknown_page(&app.pages, &order_path)),

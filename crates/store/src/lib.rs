@@ -102,7 +102,7 @@ pub struct StoreSettings {
     pub must_write: bool,
     /// Number of exchange writers, each with a session of its own.
     pub exchange_writers: usize,
-    /// Maximum number of exchanges that wait.
+    /// Maximum number of exchanges that wait, and of order reports.
     pub exchange_queue_max: usize,
     /// How many live access tokens an app has at most.
     pub tokens_per_app: NonZeroU32,
@@ -155,6 +155,7 @@ pub struct Store {
     settings: Arc<StoreSettings>,
     directory: Arc<directory::Directory>,
     writers: exchange::Writers,
+    reports: order::Reports,
     objects: Objects,
     own_stores: Arc<image::OwnStores>,
     exchange_metrics: ExchangeMetrics,
@@ -178,7 +179,7 @@ pub struct PoolState {
 type Work<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
 
 impl Store {
-    /// Connects to the database and starts the exchange writers.
+    /// Connects to the database and starts the writers.
     pub async fn connect(
         address: &DatabaseAddress,
         settings: StoreSettings,
@@ -210,6 +211,7 @@ impl Store {
         let replays = exchange::Replays::default();
         let size = (settings.exchange_writers, settings.exchange_queue_max);
         let writers = exchange::start(size, &opening, &exchange_metrics, &replays)?;
+        let reports = order::start(settings.exchange_queue_max, &opening)?;
         let pool_options = PgPoolOptions::new()
             .acquire_timeout(settings.acquire_timeout)
             .idle_timeout(None)
@@ -240,6 +242,7 @@ impl Store {
             clock,
             directory: Arc::new(directory::Directory::default()),
             writers,
+            reports,
             objects,
             own_stores: Arc::default(),
             exchange_metrics,

@@ -2,22 +2,16 @@
 
 use std::collections::HashSet;
 use std::future::Future;
-use std::time::Duration;
 
 use domain::ids::{AppNo, ItemId};
 use domain::wallet::Purchase;
 use futures_util::future::{join, join5};
-use tokio::time::Instant;
 
 use super::batch::{Batch, Decisions, ExchangeDetail};
 use super::columns::{Columns, Items};
 use super::database::{Database, DatabaseClient};
 use super::known::{Known, LockedRows};
-use crate::writer::SessionFault;
-
-/// How long query plans are used. A plan depends on the sizes of the tables. A plan for a nearly
-/// empty table would read the whole table for every batch after the table has grown.
-pub(crate) const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
+use crate::writer::{PlansMade, SessionFault};
 
 /// How many stored items a session remembers. It limits the memory (some 2 MB).
 const ITEMS_REMEMBERED_MAX: usize = 32_768;
@@ -27,7 +21,7 @@ pub(super) struct Session<D: Database> {
     database: D,
     client: D::Client,
     connection: D::Connection,
-    planned_at: Instant,
+    plans: PlansMade,
     items: StoredItems,
 }
 
@@ -38,7 +32,7 @@ impl<D: Database> Session<D> {
         Ok(Self {
             client,
             connection,
-            planned_at: database.now(),
+            plans: PlansMade::at(database.now()),
             database: database.clone(),
             items: StoredItems::default(),
         })
@@ -51,7 +45,7 @@ impl<D: Database> Session<D> {
 
     /// Reads the rows of the batch without a lock. [`Session::write`] detects a later change.
     pub(super) async fn read(&mut self, batch: &Batch<'_>) -> Result<Known, SessionFault> {
-        let discards_plans = self.discards_plans();
+        let discards_plans = self.plans.are_outdated(self.database.now());
         let Self { database, client, connection, .. } = self;
         let reading = async {
             let (known, details) = join(client.read(batch, discards_plans), details(client, batch)).await;
@@ -79,7 +73,7 @@ impl<D: Database> Session<D> {
     /// Begins a transaction, locks the wallets of the batch and reads its records. With
     /// `skips_held` it skips wallets that another session has locked.
     pub(super) async fn begin(&mut self, batch: &Batch<'_>, skips_held: bool) -> Result<Known, SessionFault> {
-        let discards_plans = self.discards_plans();
+        let discards_plans = self.plans.are_outdated(self.database.now());
         let Self { database, client, connection, .. } = self;
         // They are polled from left to right. Each is sent at its first poll.
         let work = async {
@@ -131,15 +125,6 @@ impl<D: Database> Session<D> {
         drive(database, connection, work).await?;
         items.add(&columns.items);
         Ok(())
-    }
-
-    fn discards_plans(&mut self) -> bool {
-        let now = self.database.now();
-        let discards = now.duration_since(self.planned_at) >= PLANS_KEPT_FOR;
-        if discards {
-            self.planned_at = now;
-        }
-        discards
     }
 
     async fn roll_back(&mut self) -> Result<(), SessionFault> {

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
+use tokio::time::Instant;
 use tokio_postgres::error::Severity;
 use tokio_postgres::{Client, Error, NoTls, Row};
 
@@ -22,12 +23,34 @@ const ANSWER_MARGIN: Duration = Duration::from_secs(1);
 /// that row.
 pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 
+/// How long query plans are used.
+const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
+
 /// Settings of a new session.
 #[derive(Debug, Clone)]
 pub(crate) struct Opening {
     pub(crate) options: PgConnectOptions,
     pub(crate) connect_timeout: Duration,
     pub(crate) statement_timeout: Duration,
+}
+
+/// When the plans of a session were made. A plan depends on the sizes of the tables. A plan for a nearly empty table would
+/// read the whole table for every batch after the table has grown.
+pub(crate) struct PlansMade(Instant);
+
+impl PlansMade {
+    pub(crate) fn at(now: Instant) -> Self {
+        Self(now)
+    }
+
+    /// Whether the session discards its plans at `now`.
+    pub(crate) fn are_outdated(&mut self, now: Instant) -> bool {
+        let outdated = now.duration_since(self.0) >= PLANS_KEPT_FOR;
+        if outdated {
+            self.0 = now;
+        }
+        outdated
+    }
 }
 
 /// Drives a session while it is polled. It ends with the session, and returns the fault.

@@ -22,8 +22,10 @@ use tokio::time::Instant;
 use self::queue::{Place, Queue};
 use crate::{ATTEMPTS_MAX, Result, StoreError};
 
+#[cfg(test)]
+pub(crate) use connect::LOCK_TIMEOUT;
 pub(crate) use connect::{
-    Connection, LOCK_TIMEOUT, Opening, answered, connect, drive, execute, fault, planning,
+    Connection, Opening, PlansMade, answered, connect, drive, execute, fault, planning,
 };
 pub(crate) use fault::SessionFault;
 
