@@ -33,6 +33,8 @@ pub(crate) struct Closing {
     credits: u64,
     filled: u64,
     records: i64,
+    /// Reports that changed an order.
+    events: i64,
     wrong: BTreeMap<String, u64>,
     audit: Value,
 }
@@ -63,6 +65,7 @@ impl Books {
         let left =
             session.text("SELECT sum(free_balance::numeric + charge_balance)::text FROM public.wallets")?;
         let records = session.number("SELECT count(*) FROM public.ledger_entries WHERE kind <> 'credit'")?;
+        let events = session.number("SELECT count(*) FROM public.order_events")?;
         let audit = program.json(&["audit"])?;
         Ok(Closing {
             start: i128::from(wallets) * 2 * i128::from(PURSE),
@@ -71,6 +74,7 @@ impl Books {
             credits: self.credits,
             filled: self.filled,
             records,
+            events,
             wrong: self.wrong,
             audit,
         })
@@ -84,6 +88,10 @@ impl Closing {
 
     fn records_add_up(&self) -> bool {
         i128::from(self.records) == self.acknowledged_changes() + i128::from(self.filled)
+    }
+
+    fn events_add_up(&self) -> bool {
+        i128::from(self.events) == self.count(Asked::ReportNew) + self.count(Asked::ReportChanged)
     }
 
     fn count(&self, asked: Asked) -> i128 {
@@ -109,7 +117,8 @@ impl Closing {
 
     /// Whether nothing at all is wrong.
     pub(crate) fn is_right(&self) -> bool {
-        self.wrong.is_empty() && self.money_adds_up() && self.records_add_up() && self.audit_is_clean()
+        let adds_up = self.money_adds_up() && self.records_add_up() && self.events_add_up();
+        adds_up && self.wrong.is_empty() && self.audit_is_clean()
     }
 }
 
@@ -132,6 +141,9 @@ impl fmt::Display for Closing {
             self.acknowledged_changes(),
             self.filled
         )?;
+        if self.events > 0 || !self.events_add_up() {
+            writeln!(f, "orders   {}: {} changes by reports", right(self.events_add_up()), self.events)?;
+        }
         let report = &self.audit;
         if self.audit_is_clean() {
             let (wallets, entries, exchanges) =

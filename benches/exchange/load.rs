@@ -43,8 +43,8 @@ pub(crate) struct Answers {
     pub(crate) latencies: Vec<Latency>,
     /// Calls that were answered with success, each with its own order number.
     pub(crate) made: BTreeMap<Asked, u64>,
-    /// The exchanges among them.
-    pub(crate) paid: Vec<Paid>,
+    /// The exchanges and new orders among them.
+    pub(crate) paid: Vec<(Asked, Paid)>,
     /// Wrong answers, by what they said.
     pub(crate) wrong: BTreeMap<String, u64>,
     /// From the first request to the last answer.
@@ -149,7 +149,7 @@ impl Round {
                 if answer == Answer::Made {
                     if let Some((asked, paid)) = self.requests.asked(turn.index) {
                         *answers.made.entry(asked).or_default() += 1;
-                        answers.paid.extend(paid);
+                        answers.paid.extend(paid.map(|paid| (asked, paid)));
                     }
                     self.acknowledged.borrow_mut().push(turn.index);
                 }

@@ -6,7 +6,8 @@ use domain::clock::{Clock as _, SystemClock};
 
 use crate::Fallible;
 use crate::pgbench::{Pgbench, Transactions};
-use crate::requests::{AMOUNT, APP_ID, CONSTANT_FIELDS, FIRST_OPEN_ID, FIRST_ORDER};
+use crate::requests::{AMOUNT, APP_ID, CONSTANT_FIELDS, FIRST_OPEN_ID, FIRST_ORDER, IMG_ID, ORDER_PATH};
+use crate::seed::FIRST_PAST_ORDER;
 use crate::stage::Stage;
 
 /// The tables that the scripts work on.
@@ -15,11 +16,13 @@ pub(crate) const TABLES: &str = include_str!("reference/tables.sql");
 /// so that the numbers ascend as those of our load generator do.
 const ORDERS_PER_RUN: u64 = 100_000_000_000;
 
-/// How the exchange is written in SQL.
+/// What is written in SQL, and how.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Script {
     Classic,
     OneStatement,
+    ReportNew,
+    ReportChanged,
 }
 
 impl Script {
@@ -27,6 +30,8 @@ impl Script {
         match self {
             Self::Classic => include_str!("reference/classic.sql"),
             Self::OneStatement => include_str!("reference/one_statement.sql"),
+            Self::ReportNew => include_str!("reference/report_new.sql"),
+            Self::ReportChanged => include_str!("reference/report_changed.sql"),
         }
     }
 }
@@ -58,6 +63,9 @@ impl Reference {
             ("wallets", self.wallets.to_string()),
             ("app_id", APP_ID.to_owned()),
             ("amount", AMOUNT.to_string()),
+            ("first_past_order", FIRST_PAST_ORDER.to_string()),
+            ("img_id", IMG_ID.to_owned()),
+            ("order_path", ORDER_PATH.to_owned()),
             ("ts", SystemClock::new().unix_millis().to_string()),
         ];
         variables.extend(CONSTANT_FIELDS.map(|(name, value)| (name, value.to_owned())));

@@ -12,7 +12,7 @@ use crate::stage::Stage;
 
 const HEADING: [&str; 12] = [
     "",
-    "exchanges/s",
+    "a second",
     "x classic",
     "x one\nstatement",
     "x ceiling",
@@ -68,7 +68,7 @@ fn line(name: String, row: Row, sample: &Sample, among: &Rows) -> Vec<String> {
     vec![
         name,
         grouped(&format!("{:.0}", sample.rate)),
-        ratio(Row::Classic),
+        ratio(row.classic()),
         ratio(Row::OneStatement),
         ratio(Row::Ceiling),
         format!("{:.2}", sample.p50),

@@ -1,5 +1,6 @@
 //! The requests of a game server, built and signed before the clock starts.
 
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use domain::clock::{Clock, SystemClock};
@@ -16,6 +17,11 @@ pub(crate) const PRESENT_AMOUNT: u32 = 2;
 pub(crate) const CREDIT_AMOUNT: u32 = 1;
 /// What each cancel gives back.
 pub(crate) const CANCEL_AMOUNT: u32 = 3;
+/// The page of the app's package, and the path of it that orders name.
+pub(crate) const PAGE: &str = "pages/order/detail";
+pub(crate) const ORDER_PATH: &str = "pages/order/detail?from=notice";
+/// The cover image of all orders.
+pub(crate) const IMG_ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef";
 /// The first wallet's open id; all are numbers of this length, so that pgbench can make them too.
 pub(crate) const FIRST_OPEN_ID: u64 = 1_000_000_000_000_000;
 /// Order numbers of a run begin here, for the same reason; lower ones belong to exchanges that were
@@ -36,6 +42,10 @@ pub(crate) const CONSTANT_FIELDS: [(&str, &str); 7] = [
     ("extension", r#"{"server":"s7"}"#),
 ];
 
+/// The status of a new order, and how many statuses an order goes through in turn.
+const FIRST_STATUS: u8 = 1;
+const STATUSES: u8 = 6;
+
 /// A request is shorter than this.
 const REQUEST_BYTES: usize = 1024;
 
@@ -55,7 +65,7 @@ pub(crate) enum Numbers {
     Random,
 }
 
-/// A call of the wallet.
+/// A call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asked {
     Exchange,
@@ -65,6 +75,10 @@ pub(crate) enum Asked {
     Balance,
     /// About an exchange of an earlier row.
     Query,
+    /// The first report of an order.
+    ReportNew,
+    /// A report that changes the status of an order of an earlier row.
+    ReportChanged,
 }
 
 /// Which calls a row sends.
@@ -75,7 +89,7 @@ pub(crate) enum Calls {
     Mix,
 }
 
-/// An exchange that was made: open id and order number.
+/// An exchange that was made, or an order that was reported: open id and order number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paid {
     open_id: u64,
@@ -93,6 +107,8 @@ pub(crate) struct Game {
     random: Random,
     /// Exchanges that can be cancelled.
     paid: Vec<Paid>,
+    /// Orders that were reported, each with its status.
+    reported: VecDeque<(Paid, u8)>,
 }
 
 /// Requests one behind the other in one piece of memory.
@@ -106,7 +122,16 @@ pub(crate) struct Requests {
 impl Game {
     pub(crate) fn new(token: String, pay_key: String, wallets: u32) -> Self {
         let (pay_key, clock) = (PayKey::new(pay_key), SystemClock::new());
-        Self { token, pay_key, wallets, clock, orders: 0, random: Random(1), paid: Vec::new() }
+        Self {
+            token,
+            pay_key,
+            wallets,
+            clock,
+            orders: 0,
+            random: Random(1),
+            paid: Vec::new(),
+            reported: VecDeque::new(),
+        }
     }
 
     /// Builds and signs so many exchanges.
@@ -137,10 +162,16 @@ impl Game {
                 (Calls::Mix, 6) => Asked::Balance,
                 (Calls::Mix, _) => Asked::Exchange,
             };
+            let Some(call) = asked.call() else {
+                let Some((order, status)) = self.order(asked, spread, numbers) else { break };
+                let made = (asked == Asked::ReportNew).then_some(order);
+                requests.add(asked, &self.report(order, status, &ts), made);
+                continue;
+            };
             let paid = match asked {
                 Asked::Cancel => self.paid.pop(),
                 Asked::Query => self.paid.get(place % self.paid.len().max(1)).copied(),
-                Asked::Exchange | Asked::Present | Asked::Balance => None,
+                _ => None,
             };
             if paid.is_none() && matches!(asked, Asked::Cancel | Asked::Query) {
                 break;
@@ -155,7 +186,8 @@ impl Game {
                 (Asked::Exchange, Numbers::Ascending, Ok(order)) => Some(Paid { open_id, order }),
                 _ => None,
             };
-            requests.add(asked, &self.form(asked, &open_id.to_string(), &biz_no, paid, &ts), will_pay);
+            let request = self.call(call, &open_id.to_string(), &biz_no, paid, &ts);
+            requests.add(asked, &request, will_pay);
         }
         requests
     }
@@ -170,9 +202,36 @@ impl Game {
         file
     }
 
-    /// Takes down exchanges that were made. They can be cancelled from now on.
-    pub(crate) fn remember(&mut self, paid: Vec<Paid>) {
-        self.paid.extend(paid);
+    /// Takes down exchanges that were made and orders that were reported. They can be cancelled and changed from now on.
+    pub(crate) fn remember(&mut self, made: Vec<(Asked, Paid)>) {
+        for (asked, paid) in made {
+            match asked {
+                Asked::ReportNew => self.reported.push_back((paid, FIRST_STATUS)),
+                _ => self.paid.push(paid),
+            }
+        }
+    }
+
+    /// The order that a report is about, and its status after the report.
+    fn order(&mut self, asked: Asked, spread: Spread, numbers: Numbers) -> Option<(Paid, u8)> {
+        if asked == Asked::ReportNew {
+            let (open_id, order) = (self.open_id(spread), self.next_order(numbers).parse().ok()?);
+            return Some((Paid { open_id, order }, FIRST_STATUS));
+        }
+        // Each takes its turn, so that a report always changes the status.
+        let (order, status) = self.reported.pop_front()?;
+        let status = status % STATUSES + 1;
+        self.reported.push_back((order, status));
+        Some((order, status))
+    }
+
+    fn report(&self, Paid { open_id, order }: Paid, status: u8, ts: &str) -> Vec<u8> {
+        let body = format!(
+            r#"{{"out_biz_order_no":"{order}","out_order_no":"{order}","open_id":"{open_id}","order_create_time":{ts},"order_status":{status},"order_path":"{ORDER_PATH}","product_cover_img_id":"{IMG_ID}"}}"#
+        );
+        let target =
+            format!("/openapi/mp/developer/order/v1/report?app_id={APP_ID}&access_token={}", self.token);
+        post(&target, "application/json", &body)
     }
 
     fn open_id(&mut self, spread: Spread) -> u64 {
@@ -192,11 +251,11 @@ impl Game {
         }
     }
 
-    fn form(&self, asked: Asked, open_id: &str, biz_no: &str, paid: Option<Paid>, ts: &str) -> String {
-        let amount = match asked {
-            Asked::Present => PRESENT_AMOUNT,
-            Asked::Cancel => CANCEL_AMOUNT,
-            Asked::Exchange | Asked::Balance | Asked::Query => AMOUNT,
+    fn call(&self, call: WalletCall, open_id: &str, biz_no: &str, paid: Option<Paid>, ts: &str) -> Vec<u8> {
+        let amount = match call {
+            WalletCall::Present => PRESENT_AMOUNT,
+            WalletCall::Cancel => CANCEL_AMOUNT,
+            WalletCall::Exchange | WalletCall::Balance | WalletCall::Query => AMOUNT,
         };
         let (amount, pay_biz_no) =
             (amount.to_string(), paid.map(|paid| paid.order.to_string()).unwrap_or_default());
@@ -208,42 +267,45 @@ impl Game {
             ("ts", ts),
             ("amount", &amount),
         ];
-        let call = asked.call();
         let signed = varying.into_iter().chain(CONSTANT_FIELDS).filter(|(name, _)| call.signs(name));
         let sign = self.pay_key.sign(&canonical_string(signed.clone()));
-        form_urlencoded::Serializer::new(String::with_capacity(REQUEST_BYTES))
+        let form = form_urlencoded::Serializer::new(String::with_capacity(REQUEST_BYTES))
             .append_pair("access_token", &self.token)
             .extend_pairs(signed)
             .append_pair("sign", &sign)
-            .finish()
+            .finish();
+        let path = format!("/api/kpay/minigame/{}", call.segment());
+        post(&path, "application/x-www-form-urlencoded", &form)
     }
 }
 
+fn post(target: &str, content_type: &str, body: &str) -> Vec<u8> {
+    let head = format!(
+        "POST {target} HTTP/1.1\r\nHost: till.example\r\nContent-Type: {content_type}\r\n\
+         Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body.as_bytes()].concat()
+}
+
 impl Asked {
-    fn call(self) -> WalletCall {
+    /// The call of the wallet; `None` for a report of an order.
+    fn call(self) -> Option<WalletCall> {
         match self {
-            Self::Exchange => WalletCall::Exchange,
-            Self::Present => WalletCall::Present,
-            Self::Cancel => WalletCall::Cancel,
-            Self::Balance => WalletCall::Balance,
-            Self::Query => WalletCall::Query,
+            Self::Exchange => Some(WalletCall::Exchange),
+            Self::Present => Some(WalletCall::Present),
+            Self::Cancel => Some(WalletCall::Cancel),
+            Self::Balance => Some(WalletCall::Balance),
+            Self::Query => Some(WalletCall::Query),
+            Self::ReportNew | Self::ReportChanged => None,
         }
     }
 }
 
 impl Requests {
-    fn add(&mut self, asked: Asked, form: &str, will_pay: Option<Paid>) {
-        let mut head = String::new();
-        let _ = write!(
-            head,
-            "POST /api/kpay/minigame/{} HTTP/1.1\r\nHost: till.example\r\n\
-             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
-            asked.call().segment(),
-            form.len()
-        );
+    fn add(&mut self, asked: Asked, request: &[u8], will_pay: Option<Paid>) {
         self.asked.push((asked, will_pay));
-        self.bytes.extend_from_slice(head.as_bytes());
-        self.bytes.extend_from_slice(form.as_bytes());
+        self.bytes.extend_from_slice(request);
         self.ends.push(self.bytes.len());
     }
 

@@ -13,7 +13,7 @@ use crate::load::{self, Answers, Drive};
 use crate::options::Options;
 use crate::program::Program;
 use crate::reference::{Reference, Script};
-use crate::requests::{APP_ID, Game, Numbers, Spread};
+use crate::requests::{APP_ID, Game, Numbers, PAGE, Spread};
 use crate::rows::{Row, Shape, Target, Work};
 use crate::sample::{Latency, Sample};
 use crate::servers::Server;
@@ -89,8 +89,10 @@ impl<'a> Bench<'a> {
     pub(crate) fn prepare(options: &'a Options, mut stage: Stage) -> Fallible<Self> {
         let program = Program::on(&stage);
         program.json(&["migrate"])?;
-        let app = program.json(&["app", "create", APP_ID, "--scope", "present", "--scope", "cancel"])?;
+        let app = program
+            .json(&["app", "create", APP_ID, "--scope", "epay", "--scope", "present", "--scope", "cancel"])?;
         let token = program.json(&["token", "issue", APP_ID])?;
+        program.json(&["app", "publish", APP_ID, "--version", "1.0.0", "--path", PAGE])?;
         seed::wallets(stage.session(), options.wallets())?;
         let game = Game::new(text(&token, "access_token")?, text(&app, "pay_key")?, options.wallets());
         let mut bench = Self {

@@ -28,6 +28,10 @@ pub(crate) enum Row {
     Balance,
     Query,
     Mix,
+    ReportNewClassic,
+    ReportChangedClassic,
+    ReportNew,
+    ReportChanged,
     Import,
     RandomNumbers,
     TwoServers,
@@ -107,12 +111,25 @@ impl Row {
             Self::Balance => "64, balances",
             Self::Query => "64, queries of exchanges",
             Self::Mix => "64, mix of calls",
+            Self::ReportNewClassic => "pgbench: new order, 16 clients",
+            Self::ReportChangedClassic => "pgbench: changed order, 16 clients",
+            Self::ReportNew => "64, reports of new orders",
+            Self::ReportChanged => "64, reports of changed orders",
             Self::Import => "credits, imported from a file",
             Self::RandomNumbers => "64, random order numbers",
             Self::TwoServers => "64 on two servers",
             Self::TwoServersOneWallet => "64 on two servers, one wallet",
             Self::Paced => "paced at half of the highest rate",
             Self::PacedCeiling => "ceiling: paced at that rate",
+        }
+    }
+
+    /// The transaction by hand that this row is compared with.
+    pub(crate) fn classic(self) -> Self {
+        match self {
+            Self::ReportNewClassic | Self::ReportNew => Self::ReportNewClassic,
+            Self::ReportChangedClassic | Self::ReportChanged => Self::ReportChangedClassic,
+            _ => Self::Classic,
         }
     }
 
@@ -135,6 +152,10 @@ impl Row {
             Self::Balance => Work::Closed(Shape { calls: Calls::Only(Asked::Balance), ..plain }),
             Self::Query => Work::Closed(Shape { calls: Calls::Only(Asked::Query), ..plain }),
             Self::Mix => Work::Closed(Shape { calls: Calls::Mix, ..plain }),
+            Self::ReportNewClassic => Work::Reference(Script::ReportNew, 16),
+            Self::ReportChangedClassic => Work::Reference(Script::ReportChanged, 16),
+            Self::ReportNew => Work::Closed(Shape { calls: Calls::Only(Asked::ReportNew), ..plain }),
+            Self::ReportChanged => Work::Closed(Shape { calls: Calls::Only(Asked::ReportChanged), ..plain }),
             Self::Import => Work::Import,
             Self::RandomNumbers => Work::Closed(Shape { numbers: Numbers::Random, ..plain }),
             Self::TwoServers => Work::Closed(Shape { servers: 2, ..plain }),

@@ -7,7 +7,7 @@ use domain::ids::ItemId;
 use testkit::bench::log_lines;
 
 use crate::reference;
-use crate::requests::{AMOUNT, APP_ID, CONSTANT_FIELDS, FIRST_OPEN_ID};
+use crate::requests::{AMOUNT, APP_ID, CONSTANT_FIELDS, FIRST_OPEN_ID, IMG_ID, ORDER_PATH};
 use crate::stage::Session;
 use crate::{Fallible, interrupt};
 
@@ -18,8 +18,19 @@ const FIRST_PAST_ORDER: u64 = 1_000_000_000_000_000_000;
 /// Order numbers of the past's first exchange of each wallet, then of the second, and so on.
 const PAST_ORDERS_STEP: u64 = 10_000_000_000;
 /// All tables that grow.
-const TABLES: [&str; 5] =
-    ["public.wallets", "public.ledger_entries", "public.items", "reference.wallets", "reference.exchanges"];
+const TABLES: [&str; 11] = [
+    "public.wallets",
+    "public.ledger_entries",
+    "public.items",
+    "public.orders",
+    "public.order_payments",
+    "public.order_events",
+    "reference.wallets",
+    "reference.exchanges",
+    "reference.orders",
+    "reference.order_payments",
+    "reference.order_events",
+];
 
 /// Gives so many wallets their first money, by a credit each; the same in the reference.
 pub(crate) fn wallets(session: &mut Session, count: u32) -> Fallible<()> {
@@ -52,6 +63,26 @@ pub(crate) fn wallets(session: &mut Session, count: u32) -> Fallible<()> {
         "INSERT INTO reference.wallets (app_id, open_id, free_balance, charge_balance, entry_count)
          SELECT app_id, open_id, free_balance, charge_balance, entry_count FROM public.players"
             .to_owned(),
+        format!(
+            "INSERT INTO public.images (app_id, img_id, sha256, format, side, byte_length, content_sha256)
+             VALUES ('{APP_ID}', '{IMG_ID}', sha256('picture'), 'png', 64, 7, sha256('picture'));
+             INSERT INTO reference.images SELECT * FROM public.images"
+        ),
+        // An order of each wallet, to be changed.
+        format!(
+            "INSERT INTO reference.orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time,
+                 order_status, order_path, product_cover_img_id, event_count)
+             SELECT '{APP_ID}', number, number, open_id, 0, 1, '{ORDER_PATH}', '{IMG_ID}', 1
+             FROM (
+                 SELECT ({FIRST_PAST_ORDER} + wallet)::text AS number, ({FIRST_OPEN_ID} + wallet)::text AS open_id
+                 FROM generate_series(0, {count} - 1) AS wallet
+             ) AS made;
+             INSERT INTO reference.order_payments (app_id, out_order_no, out_biz_order_no)
+             SELECT app_id, out_order_no, out_biz_order_no FROM reference.orders;
+             INSERT INTO reference.order_events (app_id, out_biz_order_no, seq, order_status, report)
+             SELECT app_id, out_biz_order_no, 1, 1, to_jsonb(o) - '{{app_id,event_count}}'::text[]
+             FROM reference.orders o"
+        ),
     ];
     let steps: Vec<String> = steps.into_iter().chain([log_lines::of_credits()]).chain(settle()).collect();
     perform(session, "making wallets", &steps)

@@ -62,7 +62,10 @@ fn bars(results: &Results) -> Vec<Bar> {
     let p99 = |row: Row| figure(row, |sample| sample.p99);
     let ratio = |one: Option<f64>, other: Option<f64>| Some(one? / other?);
     let in_flight_64 = rate(Row::InFlight64);
-    let when_filled = results.filled.get(&Row::InFlight64).map(|sample| sample.rate);
+    let times_fresh = |row: Row| {
+        let when_filled = results.filled.get(&row).map(|sample| sample.rate);
+        ratio(when_filled, rate(row))
+    };
     let bar = |what, figure, limit| Bar { what, figure, limit };
     vec![
         bar("64 in flight, times classic", ratio(in_flight_64, rate(Row::Classic)), Limit::AtLeast(2.5)),
@@ -96,13 +99,21 @@ fn bars(results: &Results) -> Vec<Bar> {
         bar("balances, times exchanges", ratio(rate(Row::Balance), in_flight_64), Limit::AtLeast(1.5)),
         bar("queries, times exchanges", ratio(rate(Row::Query), in_flight_64), Limit::AtLeast(1.0)),
         bar("mix of calls, times exchanges", ratio(rate(Row::Mix), in_flight_64), Limit::AtLeast(0.9)),
+        bar(
+            "reports of new orders, times classic",
+            ratio(rate(Row::ReportNew), rate(Row::ReportNewClassic)),
+            Limit::AtLeast(1.0),
+        ),
+        bar(
+            "reports of changed orders, times classic",
+            ratio(rate(Row::ReportChanged), rate(Row::ReportChangedClassic)),
+            Limit::AtLeast(1.0),
+        ),
         bar("imported credits a second", rate(Row::Import), Limit::AtLeast(30_000.0)),
         bar("64 in flight, p99 in ms", p99(Row::InFlight64), Limit::Below(15.0)),
         bar("paced at half of the highest rate, p99 in ms", p99(Row::Paced), Limit::Below(5.0)),
-        bar(
-            "64 in flight on filled tables, times fresh",
-            ratio(when_filled, in_flight_64),
-            Limit::AtLeast(0.8),
-        ),
+        bar("64 in flight on filled tables, times fresh", times_fresh(Row::InFlight64), Limit::AtLeast(0.8)),
+        bar("cancels on filled tables, times fresh", times_fresh(Row::Cancel), Limit::AtLeast(0.8)),
+        bar("queries on filled tables, times fresh", times_fresh(Row::Query), Limit::AtLeast(0.8)),
     ]
 }

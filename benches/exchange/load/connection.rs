@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// How a successful answer's body begins.
-const SUCCESS: &[u8] = br#"{"code":1,"#;
+/// How the body of a success begins: of the wallet, and of an order report.
+const SUCCESS: [&[u8]; 2] = [br#"{"code":1,"#, br#"{"result":1,"#];
 /// An answer is shorter than this.
 const ANSWER_BYTES: usize = 4096;
 
@@ -58,7 +58,7 @@ fn is_complete(received: &[u8]) -> io::Result<bool> {
 
 fn judge(answer: &[u8]) -> Answer<'_> {
     let Some((head, body)) = split(answer) else { return Answer::Wrong(answer) };
-    if !(head.starts_with(b"HTTP/1.1 200 ") && body.starts_with(SUCCESS)) {
+    if !(head.starts_with(b"HTTP/1.1 200 ") && SUCCESS.iter().any(|success| body.starts_with(success))) {
         return Answer::Wrong(body);
     }
     match header(head, b"idempotent-replayed") {

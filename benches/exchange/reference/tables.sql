@@ -38,3 +38,9 @@ CREATE TABLE reference.exchanges (
     at             timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT exchanges_pkey PRIMARY KEY (app_id, biz_no)
 );
+
+-- The tables of orders are ours: a team by hand would make the same.
+CREATE TABLE reference.images (LIKE public.images INCLUDING ALL);
+CREATE TABLE reference.orders (LIKE public.orders INCLUDING ALL);
+CREATE TABLE reference.order_payments (LIKE public.order_payments INCLUDING ALL);
+CREATE TABLE reference.order_events (LIKE public.order_events INCLUDING ALL);
