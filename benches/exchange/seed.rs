@@ -14,7 +14,7 @@ use crate::{Fallible, interrupt};
 /// What each purse of each wallet holds at the start: more than any run can spend.
 pub(crate) const PURSE: u32 = 1_000_000_000;
 /// Order numbers of the past are below those of the run.
-const FIRST_PAST_ORDER: u64 = 1_000_000_000_000_000_000;
+pub(crate) const FIRST_PAST_ORDER: u64 = 1_000_000_000_000_000_000;
 /// Order numbers of the past's first exchange of each wallet, then of the second, and so on.
 const PAST_ORDERS_STEP: u64 = 10_000_000_000;
 /// All tables that grow.
