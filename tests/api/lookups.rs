@@ -318,10 +318,10 @@ async fn a_number_is_found_in_every_app_and_of_either_kind() {
     assert_eq!(found(None, "N1", 1).await, all[..1]);
     assert_eq!(found(None, "N", 10).await, []);
     let reference = CreditRef::parse("N1").unwrap();
-    assert_eq!(till.store.credit_by_ref(&a.id, &reference).await.unwrap(), None);
-    let credit = till.store.credit_by_ref(&b.id, &reference).await.unwrap().unwrap();
-    assert_eq!((credit.open_id.as_str(), credit.line.seq, credit.note.as_str()), ("o1", 3, "a gift"));
-    assert_eq!((credit.line.free_change, credit.line.free_balance), (10, 10));
+    assert_eq!(till.store.change_by_ref(&a.id, &reference).await.unwrap(), None);
+    let change = till.store.change_by_ref(&b.id, &reference).await.unwrap().unwrap();
+    assert_eq!((change.open_id.as_str(), change.line.seq, change.of_biz_no.as_deref()), ("o1", 3, None));
+    assert_eq!((change.line.free_change, change.line.free_balance), (10, 10));
 }
 
 /// Replays are counted beside the exchange, in one write for all of them, and forgotten in time; a

@@ -74,7 +74,7 @@ pub use paging::{CursorKey, Page, TimeCursor};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{
-    CREDITS_MAX, ChangeOutcome, Credit, CreditOutcome, CreditRecord, CreditsSource, CsvReader, Debit,
+    CREDITS_MAX, ChangeOutcome, ChangeRecord, Credit, CreditOutcome, CreditsSource, CsvReader, Debit,
     EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
     PlayersPage, Wallet, WalletTotals, receipt_shown,
 };

@@ -20,7 +20,7 @@ use crate::{Result, Store, StoreError};
 pub use credit::receipt_shown;
 pub use credits::{CREDITS_MAX, CreditsSource};
 pub use csv_file::CsvReader;
-pub use ledger::{CreditRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
+pub use ledger::{ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 
 /// How many entries [`Store::statement`] reads at a time.

@@ -10,8 +10,9 @@ use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
 use domain::wallet::UsedNumber;
-use store::{ExchangeRecord, ReferenceMatch};
+use store::{ChangeRecord, ExchangeRecord, ReferenceMatch};
 
+use super::change_notice::change_notice;
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render, render_search};
 use super::player::{counted, player_path};
@@ -19,6 +20,7 @@ use super::route::Route;
 use super::search::{self, Group};
 use super::visit::{Answer, Visit, address};
 use crate::public::wallet::Receipt;
+use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/exchanges", || get(search_page)),
@@ -72,9 +74,32 @@ pub(super) fn parse_number(text: &str) -> Result<String, Expected> {
 pub(super) fn path_of(found: &ReferenceMatch) -> String {
     let app_id = &found.app_id;
     if found.kind == EXCHANGE {
-        return format!("/console/apps/{app_id}/exchanges/{}", found.reference);
+        return exchange_path(app_id, &found.reference);
     }
     address(&player_path(app_id, &found.open_id), &Fields::default(), &[("number", &found.reference)])
+}
+
+/// The path of the page of an exchange.
+pub(super) fn exchange_path(app_id: &str, biz_no: &str) -> String {
+    format!("/console/apps/{app_id}/exchanges/{biz_no}")
+}
+
+/// The exchange in an address.
+pub(super) async fn find_exchange(
+    state: &AppState,
+    (app_id, biz_no): &(String, String),
+    with_user_ip: bool,
+) -> Result<ExchangeRecord, ConsoleError> {
+    let none = || no_exchange(app_id, biz_no);
+    let (Ok(app), Ok(number)) = (AppId::parse(app_id), BizNo::parse(biz_no)) else { return Err(none()) };
+    state.store.exchange(&app, &number, with_user_ip).await?.ok_or_else(none)
+}
+
+pub(super) fn no_exchange(app_id: &str, biz_no: &str) -> ConsoleError {
+    ConsoleError::not_found(format!(
+        "The app {app_id} has no exchange with the biz_no {biz_no}. A refused exchange stores nothing, and its \
+         biz_no stays free. The server log has a line for each refusal."
+    ))
 }
 
 #[derive(Template)]
@@ -86,20 +111,17 @@ struct ExchangeTemplate<'a> {
     data: String,
 }
 
-async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, visit: Visit) -> Answer {
-    let none = || {
-        ConsoleError::not_found(format!(
-            "The app {app_id} has no exchange with the biz_no {biz_no}. A refused exchange stores nothing, and its \
-             biz_no stays free. The server log has a line for each refusal."
-        ))
-    };
-    let (Ok(app), Ok(number)) = (AppId::parse(&app_id), BizNo::parse(&biz_no)) else { return Err(none()) };
+async fn exchange(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     // The IP address of the player is personal data, which only admins see.
-    let record = visit.state.store.exchange(&app, &number, visit.user.is_admin()).await?.ok_or_else(none)?;
+    let record = find_exchange(&visit.state, &names, visit.user.is_admin()).await?;
+    let app_id = AppId::parse(&record.app_id).map_err(|_| no_exchange(&record.app_id, &record.biz_no))?;
+    let is_here = |change: &ChangeRecord| change.of_biz_no.as_ref() == Some(&record.biz_no);
+    let notice = change_notice(&visit, &app_id, is_here).await?;
     let ExchangeRecord { free_balance, charge_balance, .. } = record;
     let receipt = Receipt { biz_no: record.biz_no.clone(), free_balance, charge_balance };
+    let page = visit.page(Section::EXCHANGES, format!("Exchange {}", record.biz_no));
     render(&ExchangeTemplate {
-        page: visit.page(Section::EXCHANGES, format!("Exchange {number}")),
+        page: Page { notice, ..page },
         data: serde_json::to_string(&receipt).unwrap_or_default(),
         record: &record,
     })

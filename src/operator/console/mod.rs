@@ -9,7 +9,7 @@ mod account;
 mod api_keys;
 mod apps;
 mod asset;
-mod credit;
+mod change_notice;
 mod error;
 mod exchange;
 mod guard;
@@ -31,6 +31,7 @@ mod sign_in;
 mod signature_check;
 mod users;
 mod visit;
+mod wallet_change;
 
 use axum::Router;
 use axum::middleware;
@@ -49,7 +50,7 @@ const PARTS: [&[Route]; 18] = [
     overview::ROUTES,
     search::ROUTES,
     player::ROUTES,
-    credit::ROUTES,
+    wallet_change::ROUTES,
     exchange::ROUTES,
     signature_check::ROUTES,
     apps::ROUTES,

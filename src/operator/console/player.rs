@@ -7,15 +7,17 @@ use axum::extract::Path;
 use axum::http::header;
 use axum::response::IntoResponse as _;
 use axum::routing::get;
-use domain::ids::{AppId, CreditRef, OpenId};
+use domain::ids::{AppId, OpenId};
 use domain::moment;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
-    CsvReader, EntryKind, LedgerFilter, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter, PlayersPage,
-    StoreError, Wallet, WalletTotals,
+    ChangeRecord, CsvReader, EntryKind, LedgerFilter, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
+    PlayersPage, StoreError, Wallet, WalletTotals,
 };
 
+use super::change_notice::change_notice;
 use super::error::ConsoleError;
+use super::exchange::exchange_path;
 use super::page::{Page, Section, Shown, render_search};
 use super::route::Route;
 use super::visit::{Answer, Filters, Visit, address};
@@ -97,16 +99,18 @@ async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
         [] => visit.state.store.ledger(&app_id, &open_id, &filter, after, ROWS).await?,
         _ => LedgerPage { items: Vec::new(), next: None },
     };
-    // The message about a credit stands on the first page only.
-    let older = |next: i64| visit.address(&[("credited", ""), ("again", ""), ("after", &next.to_string())]);
+    // The message about a change stands on the first page only.
+    let older = |next: i64| visit.address(&[("changed", ""), ("again", ""), ("after", &next.to_string())]);
     let csv = |excel: &str| {
         let path = format!("{}/ledger.csv", player_path(&wallet.app_id, &wallet.open_id));
-        let changed = [("credited", ""), ("again", ""), ("after", ""), ("excel", excel)];
+        let changed = [("changed", ""), ("again", ""), ("after", ""), ("excel", excel)];
         address(&path, &visit.fields, &changed)
     };
+    let is_here = |change: &ChangeRecord| change.open_id == open_id.as_str();
+    let notice = change_notice(&visit, &app_id, is_here).await?;
     let page = visit.page(Section::PLAYERS, format!("Player {open_id}"));
     let template = PlayerTemplate {
-        page: Page { notice: credit_notice(&app_id, &open_id, &visit).await?, ..page.marking(&wrong) },
+        page: Page { notice, ..page.marking(&wrong) },
         totals: visit.state.store.wallet_totals(&wallet).await?,
         wallet: &wallet,
         is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !visit.text(name).is_empty()),
@@ -115,33 +119,6 @@ async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
         csv: ["", "yes"].map(csv),
     };
     render_search(&template, &wrong)
-}
-
-/// The message after a credit. The credit is looked up in the store, because anybody can write an address.
-async fn credit_notice(
-    app_id: &AppId,
-    open_id: &OpenId,
-    visit: &Visit,
-) -> Result<Option<String>, ConsoleError> {
-    let Ok(reference) = CreditRef::parse(visit.text("credited")) else { return Ok(None) };
-    let credit = visit.state.store.credit_by_ref(app_id, &reference).await?;
-    Ok(credit.filter(|credit| credit.open_id == open_id.as_str()).map(|credit| {
-        let line = &credit.line;
-        let (free, charge) = (line.free_change.shown(), line.charge_change.shown());
-        if visit.text("again").is_empty() {
-            format!(
-                "Credited {free} gifted and {charge} charged coins with the reference {reference} (entry {}).",
-                line.seq
-            )
-        } else {
-            format!(
-                "Nothing was credited now. The reference {reference} already credited {free} gifted and {charge} \
-                 charged coins at {} UTC (entry {}).",
-                line.at.shown(),
-                line.seq
-            )
-        }
-    }))
 }
 
 /// The entries that match the filter of the page as CSV, with the columns of `minitill wallet statement`.
@@ -189,7 +166,7 @@ pub(super) fn player_path(app_id: &str, open_id: &str) -> String {
 }
 
 /// A change of a balance, with its sign.
-fn signed(change: i64) -> String {
+pub(super) fn signed(change: i64) -> String {
     if change > 0 { format!("+{}", change.shown()) } else { change.shown() }
 }
 

@@ -110,6 +110,8 @@ async fn keys_money_and_users_ask_for_the_password_again() {
     till.execute(long_ago).await;
     for path in [
         credit,
+        "/console/apps/a1/players/o1/debit",
+        "/console/apps/a1/exchanges/x1/give-back",
         "/console/new-app",
         "/console/apps/a1/rotate-pay-key",
         "/console/apps/a1/rotate-secret",

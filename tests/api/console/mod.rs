@@ -12,11 +12,13 @@ mod oidc;
 mod orders;
 mod overview;
 mod players;
+mod reading;
 mod search;
 mod second_factor;
 mod sign_in;
 mod signature_check;
 mod users;
+mod wallet_changes;
 
 use std::collections::BTreeSet;
 

@@ -1,11 +1,11 @@
-//! Pages of players: both purses, the ledger, the ledger as a file, and credits.
+//! Pages of players: both purses, the ledger, and the ledger as a file.
 
 use domain::console_user::Role;
 use domain::ids::{CreditRef, OpenId};
 use store::Credit;
 
+use super::reading::{link_called, rows};
 use crate::game::Game;
-use crate::support::console::Browser;
 use crate::support::{Answer, TestApp, TestTill, operator};
 
 const PLAYER: &str = "/console/apps/a1/players/o1";
@@ -25,47 +25,11 @@ async fn spender(till: &TestTill) -> TestApp {
     app
 }
 
-/// The cells of a table's rows, as text.
-fn rows(body: &str) -> Vec<Vec<String>> {
-    let rows = body.split("<tr>").skip(2);
-    let text = |cell: &str| {
-        let (_, inner) = cell.split_once('>').unwrap_or_default();
-        let mut text = String::new();
-        let mut is_inside = true;
-        for character in inner.chars() {
-            match character {
-                '<' => is_inside = false,
-                '>' => is_inside = true,
-                _ if is_inside => text.push(character),
-                _ => {}
-            }
-        }
-        text.replace('\u{202f}', "_").trim().to_owned()
-    };
-    let cells = |row: &str| -> Vec<String> {
-        let row = row.split("</tr>").next().unwrap_or_default();
-        row.split("</t")
-            .filter(|cell| cell.contains("<t"))
-            .map(|cell| {
-                let at = cell.find("<t").unwrap_or_default();
-                text(&cell[at..])
-            })
-            .collect()
-    };
-    rows.map(cells).collect()
-}
-
 /// The address of a link to a file.
 fn link_called_download(page: &Answer, text: &str) -> String {
     let (before, _) = page.body.split_once(&format!("\" download>{text}</a>")).unwrap();
     let (_, address) = before.rsplit_once("href=\"").unwrap();
     address.replace("&#38;", "&").replace("&amp;", "&")
-}
-
-fn link_called(page: &Answer, text: &str) -> Option<String> {
-    let (before, _) = page.body.split_once(&format!("\">{text}</a>"))?;
-    let (_, address) = before.rsplit_once("href=\"").unwrap();
-    Some(address.replace("&#38;", "&").replace("&amp;", "&"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,8 +92,12 @@ async fn a_players_page_shows_both_purses_and_every_entry() {
         ]
     );
     assert!(shown.iter().all(|cells| cells[1].len() == 19), "{shown:?}");
-    assert!(!page.body.contains("Credit this player"), "a viewer cannot");
-    assert!(till.browser(Role::Admin).await.get(PLAYER).await.body.contains("Credit this player"));
+    let admins = till.browser(Role::Admin).await.get(PLAYER).await;
+    for change in ["credit", "debit"] {
+        let link = format!("{}{} this player", change[..1].to_uppercase(), &change[1..]);
+        assert_eq!(link_called(&page, &link), None, "a viewer cannot");
+        assert_eq!(link_called(&admins, &link), Some(format!("{PLAYER}/{change}")));
+    }
 }
 
 /// Rule: another app's player is "not found", as one that nobody knows.
@@ -140,7 +108,7 @@ async fn another_apps_player_is_not_found() {
     till.app("b1").await;
     let admin = till.browser(Role::Admin).await;
     for player in ["b1/players/o1", "none/players/o1", "a1/players/o2", "a1/players/o%3Cb%3E"] {
-        for page in ["", "/ledger.csv"] {
+        for page in ["", "/ledger.csv", "/debit"] {
             let answer = admin.get(&format!("/console/apps/{player}{page}")).await;
             assert_eq!(answer.status, 404, "{player}{page}");
             assert!(answer.body.contains("has no player") && !answer.body.contains("<b>"), "{}", answer.body);
@@ -247,145 +215,4 @@ fn whole(answer: &Answer) -> String {
         rest = &behind[length + 2..];
     }
     panic!("the body has no end: {:?}", answer.body);
-}
-
-/// Form, check, credit: nothing is done before the last step, and pressing twice credits once and says so.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_credit_is_shown_before_it_is_made_and_made_once() {
-    let till = TestTill::start().await;
-    let app = spender(&till).await;
-    let admin = till.browser(Role::Admin).await;
-    let form = admin.get(&format!("{PLAYER}/credit")).await;
-    let reference = value_of(&form, "reference");
-    assert!(reference.starts_with("console-") && reference.len() == 24, "{reference}");
-    assert_ne!(value_of(&admin.get(&format!("{PLAYER}/credit")).await, "reference"), reference);
-    let fields =
-        [("gifted", "1000"), ("charged", ""), ("reference", reference.as_str()), ("reason", HOSTILE)];
-    let check = admin.post(&format!("{PLAYER}/credit/check"), &fields).await;
-    assert_eq!(rows(&check.body), [["Gifted", "0", "+1_000", "1_000"], ["Charged", "1_050", "+0", "1_050"]]);
-    assert!(check.body.contains("Nothing has changed yet.") && check.body.contains(HARMLESS));
-    assert_eq!(till.purses(&app, "o1").await, (0, 1050, 2));
-    let again: Vec<(&str, String)> =
-        ["gifted", "charged", "reference"].map(|name| (name, value_of(&check, name))).into();
-    assert_eq!(again, [("gifted", "1000".into()), ("charged", "0".into()), ("reference", reference.clone())]);
-
-    let sent = admin.post(&format!("{PLAYER}/credit"), &fields).await;
-    let expected = format!("{PLAYER}?credited={reference}");
-    assert_eq!((sent.status, sent.header("location")), (303, Some(expected.as_str())));
-    assert_eq!(till.purses(&app, "o1").await, (1000, 1050, 3));
-    let done = admin.get(&expected).await;
-    let notice =
-        format!("Credited 1\u{202f}000 gifted and 0 charged coins with the reference {reference} (entry 3).");
-    assert!(done.body.contains(&notice), "{}", done.body);
-    assert!(
-        done.body.contains(HARMLESS) && !done.body.contains("<script"),
-        "the reason stands in the ledger"
-    );
-
-    let pressed_again = admin.post(&format!("{PLAYER}/credit"), &fields).await;
-    let again = format!("{expected}&again=1");
-    assert_eq!((pressed_again.status, pressed_again.header("location")), (303, Some(again.as_str())));
-    assert_eq!(till.purses(&app, "o1").await, (1000, 1050, 3));
-    assert!(admin.get(&again).await.body.contains("Nothing was credited now. The reference"));
-    let check = admin.post(&format!("{PLAYER}/credit/check"), &fields).await;
-    assert!(
-        check.body.contains("This credit was already made at") && !check.body.contains("o1 now</button>")
-    );
-    assert_eq!(till.number("SELECT count(*) FROM operator_log WHERE action = 'wallet.credit'").await, 2);
-    let line =
-        "SELECT count(*) FROM operator_log WHERE action = 'wallet.credit' AND operator_kind = 'console'";
-    assert_eq!(till.number(line).await, 1);
-    till.assert_audit_clean().await;
-}
-
-/// Rule 8.3.2: a credit makes a player known only with the box, which stands there for nobody else.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_box_must_be_ticked_to_credit_an_unknown_player() {
-    let till = TestTill::start().await;
-    let app = spender(&till).await;
-    let admin = till.browser(Role::Admin).await;
-    let search = "/console/players?app_id=a1&open_id=new";
-    let link = link_called(&admin.get(search).await, "Credit the unknown player new").unwrap();
-    assert_eq!(link, "/console/apps/a1/players/new/credit");
-    let viewers = till.browser(Role::Viewer).await.get(search).await;
-    assert_eq!(link_called(&viewers, "Credit the unknown player new"), None);
-    let tick = r#"name="create" type="checkbox" value="yes" required"#;
-    assert!(admin.get(&link).await.body.contains(tick));
-    assert!(!admin.get(&format!("{PLAYER}/credit")).await.body.contains(tick));
-
-    let fields = [("gifted", "5"), ("reference", "case-1"), ("reason", "sorry"), ("create", "yes")];
-    for page in ["/check", ""] {
-        let refused = admin.post(&format!("{link}{page}"), &fields[..3]).await;
-        assert_eq!(refused.status, 400);
-        let words =
-            "The app a1 has no player new. A login makes a player known, and so does the box of this form.";
-        assert!(refused.body.contains(words), "{}", refused.body);
-    }
-    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
-    let check = admin.post(&format!("{link}/check"), &fields).await;
-    assert_eq!((check.status, value_of(&check, "create").as_str()), (200, "yes"));
-    assert_eq!(till.number("SELECT count(*) FROM wallets").await, 1);
-    assert_eq!(admin.post(&link, &fields).await.status, 303);
-    assert_eq!(till.purses(&app, "new").await, (5, 0, 1));
-    till.assert_audit_clean().await;
-}
-
-/// What a credit cannot be: nothing is done, and the page says why.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_credit_that_cannot_be_made_is_refused_in_words() {
-    let till = TestTill::start().await;
-    let app = spender(&till).await;
-    till.player(&app, "o2", 0, 0).await;
-    let admin = till.browser(Role::Admin).await;
-    let good = [("gifted", "5"), ("charged", ""), ("reference", "case-1"), ("reason", "sorry")];
-    assert_eq!(admin.post(&format!("{PLAYER}/credit"), &good).await.status, 303);
-    let with = |name: &'static str, value: &'static str| {
-        good.map(|(known, text)| (known, if known == name { value } else { text }))
-    };
-    for (fields, words) in [
-        (with("gifted", "0"), "Both are empty or 0."),
-        (with("gifted", ""), "Both are empty or 0."),
-        (with("gifted", "-5"), "gifted: expected a whole number of coins"),
-        (with("gifted", "1.5"), "gifted: expected a whole number of coins"),
-        (with("charged", "1 000"), "charged: expected a whole number of coins"),
-        (with("gifted", "9223372036854775808"), "gifted: expected a whole number of coins"),
-        (with("gifted", "6"), "case-1 was used for another player or with other amounts"),
-        (with("reference", ""), "reference: expected 1 to 128 bytes"),
-        (with("reason", ""), "reason: expected a reason of 1 to 500 characters"),
-    ] {
-        for page in ["credit/check", "credit"] {
-            let answer = admin.post(&format!("{PLAYER}/{page}"), &fields).await;
-            assert_eq!(answer.status, 400, "{fields:?}");
-            assert!(answer.body.contains(words), "{fields:?}: {}", answer.body);
-        }
-    }
-    let too_much = [("gifted", "9223372036854775807"), ("reference", "case-2"), ("reason", "sorry")];
-    for page in ["credit/check", "credit"] {
-        let answer = admin.post(&format!("{PLAYER}/{page}"), &too_much).await;
-        assert_eq!(answer.status, 400);
-        assert!(answer.body.contains("A balance would be more than 9223372036854775807."));
-    }
-    let other_player = admin.post("/console/apps/a1/players/o2/credit", &good).await;
-    assert!(other_player.body.contains("case-1 was used for another player or with other amounts"));
-    assert_eq!(till.purses(&app, "o1").await, (5, 1050, 3));
-    assert_eq!(till.purses(&app, "o2").await, (0, 0, 1));
-}
-
-/// A notice cannot be made up by an address: only what the store holds of this player is said.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_notice_is_not_made_up_by_an_address() {
-    let till = TestTill::start().await;
-    let app = spender(&till).await;
-    till.player(&app, "o2", 0, 0).await;
-    let viewer: Browser<'_> = till.browser(Role::Viewer).await;
-    for query in ["credited=none", "credited=start-o2", "credited=%3Cb%3E&again=1"] {
-        let page = viewer.get(&format!("{PLAYER}?{query}")).await;
-        assert!(page.status == 200 && !page.body.contains("role=\"status\""), "{query}");
-    }
-}
-
-/// The value of a form's field.
-fn value_of(page: &Answer, name: &str) -> String {
-    let (_, rest) = page.body.split_once(&format!("name=\"{name}\" value=\"")).expect("the field");
-    rest.split('"').next().unwrap().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Reading of a wallet's ledger: pages, totals, and one credit.
+//! Reading of a wallet's ledger: pages, totals, and one change by an operator.
 
 use domain::ids::{AppId, CreditRef, OpenId};
 use domain::ledger::REF_MARK;
@@ -81,18 +81,15 @@ pub struct WalletTotals {
     pub last_at: Option<OffsetDateTime>,
 }
 
-/// A recorded credit.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CreditRecord {
-    /// The app.
-    pub app_id: String,
+/// A change that an operator made: a credit, a debit or a cancel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangeRecord {
     /// The player.
     pub open_id: String,
     /// Its ledger entry.
-    #[serde(flatten)]
     pub line: LedgerLine,
-    /// Note of the operator. It may be empty.
-    pub note: String,
+    /// The exchange that a cancel gives back.
+    pub of_biz_no: Option<String>,
 }
 
 impl Store {
@@ -215,10 +212,10 @@ impl Store {
         Ok(Some(totals))
     }
 
-    /// The credit with this ref. `None` when the app has none.
-    pub async fn credit_by_ref(&self, app_id: &AppId, reference: &CreditRef) -> Result<Option<CreditRecord>> {
+    /// What an operator changed with this ref. `None` when nothing has used it.
+    pub async fn change_by_ref(&self, app_id: &AppId, reference: &CreditRef) -> Result<Option<ChangeRecord>> {
         let row = sqlx::query!(
-            r#"SELECT open_id AS "open_id!", coalesce(remark, '') AS "note!", seq AS "seq!", kind AS "kind!",
+            r#"SELECT open_id AS "open_id!", of_biz_no, seq AS "seq!", kind AS "kind!",
                     entry_reference AS "reference!", free_change AS "free_change!",
                     charge_change AS "charge_change!", free_balance AS "free_balance!",
                     charge_balance AS "charge_balance!", at AS "at!"
@@ -228,11 +225,10 @@ impl Store {
         )
         .fetch_optional(&self.pool)
         .await?;
-        Ok(row.map(|row| CreditRecord {
-            app_id: app_id.to_string(),
+        Ok(row.map(|row| ChangeRecord {
             open_id: row.open_id,
+            of_biz_no: row.of_biz_no,
             line: ledger_line!(row),
-            note: row.note,
         }))
     }
 }

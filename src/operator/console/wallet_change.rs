@@ -1,0 +1,173 @@
+//! Changes of wallets by operators: credits, debits, and exchanges that are given back. Each has a form, a
+//! preview, and the change itself. One reference takes effect only once, however often the form is sent.
+
+mod target;
+mod wanted;
+
+use askama::Template;
+use axum::extract::Path;
+use axum::response::{IntoResponse as _, Redirect};
+use axum::routing::{get, post};
+use domain::exchange::PurseChange;
+use domain::ledger::ReferenceKind;
+use store::ChangeRecord;
+use store::secrets::random_bytes;
+use target::{AmountField, Target};
+use wanted::{Wanted, reference_taken};
+
+use super::change_notice::address_after_change;
+use super::page::{Page, Section, Shown as _, render};
+use super::player::signed;
+use super::route::Route;
+use super::visit::{Answer, Visit};
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::admin_page("/console/apps/{app_id}/players/{open_id}/credit", || {
+        get(async |names, visit| form(Kind::Credit, names, visit).await)
+    }),
+    Route::change("/console/apps/{app_id}/players/{open_id}/credit/check", || {
+        post(async |names, visit| check(Kind::Credit, names, visit).await)
+    }),
+    Route::proven("/console/apps/{app_id}/players/{open_id}/credit", || {
+        post(async |names, visit| change(Kind::Credit, names, visit).await)
+    }),
+    Route::admin_page("/console/apps/{app_id}/players/{open_id}/debit", || {
+        get(async |names, visit| form(Kind::Debit, names, visit).await)
+    }),
+    Route::change("/console/apps/{app_id}/players/{open_id}/debit/check", || {
+        post(async |names, visit| check(Kind::Debit, names, visit).await)
+    }),
+    Route::proven("/console/apps/{app_id}/players/{open_id}/debit", || {
+        post(async |names, visit| change(Kind::Debit, names, visit).await)
+    }),
+    Route::admin_page("/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
+        get(async |names, visit| form(Kind::GiveBack, names, visit).await)
+    }),
+    Route::change("/console/apps/{app_id}/exchanges/{biz_no}/give-back/check", || {
+        post(async |names, visit| check(Kind::GiveBack, names, visit).await)
+    }),
+    Route::proven("/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
+        post(async |names, visit| change(Kind::GiveBack, names, visit).await)
+    }),
+];
+
+/// Which change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Credit,
+    Debit,
+    GiveBack,
+}
+
+/// How a change is told.
+struct Words {
+    /// Its kind in the ledger.
+    entry: ReferenceKind,
+    section: Section,
+    /// The last part of the address of its form.
+    path: &'static str,
+    /// The beginning of its heading, before the player or the exchange.
+    verb: &'static str,
+    /// The link back to the page of the player or the exchange.
+    leave: &'static str,
+    /// What an operator can do after a mistake.
+    remedy: &'static str,
+}
+
+impl Kind {
+    const fn words(self) -> Words {
+        match self {
+            Self::Credit => Words {
+                entry: ReferenceKind::Credit,
+                section: Section::PLAYERS,
+                path: "credit",
+                verb: "Credit",
+                leave: "Back to the player",
+                remedy: "The ledger keeps every credit. A debit takes the coins back.",
+            },
+            Self::Debit => Words {
+                entry: ReferenceKind::Debit,
+                section: Section::PLAYERS,
+                path: "debit",
+                verb: "Debit",
+                leave: "Back to the player",
+                remedy: "The ledger keeps every debit. A credit gives the coins back.",
+            },
+            Self::GiveBack => Words {
+                entry: ReferenceKind::Cancel,
+                section: Section::EXCHANGES,
+                path: "give-back",
+                verb: "Give back",
+                leave: "Back to the exchange",
+                remedy: "The ledger keeps every cancel. A debit takes the coins back.",
+            },
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "wallet_change.html")]
+struct FormTemplate<'a> {
+    page: Page<'a>,
+    words: Words,
+    target: &'a Target,
+    amounts: Vec<AmountField>,
+    reference: String,
+}
+
+async fn form(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let target = Target::find(kind, &visit.state, &names).await?;
+    let amounts = target.amount_fields()?;
+    let words = kind.words();
+    let page = visit.page(words.section, format!("{} {}", words.verb, target.name()));
+    let reference = format!("console-{}", hex::encode(random_bytes::<8>()));
+    render(&FormTemplate { page, words, target: &target, amounts, reference })
+}
+
+#[derive(Template)]
+#[template(path = "wallet_change_check.html")]
+struct CheckTemplate<'a> {
+    page: Page<'a>,
+    words: Words,
+    target: &'a Target,
+    wanted: &'a Wanted,
+    preview: Preview,
+}
+
+/// What the form would do now.
+enum Preview {
+    /// This change.
+    New(PurseChange),
+    /// Nothing: it was done before.
+    Made(ChangeRecord),
+}
+
+/// Shows a preview. Nothing changes.
+async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let target = Target::find(kind, &visit.state, &names).await?;
+    let wanted = Wanted::read(&visit.fields, &target)?;
+    let preview = match visit.state.store.change_by_ref(&target.app_id, &wanted.reference).await? {
+        Some(earlier) if wanted.is(&earlier, &target) => Preview::Made(earlier),
+        Some(_) => return Err(reference_taken(&wanted.reference)),
+        None => Preview::New(wanted.preview(&target)?),
+    };
+    let words = kind.words();
+    let page = visit.page(words.section, format!("{} {}?", words.verb, target.name()));
+    render(&CheckTemplate { page, words, target: &target, wanted: &wanted, preview })
+}
+
+/// Rows of the preview: the currency, its balance now, the change, and the balance after it.
+fn purses(change: &PurseChange) -> [(&'static str, i64, i64, i64); 2] {
+    let PurseChange { free_change, charge_change, after } = *change;
+    [("Gifted", free_change, after.free()), ("Charged", charge_change, after.charge())]
+        .map(|(currency, change, after)| (currency, after - change, change, after))
+}
+
+async fn change(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let operator = visit.operator()?;
+    let target = Target::find(kind, &visit.state, &names).await?;
+    let wanted = Wanted::read(&visit.fields, &target)?;
+    let reference = wanted.reference.clone();
+    let replayed = wanted.make(&visit.state.store, &operator, &target).await?;
+    Ok(Redirect::to(&address_after_change(&target.path(), &reference, replayed)).into_response())
+}
