@@ -93,6 +93,7 @@ impl<'a> Bench<'a> {
             .json(&["app", "create", APP_ID, "--scope", "epay", "--scope", "present", "--scope", "cancel"])?;
         let token = program.json(&["token", "issue", APP_ID])?;
         program.json(&["app", "publish", APP_ID, "--version", "1.0.0", "--path", PAGE])?;
+        program.json(&["app", "limit", APP_ID, "--reports-per-second", "0"])?;
         seed::wallets(stage.session(), options.wallets())?;
         let game = Game::new(text(&token, "access_token")?, text(&app, "pay_key")?, options.wallets());
         let mut bench = Self {
