@@ -581,6 +581,8 @@ COMMENT ON COLUMN operator_log.note IS 'Reason from the operator. It may be empt
 COMMENT ON COLUMN operator_log.credits IS 'Credits of one call, each as [open_id, ref, gifted and charged currency before it, gifted and charged currency after it]. Null for other actions.';
 COMMENT ON COLUMN operator_log.seq IS 'Sequence number of the line, from 1.';
 COMMENT ON COLUMN operator_log.chain_hash IS 'SHA-256 of the line and of the hash of the line before it.';
+-- A list of thousands of credits would take longer to compress than to write.
+ALTER TABLE operator_log ALTER COLUMN credits SET STORAGE EXTERNAL;
 CREATE INDEX operator_log_at ON operator_log (at, id);
 CREATE UNIQUE INDEX operator_log_seq ON operator_log (seq);
 

@@ -192,11 +192,12 @@ impl Game {
         requests
     }
 
-    /// A file with so many credits.
+    /// A file with so many credits: a gift for each player, and again from the first.
     pub(crate) fn credits(&mut self, count: u32) -> String {
         let mut file = "open_id,free,charge,ref\n".to_owned();
-        for _ in 0..count {
-            let (open_id, order) = (self.open_id(Spread::All), self.next_order(Numbers::Ascending));
+        for place in 0..count {
+            let open_id = FIRST_OPEN_ID + u64::from(place % self.wallets);
+            let order = self.next_order(Numbers::Ascending);
             let _ = writeln!(file, "{open_id},{CREDIT_AMOUNT},0,{order}");
         }
         file

@@ -32,7 +32,7 @@ use self::work::WalletWork;
 use crate::writer::{self, Opening, Writer, keep_writing};
 use crate::{Result, Store};
 
-pub(super) use operators::change;
+pub(super) use operators::{change, plan_by_keys};
 pub use record::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
 pub(super) use replays::Replays;
 

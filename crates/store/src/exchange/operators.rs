@@ -28,6 +28,14 @@ pub(crate) struct Changed {
     pub(crate) at: OffsetDateTime,
 }
 
+/// Makes the statements of a transaction use the keys. A plan that was made for smaller tables would read all of a table
+/// for each request.
+pub(crate) async fn plan_by_keys(connection: &mut PgConnection) -> Result<()> {
+    let settings = format!("DISCARD PLANS; {}", planning("LOCAL "));
+    sqlx::raw_sql(AssertSqlSafe(settings)).execute(connection).await?;
+    Ok(())
+}
+
 /// Carries out changes of one app, in their order. `connection` is in a transaction.
 ///
 /// # Errors
@@ -37,7 +45,7 @@ pub(crate) async fn change(
     app_no: i32,
     requests: &[WalletRequest],
 ) -> Result<Changed> {
-    sqlx::raw_sql(AssertSqlSafe(planning("LOCAL "))).execute(&mut *connection).await?;
+    plan_by_keys(connection).await?;
     let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
     let (wallets, numbers) = (&batch.wallets, &batch.numbers);
     let locked = sqlx::query(AssertSqlSafe(statements::lock())).bind(&wallets.app_nos).bind(&wallets.names);

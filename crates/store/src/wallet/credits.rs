@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use super::{Credit, CreditOutcome};
-use crate::exchange::change;
+use crate::exchange::{change, plan_by_keys};
 use crate::operator_log::{Action, ListedCredit, LogLine};
 use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store, StoreError};
@@ -59,6 +59,7 @@ async fn write_credits(
     source: &CreditsSource,
     requests: &[(WalletRequest, bool)],
 ) -> Result<Vec<CreditOutcome>> {
+    plan_by_keys(connection).await?;
     make_known(connection, app_no, requests).await?;
     let requests: Vec<_> = requests.iter().map(|(request, _)| request.clone()).collect();
     let changed = change(connection, app_no, &requests).await?;

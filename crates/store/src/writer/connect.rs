@@ -74,11 +74,13 @@ impl Opening {
     }
 }
 
-/// One plan for batches of every size, which uses the keys. `scope` is `LOCAL ` inside a transaction, else empty.
+/// One plan for batches of every size, which uses the keys. A table without a key that fits has a plan of an enormous
+/// cost then, and PostgreSQL would compile it for tens of milliseconds. `scope` is `LOCAL ` inside a transaction, else
+/// empty.
 pub(crate) fn planning(scope: &str) -> String {
     format!(
         "SET {scope}plan_cache_mode = force_generic_plan; SET {scope}enable_seqscan = off; \
-         SET {scope}enable_hashjoin = off; SET {scope}enable_mergejoin = off"
+         SET {scope}enable_hashjoin = off; SET {scope}enable_mergejoin = off; SET {scope}jit = off"
     )
 }
 
