@@ -166,6 +166,16 @@ async fn a_cancel_gives_back_what_was_taken_last() {
             "biz_no: c1 was used for other content; a new request needs a new number",
         );
     }
+    let age = |sign: char| {
+        format!("UPDATE ledger_entries SET at = at {sign} interval '48 hours' WHERE reference = 'c1'")
+    };
+    till.execute(&age('-')).await;
+    cancel("c1", 30).send(&till).await.assert_refused(
+        10_000_603,
+        "biz_no: c1 was used more than 48 hours ago; a new request needs a new number",
+    );
+    // The chain of hashes covers the time.
+    till.execute(&age('+')).await;
     // The charged purse paid first here.
     assert_eq!(data(&cancel("c4", 5).with("pay_biz_no", "b2").send(&till).await)["chargeRefunded"], 5);
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 6));

@@ -1,6 +1,6 @@
 //! Half of ten thousand clients hang up at a random moment of a request.
 //!
-//! The requests are exchanges, order reports and requests for a token. A second later no session is left inside a transaction, and the pool is whole; what was
+//! The requests are exchanges, presents, cancels, closes of numbers, order reports and requests for a token. A second later no session is left inside a transaction, and the pool is whole; what was
 //! acknowledged, reports too, is in the tables. The database is 2 ms away, so that a hang-up meets every step.
 //!
 //! Seen to fail when a report runs BEGIN and COMMIT in the request's own future, which is dropped half-way, and the pool
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use crate::service::{PAGE, PICTURE, Request, raw};
 use crate::support::caller::{Asked, Reply, Servers, request_bytes};
 use crate::support::figures::Figures;
-use crate::support::load::random;
+use crate::support::load::{mixed, random};
 use crate::support::postgres::Postgres;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::stage::{Stage, Wallets};
@@ -29,6 +29,8 @@ const CLIENTS_AT_ONCE: usize = 100;
 const SETTLE_WITHIN: Duration = Duration::from_mins(1);
 /// Orders that the reports are about: few, so that reports race for them and use transactions.
 const ORDERS: u64 = 5;
+/// Exchanges that cancels are of.
+const EXCHANGES: usize = 20;
 const DISTANCE: Duration = Duration::from_millis(2);
 /// The pool's sessions and the writer's.
 const SESSIONS: i64 = 17;
@@ -37,7 +39,7 @@ const SESSIONS_OF_STRANGERS_MAX: i64 = 4;
 
 /// What a client asks for.
 enum Wish {
-    Exchange(Asked),
+    Change(Asked),
     /// The number of the payment, and the request.
     Report(String, Vec<u8>),
     Token(Vec<u8>),
@@ -54,13 +56,14 @@ pub(crate) async fn prove() -> Figures {
     let img_id = upload(&stage, server.address).await;
     let clients = full_or_short(10_000, 2000);
     let mut dice = Dice::new(3);
+    let paid = exchanges(&stage, server.address, &mut dice).await;
     let mut under_way = JoinSet::new();
     let mut reported = Vec::new();
     for index in 0..clients {
         if under_way.len() >= CLIENTS_AT_ONCE {
             reported.extend(under_way.join_next().await.unwrap().unwrap());
         }
-        let wish = wish(&stage, &mut dice, index, &img_id);
+        let wish = wish(&stage, &mut dice, index, &img_id, &paid);
         let stage = stage.clone();
         let address = server.address;
         if index % 2 == 0 {
@@ -81,10 +84,13 @@ pub(crate) async fn prove() -> Figures {
     figures
 }
 
-fn wish(stage: &Stage, dice: &mut Dice, index: usize, img_id: &str) -> Wish {
+fn wish(stage: &Stage, dice: &mut Dice, index: usize, img_id: &str, paid: &[Asked]) -> Wish {
     let app = &stage.app;
     match dice.throw(10) {
-        0..4 => Wish::Exchange(random(dice, format!("client{index}"), 20)),
+        0..4 => {
+            let exchange = random(dice, format!("client{index}"), 20);
+            Wish::Change(mixed(dice, exchange, paid))
+        }
         4..9 => {
             let payment = format!("payment_{index}");
             let report = json!({
@@ -110,10 +116,22 @@ fn wish(stage: &Stage, dice: &mut Dice, index: usize, img_id: &str) -> Wish {
     }
 }
 
+/// Exchanges that are made before, to be cancelled in parts.
+async fn exchanges(stage: &Stage, address: SocketAddr, dice: &mut Dice) -> Vec<Asked> {
+    let mut caller = stage.caller();
+    let mut paid = Vec::new();
+    for index in 0..EXCHANGES {
+        let asked = Asked { amount: 100, ..random(dice, format!("paid{index}"), 20) };
+        caller.settle(&Servers::new(&[address]), &asked, SETTLE_WITHIN).await;
+        paid.push(asked);
+    }
+    paid
+}
+
 /// Sends all of the request or a part of it, and is gone a moment later.
 async fn hang_up(stage: Stage, address: SocketAddr, wish: Wish, mut dice: Dice) -> Option<String> {
     let bytes = match &wish {
-        Wish::Exchange(asked) => {
+        Wish::Change(asked) => {
             stage.journal.asking(asked);
             request_bytes(&stage.app, asked)
         }
@@ -132,8 +150,8 @@ async fn hang_up(stage: Stage, address: SocketAddr, wish: Wish, mut dice: Dice) 
             let _ = stream.set_zero_linger();
         }
     }
-    if let Wish::Exchange(asked) = wish {
-        stage.journal.told(&asked.number, &Reply::Silence("hung up".to_owned()));
+    if let Wish::Change(asked) = wish {
+        stage.journal.told(&asked, &Reply::Silence("hung up".to_owned()));
     }
     None
 }
@@ -141,7 +159,7 @@ async fn hang_up(stage: Stage, address: SocketAddr, wish: Wish, mut dice: Dice) 
 /// The number of the payment, when a report was acknowledged.
 async fn wait_for_answer(stage: Stage, address: SocketAddr, wish: Wish) -> Option<String> {
     let (payment, bytes) = match wish {
-        Wish::Exchange(asked) => {
+        Wish::Change(asked) => {
             stage.caller().settle(&Servers::new(&[address]), &asked, SETTLE_WITHIN).await;
             return None;
         }

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use crate::support::caller::{Asked, Caller, Reply, Servers};
+use crate::support::caller::{Asked, Caller, Reply, Servers, Wish};
 use crate::support::figures::Figures;
-use crate::support::load::{Kind, Load, random};
+use crate::support::load::{Kind, Load, mixed, random};
 use crate::support::protocol::Loss;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::stage::{Stage, Wallets};
@@ -105,18 +105,25 @@ async fn ask_twice(
 ) {
     let mut dice = Dice::new(index.try_into().unwrap());
     let mut count = 0;
+    let mut paid = Vec::new();
     while !stop.load(Ordering::SeqCst) {
         count += 1;
-        let asked = random(&mut dice, format!("lost{index}n{count}"), 4);
+        let exchange = random(&mut dice, format!("lost{index}n{count}"), 4);
+        let asked = mixed(&mut dice, exchange, &paid);
         let first = caller.settle(&servers, &asked, SETTLE_WITHIN).await;
         let again = caller.settle(&servers, &asked, SETTLE_WITHIN).await;
-        let (Some(Reply::Answer { body, .. }), Some(Reply::Answer { body: same, replayed, .. })) =
-            (first, again)
+        // The books tell that it is unresolved.
+        let (Some(first), Some(again)) = (first, again) else { continue };
+        if first.is_success() && matches!(asked.wish, Wish::Exchange(_)) {
+            paid.push(asked.clone());
+        }
+        let (Reply::Answer { body, .. }, Reply::Answer { body: same, replayed, .. }) = (&first, &again)
         else {
-            // The books tell that it is unresolved.
             continue;
         };
-        unlike.fetch_add(usize::from(body != same || !replayed), Ordering::SeqCst);
+        // A refusal and the answer to a query are no replays.
+        let is_replay = first.is_success() && !asked.is_close();
+        unlike.fetch_add(usize::from(body != same || *replayed != is_replay), Ordering::SeqCst);
     }
 }
 

@@ -32,8 +32,9 @@ pub(crate) async fn prove() -> Figures {
     for round in 0..rounds {
         let open_id = format!("o{}", round % 3);
         let exchange = Asked::exchange(format!("round{round}"), open_id, 7, i16::from(round % 2 == 0));
-        // Two of four rounds are exchanges, one is a present, and one gives back a part of the first.
-        let asked = match round % 4 {
+        // Of five rounds two are exchanges, one is a present, one gives back a part of the first, and one is an exchange
+        // whose number is closed at the same time.
+        let asked = match round % 5 {
             2 => Asked { wish: Wish::Present, ..exchange },
             3 => Asked {
                 open_id: format!("o{}", (round - 3) % 3),
@@ -43,7 +44,19 @@ pub(crate) async fn prove() -> Figures {
             },
             _ => exchange,
         };
-        let replies = ask_at_once(&stage, &servers, &asked).await;
+        let asks = if round % 5 == 4 { vec![asked.clone(), asked.close()] } else { vec![asked] };
+        let mut told = ask_at_once(&stage, &servers, &asks).await;
+        let (replies, closes) = (told.remove(0), told.pop());
+        if let Some(closes) = closes {
+            // One of the two has come first, for everybody.
+            let is_made = replies.iter().all(Reply::is_success);
+            let is_closed = replies.iter().all(|reply| reply.code() == Some(10_000_608));
+            let is_one = closes.iter().all(|reply| reply.is_success() && is_closed_by(reply) == is_closed);
+            if is_made == is_closed || !is_one {
+                faults.push(format!("round {round}: {replies:?} and {closes:?}"));
+            }
+            continue;
+        }
         let bodies: BTreeSet<&Reply> = replies.iter().collect();
         let fresh =
             replies.iter().filter(|reply| matches!(reply, Reply::Answer { replayed: false, .. })).count();
@@ -63,17 +76,28 @@ pub(crate) async fn prove() -> Figures {
     figures
 }
 
-async fn ask_at_once(stage: &Stage, servers: &Servers, asked: &Asked) -> Vec<Reply> {
+/// Whether a query has told that the number is closed.
+fn is_closed_by(reply: &Reply) -> bool {
+    matches!(reply, Reply::Answer { body, .. } if body.contains(r#""status":"closed""#))
+}
+
+/// The replies to each of these, which are asked for at once.
+async fn ask_at_once(stage: &Stage, servers: &Servers, asks: &[Asked]) -> Vec<Vec<Reply>> {
     let start = Arc::new(Barrier::new(ASKED_AT_ONCE));
     let mut callers = JoinSet::new();
     for turn in 0..ASKED_AT_ONCE {
         let (mut caller, server) = (stage.caller(), servers.at(turn));
-        let (asked, start) = (asked.clone(), Arc::clone(&start));
+        let which = turn / 2 % asks.len();
+        let (asked, start) = (asks[which].clone(), Arc::clone(&start));
         callers.spawn(async move {
             caller.connect(server).await;
             start.wait().await;
-            caller.ask(server, &asked).await
+            (which, caller.ask(server, &asked).await)
         });
     }
-    callers.join_all().await
+    let mut replies = vec![Vec::new(); asks.len()];
+    for (which, reply) in callers.join_all().await {
+        replies[which].push(reply);
+    }
+    replies
 }

@@ -48,7 +48,7 @@ pub(crate) async fn prove() -> Figures {
     proxy.set(Fault::None);
     let mut recoveries = vec![("slow", normal_again(&stage, &server, "slow").await)];
 
-    for table in ["wallets", "exchanges", "ledger_entries", "apps", "access_tokens"] {
+    for table in ["wallets", "items", "ledger_entries", "apps", "access_tokens"] {
         tokio::time::sleep(Duration::from_secs(1)).await;
         lock(&postgres, table).await;
         recoveries.push((table, normal_again(&stage, &server, table).await));

@@ -14,6 +14,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use domain::app::Scope;
 use domain::app_command::{AppCommand, IssuedLoginCode};
 use domain::ids::{OpenId, OrderNo, PackageVersion, PagePath, PoiId};
 use domain::login::Player;
@@ -22,10 +23,15 @@ use serde_json::json;
 
 use crate::calls::{credentials, exchange, picture, report, token, try_send_bytes, upload};
 use crate::digests::digests;
+use crate::service::game::Game;
 use crate::service::{AppKind, NOW, PAGE, Request, TestApp, TestTill, encoded};
 use crate::support::figures::Figures;
 
 const EXCHANGE: &str = "/api/{payment_segment}/minigame/pay";
+const BALANCE: &str = "/api/{payment_segment}/minigame/balance";
+const PRESENT: &str = "/api/{payment_segment}/minigame/present";
+const CANCEL: &str = "/api/{payment_segment}/minigame/cancel";
+const QUERY: &str = "/api/{payment_segment}/minigame/query";
 const REPORT: &str = "/openapi/mp/developer/order/v1/report";
 const UPLOAD_FILE: &str = "/openapi/mp/developer/file/img/uploadWithFile";
 const UPLOAD_URL: &str = "/openapi/mp/developer/file/img/uploadWithUrl";
@@ -67,7 +73,8 @@ pub(crate) async fn prove() -> Figures {
 impl Proof {
     async fn start() -> Self {
         let till = TestTill::start().await;
-        let (thief, victim) = (till.app("thief1").await, till.app("victim").await);
+        let all = || AppKind { scopes: &Scope::ALL, ..AppKind::default() };
+        let (thief, victim) = (till.app_like("thief1", all()).await, till.app_like("victim", all()).await);
         for open_id in ["own1", "own2"] {
             till.player(&thief, open_id, 0, 1000).await;
         }
@@ -78,8 +85,10 @@ impl Proof {
         till.command(&victim, AppCommand::AddPois(vec![PoiId::parse("poi-theirs").unwrap()])).await;
         let uploaded = till.send(upload(&victim, &picture(1))).await;
         let victims_img_id = uploaded.json()["data"]["imgId"].as_str().unwrap().to_owned();
-        let bought = till.send(exchange(&victim, "theirs", "number1", 10, NOW)).await;
-        assert_eq!(bought.code(), 1, "{}", bought.body);
+        for number in ["number1", "number3"] {
+            let bought = till.send(exchange(&victim, "theirs", number, 10, NOW)).await;
+            assert_eq!(bought.code(), 1, "{}", bought.body);
+        }
         let reported = till.send(report(&victim, "order-theirs", "theirs", &victims_img_id, 2)).await;
         assert_eq!(reported.code(), 1, "{}", reported.body);
         let player = Player { open_id: OpenId::parse("theirs").unwrap(), union_id: None };
@@ -181,6 +190,7 @@ impl Proof {
             exchange(&thief, open_id, "n4", 1, NOW)
         })
         .await;
+        self.other_calls().await;
         // The victim's number is as new as any other: of two players with the same purse.
         self.tried.insert(EXCHANGE);
         let taken = self.answer(&exchange(&thief, "own1", "number1", 10, NOW), "number1").await;
@@ -189,6 +199,46 @@ impl Proof {
         assert!(taken.contains(r#""freeBalance":0,"chargeBalance":990"#), "{taken}");
         let replay = self.till.send(exchange(&self.victim, "theirs", "number1", 10, NOW)).await;
         assert_eq!(replay.header("idempotent-replayed"), Some("true"));
+    }
+
+    /// The other calls of the wallet: players, numbers and exchanges of the victim are nobody's.
+    async fn other_calls(&mut self) {
+        let thief = self.thief.clone();
+        let players = ("theirs", "nobody");
+        self.same(BALANCE, 10_000_423, players, |open_id| Game::balance(&thief, open_id).request()).await;
+        self.same(PRESENT, 10_000_423, players, |open_id| Game::present(&thief, open_id, "n5", 1).request())
+            .await;
+        self.same(CANCEL, 10_000_423, players, |open_id| {
+            Game::cancel(&thief, open_id, "n6", "number1", 1).request()
+        })
+        .await;
+        let numbers = ("number1", "number2");
+        self.same(CANCEL, 10_000_606, numbers, |number| {
+            Game::cancel(&thief, "own1", "n7", number, 1).request()
+        })
+        .await;
+        self.same(QUERY, 10_000_606, numbers, |number| Game::query(&thief, "own1", number).request()).await;
+        self.same(QUERY, 10_000_423, players, |open_id| Game::query(&thief, open_id, "number1").request())
+            .await;
+        // The victim's number is unknown, so the thief may close its own, which the victim does not notice.
+        let closed = self.till.send(Game::query(&thief, "own1", "number3").with("close", 1).request()).await;
+        assert_eq!(closed.json()["data"]["status"], "closed", "{}", closed.body);
+        let replay = self.till.send(exchange(&self.victim, "theirs", "number3", 10, NOW)).await;
+        assert_eq!(replay.header("idempotent-replayed"), Some("true"), "{}", replay.body);
+        for (route, game) in [
+            (BALANCE, Game::balance(&self.victim, "theirs")),
+            (PRESENT, Game::present(&self.victim, "theirs", "n8", 1)),
+            (CANCEL, Game::cancel(&self.victim, "theirs", "n9", "number1", 1)),
+            (QUERY, Game::query(&self.victim, "theirs", "number1")),
+        ] {
+            let (own, none) = (thief.pay_key.clone(), "k".repeat(thief.pay_key.len()));
+            self.same(route, 100_200_114, (&own, &none), |key| game.clone().keyed(key).request()).await;
+            let (own, none) = (thief.token.clone(), "0".repeat(64));
+            self.same(route, 100_200_102, (&own, &none), |token| {
+                game.clone().with("access_token", token).request()
+            })
+            .await;
+        }
     }
 
     async fn orders(&mut self) {

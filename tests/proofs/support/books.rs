@@ -8,16 +8,36 @@ use sqlx::{PgConnection, Row as _};
 use super::caller::{Asked, Reply, Wish};
 use super::figures::Figures;
 use super::journal::{Journal, Line};
+use super::stage::Wallets;
 
-/// All that the journal knows of a number.
-#[derive(Debug)]
+/// Codes of the contract.
+const INSUFFICIENT: u64 = 10_000_601;
+const MORE_THAN_LEFT: u64 = 10_000_605;
+const CLOSED: u64 = 10_000_608;
+
+/// All that the journal knows of a number: a change, the close of it, or both.
+#[derive(Debug, Default)]
 struct Story {
-    asked: Asked,
+    change: Option<Asked>,
+    close: Option<Asked>,
+    of_change: Told,
+    of_close: Told,
+}
+
+/// What was told about one of the two.
+#[derive(Debug, Default)]
+struct Told {
     /// Bodies of the answers that acknowledged it.
     acknowledged: BTreeSet<String>,
+    /// Answers that acknowledged it and did not say that they are replays.
+    fresh: usize,
+    replays: usize,
+    /// Codes and bodies of refusals.
+    refused: BTreeSet<(u64, String)>,
     /// The code of the last business answer.
     last_code: Option<u64>,
-    replays: usize,
+    /// Whether a try without an answer came after that.
+    is_open: bool,
 }
 
 /// A row of the ledger. A closed number has no position.
@@ -35,7 +55,8 @@ struct Entry {
 }
 
 /// An exchange, as the cancels of it need it.
-struct Paid {
+struct Paid<'a> {
+    open_id: &'a str,
     before: (i64, i64),
     amount: i64,
     priority: i16,
@@ -46,11 +67,10 @@ struct Paid {
 struct Books {
     entries: Vec<Entry>,
     wallets: BTreeMap<String, (i64, i64, i64)>,
-    credited: i128,
 }
 
-/// Compares; there must be one app, and nobody may be at work any more.
-pub(crate) async fn check(journal: &Journal, sql: &mut PgConnection) -> Figures {
+/// Compares; there must be one app with these wallets, and nobody may be at work any more.
+pub(crate) async fn check(journal: &Journal, start: Wallets, sql: &mut PgConnection) -> Figures {
     let stories = stories(journal);
     let books = Books::read(sql).await;
     let mut figures = Figures { exchanges: stories.len(), ..Figures::default() };
@@ -60,16 +80,46 @@ pub(crate) async fn check(journal: &Journal, sql: &mut PgConnection) -> Figures 
     }
     for (number, story) in &stories {
         let found = entries.get(number.as_str()).map_or(&[][..], Vec::as_slice);
-        judge(&mut figures, number, story, found);
+        story.judge(&mut figures, number, found);
     }
     for number in entries.keys().copied() {
         figures.expect(stories.contains_key(number), || {
             format!("{number}: in the books, and nobody asked for it")
         });
     }
-    books.check_wallets(&mut figures);
-    figures.replays = stories.values().map(|story| story.replays).sum();
+    books.check_credits(start, &mut figures);
+    let paid = books.check_wallets(start, &mut figures);
+    for (number, story) in &stories {
+        story.judge_refused_cancel(&mut figures, number, &paid);
+    }
+    figures.replays = stories.values().map(|story| story.of_change.replays).sum();
+    figures.note(kinds(&stories, &entries));
     figures
+}
+
+/// How many numbers of each kind were asked for, and what became of them.
+fn kinds(stories: &BTreeMap<String, Story>, entries: &HashMap<&str, Vec<&Entry>>) -> String {
+    let mut counts: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    let mut raced = [0; 2];
+    for (number, story) in stories {
+        let is_closed = entries.get(number.as_str()).is_some_and(|found| found[0].kind == "closed");
+        let (kind, told) = match &story.change {
+            Some(asked) => (asked.wish.kind(), &story.of_change),
+            None => ("closed", &story.of_close),
+        };
+        let count = counts.entry(kind).or_default();
+        count[0] += 1;
+        count[1] += usize::from(!told.acknowledged.is_empty());
+        count[2] += usize::from(told.refused.iter().any(|(code, _)| *code != CLOSED));
+        if story.change.is_some() && story.close.is_some() {
+            raced[usize::from(is_closed)] += 1;
+        }
+    }
+    let counts = counts.iter().map(|(kind, [asked, made, refused])| {
+        format!("{kind}: {asked} asked for, {made} acknowledged, {refused} refused; ")
+    });
+    let [made, closed] = raced;
+    format!("{}raced by a close: {made} not closed, {closed} closed", counts.collect::<String>())
 }
 
 fn stories(journal: &Journal) -> BTreeMap<String, Story> {
@@ -77,69 +127,143 @@ fn stories(journal: &Journal) -> BTreeMap<String, Story> {
     for line in journal.read() {
         match line {
             Line::Asking(asked) => {
-                let new = || Story {
-                    asked: asked.clone(),
-                    acknowledged: BTreeSet::new(),
-                    last_code: None,
-                    replays: 0,
-                };
-                let story = stories.entry(asked.number.clone()).or_insert_with(new);
-                assert_eq!(story.asked, asked, "a number is asked for with one content only");
+                let story = stories.entry(asked.number.clone()).or_default();
+                let known = if asked.is_close() { &mut story.close } else { &mut story.change };
+                let known = known.get_or_insert_with(|| asked.clone());
+                assert_eq!(*known, asked, "a number is asked for with one content only");
             }
-            Line::Told(number, reply) => {
+            Line::Told(number, closes, reply) => {
                 let story = stories.get_mut(&number).expect("the intent comes first");
-                story.last_code = reply.code().or(story.last_code);
-                if let Reply::Answer { replayed, body, .. } = &reply
-                    && reply.is_success()
-                {
-                    story.acknowledged.insert(body.clone());
-                    story.replays += usize::from(*replayed);
-                }
+                let told = if closes { &mut story.of_close } else { &mut story.of_change };
+                told.add(&reply);
             }
         }
     }
     stories
 }
 
-/// One number: what was told against what is written.
-fn judge(figures: &mut Figures, number: &str, story: &Story, entries: &[&Entry]) {
-    if entries.len() > 1 {
-        figures.doubled += 1;
-        figures.faults.push(format!("{number}: {} changes", entries.len()));
-        return;
-    }
-    figures.expect(story.acknowledged.len() <= 1, || {
-        format!("{number}: answered in different ways: {:?}", story.acknowledged)
-    });
-    let entry = entries.first();
-    if let Some(entry) = entry {
-        let asked = &story.asked;
-        figures.expect(entry.is_what(asked), || format!("{number}: {asked:?} is recorded as {entry:?}"));
-    }
-    if let Some(body) = story.acknowledged.first() {
-        let is_told = match story.asked.wish {
-            Wish::Close => entry.is_some() && body.contains(r#""status":"closed""#),
-            Wish::Exchange(_) | Wish::Present | Wish::Cancel(_) => {
-                let told = balances(body);
-                told.is_some() && told == entry.map(|entry| entry.after)
-            }
+impl Told {
+    fn add(&mut self, reply: &Reply) {
+        let (Reply::Answer { replayed, body, .. }, Some(code)) = (reply, reply.code()) else {
+            self.is_open = true;
+            return;
         };
-        if !is_told {
-            figures.lost += 1;
-            figures.faults.push(format!("{number}: acknowledged with {body}, but written {entry:?}"));
+        (self.last_code, self.is_open) = (Some(code), false);
+        if code == 1 {
+            self.acknowledged.insert(body.clone());
+            self.fresh += usize::from(!replayed);
+            self.replays += usize::from(*replayed);
+        } else {
+            self.refused.insert((code, body.clone()));
         }
-        figures.expect(story.last_code == Some(1), || format!("{number}: acknowledged, and refused later"));
-    } else if story.last_code.is_some() {
-        figures
-            .expect(entry.is_none(), || format!("{number}: refused with {:?}, but written", story.last_code));
-    } else {
-        figures.unresolved += 1;
     }
 }
 
-fn balances(body: &str) -> Option<(i64, i64)> {
-    let body: Value = serde_json::from_str(body).ok()?;
-    Some((body["data"]["freeBalance"].as_i64()?, body["data"]["chargeBalance"].as_i64()?))
+impl Wish {
+    /// As the ledger names it.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Exchange(_) => "exchange",
+            Self::Present => "present",
+            Self::Cancel(_) => "cancel",
+            Self::Close => "closed",
+        }
+    }
+}
+
+impl Story {
+    /// What was told against what is written.
+    fn judge(&self, figures: &mut Figures, number: &str, entries: &[&Entry]) {
+        if entries.len() > 1 {
+            figures.doubled += 1;
+            figures.faults.push(format!("{number}: {} changes", entries.len()));
+            return;
+        }
+        let entry = entries.first().copied();
+        if let Some(entry) = entry {
+            let is_wanted =
+                [&self.change, &self.close].into_iter().flatten().any(|asked| entry.is_what(asked));
+            figures.expect(is_wanted, || format!("{number}: {self:?} is recorded as {entry:?}"));
+        }
+        let is_closed = entry.is_some_and(|entry| entry.kind == "closed");
+        let (of_change, of_close) = (&self.of_change, &self.of_close);
+        let mut is_lost = false;
+        for (told, closes) in [(of_change, false), (of_close, true)] {
+            for body in &told.acknowledged {
+                let is_told = entry.is_some_and(|entry| {
+                    if closes { entry.is_shown(body) } else { !is_closed && entry.is_receipt(body) }
+                });
+                if !is_told {
+                    is_lost = true;
+                    figures.faults.push(format!("{number}: acknowledged with {body}, but written {entry:?}"));
+                }
+            }
+            let is_acknowledged = !told.acknowledged.is_empty();
+            figures.expect(!is_acknowledged || told.last_code == Some(1), || {
+                format!("{number}: acknowledged, and refused later: {told:?}")
+            });
+        }
+        figures.lost += usize::from(is_lost);
+        let same = &of_change.acknowledged;
+        figures.expect(same.len() <= 1, || format!("{number}: answered in different ways: {same:?}"));
+        figures.expect(of_change.fresh <= 1, || {
+            format!("{number}: {} answers are not replays", of_change.fresh)
+        });
+        figures.expect(of_close.replays == 0, || format!("{number}: a query is no replay"));
+        figures.expect(of_close.refused.is_empty(), || format!("{number}: not closed: {of_close:?}"));
+        for (code, body) in &of_change.refused {
+            figures.expect(self.may_be_refused(*code, body, is_closed), || {
+                format!("{number}: refused with {body}, while {entry:?} is written")
+            });
+        }
+        let is_refused = of_change.last_code.is_some_and(|code| code != 1) && !of_change.is_open;
+        figures.expect(!is_refused || is_closed || entry.is_none(), || {
+            format!("{number}: refused with {:?}, but written {entry:?}", of_change.refused)
+        });
+        let is_known = |asked: &Option<Asked>, told: &Told| asked.is_none() || told.last_code.is_some();
+        if !(is_known(&self.change, of_change) && is_known(&self.close, of_close)) {
+            figures.unresolved += 1;
+        }
+    }
+
+    /// Whether a refusal is one that the mix may lead to.
+    fn may_be_refused(&self, code: u64, body: &str, is_closed: bool) -> bool {
+        let Some(asked) = &self.change else { return false };
+        match (code, &asked.wish) {
+            (CLOSED, _) => is_closed,
+            // It tells the purses, which do not cover the amount.
+            (INSUFFICIENT, Wish::Exchange(_)) => purses(body).is_some_and(|(free, charge)| {
+                i128::from(free) + i128::from(charge) < i128::from(asked.amount)
+            }),
+            (MORE_THAN_LEFT, Wish::Cancel(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// A cancel of more than was left is one of more than is left, as that never grows.
+    fn judge_refused_cancel(&self, figures: &mut Figures, number: &str, paid: &HashMap<&str, Paid<'_>>) {
+        let Some(Asked { wish: Wish::Cancel(of), amount, .. }) = &self.change else { return };
+        if !self.of_change.refused.iter().any(|(code, _)| *code == MORE_THAN_LEFT) {
+            return;
+        }
+        let left = paid.get(of.as_str()).map(|paid| paid.amount - paid.given_back);
+        figures.expect(left.is_some_and(|left| left < *amount), || {
+            format!("{number}: a cancel of {amount} was refused, and {left:?} is left of {of}")
+        });
+    }
+}
+
+fn data(body: &str) -> Option<Value> {
+    let mut body: Value = serde_json::from_str(body).ok()?;
+    Some(body.get_mut("data")?.take())
+}
+
+fn pair(data: &Value, names: [&str; 2]) -> Option<(i64, i64)> {
+    Some((data[names[0]].as_i64()?, data[names[1]].as_i64()?))
+}
+
+fn purses(body: &str) -> Option<(i64, i64)> {
+    pair(&data(body)?, ["freeBalance", "chargeBalance"])
 }
 
 /// How much an amount takes from the gifted and the charged purse, `None` when they do not cover it.
@@ -175,24 +299,36 @@ impl Books {
             of: row.get(9),
             remaining: row.get(10),
         });
-        let entries = entries.collect();
+        let entries: Vec<_> = entries.collect();
         let rows = sqlx::query("SELECT open_id, free_balance, charge_balance, entry_count FROM wallets");
         let rows = rows.fetch_all(&mut *sql).await.unwrap();
         let wallets = rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2), row.get(3)))).collect();
-        let credited: String = sqlx::query_scalar(
-            "SELECT coalesce(sum(free_change::numeric + charge_change), 0)::text FROM ledger_entries \
-             WHERE kind = 'credit'",
-        )
-        .fetch_one(sql)
-        .await
-        .unwrap();
-        Self { entries, wallets, credited: credited.parse().unwrap() }
+        let count: i64 =
+            sqlx::query_scalar("SELECT count(*) FROM ledger_entries").fetch_one(sql).await.unwrap();
+        assert_eq!(usize::try_from(count).unwrap(), entries.len(), "the view shows every row");
+        Self { entries, wallets }
+    }
+
+    /// Every wallet was given its start once, and nobody else was given anything.
+    fn check_credits(&self, start: Wallets, figures: &mut Figures) {
+        let credits = self.entries.iter().filter(|entry| entry.kind == "credit");
+        let mut given: Vec<_> =
+            credits.map(|entry| (entry.open_id.clone(), entry.reference.clone(), entry.change)).collect();
+        let started = (0..start.count).map(|index| {
+            let open_id = format!("o{index}");
+            let reference = format!("start-{open_id}");
+            (open_id, reference, (start.free, start.charge))
+        });
+        let mut started: Vec<_> = started.collect();
+        given.sort();
+        started.sort();
+        figures.expect(given == started, || format!("credited {given:?}, and not {started:?}"));
     }
 
     /// Goes through every wallet's ledger, works out each row anew, and adds everything up.
-    fn check_wallets(&self, figures: &mut Figures) {
+    fn check_wallets(&self, start: Wallets, figures: &mut Figures) -> HashMap<&str, Paid<'_>> {
         let mut purses: BTreeMap<&str, (i64, i64, i64)> = BTreeMap::new();
-        let mut paid: HashMap<&str, Paid> = HashMap::new();
+        let mut paid: HashMap<&str, Paid<'_>> = HashMap::new();
         for entry in &self.entries {
             let Some(seq) = entry.seq else {
                 let is_nothing = (entry.change, entry.after) == ((0, 0), (0, 0)) && entry.kind == "closed";
@@ -224,12 +360,12 @@ impl Books {
             self.wallets.values().map(|(free, charge, _)| i128::from(*free) + i128::from(*charge)).sum();
         let of_games = self.entries.iter().filter(|entry| entry.kind != "credit");
         let deducted: i128 = of_games.map(|entry| -i128::from(entry.change.0 + entry.change.1)).sum();
-        figures.expect(held == self.credited - deducted, || {
-            format!(
-                "{} credited less {deducted} deducted is not the {held} that the wallets hold",
-                self.credited
-            )
+        let credited =
+            i128::try_from(start.count).unwrap() * (i128::from(start.free) + i128::from(start.charge));
+        figures.expect(held == credited - deducted, || {
+            format!("{credited} credited less {deducted} deducted is not the {held} that the wallets hold")
         });
+        paid
     }
 }
 
@@ -240,18 +376,48 @@ impl Entry {
 
     /// Whether this is what somebody asked for.
     fn is_what(&self, asked: &Asked) -> bool {
-        let (kind, priority, of) = match &asked.wish {
-            Wish::Exchange(priority) => ("exchange", Some(*priority), None),
-            Wish::Present => ("present", None, None),
-            Wish::Cancel(of) => ("cancel", None, Some(of)),
-            Wish::Close => ("closed", None, None),
+        let (priority, of) = match &asked.wish {
+            Wish::Exchange(priority) => (Some(*priority), None),
+            Wish::Cancel(of) => (None, Some(of)),
+            Wish::Present | Wish::Close => (None, None),
         };
-        (self.kind.as_str(), self.priority, self.of.as_ref()) == (kind, priority, of)
+        (self.kind.as_str(), self.priority, self.of.as_ref()) == (asked.wish.kind(), priority, of)
             && (self.open_id.as_str(), self.amount()) == (asked.open_id.as_str(), asked.amount)
     }
 
+    /// Whether the answer to a change tells of this.
+    fn is_receipt(&self, body: &str) -> bool {
+        let Some(data) = data(body) else { return false };
+        let cancels = pair(&data, ["freeRefunded", "chargeRefunded"]);
+        data["bizNo"] == *self.reference
+            && pair(&data, ["freeBalance", "chargeBalance"]) == Some(self.after)
+            && data["payBizNo"].as_str() == self.of.as_deref()
+            && data["remaining"].as_i64() == self.remaining
+            && cancels == self.of.as_ref().map(|_| self.change)
+    }
+
+    /// Whether the answer to a query tells of this.
+    fn is_shown(&self, body: &str) -> bool {
+        let Some(data) = data(body) else { return false };
+        let changes = pair(&data, ["freeChange", "chargeChange"]);
+        let (expected, statuses) = match self.kind.as_str() {
+            "closed" => (None, &["closed"][..]),
+            "exchange" => (Some(self.change), &["paid", "part_cancelled", "cancelled"][..]),
+            _ => (Some(self.change), &["done"][..]),
+        };
+        data["bizNo"] == *self.reference
+            && data["kind"] == *self.kind
+            && data["status"].as_str().is_some_and(|status| statuses.contains(&status))
+            && changes == expected
+            && data["payBizNo"].as_str() == self.of.as_deref()
+    }
+
     /// What it must change, with these purses before it and these exchanges.
-    fn expected<'a>(&'a self, before: (i64, i64), paid: &mut HashMap<&'a str, Paid>) -> Option<(i64, i64)> {
+    fn expected<'a>(
+        &'a self,
+        before: (i64, i64),
+        paid: &mut HashMap<&'a str, Paid<'a>>,
+    ) -> Option<(i64, i64)> {
         let amount = self.amount();
         match self.kind.as_str() {
             "credit" => Some(self.change),
@@ -259,7 +425,8 @@ impl Entry {
             "exchange" => {
                 let priority = self.priority?;
                 let (free, charge) = split(before.0, before.1, amount, priority)?;
-                paid.insert(&self.reference, Paid { before, amount, priority, given_back: 0 });
+                let open_id = &self.open_id;
+                paid.insert(&self.reference, Paid { open_id, before, amount, priority, given_back: 0 });
                 Some((-free, -charge))
             }
             "cancel" => {
@@ -270,7 +437,8 @@ impl Entry {
                 let (less, more) = (as_if(left)?, as_if(left - amount)?);
                 exchange.given_back += amount;
                 let is_told = self.remaining == Some(left - amount) && left >= amount;
-                is_told.then_some((less.0 - more.0, less.1 - more.1))
+                let is_own = exchange.open_id == self.open_id;
+                (is_told && is_own).then_some((less.0 - more.0, less.1 - more.1))
             }
             _ => None,
         }

@@ -45,6 +45,15 @@ impl Asked {
     pub(crate) fn exchange(number: String, open_id: impl Into<String>, amount: i64, priority: i16) -> Self {
         Self { number, open_id: open_id.into(), amount, wish: Wish::Exchange(priority) }
     }
+
+    /// That the number of this is closed.
+    pub(crate) fn close(&self) -> Self {
+        Self { amount: 0, wish: Wish::Close, ..self.clone() }
+    }
+
+    pub(crate) fn is_close(&self) -> bool {
+        self.wish == Wish::Close
+    }
 }
 
 /// How a try ended.
@@ -192,7 +201,7 @@ impl Caller {
             self.connection = None;
         }
         self.meter.count(&reply, started.elapsed());
-        self.journal.told(&asked.number, &reply);
+        self.journal.told(asked, &reply);
         reply
     }
 
@@ -205,7 +214,9 @@ impl Caller {
         within: Duration,
     ) -> Option<Reply> {
         let started = Instant::now();
-        let mut turn = asked.number.len() + usize::from(asked.number.as_bytes().last().copied().unwrap_or(0));
+        let last = asked.number.as_bytes().last().copied().unwrap_or(0);
+        // A close goes to another server than what it races.
+        let mut turn = asked.number.len() + usize::from(last) + usize::from(asked.is_close());
         while started.elapsed() < within {
             let reply = self.ask(servers.at(turn), asked).await;
             if reply.code().is_some() {

@@ -15,7 +15,7 @@ pub(crate) struct Figures {
     pub(crate) exchanges: usize,
     /// Acknowledged, and not in the books as acknowledged.
     pub(crate) lost: usize,
-    /// Deducted more than once.
+    /// Written more than once.
     pub(crate) doubled: usize,
     /// Nobody knows what became of them.
     pub(crate) unresolved: usize,
@@ -71,7 +71,7 @@ impl Figures {
             self.recovery.map_or_else(|| "-".to_owned(), |took| format!("{:.2}", took.as_secs_f64()));
         let took = format!("{:.1}", took.as_secs_f64());
         println!(
-            "proof {name} {}: {} exchanges, {} lost, {} doubled, {} unresolved, {recovery} s to recover, {took} s in all",
+            "proof {name} {}: {} numbers, {} lost, {} doubled, {} unresolved, {recovery} s to recover, {took} s in all",
             if holds { "holds" } else { "FAILED" },
             self.exchanges,
             self.lost,
@@ -106,7 +106,7 @@ fn append(row: &str) {
     if is_new {
         writeln!(
             file,
-            "| proof | form | exchanges | lost | doubled | unresolved | s to recover | s in all | notes |"
+            "| proof | form | numbers | lost | doubled | unresolved | s to recover | s in all | notes |"
         )
         .unwrap();
         writeln!(file, "|---|---|---|---|---|---|---|---|---|").unwrap();

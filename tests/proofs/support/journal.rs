@@ -22,8 +22,8 @@ pub(crate) struct Journal {
 pub(crate) enum Line {
     /// Somebody is about to ask.
     Asking(Asked),
-    /// A try for this number ended so.
-    Told(String, Reply),
+    /// A try for this number ended so; whether it was one to close it.
+    Told(String, bool, Reply),
 }
 
 impl Journal {
@@ -54,12 +54,15 @@ impl Journal {
     }
 
     /// To be called when a try has ended, however it did.
-    pub(crate) fn told(&self, number: &str, reply: &Reply) {
+    pub(crate) fn told(&self, asked: &Asked, reply: &Reply) {
+        let (number, closes) = (&asked.number, asked.is_close());
         match reply {
             Reply::Answer { status, replayed, body } => {
-                self.write(&format!("answer\t{number}\t{status}\t{replayed}\t{body}\n"));
+                self.write(&format!("answer\t{number}\t{closes}\t{status}\t{replayed}\t{body}\n"));
             }
-            Reply::Silence(why) => self.write(&format!("silence\t{number}\t{}\n", why.replace('\n', " "))),
+            Reply::Silence(why) => {
+                self.write(&format!("silence\t{number}\t{closes}\t{}\n", why.replace('\n', " ")));
+            }
         }
     }
 
@@ -74,10 +77,10 @@ impl Journal {
         for line in self.read() {
             match line {
                 Line::Asking(asked) => {
-                    unsettled.entry(asked.number.clone()).or_insert(Some(asked));
+                    unsettled.entry((asked.number.clone(), asked.is_close())).or_insert(Some(asked));
                 }
-                Line::Told(number, reply) if reply.code().is_some() => {
-                    unsettled.insert(number, None);
+                Line::Told(number, closes, reply) if reply.code().is_some() => {
+                    unsettled.insert((number, closes), None);
                 }
                 Line::Told(..) => {}
             }
@@ -109,12 +112,17 @@ fn parse(line: &str) -> Option<Line> {
             Some(Line::Asking(Asked { number: number.to_owned(), open_id, amount, wish }))
         }
         "answer" => {
+            let (closes, rest) = rest.split_once('\t')?;
             let (status, rest) = rest.split_once('\t')?;
             let (replayed, body) = rest.split_once('\t')?;
             let (status, replayed) = (status.parse().ok()?, replayed.parse().ok()?);
-            Some(Line::Told(number.to_owned(), Reply::Answer { status, replayed, body: body.to_owned() }))
+            let reply = Reply::Answer { status, replayed, body: body.to_owned() };
+            Some(Line::Told(number.to_owned(), closes.parse().ok()?, reply))
         }
-        "silence" => Some(Line::Told(number.to_owned(), Reply::Silence(rest.to_owned()))),
+        "silence" => {
+            let (closes, why) = rest.split_once('\t')?;
+            Some(Line::Told(number.to_owned(), closes.parse().ok()?, Reply::Silence(why.to_owned())))
+        }
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Callers that make exchange after exchange until they are told to stop.
+//! Callers that make exchanges, presents and cancels, and close numbers, until they are told to stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +12,9 @@ use super::stage::Stage;
 
 /// A number that nobody knows about for so long stays unresolved, which the books tell.
 const SETTLE_WITHIN: Duration = Duration::from_mins(1);
+
+/// Of so many changes, the number of one is closed while it is asked for.
+const RACED_ONE_IN: u64 = 8;
 
 /// What the callers do.
 #[derive(Debug, Clone, Copy)]
@@ -35,8 +38,8 @@ impl Load {
         let stop = Arc::new(AtomicBool::new(false));
         let mut callers = JoinSet::new();
         for index in 0..kind.callers {
-            let (caller, servers, stop) = (stage.caller(), servers.clone(), Arc::clone(&stop));
-            callers.spawn(work(caller, servers, kind, index, stop));
+            let pair = [stage.caller(), stage.caller()];
+            callers.spawn(work(pair, servers.clone(), kind, index, Arc::clone(&stop)));
         }
         Self { stop, callers }
     }
@@ -48,7 +51,9 @@ impl Load {
     }
 }
 
-async fn work(mut caller: Caller, servers: Servers, kind: Kind, index: usize, stop: Arc<AtomicBool>) {
+/// One caller, and one that closes numbers at the same time.
+async fn work(pair: [Caller; 2], servers: Servers, kind: Kind, index: usize, stop: Arc<AtomicBool>) {
+    let [mut caller, mut closer] = pair;
     let mut dice = Dice::new(index.try_into().unwrap());
     let mut count = 0;
     // Exchanges of this caller, which it cancels in parts.
@@ -57,11 +62,21 @@ async fn work(mut caller: Caller, servers: Servers, kind: Kind, index: usize, st
         count += 1;
         let exchange = random(&mut dice, format!("{}{index}n{count}", kind.prefix), kind.wallets);
         let asked = mixed(&mut dice, exchange, &paid);
-        let reply = caller.settle(&servers, &asked, SETTLE_WITHIN).await;
+        let reply = if !asked.is_close() && dice.throw(RACED_ONE_IN) == 0 {
+            // A game that gives up before its last try has ended: one of the two comes first.
+            let close = asked.close();
+            let (reply, _) = tokio::join!(
+                caller.settle(&servers, &asked, SETTLE_WITHIN),
+                closer.settle(&servers, &close, SETTLE_WITHIN)
+            );
+            reply
+        } else {
+            caller.settle(&servers, &asked, SETTLE_WITHIN).await
+        };
         if matches!(asked.wish, Wish::Exchange(_)) && reply.is_some_and(|reply| reply.is_success()) {
             paid.push(asked.clone());
         }
-        // Some ask again for what they know: it must be told as it was.
+        // Some ask again for what they know: it must be told as it was, and a closed number stays closed.
         if dice.throw(8) == 0 {
             caller.ask(servers.at(count), &asked).await;
         }
@@ -76,7 +91,7 @@ pub(crate) fn random(dice: &mut Dice, number: String, wallets: u64) -> Asked {
 }
 
 /// Of ten: seven times the exchange, a present, a cancel of an exchange that was made, and a number that is closed.
-fn mixed(dice: &mut Dice, exchange: Asked, paid: &[Asked]) -> Asked {
+pub(crate) fn mixed(dice: &mut Dice, exchange: Asked, paid: &[Asked]) -> Asked {
     let (kind, chosen) = (dice.throw(10), dice.throw(paid.len().max(1).try_into().unwrap()));
     let made = paid.get(usize::try_from(chosen).unwrap());
     match (kind, made) {
@@ -84,7 +99,7 @@ fn mixed(dice: &mut Dice, exchange: Asked, paid: &[Asked]) -> Asked {
         (1, Some(made)) => {
             Asked { open_id: made.open_id.clone(), wish: Wish::Cancel(made.number.clone()), ..exchange }
         }
-        (2, _) => Asked { amount: 0, wish: Wish::Close, ..exchange },
+        (2, _) => exchange.close(),
         _ => exchange,
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{HashSet, VecDeque};
 
 use bytes::{Buf as _, BytesMut};
 
-/// How the statement that writes exchanges begins.
-const WRITE: &[u8] = b"WITH recorded AS";
+/// What every statement that writes exchanges holds, and no other.
+const WRITE: &[u8] = b"INSERT INTO ledger_entries";
 /// Flush: answer what has come, but do not end (and commit) the statement's own transaction yet.
 const FLUSH: [u8; 5] = [b'H', 0, 0, 0, 4];
 
@@ -171,7 +171,7 @@ impl Conversation {
 
     fn note_statement(&mut self, body: &[u8]) {
         let (name, rest) = text(body);
-        if rest.starts_with(WRITE) {
+        if text(rest).0.windows(WRITE.len()).any(|part| part == WRITE) {
             self.write_statements.insert(name.to_vec());
         } else {
             self.write_statements.remove(name);

@@ -32,6 +32,7 @@ pub(crate) struct Stage {
     pub(crate) app: Arc<TestApp>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) wallets: Wallets,
 }
 
 impl Stage {
@@ -60,7 +61,7 @@ impl Stage {
         let file = journal.folder().join("wallets.csv");
         fs::write(&file, wallets.csv()).unwrap();
         program.json(&["wallet", "import", "a1", path_text(&file), "--create"]);
-        Self { program, app: Arc::new(app), journal: Arc::new(journal), meter: Arc::default() }
+        Self { program, app: Arc::new(app), journal: Arc::new(journal), meter: Arc::default(), wallets }
     }
 
     pub(crate) fn caller(&self) -> Caller {
@@ -70,7 +71,7 @@ impl Stage {
     /// Holds the journal against the tables behind that socket, and has the program audit itself.
     pub(crate) async fn close_books(&self, socket_dir: &Path) -> Figures {
         let mut sql = super::postgres::connect(socket_dir).await.unwrap();
-        let mut figures = books::check(&self.journal, &mut sql).await;
+        let mut figures = books::check(&self.journal, self.wallets, &mut sql).await;
         let audit = self.program.run(&["audit", "--json"]);
         let said = String::from_utf8_lossy(&audit.stdout).into_owned();
         let report: Value = serde_json::from_str(&said).unwrap_or_default();
