@@ -114,7 +114,7 @@ pub(crate) async fn prove() -> Figures {
         .execute("UPDATE ledger_entries e SET at = w.at FROM written w WHERE w.reference = e.reference")
         .await;
     proof.till.assert_audit_clean().await;
-    let mut figures = Figures { exchanges: numbers.len(), ..Figures::default() };
+    let mut figures = Figures { numbers: numbers.len(), ..Figures::default() };
     figures.note(format!(
         "{} requests by servers an hour apart, with numbers up to 30 days old",
         proof.requests

@@ -160,7 +160,7 @@ async fn flood(server: &ServerProcess, app: &TestApp, img_id: &str, figures: &mu
     let honest = honest(app, server.address, "b", during).await;
     let most = memory(server);
     drop(strangers);
-    figures.exchanges += honest.paid;
+    figures.numbers += honest.paid;
     figures.note(format!("{clients} strangers: {honest}, the server has {} MB", most / MEGABYTE));
     figures.expect(honest.failed.is_empty() && honest.paid > 0, || format!("failed: {:?}", honest.failed));
     figures.expect(honest.slowest < SLOWEST_MAX, || format!("the slowest payment took {:?}", honest.slowest));

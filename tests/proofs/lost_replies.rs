@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use crate::support::caller::{Asked, Caller, Reply, Servers, Wish};
+use crate::support::caller::{Asked, Caller, Reply, Servers};
 use crate::support::figures::Figures;
-use crate::support::load::{Kind, Load, mixed, random};
+use crate::support::load::{Kind, Load, mixed, random, remember};
 use crate::support::protocol::Loss;
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::stage::{Stage, Wallets};
@@ -95,7 +95,8 @@ async fn lost_replies() -> Figures {
     figures
 }
 
-/// Settles one number after the other, then asks again: the answer must be the same, and say that it is a replay.
+/// Settles one number after the other and asks again: the answer must be the same. If it was a success, it says that it
+/// is a replay.
 async fn ask_twice(
     mut caller: Caller,
     servers: Servers,
@@ -114,9 +115,7 @@ async fn ask_twice(
         let again = caller.settle(&servers, &asked, SETTLE_WITHIN).await;
         // The books tell that it is unresolved.
         let (Some(first), Some(again)) = (first, again) else { continue };
-        if first.is_success() && matches!(asked.wish, Wish::Exchange(_)) {
-            paid.push(asked.clone());
-        }
+        remember(&mut paid, &asked, Some(&first));
         let (Reply::Answer { body, .. }, Reply::Answer { body: same, replayed, .. }) = (&first, &again)
         else {
             continue;

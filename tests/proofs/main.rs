@@ -8,9 +8,9 @@
 //! ```
 //!
 //! One runs at a time, but for the soak: its half an hour leaves the machine room, and passes beside the others. Those
-//! that compare times run alone, after it. Each has callers that write to a journal what they are about to ask, and afterwards what they
-//! were told; they ask for a number again until they know. At the end the journal is held against the tables
-//! (`support/books.rs`). Each prints a line of figures, which is also appended to `target/proofs.md`.
+//! that compare times run alone, after it. Each has callers that write to a journal what they are about to ask, and
+//! afterwards what they were told. They ask for a number again until they know. At the end the journal is held against
+//! the tables (`support/books.rs`). Each prints a line of figures, which is also appended to `target/proofs.md`.
 
 #![expect(
     clippy::disallowed_methods,

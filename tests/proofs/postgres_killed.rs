@@ -1,6 +1,7 @@
 //! Kills PostgreSQL with -9 under load.
 //!
-//! First the private one: now a session of the server's, now PostgreSQL itself, which the server starts again. Then one that somebody else runs, which stays away for five seconds.
+//! First the private one: now a session of the server's, now PostgreSQL itself, which the server starts again. Then one
+//! that somebody else runs, which stays away for five seconds.
 //!
 //! The service works again within 5 seconds of the database, and no answer takes 3 seconds. That the private one is
 //! back within 5 seconds is told as a figure; on a machine that is busy with other things it may take twice as long.

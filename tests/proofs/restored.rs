@@ -77,7 +77,7 @@ pub(crate) async fn prove() -> Figures {
     proof.at_rest(&mut figures).await;
     proof.under_a_running_server(&mut figures).await;
     proof.under_load(&mut figures).await;
-    figures.exchanges = proof.asked.len();
+    figures.numbers = proof.asked.len();
     figures
 }
 

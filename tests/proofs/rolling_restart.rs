@@ -1,7 +1,7 @@
 //! Two servers behind a proxy are restarted in turns, and no request fails.
 //!
-//! There are 200 exchanges a second, 100 in the short form (contract 9, SIGTERM: it stops accepting, answers everything whose first byte has arrived, and
-//! exits within ten seconds).
+//! There are 200 exchanges a second, 100 in the short form (contract 9, SIGTERM: it stops accepting, answers everything
+//! whose first byte has arrived, and exits within ten seconds).
 //!
 //! The proxy is as simple as they come: for each connection a server in turns, of those whose /readyz says so; one that
 //! does not accept is passed over. It never sends anything twice. Every request has a connection of its own, is sent

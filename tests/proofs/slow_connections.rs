@@ -114,7 +114,7 @@ async fn hold(case: Case, figures: &mut Figures) -> Result<(), String> {
     drop(slow);
     without.extend(without_slow(&app, server.address, without_for, "c").await);
     let (p99_without, p99_meanwhile) = (percentile_99(&without), percentile_99(&meanwhile));
-    figures.exchanges += without.len() + meanwhile.len();
+    figures.numbers += without.len() + meanwhile.len();
     figures.recovered_in(gone_after.unwrap_or(case.gone_within));
     figures.note(format!(
         "body_timeout {}: {at_most} slow connections gone after {}; p99 of {} exchanges {:.1} ms without them, of {} {:.1} ms with them",

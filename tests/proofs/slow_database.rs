@@ -1,7 +1,7 @@
 //! The database takes half a second to answer, then locks each table for five seconds.
 //!
-//! The pool has four sessions, and there are 200 clients. Nobody waits past the deadline, health stays 200, a second later all is as before, and
-//! nothing was acknowledged without a row.
+//! The pool has four sessions, and there are 200 clients. Nobody waits past the deadline, health stays 200, a second
+//! later all is as before, and nothing was acknowledged without a row.
 //!
 //! Seen to fail before the look-up of app and token counted into the deadline (an answer took 6.8 s) and was shared by
 //! all who wait for it (4.1 s until an exchange was made after the slow spell).

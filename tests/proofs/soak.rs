@@ -25,7 +25,7 @@ use crate::calls::{exchange, now, picture, report, token, try_send, upload};
 use crate::service::{Answer, Request, TestApp};
 use crate::support::caller::{Asked, Reply, Servers, Wish};
 use crate::support::figures::Figures;
-use crate::support::load::mixed;
+use crate::support::load::{mixed, remember};
 use crate::support::stage::{Stage, Wallets};
 use crate::support::{Dice, full_or_short};
 
@@ -105,7 +105,7 @@ struct Soaker {
     index: u64,
     count: u64,
     images: Vec<String>,
-    /// Exchanges to cancel in parts.
+    /// Exchanges to be cancelled in parts.
     paid: Vec<Asked>,
     done: Arc<Done>,
 }
@@ -145,7 +145,7 @@ impl Soaker {
         }
     }
 
-    /// New, and every third time again; of ten seven are exchanges.
+    /// A new change of any kind, and every third time the same again.
     async fn change(&mut self) {
         let number = format!("s{}n{}", self.index, self.count);
         let open_id = format!("o{}", self.dice.throw(WALLETS));
@@ -154,17 +154,14 @@ impl Soaker {
         let exchange = Asked::exchange(number, open_id, amount, priority);
         let asked = mixed(&mut self.dice, exchange, &self.paid);
         let (mut caller, servers) = (self.stage.caller(), Servers::new(&[self.address]));
+        let mut reply = None;
         for _ in 0..=u8::from(self.dice.throw(3) == 0) {
-            let reply = caller.settle(&servers, &asked, SETTLE_WITHIN).await;
-            // Of a cancel too little may be left.
+            reply = caller.settle(&servers, &asked, SETTLE_WITHIN).await;
+            // A cancel may ask for more than is left.
             let is_told = |reply: &Reply| reply.is_success() || matches!(asked.wish, Wish::Cancel(_));
             assert!(reply.as_ref().is_some_and(is_told), "{reply:?}");
         }
-        if matches!(asked.wish, Wish::Exchange(_)) {
-            // The proof shall not grow.
-            self.paid.truncate(49);
-            self.paid.push(asked);
-        }
+        remember(&mut self.paid, &asked, reply.as_ref());
     }
 
     /// A player that nobody knows, a signature that is wrong, and a number of the wrong form.

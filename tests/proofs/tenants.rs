@@ -65,7 +65,7 @@ pub(crate) async fn prove() -> Figures {
     let routes: BTreeSet<&str> = ROUTES.iter().map(|route| route.path).collect();
     assert_eq!(proof.tried, routes, "every endpoint was tried");
     proof.till.assert_audit_clean().await;
-    let mut figures = Figures { exchanges: 3, ..Figures::default() };
+    let mut figures = Figures { numbers: 3, ..Figures::default() };
     figures.note(format!("{} answers compared, none told another app's from nobody's", proof.tries));
     figures
 }

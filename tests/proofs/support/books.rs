@@ -1,6 +1,6 @@
 //! Holds a journal against the tables, with SQL and arithmetic of the proofs' own: nothing of the program is used.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::Value;
 use sqlx::{PgConnection, Row as _};
@@ -54,6 +54,15 @@ struct Entry {
     remaining: Option<i64>,
 }
 
+/// What follows from the ledger alone.
+#[derive(Default)]
+struct WorkedOut<'a> {
+    /// The exchanges, with what the cancels gave back.
+    paid: HashMap<&'a str, Paid<'a>>,
+    /// The purses of each wallet after each of its rows.
+    purses: HashSet<(&'a str, (i64, i64))>,
+}
+
 /// An exchange, as the cancels of it need it.
 struct Paid<'a> {
     open_id: &'a str,
@@ -69,11 +78,11 @@ struct Books {
     wallets: BTreeMap<String, (i64, i64, i64)>,
 }
 
-/// Compares; there must be one app with these wallets, and nobody may be at work any more.
+/// Compares the two. There must be one app, with these wallets, and nobody may be at work any more.
 pub(crate) async fn check(journal: &Journal, start: Wallets, sql: &mut PgConnection) -> Figures {
     let stories = stories(journal);
     let books = Books::read(sql).await;
-    let mut figures = Figures { exchanges: stories.len(), ..Figures::default() };
+    let mut figures = Figures { numbers: stories.len(), ..Figures::default() };
     let mut entries: HashMap<&str, Vec<&Entry>> = HashMap::new();
     for entry in books.entries.iter().filter(|entry| entry.kind != "credit") {
         entries.entry(&entry.reference).or_default().push(entry);
@@ -88,9 +97,9 @@ pub(crate) async fn check(journal: &Journal, start: Wallets, sql: &mut PgConnect
         });
     }
     books.check_credits(start, &mut figures);
-    let paid = books.check_wallets(start, &mut figures);
+    let worked_out = books.check_wallets(start, &mut figures);
     for (number, story) in &stories {
-        story.judge_refused_cancel(&mut figures, number, &paid);
+        story.judge_refusals(&mut figures, number, &worked_out);
     }
     figures.replays = stories.values().map(|story| story.of_change.replays).sum();
     figures.note(kinds(&stories, &entries));
@@ -211,11 +220,10 @@ impl Story {
         });
         figures.expect(of_close.replays == 0, || format!("{number}: a query is no replay"));
         figures.expect(of_close.refused.is_empty(), || format!("{number}: not closed: {of_close:?}"));
-        for (code, body) in &of_change.refused {
-            figures.expect(self.may_be_refused(*code, body, is_closed), || {
-                format!("{number}: refused with {body}, while {entry:?} is written")
-            });
-        }
+        let is_told_closed = of_change.refused.iter().any(|(code, _)| *code == CLOSED);
+        figures.expect(!is_told_closed || is_closed, || {
+            format!("{number}: refused as closed, while {entry:?} is written")
+        });
         let is_refused = of_change.last_code.is_some_and(|code| code != 1) && !of_change.is_open;
         figures.expect(!is_refused || is_closed || entry.is_none(), || {
             format!("{number}: refused with {:?}, but written {entry:?}", of_change.refused)
@@ -226,30 +234,40 @@ impl Story {
         }
     }
 
-    /// Whether a refusal is one that the mix may lead to.
-    fn may_be_refused(&self, code: u64, body: &str, is_closed: bool) -> bool {
-        let Some(asked) = &self.change else { return false };
-        match (code, &asked.wish) {
-            (CLOSED, _) => is_closed,
-            // It tells the purses, which do not cover the amount.
-            (INSUFFICIENT, Wish::Exchange(_)) => purses(body).is_some_and(|(free, charge)| {
-                i128::from(free) + i128::from(charge) < i128::from(asked.amount)
-            }),
-            (MORE_THAN_LEFT, Wish::Cancel(_)) => true,
-            _ => false,
+    /// What was refused against what can be true by the ledger.
+    fn judge_refusals(&self, figures: &mut Figures, number: &str, worked_out: &WorkedOut<'_>) {
+        for (code, body) in &self.of_change.refused {
+            let is_explained = match (*code, &self.change) {
+                // Its row is known to be one of a closed number.
+                (CLOSED, Some(_)) => true,
+                (INSUFFICIENT, Some(asked @ Asked { wish: Wish::Exchange(_), .. })) => {
+                    worked_out.could_not_pay(asked, body)
+                }
+                (MORE_THAN_LEFT, Some(Asked { wish: Wish::Cancel(of), amount, .. })) => {
+                    worked_out.left_of(of).is_some_and(|left| left < *amount)
+                }
+                _ => false,
+            };
+            figures.expect(is_explained, || {
+                format!("{number}: {:?} was refused with {body}, and the books do not say why", self.change)
+            });
         }
     }
+}
 
-    /// A cancel of more than was left is one of more than is left, as that never grows.
-    fn judge_refused_cancel(&self, figures: &mut Figures, number: &str, paid: &HashMap<&str, Paid<'_>>) {
-        let Some(Asked { wish: Wish::Cancel(of), amount, .. }) = &self.change else { return };
-        if !self.of_change.refused.iter().any(|(code, _)| *code == MORE_THAN_LEFT) {
-            return;
-        }
-        let left = paid.get(of.as_str()).map(|paid| paid.amount - paid.given_back);
-        figures.expect(left.is_some_and(|left| left < *amount), || {
-            format!("{number}: a cancel of {amount} was refused, and {left:?} is left of {of}")
-        });
+impl WorkedOut<'_> {
+    /// Whether the refusal tells purses that the wallet had, and that do not cover the amount.
+    fn could_not_pay(&self, asked: &Asked, body: &str) -> bool {
+        let told = data(body).and_then(|data| pair(&data, ["freeBalance", "chargeBalance"]));
+        told.is_some_and(|(free, charge)| {
+            let had = self.purses.contains(&(asked.open_id.as_str(), (free, charge)));
+            had && split(free, charge, asked.amount, 0).is_none()
+        })
+    }
+
+    /// What is left to give back of an exchange. It never grows, so it was not less at an earlier time.
+    fn left_of(&self, exchange: &str) -> Option<i64> {
+        self.paid.get(exchange).map(|paid| paid.amount - paid.given_back)
     }
 }
 
@@ -260,10 +278,6 @@ fn data(body: &str) -> Option<Value> {
 
 fn pair(data: &Value, names: [&str; 2]) -> Option<(i64, i64)> {
     Some((data[names[0]].as_i64()?, data[names[1]].as_i64()?))
-}
-
-fn purses(body: &str) -> Option<(i64, i64)> {
-    pair(&data(body)?, ["freeBalance", "chargeBalance"])
 }
 
 /// How much an amount takes from the gifted and the charged purse, `None` when they do not cover it.
@@ -326,9 +340,9 @@ impl Books {
     }
 
     /// Goes through every wallet's ledger, works out each row anew, and adds everything up.
-    fn check_wallets(&self, start: Wallets, figures: &mut Figures) -> HashMap<&str, Paid<'_>> {
+    fn check_wallets(&self, start: Wallets, figures: &mut Figures) -> WorkedOut<'_> {
         let mut purses: BTreeMap<&str, (i64, i64, i64)> = BTreeMap::new();
-        let mut paid: HashMap<&str, Paid<'_>> = HashMap::new();
+        let mut worked_out = WorkedOut::default();
         for entry in &self.entries {
             let Some(seq) = entry.seq else {
                 let is_nothing = (entry.change, entry.after) == ((0, 0), (0, 0)) && entry.kind == "closed";
@@ -336,7 +350,7 @@ impl Books {
                 continue;
             };
             let (free, charge, count) = purses.get(entry.open_id.as_str()).copied().unwrap_or_default();
-            let expected = entry.expected((free, charge), &mut paid);
+            let expected = entry.expected((free, charge), &mut worked_out.paid);
             figures.expect(expected == Some(entry.change), || {
                 format!("{entry:?}: with {free} gifted and {charge} charged before, the change must be {expected:?}")
             });
@@ -346,11 +360,12 @@ impl Books {
                 format!("{entry:?}: expected entry {} with {after:?} after it", count + 1)
             });
             purses.insert(&entry.open_id, (after.0, after.1, count + 1));
+            worked_out.purses.insert((&entry.open_id, after));
         }
         for (open_id, held) in &self.wallets {
-            let worked_out = purses.get(open_id.as_str()).copied().unwrap_or_default();
-            figures.expect(*held == worked_out, || {
-                format!("wallet {open_id} holds {held:?}, its ledger {worked_out:?}")
+            let of_ledger = purses.get(open_id.as_str()).copied().unwrap_or_default();
+            figures.expect(*held == of_ledger, || {
+                format!("wallet {open_id} holds {held:?}, its ledger {of_ledger:?}")
             });
         }
         figures.expect(purses.keys().all(|open_id| self.wallets.contains_key(*open_id)), || {
@@ -365,7 +380,7 @@ impl Books {
         figures.expect(held == credited - deducted, || {
             format!("{credited} credited less {deducted} deducted is not the {held} that the wallets hold")
         });
-        paid
+        worked_out
     }
 }
 
@@ -409,6 +424,7 @@ impl Entry {
             && data["kind"] == *self.kind
             && data["status"].as_str().is_some_and(|status| statuses.contains(&status))
             && changes == expected
+            && data["amount"].as_i64() == expected.map(|_| self.amount())
             && data["payBizNo"].as_str() == self.of.as_deref()
     }
 

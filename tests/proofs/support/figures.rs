@@ -12,7 +12,7 @@ const FAULTS_SHOWN: usize = 20;
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     /// Order numbers that were asked for.
-    pub(crate) exchanges: usize,
+    pub(crate) numbers: usize,
     /// Acknowledged, and not in the books as acknowledged.
     pub(crate) lost: usize,
     /// Written more than once.
@@ -49,7 +49,7 @@ impl Figures {
 
     /// Adds what another part of the same proof found.
     pub(crate) fn add(&mut self, other: Self) {
-        self.exchanges += other.exchanges;
+        self.numbers += other.numbers;
         self.lost += other.lost;
         self.doubled += other.doubled;
         self.unresolved += other.unresolved;
@@ -73,14 +73,14 @@ impl Figures {
         println!(
             "proof {name} {}: {} numbers, {} lost, {} doubled, {} unresolved, {recovery} s to recover, {took} s in all",
             if holds { "holds" } else { "FAILED" },
-            self.exchanges,
+            self.numbers,
             self.lost,
             self.doubled,
             self.unresolved,
         );
         let mut row = format!(
             "| {name} | {form} | {} | {} | {} | {} | {recovery} | {took} | ",
-            self.exchanges, self.lost, self.doubled, self.unresolved
+            self.numbers, self.lost, self.doubled, self.unresolved
         );
         write!(row, "{} |", if holds { self.notes.join("; ") } else { "FAILED".to_owned() }).unwrap();
         println!("    {} answers were replays", self.replays);

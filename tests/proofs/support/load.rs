@@ -1,4 +1,4 @@
-//! Callers that make exchanges, presents and cancels, and close numbers, until they are told to stop.
+//! Callers that make exchanges, presents and cancels and close numbers, until they are told to stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,14 +7,17 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::Dice;
-use super::caller::{Asked, Caller, Servers, Wish};
+use super::caller::{Asked, Caller, Reply, Servers, Wish};
 use super::stage::Stage;
 
 /// A number that nobody knows about for so long stays unresolved, which the books tell.
 const SETTLE_WITHIN: Duration = Duration::from_mins(1);
 
-/// Of so many changes, the number of one is closed while it is asked for.
+/// One of so many changes has its number closed at the same moment.
 const RACED_ONE_IN: u64 = 8;
+
+/// A caller remembers so many of its exchanges.
+const REMEMBERED_MAX: usize = 50;
 
 /// What the callers do.
 #[derive(Debug, Clone, Copy)]
@@ -51,19 +54,18 @@ impl Load {
     }
 }
 
-/// One caller, and one that closes numbers at the same time.
-async fn work(pair: [Caller; 2], servers: Servers, kind: Kind, index: usize, stop: Arc<AtomicBool>) {
-    let [mut caller, mut closer] = pair;
+/// Asks with the first caller. The second closes some of the numbers at the same moment.
+async fn work(callers: [Caller; 2], servers: Servers, kind: Kind, index: usize, stop: Arc<AtomicBool>) {
+    let [mut caller, mut closer] = callers;
     let mut dice = Dice::new(index.try_into().unwrap());
     let mut count = 0;
-    // Exchanges of this caller, which it cancels in parts.
-    let mut paid: Vec<Asked> = Vec::new();
+    let mut paid = Vec::new();
     while !stop.load(Ordering::SeqCst) {
         count += 1;
         let exchange = random(&mut dice, format!("{}{index}n{count}", kind.prefix), kind.wallets);
         let asked = mixed(&mut dice, exchange, &paid);
         let reply = if !asked.is_close() && dice.throw(RACED_ONE_IN) == 0 {
-            // A game that gives up before its last try has ended: one of the two comes first.
+            // A game may give up before its last try has ended. One of the two comes first.
             let close = asked.close();
             let (reply, _) = tokio::join!(
                 caller.settle(&servers, &asked, SETTLE_WITHIN),
@@ -73,10 +75,8 @@ async fn work(pair: [Caller; 2], servers: Servers, kind: Kind, index: usize, sto
         } else {
             caller.settle(&servers, &asked, SETTLE_WITHIN).await
         };
-        if matches!(asked.wish, Wish::Exchange(_)) && reply.is_some_and(|reply| reply.is_success()) {
-            paid.push(asked.clone());
-        }
-        // Some ask again for what they know: it must be told as it was, and a closed number stays closed.
+        remember(&mut paid, &asked, reply.as_ref());
+        // Some ask again for what they know. The answer must be the same, and a closed number stays closed.
         if dice.throw(8) == 0 {
             caller.ask(servers.at(count), &asked).await;
         }
@@ -90,7 +90,7 @@ pub(crate) fn random(dice: &mut Dice, number: String, wallets: u64) -> Asked {
     Asked::exchange(number, open_id, amount, i16::try_from(dice.throw(2)).unwrap())
 }
 
-/// Of ten: seven times the exchange, a present, a cancel of an exchange that was made, and a number that is closed.
+/// Of ten calls seven make the exchange. The others make a present, cancel a remembered exchange, and close the number.
 pub(crate) fn mixed(dice: &mut Dice, exchange: Asked, paid: &[Asked]) -> Asked {
     let (kind, chosen) = (dice.throw(10), dice.throw(paid.len().max(1).try_into().unwrap()));
     let made = paid.get(usize::try_from(chosen).unwrap());
@@ -102,4 +102,15 @@ pub(crate) fn mixed(dice: &mut Dice, exchange: Asked, paid: &[Asked]) -> Asked {
         (2, _) => exchange.close(),
         _ => exchange,
     }
+}
+
+/// Remembers an exchange that was made, to be cancelled in parts. The oldest is forgotten, as little of it is left.
+pub(crate) fn remember(paid: &mut Vec<Asked>, asked: &Asked, reply: Option<&Reply>) {
+    if !matches!(asked.wish, Wish::Exchange(_)) || !reply.is_some_and(Reply::is_success) {
+        return;
+    }
+    if paid.len() == REMEMBERED_MAX {
+        paid.remove(0);
+    }
+    paid.push(asked.clone());
 }

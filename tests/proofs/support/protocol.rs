@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 
 use bytes::{Buf as _, BytesMut};
 
-/// What every statement that writes exchanges holds, and no other.
+/// A statement that writes to the ledger has this text, and no other has it.
 const WRITE: &[u8] = b"INSERT INTO ledger_entries";
 /// Flush: answer what has come, but do not end (and commit) the statement's own transaction yet.
 const FLUSH: [u8; 5] = [b'H', 0, 0, 0, 4];
@@ -56,7 +56,7 @@ struct Group {
 #[derive(Debug)]
 pub(crate) struct Conversation {
     has_started: bool,
-    /// Names of the prepared statements that write exchanges.
+    /// Names of the prepared statements that write to the ledger.
     write_statements: HashSet<Vec<u8>>,
     /// Inside a transaction block, whether it has written.
     block: Option<bool>,
