@@ -33,8 +33,8 @@ const ORDERS: u64 = 5;
 /// How many exchanges are made first, for the cancels.
 const EXCHANGES: usize = 20;
 const DISTANCE: Duration = Duration::from_millis(2);
-/// The pool's sessions and the writer's.
-const SESSIONS: i64 = 17;
+/// The pool's sessions, and one of each writer: of wallets and of orders.
+const SESSIONS: i64 = 18;
 /// Those for what strangers may ask open when they are needed (contract 2.7.9).
 const SESSIONS_OF_STRANGERS_MAX: i64 = 4;
 

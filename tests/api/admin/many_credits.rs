@@ -158,7 +158,7 @@ async fn a_wrong_line_is_named_and_nothing_is_credited() {
     let problem = "expected each name once, got \"free\"";
     assert_eq!(answer.json()["errors"], json!([{"field": "credits[0].free", "detail": problem}]));
     let unknown = caller.send("POST", "/apps/a9/credits:batch", None, &json!({"credits": [good]})).await;
-    assert_problem(&unknown, 404, "not_found", "no app a9");
+    assert_problem(&unknown, 404, "not-found", "there is no app a9");
     assert_eq!(till.purses(&app, "o1").await, (40, 100, 1));
 }
 
