@@ -37,6 +37,13 @@ async fn a_debit_takes_exactly_what_is_there_once_for_each_ref() {
     assert_eq!(first, json!({"ref": "d1", "free_balance": 0, "charge_balance": 50, "replayed": false}));
     let again = run(debit("0", "30", "d1"));
     assert_eq!(again, json!({"ref": "d1", "free_balance": 0, "charge_balance": 50, "replayed": true}));
+    let age = |sign: char| {
+        format!("UPDATE ledger_entries SET at = at {sign} interval '480 hours' WHERE reference = '!d1'")
+    };
+    till.execute(&age('-')).await;
+    assert_eq!(run(debit("0", "30", "d1")), again, "a ref never expires");
+    // The chain of hashes covers the time.
+    till.execute(&age('+')).await;
     assert_eq!(
         complaint(debit("1", "1", "d2")),
         "minitill: ref d2: the player has 0 gifted and 50 charged coins\n",

@@ -50,12 +50,12 @@ pub struct Wallet {
 pub struct LedgerLine {
     /// Its sequence number in the wallet, from 1.
     pub seq: i64,
-    /// `credit` or `exchange`.
+    /// What changed the wallet.
     #[schemars(with = "EntryKind")]
     pub kind: String,
-    /// `biz_no` of an exchange.
+    /// The number of a game's exchange, present or cancel.
     pub biz_no: Option<String>,
-    /// Ref of a credit.
+    /// The ref of an operator's credit, debit or cancel.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
     /// Change of the gifted purse.

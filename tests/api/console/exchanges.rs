@@ -175,6 +175,8 @@ async fn an_exchange_is_given_back_in_parts_each_shown_before_it_is_made() {
         assert!(text(&page.body).contains("50 of 550 coins can still be given back."), "{}", page.body);
         let entry = "/console/apps/a1/players/o1?number=case%20%231";
         assert_eq!(link_called(&page, "case #1").as_deref(), Some(entry));
+        let ledger = admin.get(entry).await;
+        assert_eq!(link_called(&ledger, "B1").as_deref(), Some(EXCHANGE));
         assert_eq!(till.purses(&app, "o1").await, (50, 1500, 3));
     }
     let shown = content(&admin.post(&format!("{path}/check"), &fields).await);

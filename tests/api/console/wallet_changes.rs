@@ -141,7 +141,10 @@ async fn a_box_must_be_ticked_to_credit_an_unknown_player() {
     let viewers = till.browser(Role::Viewer).await.get(search).await;
     assert_eq!(link_called(&viewers, "Credit the unknown player new"), None);
     let tick = r#"name="create" type="checkbox" value="yes" required"#;
-    assert!(admin.get(&link).await.body.contains(tick));
+    let form = admin.get(&link).await;
+    assert!(form.body.contains(tick));
+    // An unknown player has no page yet.
+    assert_eq!(link_called(&form, "Back to the player").unwrap(), search);
     for form in ["credit", "debit"] {
         assert!(!admin.get(&format!("{PLAYER}/{form}")).await.body.contains(tick));
     }

@@ -78,7 +78,12 @@ mod tests {
             charge_balance: 0,
             at: OffsetDateTime::UNIX_EPOCH,
         };
-        LedgerRow { line, text: text.to_owned(), operator: (!is_exchange).then(|| "=alice".to_owned()) }
+        LedgerRow {
+            line,
+            text: text.to_owned(),
+            pay_biz_no: None,
+            operator: (!is_exchange).then(|| "=alice".to_owned()),
+        }
     }
 
     #[test]

@@ -53,6 +53,8 @@ pub struct LedgerRow {
     pub line: LedgerLine,
     /// Name of the item, remark of the game, or note of the operator. It may be empty.
     pub text: String,
+    /// The `biz_no` of the exchange that a cancel gives back.
+    pub pay_biz_no: Option<String>,
     /// The operator who made it.
     #[serde(skip)]
     pub operator: Option<String>,
@@ -129,7 +131,7 @@ impl Store {
         limit: i64,
     ) -> Result<Vec<LedgerRow>> {
         let rows = sqlx::query!(
-            r#"SELECT e.seq AS "seq!", e.kind AS "kind!", e.reference AS "reference!",
+            r#"SELECT e.seq AS "seq!", e.kind AS "kind!", e.reference AS "reference!", e.of_biz_no,
                       e.free_change AS "free_change!", e.charge_change AS "charge_change!",
                       e.free_balance AS "free_balance!", e.charge_balance AS "charge_balance!", e.at AS "at!",
                       coalesce(i.product_name, e.remark, '') AS "text!", line.operator AS "operator?"
@@ -168,6 +170,7 @@ impl Store {
         let rows = rows.into_iter().map(|row| LedgerRow {
             operator: row.operator,
             text: row.text,
+            pay_biz_no: row.of_biz_no,
             line: ledger_line!(row),
         });
         Ok(rows.collect())

@@ -1,14 +1,15 @@
 //! What a change is made to: a player's wallet, and the exchange that is given back.
 
-use domain::fields::FieldError;
+use domain::fields::{FieldError, Fields};
 use domain::ids::{AppId, OpenId};
 use domain::wallet::Refused;
 use store::{ExchangeRecord, Wallet};
 
 use super::super::error::ConsoleError;
 use super::super::exchange::{exchange_path, find_exchange};
-use super::super::page::Shown as _;
+use super::super::page::{Section, Shown as _};
 use super::super::player::{find_player, player_path};
+use super::super::visit::address;
 use super::Kind;
 use super::wanted::refusal;
 use crate::state::AppState;
@@ -95,7 +96,16 @@ impl Target {
         self.exchange().map_or(self.open_id.as_str(), |exchange| &exchange.biz_no)
     }
 
-    /// The path of the page of the player or the exchange.
+    /// The address of the page to leave to. An unknown player has none, and is searched for.
+    pub(super) fn page(&self) -> String {
+        if !self.is_unknown() {
+            return self.path();
+        }
+        let player = [("app_id", self.app_id.as_str()), ("open_id", self.open_id.as_str())];
+        address(Section::PLAYERS.path, &Fields::default(), &player)
+    }
+
+    /// The path of the page of the player or the exchange. The addresses of its change begin with it.
     pub(super) fn path(&self) -> String {
         match self.exchange() {
             Some(exchange) => exchange_path(&exchange.app_id, &exchange.biz_no),

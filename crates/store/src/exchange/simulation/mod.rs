@@ -55,8 +55,8 @@ const STEPS: u64 = 3_000;
 const LONG_STEPS: u64 = 30_000_000;
 
 /// Seeds that once found an error: a refusal for an empty purse in a batch, while another
-/// transaction used its number for another wallet.
-const REGRESSIONS: [u64; 1] = [114_439_403_602_699];
+/// transaction used its number for another wallet; and the same, while the same batch closed the number.
+const REGRESSIONS: [u64; 2] = [114_439_403_602_699, 41_171_556_502_918];
 
 /// Prints the seed of a run that panics.
 struct Running(u64);

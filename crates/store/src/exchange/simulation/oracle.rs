@@ -366,21 +366,21 @@ impl Oracle {
     /// True when the wallet stood like this and did not cover the amount at a moment when the number was unused.
     ///
     /// It accepts one answer that no moment explains. A batch deducts from a wallet and refuses the
-    /// next exchange, because the rest does not cover it. Meanwhile another transaction uses the
-    /// number of that exchange for another wallet. The batch has read the number as free, and
-    /// commits later. Nothing is deducted, and the next attempt gets the conflict.
+    /// next exchange, because the rest does not cover it. Meanwhile another transaction closes the
+    /// number of that exchange, or uses it for another wallet. The batch has read the number as free,
+    /// and commits later. Nothing is deducted, and the next attempt learns how the number was used.
+    ///
+    /// A closed number has no place in the order of its batch, so the refusal may have come before it.
     fn was_insufficient(&self, request: &Request, told: (i64, i64)) -> bool {
         let wallet = request.content.wallet;
         self.stands_during(request).any(|(stand, _)| {
             let is_unused = match &self.records[request.number] {
                 None => true,
                 Some(record) if stand.commit <= request.commit => record.commit > request.commit,
-                Some(record) if record.commit == stand.commit => {
-                    record.content.wallet != wallet || record.seq > stand.seq
-                }
                 Some(record) => {
-                    let is_beside = record.content.wallet != wallet && record.commit > request.commit;
-                    record.commit > stand.commit || is_beside
+                    let is_beside = record.content.wallet != wallet || record.content.kind == Kind::Close;
+                    let is_later = (record.commit, record.seq) > (stand.commit, stand.seq);
+                    is_later || (is_beside && record.commit > request.commit)
                 }
             };
             (stand.free, stand.charge) == told
