@@ -40,7 +40,7 @@ pub(super) struct DistinctKeys<'a> {
 pub(super) enum WalletState {
     /// The app has no such wallet.
     Unknown,
-    /// The wallet exists, and another transaction has locked it.
+    /// The wallet exists. Another transaction has locked it, or made it after the lock.
     Held(WalletNo),
     /// The wallet may be changed.
     Open(OpenWallet),
@@ -108,8 +108,7 @@ pub(super) struct Rows {
 pub(super) enum Verdict {
     /// The answer after the commit.
     Answer(WalletOutcome),
-    /// Another transaction has locked the wallet, or the request asks for what this batch writes. It must be tried
-    /// again.
+    /// The wallet is held, or the request asks for what this batch writes. It must be tried again.
     SetAside,
     /// The request can only be decided while its wallet is locked.
     NeedsLock,

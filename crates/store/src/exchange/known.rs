@@ -17,10 +17,11 @@ pub(super) struct Known {
 /// The results of the statements that read a locked batch, each row with its position.
 pub(super) struct LockedRows {
     pub(super) wallets: Vec<(usize, WalletState)>,
-    /// The wallets that exist, when held ones were skipped.
-    pub(super) existing: Vec<(usize, WalletNo)>,
-    pub(super) records: Vec<(usize, Record<'static>)>,
     pub(super) at: OffsetDateTime,
+    pub(super) records: Vec<(usize, Record<'static>)>,
+    /// The wallets that exist, when not all of the batch were locked. It must be read later than the records: a wallet
+    /// that is unknown then has none of them.
+    pub(super) existing: Vec<(usize, WalletNo)>,
 }
 
 impl Known {
@@ -38,7 +39,7 @@ impl Known {
         let mut known = Self { at: locked.at, ..Self::nothing(batch) };
         let Rows { wallets, records, are_locked, .. } = &mut known.rows;
         *are_locked = true;
-        // A wallet that exists and was not locked is held by another session.
+        // A wallet that exists and was not locked is held by another session, or is newer than the lock.
         for (position, wallet_no) in locked.existing {
             *wallets.get_mut(position).ok_or_else(|| damaged("wallets"))? = WalletState::Held(wallet_no);
         }

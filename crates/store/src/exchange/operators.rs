@@ -58,9 +58,14 @@ pub(crate) async fn change(
         .bind(&numbers.names)
         .fetch_all(&mut *connection)
         .await?;
+    let mut existing = Vec::new();
+    if locked.len() < wallets.names.len() {
+        let query = sqlx::query(statements::EXISTING).bind(&wallets.app_nos).bind(&wallets.names);
+        existing = query.fetch_all(&mut *connection).await?;
+    }
     let rows = LockedRows {
         wallets: rows::wallets::<PgRow>(&locked).map_err(store_error)?,
-        existing: Vec::new(),
+        existing: rows::existing::<PgRow>(&existing).map_err(store_error)?,
         records: rows::records::<PgRow>(&recorded).map_err(store_error)?,
         at,
     };

@@ -74,9 +74,9 @@ pub(super) fn wallets<R: Columns>(rows: &[R]) -> Result<Vec<(usize, WalletState)
     rows.iter().map(|row| position(row).zip(wallet(row)).ok_or_else(|| damaged("wallets"))).collect()
 }
 
-/// From the rows of [`super::statements::PreparedStatements::existing`].
-pub(super) fn existing(rows: &[Row]) -> Result<Vec<(usize, WalletNo)>, SessionFault> {
-    let existing = |row: &Row| Some((position(row)?, WalletNo(row.try_get(1).ok()?)));
+/// From the rows of [`super::statements::EXISTING`].
+pub(super) fn existing<R: Columns>(rows: &[R]) -> Result<Vec<(usize, WalletNo)>, SessionFault> {
+    let existing = |row: &R| Some((position(row)?, WalletNo(row.column(1)?)));
     rows.iter().map(|row| existing(row).ok_or_else(|| damaged("wallets"))).collect()
 }
 

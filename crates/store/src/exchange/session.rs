@@ -77,21 +77,21 @@ impl<D: Database> Session<D> {
         let Self { database, client, connection, .. } = self;
         // They are polled from left to right. Each is sent at its first poll.
         let work = async {
-            let (begun, wallets, at, records, (existing, details)) = join5(
+            let (begun, wallets, at, records, details) = join5(
                 client.begin(discards_plans),
                 client.lock(batch, skips_held),
                 client.time(),
                 client.records(batch),
-                join(
-                    async { if skips_held { client.existing(batch).await } else { Ok(Vec::new()) } },
-                    details(client, batch),
-                ),
+                details(client, batch),
             )
             .await;
             begun?;
             // In the order of sending. After the first failure the others report only that failure.
-            let locked = LockedRows { wallets: wallets?, at: at?, records: records?, existing: existing? };
-            Known::of_locked(batch, locked)?.with_details(batch, details?)
+            let (wallets, at, records, details) = (wallets?, at?, records?, details?);
+            let are_all_locked = wallets.len() == batch.wallets.names.len();
+            let existing = if are_all_locked { Vec::new() } else { client.existing(batch).await? };
+            Known::of_locked(batch, LockedRows { wallets, at, records, existing })?
+                .with_details(batch, details)
         };
         let known = drive(database, connection, work).await;
         match known {

@@ -35,7 +35,7 @@ JOIN wallets w ON w.app_no = k.app_no AND w.open_id = k.open_id
 ORDER BY k.position FOR UPDATE OF w";
 
 /// Lists the wallets of a batch that exist.
-const EXISTING: &str = "\
+pub(super) const EXISTING: &str = "\
 SELECT k.position, w.wallet_no
 FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, open_id, position)
 JOIN wallets w ON w.app_no = k.app_no AND w.open_id = k.open_id";
