@@ -53,7 +53,7 @@ routes! { "Players":
     GET "/apps/{app_id}/wallets/{open_id}/entries", "listEntries", Read: entries -> Page<LedgerRow> =>
         lists("A page of entries.", &json!({
             "seq": 1, "kind": "credit", "biz_no": null, "ref": "start-player-1", "free_change": 40, "charge_change": 100,
-            "free_balance": 40, "charge_balance": 100, "at": MOMENT, "text": "",
+            "free_balance": 40, "charge_balance": 100, "at": MOMENT, "text": "", "pay_biz_no": null,
         }))
         .query(entries_and_place)
         .wrong("kind", "expected credit, debit, exchange, present or cancel, got \"gift\"");
