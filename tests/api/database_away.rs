@@ -1,14 +1,20 @@
 //! The database is away (contract 9): 503 in under 3 seconds, in the envelope, with nothing done.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::clock::SystemClock;
+use domain::secret::Secret;
 use store::{DatabaseAddress, Store, StoreError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, UnixStream};
+use tokio::task::JoinSet;
 
 use crate::game::Game;
-use crate::support::{Request, TestTill, test_config};
+use crate::support::cluster::USER;
+use crate::support::program::free_address;
+use crate::support::{Request, TestTill, fresh_database, test_config};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_endpoint_answers_503_quickly_and_recovers_by_itself() {
@@ -107,10 +113,78 @@ async fn a_database_that_takes_no_writes_is_left_for_one_that_does() {
     till.assert_audit_clean().await;
 }
 
+/// A host of the database: a port of this machine that leads to the test's PostgreSQL until it is cut off.
+struct Host(tokio::task::JoinSet<()>);
+
+impl Host {
+    async fn at(address: SocketAddr, database_url: &str) -> Self {
+        let (_, query) = database_url.split_once('?').unwrap();
+        let (_, folder) = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "host").unwrap();
+        let socket = format!("{folder}/.s.PGSQL.5432");
+        let listener = TcpListener::bind(address).await.unwrap();
+        let mut serving = JoinSet::new();
+        serving.spawn(async move {
+            let mut sessions = JoinSet::new();
+            loop {
+                let (mut client, _) = listener.accept().await.unwrap();
+                let mut server = UnixStream::connect(&socket).await.unwrap();
+                sessions.spawn(async move {
+                    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+                });
+            }
+        });
+        Self(serving)
+    }
+
+    /// Ends all its sessions, and refuses new ones.
+    async fn cut_off(mut self) {
+        self.0.shutdown().await;
+    }
+}
+
+/// Rule: with several hosts in `database.url`, a server uses the one that takes writes, and follows it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_host_that_takes_writes_is_followed_from_one_to_the_other() {
+    let database = fresh_database().await;
+    let addresses = [free_address(), free_address()];
+    let first = Host::at(addresses[0], &database.url).await;
+    let name = database.url.split(['/', '?']).nth(3).unwrap();
+    let hosts = addresses.map(|address| address.to_string()).join(",");
+    let url = format!("postgres://{USER}@{hosts}/{name}?target_session_attrs=read-write&sslmode=disable");
+    let till = TestTill::start_on(database.url.clone(), |config| {
+        config.database.url = Secret::new(url);
+        config.database.acquire_timeout = Duration::from_millis(1500);
+        config.exchange.deadline = Duration::from_secs(2);
+    })
+    .await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 100).await;
+    assert_eq!(Game::new(&app, "o1", "b1", 10).send(&till).await.code(), 1);
+    first.cut_off().await;
+    let away = Game::new(&app, "o1", "b2", 10).send(&till).await;
+    assert_eq!((away.status, away.code()), (503, 10_000_500), "{}", away.body);
+    let second = Host::at(addresses[1], &database.url).await;
+    let started = Instant::now();
+    while Game::new(&app, "o1", "b2", 10).send(&till).await.status != 200 {
+        assert!(started.elapsed() < Duration::from_secs(8), "it follows by itself");
+    }
+    assert_eq!(till.purses(&app, "o1").await, (0, 80, 3));
+    // The audit reads through the pool.
+    till.assert_audit_clean().await;
+    let first = Host::at(addresses[0], &database.url).await;
+    second.cut_off().await;
+    let started = Instant::now();
+    while Game::new(&app, "o1", "b3", 10).send(&till).await.status != 200 {
+        assert!(started.elapsed() < Duration::from_secs(8), "it goes back by itself");
+    }
+    till.assert_audit_clean().await;
+    drop(first);
+}
+
 /// Rule: a server that starts does not wait for a database that lets it in and then falls silent.
 #[tokio::test]
 async fn a_database_that_falls_silent_after_the_greeting_is_not_waited_for() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("postgres://minitill@{}/minitill?sslmode=disable", listener.local_addr().unwrap());
     tokio::spawn(async move {
         let (mut session, _) = listener.accept().await.unwrap();

@@ -16,6 +16,7 @@ mod console_user;
 mod directory;
 mod error;
 mod exchange;
+mod hosts;
 mod idempotency;
 mod image;
 mod key_uses;
@@ -38,17 +39,17 @@ mod writer;
 use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::Pin;
-use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use domain::clock::Clock;
 use domain::picture_store::PictureStore;
-use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, PgPool, Row as _};
+use sqlx::postgres::PgPoolOptions;
+use sqlx::{Executor as _, PgConnection, PgPool, Row as _};
 use telemetry::metrics::ExchangeMetrics;
 
 use crate::error::{AsStoreError, Result};
+use crate::hosts::{Hosts, takes_writes};
 use crate::objects::Objects;
 
 pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
@@ -60,6 +61,7 @@ pub use console_user::{
 };
 pub use error::{Refusable, StoreError};
 pub use exchange::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
+pub use hosts::DatabaseAddress;
 pub use idempotency::EarlierAnswer;
 pub use image::{
     BlobCheck, BlobHash, BlobLocation, Block, BlockOutcome, ImageCursor, ImageDetail, ImageFilter, ImageKey,
@@ -112,40 +114,6 @@ pub struct StoreSettings {
     pub picture_stores: objects::ObjectStoreSettings,
 }
 
-/// The address of the database.
-#[derive(Debug, Clone)]
-pub struct DatabaseAddress(PgConnectOptions);
-
-impl DatabaseAddress {
-    /// Parses a `postgres://` URL.
-    ///
-    /// # Errors
-    /// Any other text. The message does not repeat it, because it may hold a password.
-    pub fn from_url(url: &str) -> Result<Self, String> {
-        // The driver accepts any scheme.
-        let is_postgres = url.starts_with("postgres://") || url.starts_with("postgresql://");
-        let options = is_postgres.then(|| PgConnectOptions::from_str(url).ok()).flatten();
-        options
-            .map(Self)
-            .ok_or_else(|| "database.url: expected postgres://user:password@host:port/database".to_owned())
-    }
-
-    /// The superuser of the private PostgreSQL.
-    pub const PRIVATE_USER: &str = "minitill";
-
-    /// The private PostgreSQL with its Unix socket in this folder.
-    #[must_use]
-    pub fn from_socket_dir(folder: &std::path::Path) -> Self {
-        Self(
-            PgConnectOptions::new_without_pgpass()
-                .socket(folder)
-                .username(Self::PRIVATE_USER)
-                .database("postgres")
-                .ssl_mode(sqlx::postgres::PgSslMode::Disable),
-        )
-    }
-}
-
 /// The store. It is cheap to clone, and all clones share its pools.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -186,25 +154,13 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let objects = Objects::new(&settings.picture_stores).map_err(StoreError::PicturesUnavailable)?;
-        let options = address.0.clone().application_name("minitill").disable_statement_logging();
         let statement_timeout = settings.statement_timeout.as_millis();
         let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
-        // The pool reports only a time-out. A session of its own reports the reason.
-        let must_write = settings.must_write;
-        let asking = async {
-            let mut first = PgConnection::connect_with(&options).await?;
-            let serves = !must_write || takes_writes(&mut first).await?;
-            first.close().await.map(|()| serves)
-        };
-        let Ok(serves) = tokio::time::timeout(settings.acquire_timeout, asking).await else {
-            return Err(StoreError::Unavailable("it does not answer".to_owned()));
-        };
-        if !serves? {
-            return Err(StoreError::Unavailable("it takes no writes: is it a standby?".to_owned()));
-        }
+        let (must_write, patience) = (settings.must_write, settings.acquire_timeout);
+        let hosts = Hosts::find(address, must_write, patience).await?;
         let opening = writer::Opening {
-            options: options.clone(),
-            connect_timeout: settings.acquire_timeout,
+            hosts: hosts.clone(),
+            connect_timeout: patience,
             statement_timeout: settings.statement_timeout,
         };
         let exchange_metrics = ExchangeMetrics::default();
@@ -213,7 +169,7 @@ impl Store {
         let writers = exchange::start(size, &opening, &exchange_metrics, &replays)?;
         let reports = order::start(settings.exchange_queue_max, &opening)?;
         let pool_options = PgPoolOptions::new()
-            .acquire_timeout(settings.acquire_timeout)
+            .acquire_timeout(patience)
             .idle_timeout(None)
             .max_lifetime(None)
             .test_before_acquire(false)
@@ -230,14 +186,24 @@ impl Store {
                     Ok(())
                 })
             })
-            // One round trip detects a dead session, and a session that is inside a transaction.
-            .before_acquire(|connection, _| Box::pin(is_between_transactions(connection)));
+            .before_acquire({
+                let hosts = hosts.clone();
+                move |connection, session| {
+                    let is_present = hosts.is_present(session.age);
+                    // One round trip detects a dead session, and a session that is inside a transaction.
+                    Box::pin(async move { Ok(is_present && is_between_transactions(connection).await?) })
+                }
+            });
         let connections = settings.connections;
-        let strangers = strangers::Strangers::new(pool_options.clone(), options.clone(), connections);
+        let strangers = strangers::Strangers::new(pool_options.clone(), hosts.address().clone(), connections);
         let pool_options = pool_options.min_connections(settings.connections_at_start);
-        let pool = pool_options.max_connections(connections);
+        let pool_options = pool_options.max_connections(connections);
+        let pool = pool_options.connect_with(hosts.address().clone()).await?;
+        if must_write {
+            tokio::spawn(hosts.follow([pool.clone(), strangers.pool().clone()], patience));
+        }
         Ok(Self {
-            pool: pool.connect_with(options).await?,
+            pool,
             strangers,
             clock,
             directory: Arc::new(directory::Directory::default()),
@@ -322,12 +288,6 @@ pub async fn is_between_transactions(connection: &mut PgConnection) -> Result<bo
     let row = connection.fetch_one(sqlx::raw_sql("SELECT now() = statement_timestamp()")).await?;
     row.try_get(0)
 }
-
-async fn takes_writes(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
-    let row = connection.fetch_one("SHOW transaction_read_only").await?;
-    row.try_get(0).map(|read_only: &str| read_only == "off")
-}
-
 /// Tries a transaction once, in a task that is never dropped half-way.
 async fn attempt_transaction<C, T, E, F>(pool: &PgPool, context: &C, work: &F) -> Result<T, E>
 where

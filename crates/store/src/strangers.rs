@@ -51,6 +51,10 @@ impl Strangers {
         Ok(StrangerSession { session: Box::pin(self.pool.acquire()).await?, _turn: turn })
     }
 
+    pub(super) fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
     pub(super) async fn close(&self) {
         self.pool.close().await;
     }

@@ -173,7 +173,8 @@ impl TestTill {
         Self::start_on(fresh_database().await.url, change).await
     }
 
-    /// A server on a database that may have others.
+    /// A server on a database that may have others. The server itself may have another address of it, in
+    /// `database.url`.
     pub async fn start_on(database_url: String, change: impl FnOnce(&mut Config)) -> Self {
         // Both ends of every connection are this process's, and many systems let one have 1024 files.
         http_server::raise_open_files_limit().unwrap();
@@ -183,7 +184,7 @@ impl TestTill {
             unix_millis: AtomicI64::new(NOW),
             monotonic: Mutex::new(Duration::from_secs(1000)),
         });
-        let address = DatabaseAddress::from_url(&database_url).unwrap();
+        let address = DatabaseAddress::from_url(config.database.url.get().unwrap_or(&database_url)).unwrap();
         // Each session is a process of PostgreSQL, which costs more than most tests.
         let settings = StoreSettings { connections_at_start: 1, ..config.store_settings() };
         let store = Store::connect(&address, settings, clock.clone()).await.unwrap();

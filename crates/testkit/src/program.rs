@@ -144,7 +144,7 @@ impl Drop for ServerProcess {
 }
 
 /// An address that nobody listens on just now.
-fn free_address() -> SocketAddr {
+pub fn free_address() -> SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 

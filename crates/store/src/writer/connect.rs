@@ -15,6 +15,7 @@ use tokio_postgres::{Client, Error, NoTls, Row};
 
 use super::SessionFault;
 use super::tls;
+use crate::hosts::Hosts;
 use crate::{IDLE_IN_TRANSACTION_TIMEOUT, StoreError};
 
 /// The writer waits this much longer than a statement may run.
@@ -29,7 +30,7 @@ const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
 /// Settings of a new session.
 #[derive(Debug, Clone)]
 pub(crate) struct Opening {
-    pub(crate) options: PgConnectOptions,
+    pub(crate) hosts: Hosts,
     pub(crate) connect_timeout: Duration,
     pub(crate) statement_timeout: Duration,
 }
@@ -86,7 +87,7 @@ pub(crate) fn planning(scope: &str) -> String {
 
 /// Connects within `connect_timeout`.
 pub(crate) async fn connect(opening: &Opening) -> Result<(Client, Connection), SessionFault> {
-    let connecting = tokio::time::timeout(opening.connect_timeout, connect_now(&opening.options));
+    let connecting = tokio::time::timeout(opening.connect_timeout, connect_now(opening.hosts.address()));
     connecting
         .await
         .map_err(|_| SessionFault::Other(StoreError::Unavailable("it does not answer".to_owned())))?

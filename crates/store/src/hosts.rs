@@ -1,0 +1,248 @@
+//! The hosts of the database, and which of them takes writes now.
+
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, PgPool, Row as _};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{Result, StoreError};
+
+/// How often a server asks the host that it uses whether it still takes writes.
+const ASKED_EVERY: Duration = Duration::from_secs(1);
+
+/// The address of the database. Several hosts are a primary and its standbys.
+#[derive(Debug, Clone)]
+pub struct DatabaseAddress(Vec<PgConnectOptions>);
+
+impl DatabaseAddress {
+    /// Parses a `postgres://` URL. It may name several hosts, each with its port, between commas, and
+    /// `target_session_attrs=read-write`, which is what a server always wants.
+    ///
+    /// # Errors
+    /// Any other text. The message does not repeat it, because it may hold a password.
+    pub fn from_url(url: &str) -> Result<Self, String> {
+        let malformed = || "database.url: expected postgres://user:password@host:port/database".to_owned();
+        // The driver accepts any scheme.
+        let is_postgres = |scheme: &&str| matches!(*scheme, "postgres" | "postgresql");
+        let (scheme, rest) = url.split_once("://").ok_or_else(malformed)?;
+        let scheme = Some(scheme).filter(is_postgres).ok_or_else(malformed)?;
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (user, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let (wanted, query): (Vec<&str>, Vec<&str>) =
+            query.split('&').partition(|pair| pair.starts_with("target_session_attrs="));
+        if wanted.iter().any(|pair| *pair != "target_session_attrs=read-write") {
+            return Err("database.url: target_session_attrs: expected read-write".to_owned());
+        }
+        let are_several = hosts.contains(',');
+        let of_host = |host: &str| {
+            let address = format!("{scheme}://{user}{host}{path}?{}", query.join("&"));
+            PgConnectOptions::from_str(&address).ok().filter(|_| !(are_several && host.is_empty()))
+        };
+        let hosts: Option<Vec<_>> = hosts.split(',').map(of_host).collect();
+        hosts.map(Self).ok_or_else(malformed)
+    }
+
+    /// The superuser of the private PostgreSQL.
+    pub const PRIVATE_USER: &str = "minitill";
+
+    /// The private PostgreSQL with its Unix socket in this folder.
+    #[must_use]
+    pub fn from_socket_dir(folder: &std::path::Path) -> Self {
+        let options = PgConnectOptions::new_without_pgpass()
+            .socket(folder)
+            .username(Self::PRIVATE_USER)
+            .database("postgres")
+            .ssl_mode(sqlx::postgres::PgSslMode::Disable);
+        Self(vec![options])
+    }
+}
+
+/// The hosts, and the one that is used. All clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct Hosts {
+    all: Arc<[PgConnectOptions]>,
+    used: Arc<watch::Sender<Used>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Used {
+    host: usize,
+    since: Instant,
+}
+
+impl Hosts {
+    /// Finds the host that takes writes. Without `must_write`, any host will do when none does.
+    ///
+    /// # Errors
+    /// No such host answers within `patience`.
+    pub(crate) async fn find(
+        address: &DatabaseAddress,
+        must_write: bool,
+        patience: Duration,
+    ) -> Result<Self> {
+        let options = address.0.iter();
+        let options =
+            options.map(|host| host.clone().application_name("minitill").disable_statement_logging());
+        let all: Arc<[PgConnectOptions]> = options.collect();
+        let host = first_that_serves(&all, must_write, patience).await?;
+        Ok(Self { all, used: Arc::new(watch::Sender::new(Used { host, since: Instant::now() })) })
+    }
+
+    /// The address of the host that is used.
+    pub(crate) fn address(&self) -> &PgConnectOptions {
+        &self.all[self.used.borrow().host]
+    }
+
+    /// Whether a session of this age is with the host that is used.
+    pub(crate) fn is_present(&self, age: Duration) -> bool {
+        age <= self.used.borrow().since.elapsed()
+    }
+
+    /// Follows the host that takes writes from one to the other, until the pools are closed.
+    pub(crate) async fn follow(self, pools: [PgPool; 2], patience: Duration) {
+        if self.all.len() == 1 {
+            return;
+        }
+        let following = async {
+            loop {
+                self.serves_until_it_ends(patience).await;
+                if let Ok(host) = first_that_serves(&self.all, true, patience).await {
+                    self.move_to(host, &pools);
+                }
+                sleep(ASKED_EVERY).await;
+            }
+        };
+        tokio::select! {
+            () = following => {}
+            () = pools[0].close_event() => {}
+        }
+    }
+
+    /// Waits until the host that is used does not answer or takes no writes.
+    async fn serves_until_it_ends(&self, patience: Duration) {
+        let Ok(Ok(mut session)) = timeout(patience, PgConnection::connect_with(self.address())).await else {
+            return;
+        };
+        while matches!(timeout(patience, takes_writes(&mut session)).await, Ok(Ok(true))) {
+            sleep(ASKED_EVERY).await;
+        }
+    }
+
+    fn move_to(&self, host: usize, pools: &[PgPool; 2]) {
+        if self.used.borrow().host == host {
+            return;
+        }
+        self.used.send_replace(Used { host, since: Instant::now() });
+        let address = self.address();
+        tracing::warn!(
+            host = address.get_host(),
+            port = address.get_port(),
+            "another host of the database is used now"
+        );
+        for pool in pools {
+            pool.set_connect_options(address.clone());
+        }
+    }
+}
+
+/// The first host that takes writes, or without `must_write` one that answers. All are asked at once.
+async fn first_that_serves(
+    hosts: &[PgConnectOptions],
+    must_write: bool,
+    patience: Duration,
+) -> Result<usize> {
+    // A session of its own reports the reason, where a pool reports only a time-out.
+    let ask = async |place: usize, host: &PgConnectOptions| {
+        let asking = async {
+            let mut session = PgConnection::connect_with(host).await?;
+            let writes = takes_writes(&mut session).await?;
+            session.close().await.map(|()| writes)
+        };
+        let Ok(writes) = timeout(patience, asking).await else {
+            return Err(StoreError::Unavailable("it does not answer".to_owned()));
+        };
+        Ok((place, writes?))
+    };
+    let mut asked: FuturesUnordered<_> =
+        hosts.iter().enumerate().map(|(place, host)| ask(place, host)).collect();
+    let mut reading = None;
+    let mut fault = None;
+    while let Some(answer) = asked.next().await {
+        match answer {
+            Ok((place, true)) => return Ok(place),
+            Ok((place, false)) => reading = reading.or(Some(place)),
+            Err(error) => fault = fault.or(Some(error)),
+        }
+    }
+    match reading {
+        Some(place) if !must_write => Ok(place),
+        Some(_) => Err(StoreError::Unavailable("it takes no writes: is it a standby?".to_owned())),
+        None => Err(fault.unwrap_or_else(|| StoreError::Unavailable("it has no host".to_owned()))),
+    }
+}
+
+/// Whether the session may write. A standby may not.
+pub(crate) async fn takes_writes(session: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let row = session.fetch_one("SHOW transaction_read_only").await?;
+    row.try_get(0).map(|read_only: &str| read_only == "off")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `host:port` of each.
+    fn hosts(url: &str) -> Result<Vec<String>, String> {
+        let DatabaseAddress(hosts) = DatabaseAddress::from_url(url)?;
+        Ok(hosts.iter().map(|host| format!("{}:{}", host.get_host(), host.get_port())).collect())
+    }
+
+    #[test]
+    fn a_url_may_name_several_hosts() {
+        for (url, expected) in [
+            ("postgres://u:p@a/d", vec!["a:5432"]),
+            ("postgresql://u:p@a:1/d?sslmode=disable", vec!["a:1"]),
+            (
+                "postgres://u:p@a:1,b,[::1]:3/d?target_session_attrs=read-write",
+                vec!["a:1", "b:5432", "[::1]:3"],
+            ),
+            ("postgres://u:p%40%2C@a:1,b:2", vec!["a:1", "b:2"]),
+        ] {
+            assert_eq!(hosts(url).unwrap(), expected, "{url}");
+        }
+        let DatabaseAddress(both) =
+            DatabaseAddress::from_url("postgres://u@a,b/d?sslmode=require&target_session_attrs=read-write")
+                .unwrap();
+        for host in both {
+            let mode = host.get_ssl_mode();
+            assert_eq!((host.get_username(), host.get_database()), ("u", Some("d")));
+            assert!(matches!(mode, sqlx::postgres::PgSslMode::Require), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_url_is_refused_without_its_text() {
+        let malformed = "database.url: expected postgres://user:password@host:port/database";
+        for url in [
+            "",
+            "mysql://u:p@a/d",
+            "postgres:a",
+            "postgres://u:p@a,/d",
+            "postgres://u:p@,a/d",
+            "postgres://a:x/d",
+        ] {
+            assert_eq!(hosts(url).unwrap_err(), malformed, "{url}");
+        }
+        assert_eq!(
+            hosts("postgres://u@a,b/d?target_session_attrs=any").unwrap_err(),
+            "database.url: target_session_attrs: expected read-write"
+        );
+    }
+}
