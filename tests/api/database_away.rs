@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::clock::SystemClock;
-use domain::secret::Secret;
 use store::{DatabaseAddress, Store, StoreError};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixStream};
@@ -151,8 +150,7 @@ async fn the_host_that_takes_writes_is_followed_from_one_to_the_other() {
     let name = database.url.split(['/', '?']).nth(3).unwrap();
     let hosts = addresses.map(|address| address.to_string()).join(",");
     let url = format!("postgres://{USER}@{hosts}/{name}?target_session_attrs=read-write&sslmode=disable");
-    let till = TestTill::start_on(database.url.clone(), |config| {
-        config.database.url = Secret::new(url);
+    let till = TestTill::start_by(&url, database.url.clone(), |config| {
         config.database.acquire_timeout = Duration::from_millis(1500);
         config.exchange.deadline = Duration::from_secs(2);
     })

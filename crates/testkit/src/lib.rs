@@ -173,9 +173,14 @@ impl TestTill {
         Self::start_on(fresh_database().await.url, change).await
     }
 
-    /// A server on a database that may have others. The server itself may have another address of it, in
-    /// `database.url`.
+    /// A server on a database that may have others.
     pub async fn start_on(database_url: String, change: impl FnOnce(&mut Config)) -> Self {
+        let address = database_url.clone();
+        Self::start_by(&address, database_url, change).await
+    }
+
+    /// The same, where the server itself reaches the database by another address.
+    pub async fn start_by(address: &str, database_url: String, change: impl FnOnce(&mut Config)) -> Self {
         // Both ends of every connection are this process's, and many systems let one have 1024 files.
         http_server::raise_open_files_limit().unwrap();
         let mut config = test_config();
@@ -184,7 +189,7 @@ impl TestTill {
             unix_millis: AtomicI64::new(NOW),
             monotonic: Mutex::new(Duration::from_secs(1000)),
         });
-        let address = DatabaseAddress::from_url(config.database.url.get().unwrap_or(&database_url)).unwrap();
+        let address = DatabaseAddress::from_url(address).unwrap();
         // Each session is a process of PostgreSQL, which costs more than most tests.
         let settings = StoreSettings { connections_at_start: 1, ..config.store_settings() };
         let store = Store::connect(&address, settings, clock.clone()).await.unwrap();
