@@ -37,7 +37,12 @@ impl Scene {
         let img_id = first.image(&app).await.to_string();
         let target =
             format!("/openapi/mp/developer/order/v1/report?app_id={}&access_token={}", app.id, app.token);
-        Self { first, second, target, img_id }
+        let scene = Self { first, second, target, img_id };
+        // A wait for a lock is short. Sessions that are open already begin to wait at the same time.
+        let refused = scene.with("order_0000", "payment_00", "open_id", json!("nobody"));
+        let answers = scene.start([refused.clone(), refused]).join_all().await;
+        assert_eq!(sorted_codes(&answers), [10_000_423; 2]);
+        scene
     }
 
     /// A report of this order with this payment number, in status 1.
