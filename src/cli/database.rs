@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Error, Result, anyhow, bail, ensure};
 use private_postgres::{ClusterError, ClusterOptions, PrivateCluster, ProcessRole};
 use store::secrets::Keyring;
-use store::{DatabaseAddress, MasterKeyRefused, Store, StoreError, StoreSettings};
+use store::{DatabaseAddress, Engine, MasterKeyRefused, Store, StoreError, StoreSettings};
 
 use super::Context;
 use super::master_key::origin;
@@ -25,9 +25,20 @@ const FALLBACK_DIR: &str = "/var/lib/minitill";
 /// How long the store may take to close its connections.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// What becomes of the schema when a store is opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Schema {
+    /// A database with a URL must have it already.
+    IsThere,
+    /// It is migrated, for this engine or for the one that the database has.
+    Migrates(Option<Engine>),
+}
+
 /// An open store with its data folder and its database.
 pub(super) struct Opened {
     pub(super) store: Store,
+    /// The tables that the migration has distributed.
+    pub(super) distributed: Vec<&'static str>,
     /// The data folder in use.
     pub(super) folder: PathBuf,
     cluster: Option<PrivateCluster>,
@@ -43,11 +54,10 @@ impl Opened {
     }
 }
 
-/// Opens the store for a command, which tries for `patience` to reach its database. A database with a URL must have
-/// the schema already, except for `migrate`.
+/// Opens the store for a command, which tries for `patience` to reach its database.
 pub(super) async fn open_for_command(
     context: &Context,
-    migrates: bool,
+    schema: Schema,
     patience: Duration,
 ) -> Result<Opened> {
     let settings = StoreSettings {
@@ -57,19 +67,26 @@ pub(super) async fn open_for_command(
         must_write: false,
         ..context.config.store_settings()
     };
-    open(context, ProcessRole::Command, settings, migrates, patience).await
+    open(context, ProcessRole::Command, settings, schema, patience).await
 }
 
 /// Opens the store for the server, applies the migrations and loads the master key.
 pub(super) async fn open_for_server(context: &Context) -> Result<Opened> {
-    open(context, ProcessRole::Server, context.config.store_settings(), true, CONNECT_PATIENCE).await
+    open(
+        context,
+        ProcessRole::Server,
+        context.config.store_settings(),
+        Schema::Migrates(None),
+        CONNECT_PATIENCE,
+    )
+    .await
 }
 
 async fn open(
     context: &Context,
     role: ProcessRole,
     settings: StoreSettings,
-    migrates: bool,
+    schema: Schema,
     patience: Duration,
 ) -> Result<Opened> {
     let database = &context.config.database;
@@ -88,8 +105,8 @@ async fn open(
             return Err(error.into());
         }
     };
-    let opened = Opened { store, folder, cluster };
-    match prepare(&opened, &context.config, migrates).await {
+    let mut opened = Opened { store, distributed: Vec::new(), folder, cluster };
+    match prepare(&mut opened, &context.config, schema).await {
         Ok(()) => Ok(opened),
         Err(error) => {
             opened.close(private_postgres::STOP_WITHIN).await;
@@ -99,12 +116,17 @@ async fn open(
 }
 
 /// Brings the schema up to date, or checks it, and loads the master key.
-async fn prepare(opened: &Opened, config: &Config, migrates: bool) -> Result<()> {
-    if opened.cluster.is_some() || migrates {
-        opened.store.migrate().await?;
-    } else {
-        let is_complete = opened.store.pending_migrations().await?.is_none();
-        ensure!(is_complete, "the database does not have the schema of this program; run `minitill migrate`");
+async fn prepare(opened: &mut Opened, config: &Config, schema: Schema) -> Result<()> {
+    match schema {
+        Schema::IsThere if opened.cluster.is_none() => {
+            let is_complete = opened.store.pending_migrations().await?.is_none();
+            ensure!(
+                is_complete,
+                "the database does not have the schema of this program; run `minitill migrate`"
+            );
+        }
+        Schema::IsThere => drop(opened.store.migrate(None).await?),
+        Schema::Migrates(engine) => opened.distributed = opened.store.migrate(engine).await?,
     }
     unlock(&opened.store, config, &opened.folder).await
 }

@@ -42,6 +42,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use self::database::Schema;
 use crate::config::{Config, LogFormat};
 
 /// A self-hosted till for mini-games: exactly-once exchanges, order reports and cover images.
@@ -127,7 +128,7 @@ enum StoreCommand {
     /// Show the changes that operators made: who, what, when, before and after
     OperatorLog(operator_log::OperatorLogArguments),
     /// Migrate the database to the schema of this program
-    Migrate,
+    Migrate(migrate::MigrateArguments),
     /// Create a sandbox app and print curl commands for it: exchange, report, uploads and login
     Demo,
 }
@@ -210,8 +211,11 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
         Command::HelpPage => help_page::run(definition()),
         Command::OnStore(command) => {
             start_log("warn", LogFormat::Text)?;
-            let migrates = matches!(command, StoreCommand::Migrate);
-            let opened = database::open_for_command(context, migrates, database::CONNECT_PATIENCE).await?;
+            let schema = match &command {
+                StoreCommand::Migrate(arguments) => Schema::Migrates(arguments.engine()),
+                _ => Schema::IsThere,
+            };
+            let opened = database::open_for_command(context, schema, database::CONNECT_PATIENCE).await?;
             let outcome = on_store(context, &opened, command).await;
             opened.close(private_postgres::STOP_WITHIN).await;
             return outcome;
@@ -236,7 +240,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::ConsoleUser(command) => console_user::run(context, store, command).await,
         StoreCommand::ApiKey(command) => api_key::run(context, store, command).await,
         StoreCommand::OperatorLog(arguments) => operator_log::run(context, store, arguments).await,
-        StoreCommand::Migrate => migrate::run(context, store).await,
+        StoreCommand::Migrate(_) => migrate::run(context, opened).await,
         StoreCommand::Demo => demo::run(context, opened).await,
     }
     .map(|()| ExitCode::SUCCESS)

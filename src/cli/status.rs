@@ -9,8 +9,9 @@ use guarded_fetch::ServiceClient;
 use hyper::Request;
 use serde_json::json;
 
+use super::Context;
+use super::database::{self, Schema};
 use super::running::Addresses;
-use super::{Context, database};
 
 /// Time for the answer of the server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
@@ -22,7 +23,7 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 pub(super) async fn run(context: &Context) -> Result<ExitCode> {
     let config = &context.config;
     // The question is what answers now: nothing is waited for.
-    let opened = database::open_for_command(context, false, Duration::ZERO).await;
+    let opened = database::open_for_command(context, Schema::IsThere, Duration::ZERO).await;
     let addresses = match &opened {
         Ok(opened) => Addresses::find(&opened.folder, config).await,
         Err(_) => Addresses::of(config),

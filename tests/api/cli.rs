@@ -416,7 +416,7 @@ async fn with_a_url_commands_say_that_migrations_are_due_and_migrate_applies_the
     for mut one in several {
         assert!(one.wait().unwrap().success());
     }
-    assert_eq!(program.json(&["migrate"]), json!({"pending": 0}));
+    assert_eq!(program.json(&["migrate"]), json!({"pending": 0, "distributed": []}));
     assert_eq!(program.json(&["app", "list"]), json!({"apps": []}));
 }
 
@@ -425,12 +425,12 @@ async fn with_a_url_commands_say_that_migrations_are_due_and_migrate_applies_the
 async fn a_database_that_is_ahead_of_the_program_is_accepted_and_one_that_differs_is_refused() {
     let url = empty_database("ahead").await;
     let program = Program::on(&url);
-    assert_eq!(program.json(&["migrate"]), json!({"pending": 0}));
+    assert_eq!(program.json(&["migrate"]), json!({"pending": 0, "distributed": []}));
     let sql = sqlx::PgPool::connect(&url).await.unwrap();
     let ahead = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
                  VALUES (99, 'of a newer program', true, '\\x00', 0)";
     sqlx::raw_sql(ahead).execute(&sql).await.unwrap();
-    assert_eq!(program.json(&["migrate"]), json!({"pending": 0}));
+    assert_eq!(program.json(&["migrate"]), json!({"pending": 0, "distributed": []}));
     assert_eq!(program.json(&["app", "list"]), json!({"apps": []}));
     let server = program.serve(None).await;
     assert_eq!(Request::get("/readyz").send(server.operator_address).await.status, 200);

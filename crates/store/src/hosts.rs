@@ -4,6 +4,7 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::secret::Secret;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use sqlx::postgres::PgConnectOptions;
@@ -18,7 +19,11 @@ const ASKED_EVERY: Duration = Duration::from_secs(1);
 
 /// The address of the database. Several hosts are a primary and its standbys.
 #[derive(Debug, Clone)]
-pub struct DatabaseAddress(Vec<PgConnectOptions>);
+pub struct DatabaseAddress {
+    hosts: Vec<PgConnectOptions>,
+    /// The URL before and after its hosts. `None` for a Unix socket.
+    url_around: Option<(Secret, String)>,
+}
 
 impl DatabaseAddress {
     /// Parses a `postgres://` URL. It may name several hosts, each with its port, between commas, and
@@ -41,12 +46,15 @@ impl DatabaseAddress {
             return Err("database.url: target_session_attrs: expected read-write".to_owned());
         }
         let are_several = hosts.contains(',');
+        let (before, after) = (format!("{scheme}://{user}"), format!("{path}?{}", query.join("&")));
         let of_host = |host: &str| {
-            let address = format!("{scheme}://{user}{host}{path}?{}", query.join("&"));
-            PgConnectOptions::from_str(&address).ok().filter(|_| !(are_several && host.is_empty()))
+            let address = PgConnectOptions::from_str(&format!("{before}{host}{after}")).ok();
+            address.filter(|_| !(are_several && host.is_empty()))
         };
         let hosts: Option<Vec<_>> = hosts.split(',').map(of_host).collect();
-        hosts.map(Self).ok_or_else(malformed)
+        let hosts = hosts.ok_or_else(malformed)?;
+        let is_socket = query.iter().any(|pair| pair.starts_with("host="));
+        Ok(Self { hosts, url_around: (!is_socket).then_some((Secret::new(before), after)) })
     }
 
     /// The superuser of the private PostgreSQL.
@@ -60,7 +68,7 @@ impl DatabaseAddress {
             .username(Self::PRIVATE_USER)
             .database("postgres")
             .ssl_mode(sqlx::postgres::PgSslMode::Disable);
-        Self(vec![options])
+        Self { hosts: vec![options], url_around: None }
     }
 }
 
@@ -69,6 +77,7 @@ impl DatabaseAddress {
 pub(crate) struct Hosts {
     all: Arc<[PgConnectOptions]>,
     used: Arc<watch::Sender<Used>>,
+    url_around: Option<Arc<(Secret, String)>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -87,12 +96,21 @@ impl Hosts {
         must_write: bool,
         patience: Duration,
     ) -> Result<Self> {
-        let options = address.0.iter();
-        let options =
-            options.map(|host| host.clone().application_name("minitill").disable_statement_logging());
-        let all: Arc<[PgConnectOptions]> = options.collect();
+        let options = address.hosts.iter();
+        let all: Arc<[PgConnectOptions]> = options.cloned().map(named).collect();
         let host = first_that_serves(&all, must_write, patience).await?;
-        Ok(Self { all, used: Arc::new(watch::Sender::new(Used { host, since: Instant::now() })) })
+        let url_around = address.url_around.clone().map(Arc::new);
+        Ok(Self { all, used: Arc::new(watch::Sender::new(Used::now(host))), url_around })
+    }
+
+    /// Another host with the same user and database. `None` when this database is reached by a Unix socket.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Option<Self> {
+        let (before, after) = self.url_around.as_deref()?;
+        // An IPv6 address.
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let host = PgConnectOptions::from_str(&format!("{}{host}:{port}{after}", before.expose())).ok()?;
+        let all: Arc<[PgConnectOptions]> = [named(host)].into();
+        Some(Self { all, used: Arc::new(watch::Sender::new(Used::now(0))), url_around: None })
     }
 
     /// The address of the host that is used.
@@ -139,7 +157,7 @@ impl Hosts {
         if self.used.borrow().host == host {
             return;
         }
-        self.used.send_replace(Used { host, since: Instant::now() });
+        self.used.send_replace(Used::now(host));
         let address = self.address();
         tracing::warn!(
             host = address.get_host(),
@@ -150,6 +168,16 @@ impl Hosts {
             pool.set_connect_options(address.clone());
         }
     }
+}
+
+impl Used {
+    fn now(host: usize) -> Self {
+        Self { host, since: Instant::now() }
+    }
+}
+
+fn named(host: PgConnectOptions) -> PgConnectOptions {
+    host.application_name("minitill").disable_statement_logging()
 }
 
 /// The first host that takes writes, or without `must_write` one that answers. All are asked at once.
@@ -200,7 +228,7 @@ mod tests {
 
     /// `host:port` of each.
     fn hosts(url: &str) -> Result<Vec<String>, String> {
-        let DatabaseAddress(hosts) = DatabaseAddress::from_url(url)?;
+        let hosts = DatabaseAddress::from_url(url)?.hosts;
         Ok(hosts.iter().map(|host| format!("{}:{}", host.get_host(), host.get_port())).collect())
     }
 
@@ -217,9 +245,10 @@ mod tests {
         ] {
             assert_eq!(hosts(url).unwrap(), expected, "{url}");
         }
-        let DatabaseAddress(both) =
+        let both =
             DatabaseAddress::from_url("postgres://u@a,b/d?sslmode=require&target_session_attrs=read-write")
-                .unwrap();
+                .unwrap()
+                .hosts;
         for host in both {
             let mode = host.get_ssl_mode();
             assert_eq!((host.get_username(), host.get_database()), ("u", Some("d")));

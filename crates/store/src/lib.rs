@@ -14,6 +14,7 @@ mod app;
 mod audit;
 mod console_user;
 mod directory;
+mod engine;
 mod error;
 mod exchange;
 mod hosts;
@@ -59,6 +60,7 @@ pub use console_user::{
     ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, NewSecondFactor, NewSession, SessionUser,
     SignInAttempt,
 };
+pub use engine::Engine;
 pub use error::{Refusable, StoreError};
 pub use exchange::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
 pub use hosts::DatabaseAddress;
@@ -122,7 +124,8 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     settings: Arc<StoreSettings>,
     directory: Arc<directory::Directory>,
-    writers: exchange::Writers,
+    writers: exchange::NodeWriters,
+    engine: engine::PresentEngine,
     reports: order::Reports,
     objects: Objects,
     own_stores: Arc<image::OwnStores>,
@@ -158,15 +161,17 @@ impl Store {
         let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
         let (must_write, patience) = (settings.must_write, settings.acquire_timeout);
         let hosts = Hosts::find(address, must_write, patience).await?;
+        let engine = engine::PresentEngine::default();
         let opening = writer::Opening {
             hosts: hosts.clone(),
+            engine: engine.clone(),
             connect_timeout: patience,
             statement_timeout: settings.statement_timeout,
         };
         let exchange_metrics = ExchangeMetrics::default();
         let replays = exchange::Replays::default();
         let size = (settings.exchange_writers, settings.exchange_queue_max);
-        let writers = exchange::start(size, &opening, &exchange_metrics, &replays)?;
+        let writers = exchange::NodeWriters::start(size, &opening, &exchange_metrics, &replays)?;
         let reports = order::start(settings.exchange_queue_max, &opening)?;
         let pool_options = PgPoolOptions::new()
             .acquire_timeout(patience)
@@ -199,6 +204,7 @@ impl Store {
         let pool_options = pool_options.min_connections(settings.connections_at_start);
         let pool_options = pool_options.max_connections(connections);
         let pool = pool_options.connect_with(hosts.address().clone()).await?;
+        engine.find(&mut *pool.acquire().await?).await?;
         if must_write {
             tokio::spawn(hosts.follow([pool.clone(), strangers.pool().clone()], patience));
         }
@@ -208,6 +214,7 @@ impl Store {
             clock,
             directory: Arc::new(directory::Directory::default()),
             writers,
+            engine,
             reports,
             objects,
             own_stores: Arc::default(),

@@ -4,6 +4,7 @@
 use sqlx::migrate::{Migrate as _, Migrator};
 use sqlx::{Connection as _, PgConnection};
 
+use crate::engine::{self, Engine};
 use crate::{Result, Store, StoreError};
 
 /// The migrations, compiled in.
@@ -17,14 +18,16 @@ fn migrator() -> Migrator {
 }
 
 impl Store {
-    /// Applies the migrations that are due. One instance does the work, and the others wait for it.
+    /// Applies the migrations that are due, and distributes the tables where the database has Citus. One instance does
+    /// the work, and the others wait for it. Returns the tables that were distributed.
     ///
     /// # Errors
-    /// An applied migration differs from the program's own.
-    pub async fn migrate(&self) -> Result<()> {
+    /// An applied migration differs from the program's own; or the engine must be Citus and the database does not have
+    /// it.
+    pub async fn migrate(&self, engine: Option<Engine>) -> Result<Vec<&'static str>> {
         if self.pending_migrations().await?.is_none() && !self.may_create_tables().await? {
             // The server has a role of its own without this right. The owner has migrated.
-            return Ok(());
+            return Ok(Vec::new());
         }
         let options = self.pool.connect_options();
         let store = self.clone();
@@ -36,11 +39,34 @@ impl Store {
             sqlx::raw_sql("SET idle_in_transaction_session_timeout = 0").execute(&mut lock).await?;
             let mut held = lock.begin().await?;
             sqlx::raw_sql("SELECT 1 FROM minitill_migration_lock FOR UPDATE").execute(&mut *held).await?;
-            let outcome = store.apply_migrations().await;
+            let outcome = match store.apply_migrations().await {
+                Ok(()) => store.distribute(engine).await,
+                Err(error) => Err(error),
+            };
             held.rollback().await?;
             outcome
         });
         task.await.unwrap_or_else(|fault| Err(StoreError::Internal(format!("migrations: {fault}"))))
+    }
+
+    /// Distributes the tables for this engine, or for the one that the database has.
+    async fn distribute(&self, engine: Option<Engine>) -> Result<Vec<&'static str>> {
+        let mut connection = PgConnection::connect_with(&self.pool.connect_options()).await?;
+        let has_citus = engine::has_citus(&mut connection).await?;
+        let mut distributed = Vec::new();
+        match engine {
+            Some(Engine::Citus) if !has_citus => {
+                let cause = "the database does not have the extension citus; run CREATE EXTENSION citus on every node";
+                return Err(StoreError::Internal(cause.to_owned()));
+            }
+            Some(Engine::Citus) | None if has_citus => {
+                distributed = engine::distribute(&mut connection).await?;
+            }
+            Some(_) | None => {}
+        }
+        self.engine.find(&mut connection).await?;
+        let _ = connection.close().await;
+        Ok(distributed)
     }
 
     async fn may_create_tables(&self) -> Result<bool> {

@@ -24,6 +24,10 @@ use tokio::time::sleep;
 /// The superuser of this PostgreSQL, and of the one that Minitill runs by itself.
 pub const USER: &str = store::DatabaseAddress::PRIVATE_USER;
 
+/// Set to `citus`, it makes the databases of tests distributed ones, on one node. `PG_BIN` names the programs with the
+/// extension then.
+const ENGINE: &str = "MINITILL_TEST_ENGINE";
+
 const TEMPLATE: &str = "template_minitill";
 
 const IN_MEMORY: &str = "/dev/shm";
@@ -33,7 +37,8 @@ const SHARED_MEMORY_BYTES_MIN: u64 = 3 * 1024 * 1024 * 1024;
 const START_WITHIN: Duration = Duration::from_mins(1);
 
 /// Waits while the runner lives: its process id may be given to another program, its start time may not.
-/// Arguments: the folder of the programs, the folder of the cluster, the runner's process id and start time.
+/// Arguments: the folder of the programs, the folder of the cluster, the runner's process id and start time, more
+/// options.
 const KEEPER: &str = r#"
 trap '' INT HUP TERM
 alive() {
@@ -48,7 +53,7 @@ alive() {
     --no-sync --no-instructions || exit 1
 "$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c port=5432 -c max_connections=500 -c shared_buffers=64MB \
     -c fsync=off -c synchronous_commit=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 \
-    -c min_wal_size=80MB -c max_wal_size=256MB -c autovacuum=off -c jit=off -c dynamic_shared_memory_type=mmap &
+    -c min_wal_size=80MB -c max_wal_size=256MB -c autovacuum=off -c jit=off -c dynamic_shared_memory_type=mmap $5 &
 postgres=$!
 while alive "$3" "$4"; do
     kill -0 $postgres 2>/dev/null || break
@@ -214,6 +219,7 @@ fn start_keeper(folder: &Path) -> Child {
     let mut keeper = Command::new("/bin/sh");
     keeper.args(["-c", KEEPER, "minitill-test-keeper"]).arg(programs).arg(folder);
     keeper.arg(runner.to_string()).arg(start_time(runner).to_string());
+    keeper.arg(if is_on_citus() { citus_options(folder) } else { String::new() });
     keeper.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").env("TZ", "UTC").current_dir("/");
     // Nothing of the runner's is inherited, or the runner would wait for it; and Ctrl-C is not for the keeper.
     keeper.stdin(Stdio::null()).stdout(log.try_clone().expect("a file can be shared")).stderr(log);
@@ -238,6 +244,20 @@ pub fn unprivileged_user() -> (u32, u32) {
     find("postgres").or_else(|| find("nobody")).expect("there is an ordinary user to run PostgreSQL as")
 }
 
+/// Whether the databases of tests are distributed by Citus.
+fn is_on_citus() -> bool {
+    env::var(ENGINE).is_ok_and(|engine| engine == "citus")
+}
+
+/// Options of a node that is the whole cluster, with two shards of each table.
+fn citus_options(folder: &Path) -> String {
+    format!(
+        "-c shared_preload_libraries=citus -c citus.shard_count=2 -c citus.node_conninfo=sslmode=disable \
+         -c citus.local_hostname={} -c max_prepared_transactions=200 -c client_min_messages=error",
+        folder.display()
+    )
+}
+
 async fn make_template(folder: &Path, migrate: impl AsyncFnOnce(&str)) {
     let _lock = lock(folder).await;
     let made = folder.join("template");
@@ -248,6 +268,11 @@ async fn make_template(folder: &Path, migrate: impl AsyncFnOnce(&str)) {
     // Another process of the run may have failed half-way.
     run(&mut connection, format!("DROP DATABASE IF EXISTS {TEMPLATE} WITH (FORCE)")).await;
     run(&mut connection, format!("CREATE DATABASE {TEMPLATE}")).await;
+    if is_on_citus() {
+        let mut template = connect_to(folder, TEMPLATE).await.expect("the template was made");
+        run(&mut template, "CREATE EXTENSION citus".to_owned()).await;
+        template.close().await.expect("it is idle");
+    }
     migrate(&url(folder, TEMPLATE)).await;
     // The first session after a change of the schema writes a file for the next ones. So every copy has it.
     connect_to(folder, TEMPLATE).await.expect("the template was made").close().await.expect("it is idle");

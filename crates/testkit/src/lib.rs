@@ -147,7 +147,7 @@ pub async fn fresh_database() -> cluster::Database {
         let store = Store::connect(&address, test_config().store_settings(), Arc::new(SystemClock::new()))
             .await
             .unwrap();
-        store.migrate().await.unwrap();
+        store.migrate(None).await.unwrap();
         store.close().await;
     })
     .await

@@ -27,7 +27,7 @@ impl AppUpdate {
         let key = self.store.encrypting_key(connection).await?;
         let made = sqlx::query!(
             "INSERT INTO apps (app_id, app_no, app_secret)
-             VALUES ($1, (SELECT coalesce(max(app_no), 0) + 1 FROM apps), $2) ON CONFLICT DO NOTHING",
+             SELECT $1, coalesce(max(app_no), 0) + 1, $2 FROM apps ON CONFLICT DO NOTHING",
             app_id.as_str(),
             key.seal(app_id, &app_secret)
         )
@@ -95,7 +95,7 @@ impl AppUpdate {
         let report = AppReport::Suspension(Suspension { app_id: self.app_id.clone(), suspended });
         if app.is_suspended() != suspended {
             sqlx::query!(
-                "UPDATE apps SET suspended_at = CASE WHEN $2 THEN now() END WHERE app_id = $1",
+                "UPDATE apps SET suspended_at = now() + CASE WHEN $2 THEN interval '0' END WHERE app_id = $1",
                 self.app_id.as_str(),
                 suspended
             )

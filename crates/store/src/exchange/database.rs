@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::batch::{Batch, ExchangeDetail, Record, WalletState};
 use super::columns::Columns;
 use super::known::Known;
+use crate::engine::Engine;
 use crate::writer::SessionFault;
 
 /// A database in which a writer opens sessions.
@@ -24,6 +25,11 @@ pub(super) trait Database: Clone {
     /// Opens a session and prepares every statement of [`DatabaseClient`]. The fault is `Other`
     /// when the database refuses, and `Lost` when the session ended meanwhile.
     async fn connect(&self) -> Result<(Self::Client, Self::Connection), SessionFault>;
+
+    /// How the tables lie.
+    fn engine(&self) -> Engine {
+        Engine::Postgres
+    }
 
     /// How long the writer waits for an answer before it gives the session up.
     fn answer_timeout(&self) -> Duration;

@@ -14,6 +14,7 @@ use super::database::{Database, DatabaseClient};
 use super::known::Known;
 use super::rows;
 use super::statements::{PreparedStatements, REPLAY_HOURS};
+use crate::engine::Engine;
 use crate::writer::{Connection, Opening, SessionFault, answered, connect, drive, execute, fault};
 
 /// A session with its prepared statements.
@@ -28,12 +29,17 @@ impl Database for Opening {
 
     async fn connect(&self) -> Result<(Self::Client, Self::Connection), SessionFault> {
         let (client, mut connection) = connect(self).await?;
+        let engine = self.engine.get();
         let preparing = async {
-            execute(&client, &self.settings()).await?;
-            PreparedStatements::prepare(&client).await.map_err(|error| fault(&error))
+            execute(&client, &self.settings(engine)).await?;
+            PreparedStatements::prepare(&client, engine).await.map_err(|error| fault(&error))
         };
         let statements = drive(&mut connection, self.pause(self.answer_timeout()), preparing).await?;
         Ok((PostgresClient { client, statements }, connection))
+    }
+
+    fn engine(&self) -> Engine {
+        self.engine.get()
     }
 
     fn answer_timeout(&self) -> Duration {

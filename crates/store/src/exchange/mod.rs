@@ -9,6 +9,7 @@ mod columns;
 mod database;
 mod driver;
 mod known;
+mod nodes;
 mod operators;
 mod record;
 mod replays;
@@ -25,32 +26,18 @@ mod tests;
 use domain::caller::Signed;
 use domain::exchange::Balances;
 use domain::wallet::{Receipt, WalletOutcome, WalletRequest};
-use telemetry::metrics::ExchangeMetrics;
 use tokio::time::Instant;
 
-use self::work::WalletWork;
-use crate::writer::{self, Opening, Writer, keep_writing};
+use crate::writer;
 use crate::{Result, Store};
 
+pub(super) use nodes::NodeWriters;
 pub(super) use operators::{change, plan_by_keys};
 pub use record::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
 pub(super) use replays::Replays;
 
 /// The writers of wallets.
 pub(super) type Writers = writer::Writers<Signed<WalletRequest>, WalletOutcome>;
-
-/// Starts the writers of wallets.
-pub(super) fn start(
-    (count, queue_max): (usize, usize),
-    opening: &Opening,
-    metrics: &ExchangeMetrics,
-    replays: &Replays,
-) -> Result<Writers> {
-    Writers::start(count, queue_max, |jobs| {
-        let work = WalletWork::new(opening.clone(), metrics.clone(), replays.clone());
-        keep_writing(Writer::new(jobs, work))
-    })
-}
 
 impl Store {
     /// Carries out a request, a change exactly once for each `biz_no` of an app. The work belongs to a writer, so
@@ -83,17 +70,18 @@ impl Store {
     /// the change may have been made. A repeat with the same `biz_no` gets the result.
     pub async fn submit(&self, request: Signed<WalletRequest>, deadline: Instant) -> Result<WalletOutcome> {
         let (app_id, open_id) = (request.app_id().clone(), request.value().open_id.clone());
-        self.writers.submit(&app_id, (&app_id, &open_id), request, deadline).await
+        let writers = self.writers.of(request.app_no(), &self.pool, self.clock.monotonic(), deadline).await;
+        writers.submit(&app_id, (&app_id, &open_id), request, deadline).await
     }
 
     /// For benchmarks: a store that answers every request at once with empty purses and writes
     /// nothing. It shows the cost of everything around the store.
     #[must_use]
     pub fn answering_at_once(mut self) -> Self {
-        self.writers = Writers::answering_at_once(self.settings.exchange_queue_max, |request| {
+        self.writers.replace(Writers::answering_at_once(self.settings.exchange_queue_max, |request| {
             let reference = request.value().reference.clone();
             WalletOutcome::Done(Receipt { reference, balances: Balances::default(), given_back: None })
-        });
+        }));
         self
     }
 }

@@ -17,6 +17,7 @@ use super::batch::Batch;
 use super::columns::{Columns, Items};
 use super::known::{Known, LockedRows};
 use super::{rows, statements};
+use crate::engine::Engine;
 use crate::writer::{SessionFault, planning};
 use crate::{Result, StoreError};
 
@@ -30,8 +31,8 @@ pub(crate) struct Changed {
 
 /// Makes the statements of a transaction use the keys. A plan that was made for smaller tables would read all of a table
 /// for each request.
-pub(crate) async fn plan_by_keys(connection: &mut PgConnection) -> Result<()> {
-    let settings = format!("DISCARD PLANS; {}", planning("LOCAL "));
+pub(crate) async fn plan_by_keys(connection: &mut PgConnection, engine: Engine) -> Result<()> {
+    let settings = format!("DISCARD PLANS; {}", planning(engine, "LOCAL "));
     sqlx::raw_sql(AssertSqlSafe(settings)).execute(connection).await?;
     Ok(())
 }
@@ -42,17 +43,19 @@ pub(crate) async fn plan_by_keys(connection: &mut PgConnection) -> Result<()> {
 /// `Again` when another transaction has just used a reference.
 pub(crate) async fn change(
     connection: &mut PgConnection,
+    engine: Engine,
     app_no: i32,
     requests: &[WalletRequest],
 ) -> Result<Changed> {
-    plan_by_keys(connection).await?;
+    plan_by_keys(connection, engine).await?;
     let batch = Batch::new(requests.iter().map(|request| (AppNo(app_no), request)).collect());
     let (wallets, numbers) = (&batch.wallets, &batch.numbers);
-    let locked = sqlx::query(AssertSqlSafe(statements::lock())).bind(&wallets.app_nos).bind(&wallets.names);
+    let locked =
+        sqlx::query(AssertSqlSafe(statements::lock(engine))).bind(&wallets.app_nos).bind(&wallets.names);
     let locked = locked.fetch_all(&mut *connection).await?;
     let at = sqlx::query_scalar(statements::NOW).fetch_one(&mut *connection).await?;
     // A later statement than the lock: it sees the commit of the transaction that held the lock before.
-    let recorded = sqlx::query(AssertSqlSafe(statements::records()))
+    let recorded = sqlx::query(AssertSqlSafe(statements::records(engine)))
         .bind(statements::REPLAY_HOURS)
         .bind(&numbers.app_nos)
         .bind(&numbers.names)
@@ -60,7 +63,9 @@ pub(crate) async fn change(
         .await?;
     let mut existing = Vec::new();
     if locked.len() < wallets.names.len() {
-        let query = sqlx::query(statements::EXISTING).bind(&wallets.app_nos).bind(&wallets.names);
+        let query = sqlx::query(AssertSqlSafe(statements::existing(engine)))
+            .bind(&wallets.app_nos)
+            .bind(&wallets.names);
         existing = query.fetch_all(&mut *connection).await?;
     }
     let rows = LockedRows {
@@ -73,7 +78,7 @@ pub(crate) async fn change(
     let decisions = batch.decide(&known.rows, known.at());
     if !decisions.rows.is_empty() {
         let columns = Columns::new(&batch, &decisions, known.at, Items::default());
-        let write = columns.bind(sqlx::query(AssertSqlSafe(statements::write(false))));
+        let write = columns.bind(sqlx::query(AssertSqlSafe(statements::write(engine, false))));
         write.execute(connection).await.map_err(|error| {
             match error.as_database_error().and_then(sqlx::error::DatabaseError::code) {
                 Some(code) => store_error(SessionFault::from_code(&code, error.to_string())),

@@ -204,7 +204,8 @@ impl Store {
                       x.charge_balance AS "charge_balance!",
                       x.at + make_interval(hours => $3) AS "replayed_until!",
                       clock_timestamp() >= x.at + make_interval(hours => $3) AS "is_expired!",
-                      to_jsonb(r) AS "replays?: Json<ReplayCount>",
+                      CASE WHEN r.biz_no IS NOT NULL THEN jsonb_build_object(
+                          'replays', r.replays, 'first_at', r.first_at, 'last_at', r.last_at) END AS "replays?: Json<ReplayCount>",
                       coalesce((
                           SELECT min(c.remaining) FROM ledger_entries c
                           WHERE c.app_no = x.app_no AND c.of_biz_no = x.entry_reference

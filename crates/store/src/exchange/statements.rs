@@ -1,9 +1,12 @@
 //! The SQL of a batch.
 //!
-//! The compiler does not check these statements. Each session prepares all of them when it opens.
+//! The compiler does not check these statements. Each session prepares all of them when it opens. `{app}` stands for the
+//! app of a key ([`Engine::key`]).
 
 use futures_util::future::{join4, join5};
 use tokio_postgres::{Client, Error, Statement};
+
+use crate::engine::Engine;
 
 /// How long an exchange is replayed (contract 3.3.4).
 pub(super) const REPLAY_HOURS: i32 = 48;
@@ -16,7 +19,7 @@ const WALLET_COLUMNS: &str = "w.wallet_no, w.free_balance, w.charge_balance, w.e
 const RECORD_COLUMNS: &str = "\
 x.wallet_no, x.kind, x.free_change, x.charge_change, x.free_balance, x.charge_balance,
 CASE WHEN x.kind = 'exchange' THEN coalesce(
-    (SELECT c.remaining FROM ledger_entries c WHERE c.app_no = x.app_no AND c.of_biz_no = x.reference
+    (SELECT c.remaining FROM ledger_entries c WHERE c.app_no = {app} AND c.of_biz_no = x.reference
      ORDER BY c.remaining LIMIT 1), -(x.free_change + x.charge_change)) ELSE x.remaining END,
 x.of_biz_no, x.pay_priority, x.item_id, x.zone_id, x.extension, x.remark, x.at,
 clock_timestamp() >= x.at + make_interval(hours => $1)";
@@ -24,27 +27,27 @@ clock_timestamp() >= x.at + make_interval(hours => $1)";
 /// Reads the wallet of each request of a batch and the records of its numbers. It locks nothing.
 const READ_FROM: &str = "\
 FROM unnest($2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS k (app_no, open_id, number, position)
-LEFT JOIN wallets w ON w.app_no = k.app_no AND w.open_id = k.open_id
-LEFT JOIN ledger_entries x ON x.app_no = k.app_no AND x.reference = k.number";
+LEFT JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id
+LEFT JOIN ledger_entries x ON x.app_no = {app} AND x.reference = k.number";
 
 /// Locks the wallets of a batch in the order of their keys and reads them. After a wait for a lock
 /// PostgreSQL reads the row again.
 const LOCK_FROM: &str = "\
 FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, open_id, position)
-JOIN wallets w ON w.app_no = k.app_no AND w.open_id = k.open_id
+JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id
 ORDER BY k.position FOR UPDATE OF w";
 
 /// Lists the wallets of a batch that exist.
-pub(super) const EXISTING: &str = "\
+const EXISTING: &str = "\
 SELECT k.position, w.wallet_no
 FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, open_id, position)
-JOIN wallets w ON w.app_no = k.app_no AND w.open_id = k.open_id";
+JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id";
 
 /// Reads the records of a batch. It must be a later statement than the lock. Only then it sees the commit of the
 /// transaction that held the lock before.
 const RECORDS_FROM: &str = "\
 FROM unnest($2::integer[], $3::text[]) WITH ORDINALITY AS k (app_no, number, position)
-JOIN ledger_entries x ON x.app_no = k.app_no AND x.reference = k.number";
+JOIN ledger_entries x ON x.app_no = {app} AND x.reference = k.number";
 
 /// Reads what queries show of exchanges besides their records. It must be a later statement than the one that reads the
 /// records, so that each of them has its detail. One cancel more than is shown tells that there are more.
@@ -52,17 +55,17 @@ const DETAILS: &str = "\
 SELECT k.position, coalesce(i.product_name, ''), coalesce(g.remaining, -(x.free_change + x.charge_change)),
     c.references, c.amounts, c.at
 FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, number, position)
-JOIN ledger_entries x ON x.app_no = k.app_no AND x.reference = k.number AND x.kind = 'exchange'
-LEFT JOIN items i ON i.app_no = x.app_no AND i.item_id = x.item_id
+JOIN ledger_entries x ON x.app_no = {app} AND x.reference = k.number AND x.kind = 'exchange'
+LEFT JOIN items i ON i.app_no = {app} AND i.item_id = x.item_id
 LEFT JOIN LATERAL (
-    SELECT e.remaining FROM ledger_entries e WHERE e.app_no = x.app_no AND e.of_biz_no = x.reference
+    SELECT e.remaining FROM ledger_entries e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
     ORDER BY e.remaining LIMIT 1) g ON true
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(e.reference ORDER BY e.remaining DESC), '{}') AS references,
         coalesce(array_agg(e.free_change + e.charge_change ORDER BY e.remaining DESC), '{}') AS amounts,
         coalesce(array_agg(e.at ORDER BY e.remaining DESC), '{}') AS at
     FROM (
-        SELECT e.* FROM ledger_entries e WHERE e.app_no = x.app_no AND e.of_biz_no = x.reference
+        SELECT e.* FROM ledger_entries e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
         ORDER BY e.remaining DESC LIMIT 101) e) c";
 
 /// Reads the database's time after the wallets are locked.
@@ -72,7 +75,7 @@ pub(super) const NOW: &str = "SELECT clock_timestamp()";
 const ITEMS: &str = "\
 itemised AS (
     INSERT INTO items (app_no, item_id, product_name, product_info, product_desc)
-    SELECT unnest($29::integer[]), unnest($30::bytea[]), unnest($31::text[]), unnest($32::text[]),
+    SELECT {item_app}, unnest($30::bytea[]), unnest($31::text[]), unnest($32::text[]),
         unnest($33::text[])
     ON CONFLICT DO NOTHING
 ),";
@@ -89,7 +92,7 @@ entered AS (
     INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change,
         free_balance, charge_balance, chain_hash, pay_priority, ts, item_id, zone_id, os, user_ip,
         extension, remark, of_biz_no, remaining, at)
-    SELECT unnest($1::integer[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]),
+    SELECT {entry_app}, unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]),
         unnest($5::text[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::bigint[]),
         unnest($9::bigint[]), unnest($10::bytea[]), unnest($11::smallint[]), unnest($12::bigint[]),
         unnest($13::bytea[]), unnest($14::text[]), unnest($15::text[]), unnest($16::text[]),
@@ -98,29 +101,44 @@ entered AS (
     UPDATE wallets w SET free_balance = c.free_balance, charge_balance = c.charge_balance,
         entry_count = c.entry_count, chain_hash = c.chain_hash
     FROM (
-        SELECT unnest($22::integer[]) AS app_no, unnest($23::bigint[]) AS wallet_no,
+        SELECT {wallet_app} AS app_no, unnest($23::bigint[]) AS wallet_no,
             unnest($24::bigint[]) AS free_balance, unnest($25::bigint[]) AS charge_balance,
             unnest($26::bigint[]) AS entry_count_before, unnest($27::bigint[]) AS entry_count,
             unnest($28::bytea[]) AS chain_hash
     ) AS c
-    WHERE w.app_no = c.app_no AND w.wallet_no = c.wallet_no AND w.entry_count = c.entry_count_before
+    WHERE w.app_no = {changed_app} AND w.wallet_no = c.wallet_no AND w.entry_count = c.entry_count_before
     RETURNING 1
 )
 SELECT 1 / (count(*) = cardinality($22::integer[]))::integer FROM changed";
 
 /// Locks the wallets of a batch and reads them.
-pub(super) fn lock() -> String {
-    format!("SELECT k.position, {WALLET_COLUMNS} {LOCK_FROM}")
+pub(super) fn lock(engine: Engine) -> String {
+    format!("SELECT k.position, {WALLET_COLUMNS} {LOCK_FROM}").replace("{app}", &app(engine, 1))
+}
+
+/// Lists the wallets of a batch that exist.
+pub(super) fn existing(engine: Engine) -> String {
+    EXISTING.replace("{app}", &app(engine, 1))
 }
 
 /// Reads the records of a batch.
-pub(super) fn records() -> String {
-    format!("SELECT k.position, {RECORD_COLUMNS} {RECORDS_FROM}")
+pub(super) fn records(engine: Engine) -> String {
+    format!("SELECT k.position, {RECORD_COLUMNS} {RECORDS_FROM}").replace("{app}", &app(engine, 2))
 }
 
 /// Writes a batch, with items that the database may not have.
-pub(super) fn write(with_items: bool) -> String {
-    if with_items { format!("WITH {ITEMS} {WRITE}") } else { format!("WITH {WRITE}") }
+pub(super) fn write(engine: Engine, with_items: bool) -> String {
+    let sql = if with_items { format!("WITH {ITEMS} {WRITE}") } else { format!("WITH {WRITE}") };
+    let app = |column, parameter| engine.key(column, parameter, "integer");
+    sql.replace("{entry_app}", &app("unnest($1::integer[])", 1))
+        .replace("{wallet_app}", &app("unnest($22::integer[])", 1))
+        .replace("{changed_app}", &app("c.app_no", 1))
+        .replace("{item_app}", &app("unnest($29::integer[])", 29))
+}
+
+/// The app of a key. All apps of a batch are the parameter.
+fn app(engine: Engine, parameter: u8) -> String {
+    engine.key("k.app_no", parameter, "integer")
 }
 
 /// The prepared statements of a session.
@@ -138,19 +156,21 @@ pub(super) struct PreparedStatements {
 
 impl PreparedStatements {
     /// Prepares the statements, which checks them against the schema.
-    pub(super) async fn prepare(client: &Client) -> Result<Self, Error> {
+    pub(super) async fn prepare(client: &Client, engine: Engine) -> Result<Self, Error> {
         let read = format!(
             "SELECT k.position, {WALLET_COLUMNS}, {RECORD_COLUMNS}, statement_timestamp() {READ_FROM}"
-        );
-        let (lock, records) = (lock(), records());
+        )
+        .replace("{app}", &app(engine, 2));
+        let (lock, records) = (lock(engine), records(engine));
+        let (existing, details) = (existing(engine), DETAILS.replace("{app}", &app(engine, 1)));
         let lock_skipping_held = format!("{lock} SKIP LOCKED");
-        let (write, write_with_items) = (write(false), write(true));
+        let (write, write_with_items) = (write(engine, false), write(engine, true));
         let (lock, lock_skipping_held, existing, now, details) = join5(
             client.prepare(&lock),
             client.prepare(&lock_skipping_held),
-            client.prepare(EXISTING),
+            client.prepare(&existing),
             client.prepare(NOW),
-            client.prepare(DETAILS),
+            client.prepare(&details),
         )
         .await;
         let (read, records, write, write_with_items) = join4(

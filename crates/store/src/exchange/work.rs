@@ -12,6 +12,7 @@ use super::batch::{Batch, Verdict};
 use super::database::Database;
 use super::replays::Replays;
 use super::session::Session;
+use crate::engine::Engine;
 use crate::writer::{Locking, SessionFault, Spans, Work};
 
 /// A writer's session, and what it counts.
@@ -40,6 +41,8 @@ impl<D: Database> Work for WalletWork<D> {
         requests: &[&Self::Request],
         locking: Locking,
     ) -> Result<Vec<Option<WalletOutcome>>, SessionFault> {
+        let is_of_one_app = requests.iter().all(|request| request.app_no() == requests[0].app_no());
+        debug_assert!(is_of_one_app || !self.separates_apps(), "its statements name the first app alone");
         let session = match &mut self.session {
             Some(session) => session,
             None => self.session.insert(Session::open(&self.database).await?),
@@ -72,6 +75,10 @@ impl<D: Database> Work for WalletWork<D> {
 
     fn forget_session(&mut self) {
         self.session = None;
+    }
+
+    fn separates_apps(&self) -> bool {
+        self.database.engine() == Engine::Citus
     }
 
     fn now(&self) -> Instant {

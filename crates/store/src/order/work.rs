@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::ReportOutcome;
 use super::batch::{Decisions, Found, Key, ReportRequest, decide, order_key};
 use super::statements::PreparedStatements;
+use crate::engine::Engine;
 use crate::writer::{
     Connection, Locking, Opening, PlansMade, SessionFault, Spans, Work, connect, drive, execute, fault,
 };
@@ -78,6 +79,10 @@ impl Work for ReportWork {
         self.session = None;
     }
 
+    fn separates_apps(&self) -> bool {
+        self.opening.engine.get() == Engine::Citus
+    }
+
     fn now(&self) -> Instant {
         Instant::now()
     }
@@ -91,9 +96,10 @@ impl Session {
     /// Connects and prepares the statements.
     async fn open(opening: &Opening) -> Result<Self, SessionFault> {
         let (client, mut connection) = connect(opening).await?;
+        let engine = opening.engine.get();
         let preparing = async {
-            execute(&client, &opening.settings()).await?;
-            PreparedStatements::prepare(&client).await.map_err(|error| fault(&error))
+            execute(&client, &opening.settings(engine)).await?;
+            PreparedStatements::prepare(&client, engine).await.map_err(|error| fault(&error))
         };
         let answer_timeout = opening.answer_timeout();
         let statements = drive(&mut connection, tokio::time::sleep(answer_timeout), preparing).await?;

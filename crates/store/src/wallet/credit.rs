@@ -11,6 +11,7 @@ use sqlx::PgConnection;
 
 use super::{ChangeOutcome, Credit, CreditOutcome, Debit, GiveBack, make_known};
 use crate::app::app_exists;
+use crate::engine::Engine;
 use crate::exchange::change;
 use crate::operator_log::{Action, LogLine};
 use crate::{Refusable, Result, Store, StoreError};
@@ -82,9 +83,10 @@ impl Store {
         if !app_exists(&self.pool, app_id).await? {
             return Ok(ChangeOutcome::UnknownApp);
         }
+        let engine = self.engine.get();
         let context = (operator.clone(), app_id.clone(), request);
         let outcome = self.transaction(context, move |connection, (operator, app_id, request)| {
-            Box::pin(write_change(connection, action, operator, app_id, request, create))
+            Box::pin(write_change(connection, engine, (operator, action), app_id, request, create))
         });
         match outcome.await {
             Ok(outcome) | Err(Refusable::Refused(outcome)) => Ok(outcome),
@@ -96,8 +98,8 @@ impl Store {
 /// The error is an outcome after which the transaction is rolled back.
 async fn write_change(
     connection: &mut PgConnection,
-    action: Action,
-    operator: &Operator,
+    engine: Engine,
+    (operator, action): (&Operator, Action),
     app_id: &AppId,
     request: &WalletRequest,
     create: bool,
@@ -107,7 +109,7 @@ async fn write_change(
     }
     let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
     let app_no = app_no.fetch_one(&mut *connection).await.map_err(StoreError::from)?;
-    let changed = change(connection, app_no, std::slice::from_ref(request)).await?.outcomes.pop();
+    let changed = change(connection, engine, app_no, std::slice::from_ref(request)).await?.outcomes.pop();
     let (receipt, before) = match changed {
         Some((WalletOutcome::Done(receipt), Some(before))) => (receipt, before),
         Some((WalletOutcome::Replayed(receipt), _)) => {

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
 
 use super::{Credit, CreditOutcome};
+use crate::engine::Engine;
 use crate::exchange::{change, plan_by_keys};
 use crate::operator_log::{Action, ListedCredit, LogLine};
 use crate::wallet_no::random_wallet_no;
@@ -44,9 +45,10 @@ impl Store {
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
         let Some(app_no) = app_no.fetch_optional(&self.pool).await? else { return Ok(None) };
         let requests: Vec<_> = credits.iter().map(|credit| (credit.request(), credit.create)).collect();
+        let engine = self.engine.get();
         let context = (operator.clone(), app_id.clone(), source, requests);
         let outcomes = self.transaction(context, move |connection, (operator, app_id, source, requests)| {
-            Box::pin(write_credits(connection, operator, (app_id, app_no), source, requests))
+            Box::pin(write_credits(connection, engine, operator, (app_id, app_no), source, requests))
         });
         outcomes.await.map(Some)
     }
@@ -54,15 +56,16 @@ impl Store {
 
 async fn write_credits(
     connection: &mut PgConnection,
+    engine: Engine,
     operator: &Operator,
     (app_id, app_no): (&AppId, i32),
     source: &CreditsSource,
     requests: &[(WalletRequest, bool)],
 ) -> Result<Vec<CreditOutcome>> {
-    plan_by_keys(connection).await?;
+    plan_by_keys(connection, engine).await?;
     make_known(connection, app_no, requests).await?;
     let requests: Vec<_> = requests.iter().map(|(request, _)| request.clone()).collect();
-    let changed = change(connection, app_no, &requests).await?;
+    let changed = change(connection, engine, app_no, &requests).await?;
     let (mut listed, mut free, mut charge) = (Vec::new(), 0_i128, 0_i128);
     for (request, (outcome, before)) in requests.iter().zip(&changed.outcomes) {
         if let (WalletOutcome::Done(receipt), Some(before)) = (outcome, before) {

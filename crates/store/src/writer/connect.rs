@@ -15,6 +15,7 @@ use tokio_postgres::{Client, Error, NoTls, Row};
 
 use super::SessionFault;
 use super::tls;
+use crate::engine::{Engine, PresentEngine};
 use crate::hosts::Hosts;
 use crate::{IDLE_IN_TRANSACTION_TIMEOUT, StoreError};
 
@@ -31,6 +32,7 @@ const PLANS_KEPT_FOR: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Opening {
     pub(crate) hosts: Hosts,
+    pub(crate) engine: PresentEngine,
     pub(crate) connect_timeout: Duration,
     pub(crate) statement_timeout: Duration,
 }
@@ -63,24 +65,28 @@ impl Opening {
         self.statement_timeout + ANSWER_MARGIN
     }
 
-    /// What a new session sets. One plan serves batches of every size and uses the keys.
-    pub(crate) fn settings(&self) -> String {
+    /// What a new session sets.
+    pub(crate) fn settings(&self, engine: Engine) -> String {
         format!(
             "SET statement_timeout = {}; SET lock_timeout = {}; SET idle_in_transaction_session_timeout = {}; {}",
             self.statement_timeout.as_millis(),
             LOCK_TIMEOUT.as_millis(),
             IDLE_IN_TRANSACTION_TIMEOUT.as_millis(),
-            planning(""),
+            planning(engine, ""),
         )
     }
 }
 
 /// One plan for batches of every size, which uses the keys. A table without a key that fits has a plan of an enormous
-/// cost then, and PostgreSQL would compile it for tens of milliseconds. `scope` is `LOCAL ` inside a transaction, else
-/// empty.
-pub(crate) fn planning(scope: &str) -> String {
+/// cost then, and PostgreSQL would compile it for tens of milliseconds. Citus must see the app to find its node, so it
+/// plans each statement. `scope` is `LOCAL ` inside a transaction, else empty.
+pub(crate) fn planning(engine: Engine, scope: &str) -> String {
+    let plans = match engine {
+        Engine::Postgres => "force_generic_plan",
+        Engine::Citus => "force_custom_plan",
+    };
     format!(
-        "SET {scope}plan_cache_mode = force_generic_plan; SET {scope}enable_seqscan = off; \
+        "SET {scope}plan_cache_mode = {plans}; SET {scope}enable_seqscan = off; \
          SET {scope}enable_hashjoin = off; SET {scope}enable_mergejoin = off; SET {scope}jit = off"
     )
 }

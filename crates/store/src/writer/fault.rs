@@ -23,6 +23,8 @@ impl SessionFault {
             // transaction has recorded the same biz_no. The name of the key is not checked: a
             // partition has its own.
             "22012" | "23505" => Self::Again,
+            // A node of Citus has met a key that exists. The coordinator passes on its words alone.
+            "XX000" if message.contains("duplicate key value") => Self::Again,
             "55P03" => Self::Blocked,
             // The server has become a standby. A new session finds the new primary.
             "25006" => Self::Lost(message),

@@ -60,6 +60,11 @@ pub(crate) trait Work {
     /// Gives the session up. The next attempt opens another.
     fn forget_session(&mut self);
 
+    /// Whether all requests of an attempt must be of one app.
+    fn separates_apps(&self) -> bool {
+        false
+    }
+
     /// The present time.
     fn now(&self) -> Instant;
 
@@ -117,7 +122,7 @@ pub(crate) struct Job<Q, O> {
     /// The trace of its request and the time of its arrival in the queue, while traces are collected.
     trace: Option<(Trace, Instant)>,
     /// Its place in the bounded queue, until it is answered.
-    _place: Place,
+    place: Place,
 }
 
 impl<Q, O> Job<Q, O> {
@@ -146,7 +151,24 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
         queue_max: usize,
         writing: impl Fn(mpsc::UnboundedReceiver<Job<Q, O>>) -> F,
     ) -> Result<Self> {
-        let (writers, queues) = Self::with_queues(count.max(1), queue_max);
+        Self::start_with(count, Queue::new(queue_max), writing)
+    }
+
+    /// Starts `count` writers more, which share the places of these.
+    pub(crate) fn beside<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        count: usize,
+        writing: impl Fn(mpsc::UnboundedReceiver<Job<Q, O>>) -> F,
+    ) -> Result<Self> {
+        Self::start_with(count, self.places.clone(), writing)
+    }
+
+    fn start_with<F: Future<Output = ()> + Send + 'static>(
+        count: usize,
+        places: Queue,
+        writing: impl Fn(mpsc::UnboundedReceiver<Job<Q, O>>) -> F,
+    ) -> Result<Self> {
+        let (writers, queues) = Self::with_places(count.max(1), places);
         for jobs in queues {
             run_in_thread(writing(jobs))
                 .map_err(|error| StoreError::Internal(format!("starting a writer: {error}")))?;
@@ -159,8 +181,12 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
         count: usize,
         queue_max: usize,
     ) -> (Self, Vec<mpsc::UnboundedReceiver<Job<Q, O>>>) {
+        Self::with_places(count, Queue::new(queue_max))
+    }
+
+    fn with_places(count: usize, places: Queue) -> (Self, Vec<mpsc::UnboundedReceiver<Job<Q, O>>>) {
         let (queues, jobs): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
-        (Self { queues: queues.into(), places: Queue::new(queue_max) }, jobs)
+        (Self { queues: queues.into(), places }, jobs)
     }
 
     /// The number of requests that the queue can still take.
@@ -216,7 +242,7 @@ impl<Q: Send + 'static, O: Send + 'static> Writers<Q, O> {
         let (answer, receiver) = oneshot::channel();
         let trace = traces::current().map(|trace| (trace, Instant::now()));
         queue
-            .send(Job { request, deadline, answer, trace, _place: place })
+            .send(Job { request, deadline, answer, trace, place })
             .map_err(|_| StoreError::Internal("a writer has ended".to_owned()))?;
         Ok(receiver)
     }
@@ -279,13 +305,15 @@ impl<W: Work> Writer<W> {
             if jobs.is_empty() {
                 return;
             }
-            let (count, started) = (jobs.len(), self.work.now());
-            let carried_out = self.carry_out(jobs, skips_held).await;
-            self.work.wrote(count, self.work.now() - started);
-            if let Err(jobs) = carried_out {
-                // One request may have caused the fault. The others must not suffer from it.
-                for job in jobs {
-                    let _ = self.carry_out(vec![job], skips_held).await;
+            for jobs in self.batches_of(jobs) {
+                let (count, started) = (jobs.len(), self.work.now());
+                let carried_out = self.carry_out(jobs, skips_held).await;
+                self.work.wrote(count, self.work.now() - started);
+                if let Err(jobs) = carried_out {
+                    // One request may have caused the fault. The others must not suffer from it.
+                    for job in jobs {
+                        let _ = self.carry_out(vec![job], skips_held).await;
+                    }
                 }
             }
         }
@@ -309,6 +337,23 @@ impl<W: Work> Writer<W> {
         }
         self.jobs.recv_many(&mut jobs, BATCH_MAX).await;
         jobs
+    }
+
+    /// The batches in which requests are carried out: one, or one for each app.
+    fn batches_of(&self, mut jobs: Vec<JobOf<W>>) -> Vec<Vec<JobOf<W>>> {
+        if !self.work.separates_apps() {
+            return vec![jobs];
+        }
+        // It keeps the order of the requests of an app.
+        jobs.sort_by(|one, other| one.place.app_id().cmp(other.place.app_id()));
+        let mut batches: Vec<Vec<JobOf<W>>> = Vec::new();
+        for job in jobs {
+            match batches.last_mut() {
+                Some(batch) if batch[0].place.app_id() == job.place.app_id() => batch.push(job),
+                Some(_) | None => batches.push(vec![job]),
+            }
+        }
+        batches
     }
 
     /// Writes a batch and answers it. Returns the requests when one of several may have caused a

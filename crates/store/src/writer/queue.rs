@@ -58,6 +58,13 @@ impl Queue {
     }
 }
 
+impl Place {
+    /// The app that has the place.
+    pub(super) fn app_id(&self) -> &AppId {
+        &self.app_id
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.queue.lock();

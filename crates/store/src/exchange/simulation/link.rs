@@ -21,8 +21,10 @@ use super::rows::{
     Content, EntryRow, Kind, RecordRow, WalletRow, kind_of, number_id, number_text, numbered, variant_of,
     wallet_id, wallet_no,
 };
+use super::settings::Sabotage;
 use super::world::{End, World};
 use crate::StoreError;
+use crate::engine::Engine;
 use crate::exchange::batch::{Batch, ExchangeDetail, OpenWallet, Record, WalletState};
 use crate::exchange::columns::Columns;
 use crate::exchange::database::{Database, DatabaseClient};
@@ -62,6 +64,13 @@ impl Database for Simulated {
         let (session, end) =
             receiver.await.map_err(|_| SessionFault::Lost("nobody answers".to_owned()))??;
         Ok((SimulatedClient { world: Rc::clone(&self.world), session }, Ending(end)))
+    }
+
+    fn engine(&self) -> Engine {
+        match self.world.borrow().settings.sabotage {
+            Sabotage::OneAppABatch => Engine::Citus,
+            _ => Engine::Postgres,
+        }
     }
 
     fn answer_timeout(&self) -> Duration {

@@ -126,6 +126,11 @@ fn locks_in_any_order_end_in_repetition_not_in_a_standstill() {
 }
 
 #[test]
+fn batches_of_one_app_hold_too() {
+    run(1..=40, Sabotage::OneAppABatch, u64::MAX).unwrap();
+}
+
+#[test]
 fn a_seed_tells_everything() {
     for seed in 1..4 {
         let once = Episode::run(seed, Sabotage::None, STEPS, false).unwrap();

@@ -26,6 +26,8 @@ pub(super) enum Sabotage {
     LostCommits,
     /// Wallets are locked in any order.
     AnyLockOrder,
+    /// Nothing is broken. Each batch has one app, as on Citus.
+    OneAppABatch,
 }
 
 /// Chances are in ten thousand, times in milliseconds.
