@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -40,6 +41,17 @@ def wait_until(holds, what, seconds=60):
             sys.exit(f"{what} within {seconds} s: no")
         time.sleep(0.02)
     return time.monotonic() - started
+
+
+def postgres_programs(*needed):
+    """The folder of PostgreSQL's programs: PG_BIN, or that of the newest version."""
+    folders = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    found = folders[-1] if folders else pathlib.Path(shutil.which("initdb") or "/nowhere/initdb").parent
+    found = pathlib.Path(os.environ.get("PG_BIN") or found)
+    for program in needed:
+        if not (found / program).exists():
+            skip(f"needs PostgreSQL's {program}")
+    return found
 
 
 def programs_of(name, *packages):
@@ -128,8 +140,7 @@ class Till:
         """Plain SQL on the private PostgreSQL."""
         named = self.data / "socket"
         folder = named.read_text().strip() if named.exists() else self.data / "run"
-        psql = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/psql"))
-        command = [psql[-1] if psql else "psql", "-h", folder, "-U", "minitill", "-qAt", "-v", "ON_ERROR_STOP=1", "postgres"]
+        command = [postgres_programs("psql") / "psql", "-h", folder, "-U", "minitill", "-qAt", "-v", "ON_ERROR_STOP=1", "postgres"]
         done = subprocess.run(command, input=statements, capture_output=True, text=True, timeout=900)
         if done.returncode != 0:
             sys.exit(f"psql: {done.stderr}")
