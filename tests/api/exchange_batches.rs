@@ -257,7 +257,8 @@ async fn sessions_that_are_ended_under_the_writers_lose_and_double_nothing() {
     }
     let sql = till.sql.clone();
     let ending = tokio::spawn(async move {
-        for _ in 0..15 {
+        // A writer attempts a batch 12 times. On a busy machine every end may hit the same batch.
+        for _ in 0..10 {
             sqlx::raw_sql(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
                  AND application_name = 'minitill' AND query ~ 'COMMIT|BEGIN|unnest'",
