@@ -132,16 +132,10 @@ async fn prepare(opened: &mut Opened, config: &Config, schema: Schema) -> Result
 }
 
 async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateCluster> {
-    let opening = tokio::task::spawn_blocking(move || {
-        PrivateCluster::open(&ClusterOptions {
-            name: DatabaseAddress::PRIVATE_USER,
-            data_dir,
-            fallback_dir: Some(FALLBACK_DIR.into()),
-            role,
-        })
-    });
+    let options = cluster_options(data_dir, role);
+    let opening = tokio::task::spawn_blocking(move || PrivateCluster::open(&options));
     let opened = opening.await.map_err(|fault| anyhow!("starting the private PostgreSQL: {fault}"))?;
-    let cluster = opened.map_err(|error| Error::msg(sentence(&error)))?;
+    let cluster = opened.map_err(|error| explain(&error))?;
     if let Some(notice) = cluster.notice() {
         match role {
             ProcessRole::Server => tracing::warn!("{notice}"),
@@ -149,6 +143,17 @@ async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateClu
         }
     }
     Ok(cluster)
+}
+
+/// The private PostgreSQL of a data folder.
+pub(super) fn cluster_options(data_dir: PathBuf, role: ProcessRole) -> ClusterOptions {
+    let (name, fallback_dir) = (DatabaseAddress::PRIVATE_USER, Some(FALLBACK_DIR.into()));
+    ClusterOptions { name, data_dir, fallback_dir, role }
+}
+
+/// The error for the operator.
+pub(super) fn explain(error: &ClusterError) -> Error {
+    Error::msg(sentence(error))
 }
 
 /// The text of an error, with the settings that can solve it (contract 9.1.8).
@@ -161,6 +166,10 @@ fn sentence(error: &ClusterError) -> String {
         ClusterError::NotEnterable { .. } | ClusterError::NotACluster { .. } => {
             ", or choose another database.data_dir"
         }
+        ClusterError::OtherVersion { wanted, newest, .. } if newest > wanted => {
+            ", or run `minitill postgres upgrade`"
+        }
+        ClusterError::NoOldPrograms { .. } => " with --old-bin",
         ClusterError::ServerRuns { .. } => ", or give this one a database.data_dir of its own",
         _ => "",
     };

@@ -3,11 +3,15 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 61] = [
+const EXAMPLES: [(&str, &[&str]); 62] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("migrate", &["minitill migrate"]),
     ("demo", &["minitill demo"]),
+    (
+        "postgres upgrade",
+        &["minitill postgres upgrade", "minitill postgres upgrade --old-bin /usr/lib/postgresql/15/bin"],
+    ),
     (
         "sign",
         &[

@@ -20,6 +20,7 @@ mod operator;
 mod operator_log;
 mod order;
 mod output;
+mod postgres;
 mod running;
 mod serve;
 mod sign;
@@ -74,6 +75,9 @@ enum Command {
     Status,
     #[command(flatten)]
     OnStore(StoreCommand),
+    /// Upgrade the private PostgreSQL
+    #[command(subcommand)]
+    Postgres(postgres::PostgresCommand),
     /// Sign a request as a game server does
     Sign(sign::SignArguments),
     /// Print the OpenAPI document of the public API or of the admin API
@@ -203,6 +207,10 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
         Command::Status => {
             start_log("warn", LogFormat::Text)?;
             return status::run(context).await;
+        }
+        Command::Postgres(command) => {
+            start_log("warn", LogFormat::Text)?;
+            postgres::run(context, command).await
         }
         Command::Sign(arguments) => sign::run(context, &arguments),
         Command::Openapi(arguments) => openapi::run(context, &arguments),

@@ -18,6 +18,8 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{ConnectOptions, Connection, Executor, Row};
 use testkit::cluster::folder_for_data;
 
+mod upgrade;
+
 /// Generous, because the machine may be busy; what the contract limits has its own number.
 const PATIENCE: Duration = Duration::from_mins(1);
 

@@ -23,7 +23,7 @@ use crate::{initdb, leftovers, shim, socket_dir};
 
 /// A recovery after a crash replays about one `max_wal_size`. This is many times that on a slow
 /// disk.
-const READY_WITHIN: Duration = Duration::from_mins(10);
+pub(super) const READY_WITHIN: Duration = Duration::from_mins(10);
 
 /// How long a start is tried again while server processes of a killed PostgreSQL hold its memory.
 const MEMORY_FREE_WITHIN: Duration = Duration::from_secs(10);
@@ -45,12 +45,24 @@ impl Cluster {
         let user = postgres_user(&pgdata)?;
         require_enterable(&folder, user.as_ref())?;
         let programs = if let Some(major) = initdb::major_of(&pgdata)? {
+            initdb::end_upgrades(&folder)?;
             Programs::find_for(&pgdata, major)?
         } else {
             let programs = Programs::find(None)?;
             initdb::make(&folder, name, &programs, user.as_ref())?;
             programs
         };
+        Self::at(folder, pgdata, name, programs, user)
+    }
+
+    /// The cluster in `pgdata`, which need not be that of the data folder.
+    pub(super) fn at(
+        folder: PathBuf,
+        pgdata: PathBuf,
+        name: &str,
+        programs: Programs,
+        user: Option<PostgresUser>,
+    ) -> Result<Self, ClusterError> {
         let socket_dir = socket_dir::prepare(&folder, name, user.as_ref())?;
         Ok(Self { folder, pgdata, socket_dir, programs, user })
     }
@@ -106,7 +118,7 @@ impl Cluster {
 
     fn spawn(&self, log: &LogFile) -> Result<RunningPostgres, ClusterError> {
         let program = self.programs.path("postgres");
-        let mut command = shim::command(&program, self.user.as_ref());
+        let mut command = shim::command(&program, self.user.as_ref(), Signal::INT);
         command.arg("-D").arg(&self.pgdata).arg("-k").arg(quoted(&self.socket_dir));
         let shared_buffers = shared_buffers();
         for (name, value) in SETTINGS.into_iter().chain([("shared_buffers", &*shared_buffers)]) {

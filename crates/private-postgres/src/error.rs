@@ -33,8 +33,60 @@ pub enum ClusterError {
         pgdata: PathBuf,
         /// The major version of the cluster.
         wanted: u32,
+        /// The newest major version that was found.
+        newest: u32,
         /// Versions and their folders.
         found: String,
+    },
+
+    /// An upgrade of a folder without a cluster.
+    #[error("there is no cluster in {folder}, so there is nothing to upgrade")]
+    NothingToUpgrade {
+        /// The data folder.
+        folder: PathBuf,
+    },
+
+    /// The programs that an upgrade starts from are not installed.
+    #[error(
+        "the upgrade needs the programs of PostgreSQL {wanted} too, found {found}: install them, or name their \
+         folder"
+    )]
+    NoOldPrograms {
+        /// The major version of the cluster.
+        wanted: u32,
+        /// Versions and their folders.
+        found: String,
+    },
+
+    /// A program that an upgrade needs is missing.
+    #[error(
+        "the upgrade needs the program {program}, which is not in {folder}: install all programs of that PostgreSQL"
+    )]
+    NoProgram {
+        /// Its name.
+        program: &'static str,
+        /// Where it should be.
+        folder: PathBuf,
+    },
+
+    /// The old cluster of a former upgrade has the name that this one needs.
+    #[error("{kept} is there, from a former upgrade: move it away")]
+    KeptInTheWay {
+        /// The old cluster.
+        kept: PathBuf,
+    },
+
+    /// A program of an upgrade failed.
+    #[error("{program} failed ({status}), and the cluster is as it was; its files are in {files}: {output}")]
+    UpgradeFailed {
+        /// Its name.
+        program: &'static str,
+        /// Its exit status.
+        status: String,
+        /// The folder with its files.
+        files: PathBuf,
+        /// The last lines of its output.
+        output: String,
     },
 
     /// The program runs as root, on a machine without an unprivileged user for PostgreSQL.

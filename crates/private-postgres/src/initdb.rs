@@ -3,14 +3,22 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use rustix::process::Signal;
 
 use crate::error::{ClusterError, IoContext};
 use crate::folder::{PGDATA, create_private};
 use crate::log_file::last_lines;
 use crate::programs::Programs;
-use crate::shim;
 use crate::user::PostgresUser;
+use crate::{leftovers, shim};
+
+/// How the name of a side folder begins. The process id of its run follows.
+const SIDE: &str = "pgdata.new.";
+
+/// The new cluster of an upgrade, in its side folder.
+pub(super) const UPGRADED: &str = "data";
 
 /// The major version of the cluster in `pgdata`; `None` if there is no cluster yet.
 pub(super) fn major_of(pgdata: &Path) -> Result<Option<u32>, ClusterError> {
@@ -41,39 +49,83 @@ pub(super) fn make(
     programs: &Programs,
     user: Option<&PostgresUser>,
 ) -> Result<(), ClusterError> {
-    remove_side_folders(folder)?;
-    let side = folder.join(format!("{PGDATA}.new.{}", std::process::id()));
-    create_private(&side, user)?;
+    let side = create_side_folder(folder, user)?;
+    run(&side, superuser, programs, user)?;
+    sync_all_in(&side)?;
+    fs::rename(&side, folder.join(PGDATA)).doing("rename", &side)?;
+    sync_folder(folder)
+}
+
+/// Runs `initdb` for the cluster `pgdata`, which is missing or an empty folder. Its files may not be
+/// on the disk yet.
+pub(super) fn run(
+    pgdata: &Path,
+    superuser: &str,
+    programs: &Programs,
+    user: Option<&PostgresUser>,
+) -> Result<(), ClusterError> {
     let initdb = programs.path("initdb");
-    let mut command = shim::command(&initdb, user);
-    command.arg("-D").arg(&side).arg(format!("--username={superuser}"));
+    let mut command = shim::command(&initdb, user, Signal::INT);
+    command.arg("-D").arg(pgdata).arg(format!("--username={superuser}"));
     command.args(["--encoding=UTF8", "--locale=C", "--auth-local=trust", "--auth-host=reject"]);
     command.args(["--data-checksums", "--no-instructions"]);
     if cfg!(target_os = "linux") {
-        command.arg("--no-sync"); // one sync of the file system, below, is faster than a thousand files
+        command.arg("--no-sync"); // one sync of the file system is faster than a thousand files
     }
     let output = command.output().doing("start", &initdb)?;
-    if !output.status.success() {
-        let text = [output.stdout, output.stderr].concat();
-        return Err(ClusterError::Initdb { status: output.status.to_string(), output: last_lines(&text) });
+    if output.status.success() {
+        return Ok(());
     }
-    // The disk must hold all files before the cluster gets its name, and then the name too.
+    let text = [output.stdout, output.stderr].concat();
+    Err(ClusterError::Initdb { status: output.status.to_string(), output: last_lines(&text) })
+}
+
+/// Writes the files of a cluster to the disk, before the cluster gets its name.
+pub(super) fn sync_all_in(side: &Path) -> Result<(), ClusterError> {
     #[cfg(target_os = "linux")]
-    File::open(&side)
+    File::open(side)
         .and_then(|side| Ok(rustix::fs::syncfs(side)?))
-        .doing("write to the disk what is in", &side)?;
-    fs::rename(&side, folder.join(PGDATA)).doing("rename", &side)?;
+        .doing("write to the disk what is in", side)?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = side; // PostgreSQL's programs have done it
+    Ok(())
+}
+
+/// Writes the names in a folder to the disk.
+pub(super) fn sync_folder(folder: &Path) -> Result<(), ClusterError> {
     File::open(folder).and_then(|folder| folder.sync_all()).doing("write to the disk", folder)
 }
 
-/// Removes the side folders of runs that were killed before the rename.
+/// Makes the side folder of this run, and removes those of runs that ended before the rename.
+pub(super) fn create_side_folder(
+    folder: &Path,
+    user: Option<&PostgresUser>,
+) -> Result<PathBuf, ClusterError> {
+    remove_side_folders(folder)?;
+    let side = folder.join(format!("{SIDE}{}", std::process::id()));
+    create_private(&side, user)?;
+    Ok(side)
+}
+
+/// Makes a cluster a side folder, in one step. [`create_side_folder`] removes it.
+pub(super) fn discard(folder: &Path, cluster: &Path) -> Result<(), ClusterError> {
+    remove_side_folders(folder)?;
+    fs::rename(cluster, folder.join(format!("{SIDE}discarded"))).doing("rename", cluster)
+}
+
 fn remove_side_folders(folder: &Path) -> Result<(), ClusterError> {
-    let start = format!("{PGDATA}.new.");
-    let entries = fs::read_dir(folder).doing("list", folder)?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        if path.file_name().is_some_and(|name| name.as_bytes().starts_with(start.as_bytes())) {
-            fs::remove_dir_all(&path).doing("remove", &path)?;
-        }
-    }
-    Ok(())
+    end_upgrades(folder)?;
+    side_folders(folder)?.iter().try_for_each(|side| fs::remove_dir_all(side).doing("remove", side))
+}
+
+/// Ends what an upgrade that was killed left running on its new cluster.
+pub(super) fn end_upgrades(folder: &Path) -> Result<(), ClusterError> {
+    side_folders(folder)?.iter().try_for_each(|side| leftovers::end(&side.join(UPGRADED)))
+}
+
+fn side_folders(folder: &Path) -> Result<Vec<PathBuf>, ClusterError> {
+    let paths = fs::read_dir(folder).doing("list", folder)?.flatten().map(|entry| entry.path());
+    let is_side =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_bytes().starts_with(SIDE.as_bytes()));
+    Ok(paths.filter(is_side).collect())
 }

@@ -11,6 +11,7 @@
 //! | `pgdata/` | the cluster |
 //! | `run/` | the folder of the socket; only PostgreSQL's user and root may enter it |
 //! | `socket` | the path of another folder for the socket, if that of `run/` is too long |
+//! | `pgdata.postgresql-N` | the cluster of the older major version N, after an upgrade |
 //! | `lock`, `owner` | the lock that decides which program owns the cluster, and a text about it |
 //! | `postgres.log` | PostgreSQL's own log |
 //!
@@ -24,6 +25,7 @@
 //! | `supervisor` | the one thread that starts, watches, restarts and stops PostgreSQL |
 //! | `leftovers` | ends processes that a killed run left behind |
 //! | `initdb` | makes the cluster |
+//! | `upgrade` | brings the cluster to a newer major version |
 //! | `cluster`, `settings`, `log_file` | starts PostgreSQL with its settings and its log |
 //! | `programs`, `shim` | finds PostgreSQL's programs, and runs them so that they end with this one |
 //! | `files`, `user`, `socket_dir`, `pid_file` | safe writes, PostgreSQL's user, its socket and state |
@@ -50,6 +52,7 @@ mod supervisor;
 #[cfg(test)]
 #[path = "tests/test_folder.rs"]
 mod test_folder;
+mod upgrade;
 mod user;
 
 pub use error::ClusterError;
@@ -58,6 +61,7 @@ pub use options::{ClusterOptions, ProcessRole};
 pub use programs::Programs;
 pub use shim::become_postgres_if_asked;
 pub use stop_request::STOP_WITHIN;
+pub use upgrade::{Upgraded, upgrade};
 
 use owner::{Patience, Turn};
 use supervisor::Supervisor;
@@ -98,7 +102,7 @@ impl PrivateCluster {
                     Supervisor::start(ownership, folder.path.clone(), options.name)?;
                 (Some(supervisor), socket_dir)
             }
-            Turn::Attached(socket_dir) => (None, socket_dir),
+            Turn::Attached { socket_dir, .. } => (None, socket_dir),
         };
         Ok(Self { folder, socket_dir, supervisor })
     }

@@ -54,7 +54,7 @@ pub(super) enum Turn {
     /// This program owns the folder.
     Owned(Ownership),
     /// A server owns it, and its PostgreSQL has its socket in this folder.
-    Attached(PathBuf),
+    Attached { socket_dir: PathBuf, server: u32 },
 }
 
 /// The lock, held until this is dropped.
@@ -111,7 +111,7 @@ pub(super) fn take_turn(folder: &Path, role: ProcessRole, patience: Patience) ->
                 ProcessRole::Server => {}
                 ProcessRole::Command => {
                     if let Some(socket_dir) = accepting(folder, server) {
-                        return Ok(Turn::Attached(socket_dir));
+                        return Ok(Turn::Attached { socket_dir, server: pid });
                     }
                     if since.elapsed() >= patience.accepting {
                         let seconds = patience.accepting.as_secs();

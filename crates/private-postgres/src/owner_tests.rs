@@ -22,7 +22,7 @@ fn write_pid_file(folder: &Path, pid: u32, status: &str) {
 fn owned(turn: Turn) -> Ownership {
     match turn {
         Turn::Owned(ownership) => ownership,
-        Turn::Attached(_) => panic!("nobody else is there"),
+        Turn::Attached { .. } => panic!("nobody else is there"),
     }
 }
 
@@ -87,7 +87,10 @@ fn a_command_attaches_only_when_the_postgresql_of_this_server_accepts() {
     write_pid_file(folder.path(), 4712, "starting");
     refused("it recovers");
     write_pid_file(folder.path(), 4712, "ready");
-    assert!(matches!(attach().unwrap(), Turn::Attached(socket_dir) if socket_dir == folder.path()));
+    let expected = (folder.path().to_owned(), std::process::id());
+    assert!(
+        matches!(attach().unwrap(), Turn::Attached { socket_dir, server } if (&socket_dir, server) == (&expected.0, expected.1))
+    );
     drop(listener);
     refused("it died");
 }

@@ -44,15 +44,44 @@ impl Programs {
         })
     }
 
+    /// Finds the programs of the major version `wanted`, which an upgrade starts from: in `folder`, or
+    /// in the folders of packages and `PATH`.
+    pub(super) fn find_old(folder: Option<&Path>, wanted: u32) -> Result<Self, ClusterError> {
+        let folders = folder.map_or_else(installed, |folder| vec![folder.to_owned()]);
+        choose(&folders, Some(wanted), &version_of)
+            .map_err(|seen| ClusterError::NoOldPrograms { wanted, found: list(&seen) })
+    }
+
     /// Like [`Programs::find`], for the cluster in `pgdata`, which needs the major version
     /// `wanted`.
     pub(super) fn find_for(pgdata: &Path, wanted: u32) -> Result<Self, ClusterError> {
-        Self::find(Some(wanted)).map_err(|error| match error {
-            ClusterError::TooOld { found } => {
-                ClusterError::OtherVersion { pgdata: pgdata.to_owned(), wanted, found }
-            }
-            error => error,
-        })
+        choose(&candidates(), Some(wanted), &version_of).map_err(|seen| Self::refused(pgdata, wanted, &seen))
+    }
+
+    /// Why the cluster in `pgdata` needs other programs than these.
+    pub(super) fn refused(pgdata: &Path, wanted: u32, seen: &[Self]) -> ClusterError {
+        let Some(newest) = seen.iter().map(|programs| programs.major).max() else {
+            return ClusterError::NoPrograms;
+        };
+        ClusterError::OtherVersion { pgdata: pgdata.to_owned(), wanted, newest, found: list(seen) }
+    }
+
+    /// The major version.
+    pub(super) fn major(&self) -> u32 {
+        self.major
+    }
+
+    /// The folder of the programs.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Fails if one of these programs is missing. Some packages leave out what `pg_upgrade` needs.
+    pub(super) fn require(&self, programs: &[&'static str]) -> Result<(), ClusterError> {
+        match programs.iter().find(|program| !self.path(program).is_file()) {
+            None => Ok(()),
+            Some(program) => Err(ClusterError::NoProgram { program, folder: self.folder.clone() }),
+        }
     }
 
     /// The path of one program, such as `initdb`.
@@ -84,6 +113,9 @@ fn choose(
 }
 
 fn list(seen: &[Programs]) -> String {
+    if seen.is_empty() {
+        return "none".to_owned();
+    }
     let seen: Vec<String> =
         seen.iter().map(|programs| format!("{} in {}", programs.major, programs.folder.display())).collect();
     seen.join(", ")
@@ -94,6 +126,11 @@ fn candidates() -> Vec<PathBuf> {
     if let Some(folder) = env::var_os("PG_BIN").filter(|folder| !folder.is_empty()) {
         return vec![folder.into()];
     }
+    installed()
+}
+
+/// The folders of packages, the newest version first, and those of `PATH`.
+fn installed() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for (parent, start, rest) in VERSIONED {
         let names = fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.file_name());

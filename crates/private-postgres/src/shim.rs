@@ -13,6 +13,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::process::Signal;
+
 use crate::programs::clean_command;
 use crate::user::PostgresUser;
 
@@ -37,11 +39,12 @@ pub fn become_postgres_if_asked() {
 /// arguments are missing.
 fn run(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Error> {
     let parent: i32 = arguments.next()?.to_str()?.parse().ok()?;
+    let signal = Signal::from_named_raw(arguments.next()?.to_str()?.parse().ok()?)?;
     let program = arguments.next()?;
     #[cfg(target_os = "linux")]
     {
-        use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
-        if let Err(error) = set_parent_process_death_signal(Some(Signal::INT)) {
+        use rustix::process::{Pid, getppid, set_parent_process_death_signal};
+        if let Err(error) = set_parent_process_death_signal(Some(signal)) {
             return Some(error.into());
         }
         // A parent that died before the request sends no signal any more.
@@ -50,17 +53,18 @@ fn run(mut arguments: impl Iterator<Item = OsString>) -> Option<io::Error> {
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = parent;
+    let _ = (parent, signal);
     Some(Command::new(program).args(arguments).exec())
 }
 
-/// A command for `program` as `user`. On Linux it gets SIGINT when the thread that spawns it ends.
+/// A command for `program` as `user`. On Linux it gets `signal` when the thread that spawns it ends.
 /// It has a process group of its own, so that Ctrl-C in a terminal reaches this program only.
-pub(super) fn command(program: &Path, user: Option<&PostgresUser>) -> Command {
+pub(super) fn command(program: &Path, user: Option<&PostgresUser>, signal: Signal) -> Command {
     let mut command = match own_program(user) {
         Some(this) => {
             let mut command = clean_command(this.as_os_str());
-            command.arg(HIDDEN_ARGUMENT).arg(std::process::id().to_string()).arg(program);
+            command.arg(HIDDEN_ARGUMENT).arg(std::process::id().to_string());
+            command.arg(signal.as_raw().to_string()).arg(program);
             command
         }
         // There is no such signal then. The next start ends the leftovers of a killed program.
