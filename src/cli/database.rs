@@ -47,7 +47,7 @@ pub(super) struct Opened {
 impl Opened {
     /// Closes the connections. Then stops the private PostgreSQL within `limit`, if this process owns it.
     pub(super) async fn close(self, limit: Duration) {
-        let _ = tokio::time::timeout(CLOSE_PATIENCE, self.store.close()).await;
+        close(&self.store).await;
         if let Some(cluster) = self.cluster {
             let _ = tokio::task::spawn_blocking(move || cluster.stop_within(limit)).await;
         }
@@ -98,37 +98,81 @@ async fn open(
         let address = DatabaseAddress::from_socket_dir(cluster.socket_dir());
         (address, cluster.folder().to_owned(), Some(cluster))
     };
-    let store = match connect(context, &address, settings, patience).await {
-        Ok(store) => store,
+    // The private PostgreSQL always gets the schema of its program.
+    let schema = match (schema, &cluster) {
+        (Schema::IsThere, Some(_)) => Schema::Migrates(None),
+        (schema, _) => schema,
+    };
+    match connect(context, &address, &settings, &folder, schema, patience).await {
+        Ok((store, distributed)) => Ok(Opened { store, distributed, folder, cluster }),
         Err(error) => {
             let _ = tokio::task::spawn_blocking(move || drop(cluster)).await;
-            return Err(error.into());
-        }
-    };
-    let mut opened = Opened { store, distributed: Vec::new(), folder, cluster };
-    match prepare(&mut opened, &context.config, schema).await {
-        Ok(()) => Ok(opened),
-        Err(error) => {
-            opened.close(private_postgres::STOP_WITHIN).await;
             Err(error)
         }
     }
 }
 
-/// Brings the schema up to date, or checks it, and loads the master key.
-async fn prepare(opened: &mut Opened, config: &Config, schema: Schema) -> Result<()> {
-    match schema {
-        Schema::IsThere if opened.cluster.is_none() => {
-            let is_complete = opened.store.pending_migrations().await?.is_none();
-            ensure!(
-                is_complete,
-                "the database does not have the schema of this program; run `minitill migrate`"
-            );
+/// Connects to the database and prepares it. Waits while it is starting. An address may also lead to a standby
+/// at first, or to nobody: `HAProxy` does not know the primary before it has asked all hosts.
+async fn connect(
+    context: &Context,
+    address: &DatabaseAddress,
+    settings: &StoreSettings,
+    folder: &Path,
+    schema: Schema,
+    patience: Duration,
+) -> Result<(Store, Vec<&'static str>)> {
+    let give_up = tokio::time::Instant::now() + patience;
+    loop {
+        let error = match try_to_connect(context, address, settings, folder, schema).await {
+            Ok(opened) => return Ok(opened),
+            Err(error) => error,
+        };
+        let is_away = matches!(error.downcast_ref(), Some(StoreError::Unavailable(_)));
+        if !is_away || tokio::time::Instant::now() >= give_up {
+            return Err(error);
         }
-        Schema::IsThere => drop(opened.store.migrate(None).await?),
-        Schema::Migrates(engine) => opened.distributed = opened.store.migrate(engine).await?,
+        tracing::info!(%error, "waiting for the database");
+        tokio::time::sleep(Duration::from_millis(250)).await;
     }
-    unlock(&opened.store, config, &opened.folder).await
+}
+
+async fn try_to_connect(
+    context: &Context,
+    address: &DatabaseAddress,
+    settings: &StoreSettings,
+    folder: &Path,
+    schema: Schema,
+) -> Result<(Store, Vec<&'static str>)> {
+    let store = Store::connect(address, settings.clone(), Arc::clone(&context.clock)).await?;
+    let prepared = prepare(&store, &context.config, folder, schema).await;
+    if prepared.is_err() {
+        close(&store).await;
+    }
+    prepared.map(|distributed| (store, distributed))
+}
+
+/// Brings the schema up to date, or checks it, and loads the master key.
+async fn prepare(
+    store: &Store,
+    config: &Config,
+    folder: &Path,
+    schema: Schema,
+) -> Result<Vec<&'static str>> {
+    let distributed = match schema {
+        Schema::IsThere => {
+            let is_complete = store.pending_migrations().await?.is_none();
+            ensure!(is_complete, "the database does not have the schema of this program; run `minitill migrate`");
+            Vec::new()
+        }
+        Schema::Migrates(engine) => store.migrate(engine).await?,
+    };
+    unlock(store, config, folder).await?;
+    Ok(distributed)
+}
+
+async fn close(store: &Store) {
+    let _ = tokio::time::timeout(CLOSE_PATIENCE, store.close()).await;
 }
 
 async fn open_cluster(data_dir: PathBuf, role: ProcessRole) -> Result<PrivateCluster> {
@@ -174,25 +218,6 @@ fn sentence(error: &ClusterError) -> String {
         _ => "",
     };
     format!("{error}{way_out}")
-}
-
-/// Connects to the database, and waits if it is just starting.
-async fn connect(
-    context: &Context,
-    address: &DatabaseAddress,
-    settings: StoreSettings,
-    patience: Duration,
-) -> Result<Store, StoreError> {
-    let give_up = tokio::time::Instant::now() + patience;
-    loop {
-        match Store::connect(address, settings.clone(), Arc::clone(&context.clock)).await {
-            Err(StoreError::Unavailable(cause)) if tokio::time::Instant::now() < give_up => {
-                tracing::info!(cause, "waiting for the database");
-                tokio::time::sleep(Duration::from_millis(250)).await;
-            }
-            outcome => return outcome,
-        }
-    }
 }
 
 /// Loads the master key, or creates one if there is no key and no app yet.

@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 
 use crate::game::Game;
 use crate::support::cluster::USER;
-use crate::support::program::free_address;
-use crate::support::{Request, TestTill, fresh_database, test_config};
+use crate::support::program::{Program, free_address};
+use crate::support::{Request, TestTill, empty_database, fresh_database, test_config};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_endpoint_answers_503_quickly_and_recovers_by_itself() {
@@ -113,19 +113,50 @@ async fn a_database_that_takes_no_writes_is_left_for_one_that_does() {
 }
 
 /// A host of the database: a port of this machine that leads to the test's PostgreSQL until it is cut off.
-struct Host(tokio::task::JoinSet<()>);
+struct Host(JoinSet<()>);
+
+/// What a new session meets behind an address.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Meets {
+    Primary,
+    Standby,
+    Nobody,
+}
 
 impl Host {
     async fn at(address: SocketAddr, database_url: &str) -> Self {
-        let (_, query) = database_url.split_once('?').unwrap();
+        Self::leading(address, database_url, |_| Meets::Primary).await
+    }
+
+    /// A host that looks at the number of each new session.
+    async fn leading(
+        address: SocketAddr,
+        database_url: &str,
+        meets: impl Fn(usize) -> Meets + Send + 'static,
+    ) -> Self {
+        let (rest, query) = database_url.split_once('?').unwrap();
         let (_, folder) = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "host").unwrap();
         let socket = format!("{folder}/.s.PGSQL.5432");
+        let name = rest.rsplit('/').next().unwrap().to_owned();
+        let admin = sqlx::PgPool::connect_lazy(database_url).unwrap();
         let listener = TcpListener::bind(address).await.unwrap();
         let mut serving = JoinSet::new();
         serving.spawn(async move {
             let mut sessions = JoinSet::new();
-            loop {
+            let mut before = Meets::Primary;
+            for number in 0.. {
                 let (mut client, _) = listener.accept().await.unwrap();
+                let now = meets(number);
+                if now == Meets::Nobody {
+                    continue;
+                }
+                if now != before {
+                    let is_standby = now == Meets::Standby;
+                    let change =
+                        format!("ALTER DATABASE {name} SET default_transaction_read_only = {is_standby}");
+                    sqlx::raw_sql(sqlx::AssertSqlSafe(change)).execute(&admin).await.unwrap();
+                    before = now;
+                }
                 let mut server = UnixStream::connect(&socket).await.unwrap();
                 sessions.spawn(async move {
                     let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
@@ -177,6 +208,30 @@ async fn the_host_that_takes_writes_is_followed_from_one_to_the_other() {
     }
     till.assert_audit_clean().await;
     drop(first);
+}
+
+/// Contract 9.3.5: a start waits for an address that leads to a standby or to nobody, whichever of its sessions
+/// meets them. `HAProxy` does so until it has asked all hosts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_waits_for_an_address_that_does_not_lead_to_the_primary_yet() {
+    let mut starts = JoinSet::new();
+    for wrong in [Meets::Standby, Meets::Nobody] {
+        starts.spawn(async move {
+            for first in 0..8 {
+                // It has to migrate, too.
+                let database_url = empty_database(&format!("start_{wrong:?}_{first}").to_lowercase()).await;
+                let address = free_address();
+                let meets =
+                    move |number| if (first..first + 2).contains(&number) { wrong } else { Meets::Primary };
+                let host = Host::leading(address, &database_url, meets).await;
+                let name = database_url.split(['/', '?']).nth(3).unwrap();
+                let url = format!("postgres://{USER}@{address}/{name}?sslmode=disable");
+                Program::on(&url).serve(None).await.terminate();
+                drop(host);
+            }
+        });
+    }
+    starts.join_all().await;
 }
 
 /// Rule: a server that starts does not wait for a database that lets it in and then falls silent.

@@ -1,7 +1,7 @@
 //! Migrations: they bring a database to the schema of this program. Several instances may start at
 //! once (contract 9.3).
 
-use sqlx::migrate::{Migrate as _, Migrator};
+use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 use sqlx::{Connection as _, PgConnection};
 
 use crate::engine::{self, Engine};
@@ -79,7 +79,7 @@ impl Store {
         let mut connection = PgConnection::connect_with(&self.pool.connect_options()).await?;
         let outcome = migrator().run_direct(None, &mut connection, false).await;
         let _ = connection.close().await;
-        outcome.map_err(|error| StoreError::Internal(format!("migrations: {error}")))
+        outcome.map_err(fault)
     }
 
     /// The number of migrations that are due, or `None`.
@@ -100,6 +100,19 @@ impl Store {
         let is_applied = |version| applied.iter().any(|applied| applied.version == version);
         let pending = migrator.iter().filter(|migration| !is_applied(migration.version)).count();
         Ok((pending > 0).then_some(pending))
+    }
+}
+
+/// The error of migrations that ended early.
+fn fault(error: MigrateError) -> StoreError {
+    let words = format!("migrations: {error}");
+    let cause = match error {
+        MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => Some(cause.into()),
+        _ => None,
+    };
+    match cause {
+        Some(StoreError::Unavailable(_)) => StoreError::Unavailable(words),
+        _ => StoreError::Internal(words),
     }
 }
 
