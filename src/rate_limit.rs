@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -73,18 +74,35 @@ impl fmt::Display for LimitExceeded {
     }
 }
 
-/// The limits of this process.
+/// The limits, of which this instance has an equal share (contract 7.2.6).
 #[derive(Debug)]
 pub struct RateLimits {
     settings: config::Limits,
     states: Mutex<HashMap<(AppId, Limited), Gcra>>,
+    /// How many instances share the limits.
+    shares: AtomicU32,
+    /// How many instances were counted last.
+    counted: AtomicU32,
 }
 
 impl RateLimits {
     /// Nothing used yet.
     #[must_use]
     pub fn new(settings: config::Limits) -> Self {
-        Self { settings, states: Mutex::default() }
+        Self { settings, states: Mutex::default(), shares: AtomicU32::new(1), counted: AtomicU32::new(1) }
+    }
+
+    /// Shares the limits among as many instances as were counted (at least 1). A lower number must be counted
+    /// twice in a row: after a fail-over of the database, the first instance to come back sees none of the others.
+    pub fn share_among(&self, counted: u32) {
+        let before = self.counted.swap(counted, Ordering::Relaxed);
+        self.shares.store(before.max(counted), Ordering::Relaxed);
+    }
+
+    /// How many instances share the limits.
+    #[must_use]
+    pub fn shares(&self) -> u32 {
+        self.shares.load(Ordering::Relaxed)
     }
 
     /// Counts a request of an app.
@@ -107,6 +125,6 @@ impl RateLimits {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         let state = states.entry((app.id.clone(), limited)).or_default();
         let exceeded = |wait| LimitExceeded { limited, per_second: per_second.get(), wait };
-        state.admit(now, per_second.get()).map_err(exceeded)
+        state.admit(now, per_second.get(), self.shares()).map_err(exceeded)
     }
 }

@@ -41,7 +41,7 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     /// The store.
     pub store: Store,
-    /// Rate limits of this process.
+    /// Rate limits, and this instance's share of them.
     pub rate_limits: RateLimits,
     /// The disks that take new pictures.
     pub disk_space: DiskSpace,
@@ -126,6 +126,14 @@ impl AppState {
             clock,
             store,
         }))
+    }
+
+    /// Shares the rate limits among the servers of the database. While it is away, the last number holds.
+    pub async fn share_rate_limits(&self) {
+        match self.store.count_instances().await {
+            Ok(instances) => self.rate_limits.share_among(instances),
+            Err(error) => tracing::warn!(%error, "the share of the rate limits stays as it is"),
+        }
     }
 
     /// How the fields of an exchange that arrives now are read.

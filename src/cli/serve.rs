@@ -26,6 +26,8 @@ use crate::state::AppState;
 const EXIT_WITHIN: Duration = Duration::from_millis(9500);
 /// How often expired rows are removed.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
+/// How often the servers that share the rate limits are counted.
+const INSTANCES_INTERVAL: Duration = Duration::from_secs(3);
 /// How often the counts of replays are stored.
 const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the last counts may take to be stored when the server stops.
@@ -51,7 +53,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     // Its disk may be another than that of the settings.
     config.database.data_dir.clone_from(&opened.folder);
     let state = AppState::new(config.clone(), std::sync::Arc::clone(&context.clock), opened.store.clone());
-    state.metrics.name_apps(&opened.store.busiest_apps(APPS_MAX).await?);
+    ask_at_the_start(&state).await?;
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
     if is_open_to_listeners(config.ops.listen, operator_tls.is_some()) {
@@ -75,7 +77,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     let connections = OpenConnections::default();
     let beside = [
         tokio::spawn(operator::keep_sampling(state.clone())),
-        tokio::spawn(keep_house(opened.store.clone(), config.image.unused_ttl)),
+        tokio::spawn(keep_house(state.clone())),
         tokio::spawn(async move {
             let stopped = operator_stopped;
             let _ = http_server::serve(operator, operator_tls, routes, limits, connections, stopped).await;
@@ -103,6 +105,13 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
     let drained = drained.map_err(|fault| anyhow!("the server's task ended: {fault}"))??;
     tracing::info!(connections_cut = drained.connections_cut, "stopped");
+    Ok(())
+}
+
+/// What must be known before the first request.
+async fn ask_at_the_start(state: &AppState) -> Result<()> {
+    state.metrics.name_apps(&state.store.busiest_apps(APPS_MAX).await?);
+    state.share_rate_limits().await;
     Ok(())
 }
 
@@ -161,16 +170,23 @@ fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option
     Ok((listener, Some(tls)))
 }
 
-async fn keep_house(store: Store, unused_ttl: Duration) {
-    let mut cleaning = tokio::time::interval(HOUSEKEEPING_INTERVAL);
+async fn keep_house(state: AppState) {
+    // Removing rows can take long, so nothing else waits for it.
+    tokio::join!(keep_counts(&state), keep_clean(&state.store, state.config.image.unused_ttl));
+}
+
+/// Counts the servers, and writes what was counted of requests.
+async fn keep_counts(state: &AppState) {
+    let store = &state.store;
+    let mut instances = tokio::time::interval(INSTANCES_INTERVAL);
     let mut replays = tokio::time::interval(REPLAYS_INTERVAL);
     let mut key_uses = tokio::time::interval(KEY_USES_INTERVAL);
-    for counts in [&mut replays, &mut key_uses] {
-        counts.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for interval in [&mut instances, &mut replays, &mut key_uses] {
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
     loop {
         tokio::select! {
-            _ = cleaning.tick() => clean(&store, unused_ttl).await,
+            _ = instances.tick() => state.share_rate_limits().await,
             _ = replays.tick() => {
                 if let Err(error) = store.write_replays().await {
                     tracing::warn!(%error, "counts of replays could not be stored; they are lost");
@@ -182,6 +198,15 @@ async fn keep_house(store: Store, unused_ttl: Duration) {
                 }
             }
         }
+    }
+}
+
+/// Removes expired rows.
+async fn keep_clean(store: &Store, unused_ttl: Duration) {
+    let mut cleaning = tokio::time::interval(HOUSEKEEPING_INTERVAL);
+    loop {
+        cleaning.tick().await;
+        clean(store, unused_ttl).await;
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Reading {
     pub upload_memory: (u64, u64),
     /// Whether the disk has room for new pictures.
     pub takes_uploads: bool,
+    /// Instances that share the rate limits.
+    pub instances: u32,
     /// The last audits; none where there were none, or where the database did not tell.
     pub audits: Arc<[LastAudit]>,
 }
@@ -72,6 +74,7 @@ impl Reading {
                 "1 while the disk has room for new pictures, 0 below image.disk_free_min.",
                 self.takes_uploads.into(),
             ),
+            ("minitill_instances", "Servers that share the rate limits.", self.instances.into()),
             ("process_resident_memory_bytes", "Memory of the process, without its PostgreSQL.", resident),
             ("process_open_fds", "Open files of the process.", files),
             ("process_max_fds", "Files that the process may open.", files_max),

@@ -129,6 +129,7 @@ async fn read_off(state: &AppState) -> Reading {
         database_probe,
         fetches: state.fetcher.under_way(),
         upload_memory: (state.upload_memory.in_use() * 1024, state.upload_memory.permits_max() * 1024),
+        instances: state.rate_limits.shares(),
         audits: audits.unwrap_or_default(),
         takes_uploads: state.disk_space.shortage(state.clock.monotonic()).await.is_none(),
     }

@@ -261,7 +261,7 @@ async fn sessions_that_are_ended_under_the_writers_lose_and_double_nothing() {
         for _ in 0..10 {
             sqlx::raw_sql(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-                 AND application_name = 'minitill' AND query ~ 'COMMIT|BEGIN|unnest'",
+                 AND application_name LIKE 'minitill %' AND query ~ 'COMMIT|BEGIN|unnest'",
             )
             .execute(&sql)
             .await

@@ -139,7 +139,7 @@ async fn the_pool_keeps_its_sessions() {
     // A writer connects with its first exchange.
     Game::new(&app, "o1", "b0", 1).send(&till).await;
     let sessions = "SELECT sum(pid)::bigint FROM pg_stat_activity \
-                    WHERE datname = current_database() AND application_name = 'minitill'";
+                    WHERE datname = current_database() AND application_name LIKE 'minitill %'";
     let before = till.number(sessions).await;
     for index in 0..20 {
         Game::new(&app, "o1", &format!("b{index}"), 1).send(&till).await;

@@ -1,18 +1,20 @@
 //! Rate limits for each app and endpoint (contract 7).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::app::AppLimits;
 use domain::app_command::AppCommand;
 use domain::per_second::PerSecond;
 use minitill::config::Config;
 use minitill::error::ErrorStatus;
+use sqlx::{ConnectOptions as _, Executor as _};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::game::Game;
-use crate::support::{Answer, Request, TestApp, TestTill};
+use crate::support::program::{Program, ServerProcess};
+use crate::support::{Answer, Request, TestApp, TestTill, fresh_database};
 
 /// What the answer says of a limit (contract 7.2.8).
 fn text(limit: u32, what: &str) -> String {
@@ -24,14 +26,15 @@ fn per_second(limit: u32) -> PerSecond {
 }
 
 async fn till() -> TestTill {
-    TestTill::start_with(|config| {
-        config.limits.exchanges_per_second = per_second(4);
-        config.limits.reports_per_second = per_second(5);
-        config.limits.uploads_per_second = per_second(3);
-        config.limits.tokens_per_second = per_second(2);
-        config.limits.logins_per_second = per_second(6);
-    })
-    .await
+    TestTill::start_with(with_limits).await
+}
+
+fn with_limits(config: &mut Config) {
+    config.limits.exchanges_per_second = per_second(4);
+    config.limits.reports_per_second = per_second(5);
+    config.limits.uploads_per_second = per_second(3);
+    config.limits.tokens_per_second = per_second(2);
+    config.limits.logins_per_second = per_second(6);
 }
 
 fn report(app: &TestApp) -> Request {
@@ -257,4 +260,102 @@ async fn a_report_over_the_limit_is_refused_before_its_body_comes() {
     let text = String::from_utf8_lossy(&received[..length]).into_owned();
     assert!(text.contains(r#"{"result":10000305,"#), "{text}");
     assert!(text.to_ascii_lowercase().contains("\r\nretry-after: 1\r\n"), "{text}");
+}
+
+/// Contract 7.2.6: two servers admit together what one admits. When one has stopped, the other admits all.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_servers_of_a_database_share_each_limit() {
+    let first = till().await;
+    let second = TestTill::start_on(first.database_url.clone(), with_limits).await;
+    let app = first.app("a1").await;
+    let both = [&first, &second];
+    for till in both {
+        till.till.share_rate_limits().await;
+    }
+    for till in both {
+        assert_eq!(burst(till, &token(&app, &app.secret)).await, 1);
+        assert_eq!(burst(till, &login(&app)).await, 3);
+        // Half of 5 and half of 3, in whole requests.
+        assert_eq!(burst(till, &report(&app)).await, 2);
+        assert_eq!(burst(till, &upload(&app, "uploadWithFile")).await, 1);
+        // The text names the limit of both, and the header when this server admits one again.
+        let refused = till.send(login(&app)).await;
+        refused.assert_refused(10_000_305, &text(6, "logins"));
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    // In two seconds both admit what one would: ten reports. A burst is at most a second's.
+    for quarter in 1..=5 {
+        for till in both {
+            till.clock.advance(Duration::from_millis(400));
+            assert_eq!(burst(till, &report(&app)).await, 1, "after {} ms", quarter * 400);
+        }
+    }
+    second.store.close().await;
+    second.till.share_rate_limits().await;
+    assert_eq!(second.till.rate_limits.shares(), 2, "while the database is away, the last number holds");
+    let started = Instant::now();
+    while first.store.count_instances().await != Ok(1) {
+        assert!(started.elapsed() < Duration::from_secs(10), "its sessions have ended");
+    }
+    first.till.share_rate_limits().await;
+    assert_eq!(first.till.rate_limits.shares(), 2, "a lower number is counted twice");
+    first.till.share_rate_limits().await;
+    first.clock.advance(Duration::from_mins(1));
+    assert_eq!(burst(&first, &login(&app)).await, 6);
+    assert_eq!(burst(&first, &report(&app)).await, 5);
+    assert_eq!(burst(&first, &token(&app, &app.secret)).await, 2);
+}
+
+/// Rule: a server that is gone, but whose sessions the database has not noticed to be so, counts for 15 seconds. A
+/// command never counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_counts_while_it_uses_its_sessions() {
+    let till = till().await;
+    let with_name = async |name: &str| {
+        let options: sqlx::postgres::PgConnectOptions = till.database_url.parse().unwrap();
+        let mut session = options.application_name(name).connect().await.unwrap();
+        session.execute("SELECT 1").await.unwrap();
+        session
+    };
+    let command = with_name("minitill").await;
+    let mut server = with_name("minitill 0123456789abcdef").await;
+    assert_eq!(till.store.count_instances().await, Ok(2));
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!(till.store.count_instances().await, Ok(2));
+    server.execute("SELECT 1").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!(till.store.count_instances().await, Ok(2), "it was used 8 seconds ago");
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!(till.store.count_instances().await, Ok(1));
+    drop((server, command));
+}
+
+/// Rule: a running server knows the others from its start, and their end within ten seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn running_servers_count_each_other() {
+    let database = fresh_database().await;
+    let program = Program::on(&database.url);
+    let first = program.serve(None).await;
+    let told = async |server: &ServerProcess| {
+        let metrics = Request::get("/metrics").send(server.operator_address).await.body;
+        let value = metrics.lines().find_map(|line| line.strip_prefix("minitill_instances "));
+        value.expect("it is told").to_owned()
+    };
+    let becomes = async |expected: &str| {
+        let started = Instant::now();
+        while told(&first).await != expected {
+            assert!(started.elapsed() < Duration::from_secs(10), "{expected} within ten seconds");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    becomes("1").await;
+    let second = program.serve(None).await;
+    assert_eq!(told(&second).await, "2");
+    becomes("2").await;
+    second.terminate();
+    becomes("1").await;
+    let third = program.serve(None).await;
+    becomes("2").await;
+    third.kill();
+    becomes("1").await;
 }

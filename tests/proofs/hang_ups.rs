@@ -200,7 +200,7 @@ async fn look_at_sessions(postgres: &Postgres, figures: &mut Figures) {
     let mut sql = postgres.connect().await.unwrap();
     let (sessions, idle): (i64, i64) = sqlx::query_as(
         "SELECT count(*), count(*) FILTER (WHERE state = 'idle') FROM pg_stat_activity \
-         WHERE application_name = 'minitill'",
+         WHERE application_name LIKE 'minitill %'",
     )
     .fetch_one(&mut sql)
     .await

@@ -152,7 +152,7 @@ async fn somebody_elses() -> Figures {
 async fn kill_a_session(socket_dir: &Path, dice: &mut Dice) {
     let mut sql = postgres::connect(socket_dir).await.unwrap();
     let sessions: Vec<i32> = sqlx::query_scalar(
-        "SELECT pid FROM pg_stat_activity WHERE application_name = 'minitill' ORDER BY pid",
+        "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'minitill %' ORDER BY pid",
     )
     .fetch_all(&mut sql)
     .await

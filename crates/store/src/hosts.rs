@@ -12,6 +12,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Executor as _, PgConnection, Pg
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::instances::server_name;
 use crate::{Result, StoreError};
 
 /// How often a server asks the host that it uses whether it still takes writes.
@@ -96,8 +97,9 @@ impl Hosts {
         must_write: bool,
         patience: Duration,
     ) -> Result<Self> {
-        let options = address.hosts.iter();
-        let all: Arc<[PgConnectOptions]> = options.cloned().map(named).collect();
+        let name = if must_write { server_name() } else { "minitill".to_owned() };
+        let options = address.hosts.iter().cloned();
+        let all: Arc<[PgConnectOptions]> = options.map(|host| named(host, &name)).collect();
         let host = first_that_serves(&all, must_write, patience).await?;
         let url_around = address.url_around.clone().map(Arc::new);
         Ok(Self { all, used: Arc::new(watch::Sender::new(Used::now(host))), url_around })
@@ -109,7 +111,8 @@ impl Hosts {
         // An IPv6 address.
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let host = PgConnectOptions::from_str(&format!("{}{host}:{port}{after}", before.expose())).ok()?;
-        let all: Arc<[PgConnectOptions]> = [named(host)].into();
+        let name = self.address().get_application_name().unwrap_or("minitill");
+        let all: Arc<[PgConnectOptions]> = [named(host, name)].into();
         Some(Self { all, used: Arc::new(watch::Sender::new(Used::now(0))), url_around: None })
     }
 
@@ -176,8 +179,8 @@ impl Used {
     }
 }
 
-fn named(host: PgConnectOptions) -> PgConnectOptions {
-    host.application_name("minitill").disable_statement_logging()
+fn named(host: PgConnectOptions, name: &str) -> PgConnectOptions {
+    host.application_name(name).disable_statement_logging()
 }
 
 /// The first host that takes writes, or without `must_write` one that answers. All are asked at once.

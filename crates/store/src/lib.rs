@@ -20,6 +20,7 @@ mod exchange;
 mod hosts;
 mod idempotency;
 mod image;
+mod instances;
 mod key_uses;
 mod login;
 mod look_up_cache;

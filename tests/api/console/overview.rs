@@ -31,6 +31,7 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
         fetches: 0,
         upload_memory: (0, 0),
         takes_uploads: true,
+        instances: 1,
         audits: std::sync::Arc::default(),
     };
     let now = domain::clock::Clock::unix_millis(&*till.clock);

@@ -25,7 +25,8 @@ pub(super) fn configuration(options: &PgConnectOptions) -> Config {
     };
     // After a failover the old address may lead to a standby for a while.
     config.target_session_attrs(TargetSessionAttrs::ReadWrite);
-    config.port(options.get_port()).user(options.get_username()).application_name("minitill");
+    config.port(options.get_port()).user(options.get_username());
+    config.application_name(options.get_application_name().unwrap_or_default());
     // The first driver gives the password only in this form.
     let url = options.to_url_lossy();
     if let Some(password) = url.password() {
