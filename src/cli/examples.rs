@@ -6,6 +6,7 @@ use clap::Command;
 const EXAMPLES: [(&str, &[&str]); 62] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
+    ("health", &["minitill health", "minitill health --ready"]),
     ("migrate", &["minitill migrate"]),
     ("demo", &["minitill demo"]),
     (

@@ -9,6 +9,7 @@ mod database;
 mod demo;
 mod examples;
 mod exchange;
+mod health;
 mod help_page;
 mod image;
 mod image_stores;
@@ -73,6 +74,8 @@ enum Command {
     Serve,
     /// Show whether the server answers, the versions, and how much the database holds
     Status,
+    /// Ask the server of these settings whether it lives; exit code 1 if it does not
+    Health(health::HealthArguments),
     #[command(flatten)]
     OnStore(StoreCommand),
     /// Upgrade the private PostgreSQL
@@ -212,6 +215,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<ExitCode> {
             start_log("warn", LogFormat::Text)?;
             postgres::run(context, command).await
         }
+        Command::Health(arguments) => health::run(context, &arguments).await,
         Command::Sign(arguments) => sign::run(context, &arguments),
         Command::Openapi(arguments) => openapi::run(context, &arguments),
         Command::Completions(arguments) => help_page::complete(definition(), &arguments),

@@ -1,11 +1,16 @@
-//! The addresses of a running server. The server leaves them in its data folder, so that commands
-//! find it whatever its settings are.
+//! The addresses of a running server, and what it says of itself. The server leaves its addresses in
+//! its data folder, so that commands find it whatever its settings are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bytes::Bytes;
+use guarded_fetch::ServiceClient;
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::{Request, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -15,6 +20,10 @@ use crate::config::Config;
 const FILE: &str = "server.json";
 /// How long a server may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+/// Time for the answer of the server.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// Bytes of that answer.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Where a server listens, as this machine reaches it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,4 +78,20 @@ impl Drop for LeftAddresses {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
+}
+
+/// What the operator's listener answers at `url`, with its JSON (null if it is none). The certificate is
+/// not verified: it names the server as others call it, and neither question nor answer is a secret.
+///
+/// # Errors
+/// Why there is no answer.
+pub(super) async fn ask(url: &str) -> Result<Response<Value>, &'static str> {
+    let asking = async {
+        let nothing = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
+        let request = Request::get(url).body(nothing).ok()?;
+        let (head, body) = ServiceClient::unverified().stream(request).await.ok()?.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await.ok()?.to_bytes();
+        Some(Response::from_parts(head, serde_json::from_slice(&body).unwrap_or_default()))
+    };
+    timeout(ANSWER_TIMEOUT, Box::pin(asking)).await.map_err(|_| "no answer")?.ok_or("not running")
 }

@@ -4,19 +4,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use bytes::Bytes;
-use guarded_fetch::ServiceClient;
-use hyper::Request;
 use serde_json::json;
 
 use super::Context;
 use super::database::{self, Schema};
-use super::running::Addresses;
-
-/// Time for the answer of the server.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-/// Bytes of that answer.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+use super::running::{Addresses, ask};
 
 /// Prints the addresses of the running server, else of the settings, the server's readiness, and facts of the
 /// database. The exit code is 1 where the server is not ready or the database cannot be opened.
@@ -28,7 +20,11 @@ pub(super) async fn run(context: &Context) -> Result<ExitCode> {
         Ok(opened) => Addresses::find(&opened.folder, config).await,
         Err(_) => Addresses::of(config),
     };
-    let server = readiness(&format!("{}/readyz", addresses.operator)).await;
+    let server = match ask(&format!("{}/readyz", addresses.operator)).await {
+        Ok(answer) if answer.status().is_success() => "ready",
+        Ok(_) => "not ready",
+        Err(why) => why,
+    };
     let mut shown = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "public": addresses.public,
@@ -55,17 +51,4 @@ pub(super) async fn run(context: &Context) -> Result<ExitCode> {
     }
     context.output.show(&shown)?;
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// What the server at this address says of itself.
-async fn readiness(url: &str) -> &'static str {
-    let Ok(request) = Request::get(url).body(Bytes::new()) else { return "not running" };
-    let client = ServiceClient::default();
-    let answer = tokio::time::timeout(ANSWER_TIMEOUT, Box::pin(client.send(request, ANSWER_BYTES_MAX))).await;
-    match answer {
-        Ok(Ok(answer)) if answer.status().is_success() => "ready",
-        Ok(Ok(_)) => "not ready",
-        Ok(Err(_)) => "not running",
-        Err(_) => "no answer",
-    }
 }

@@ -1,9 +1,11 @@
 //! What all commands share (contract 8.1), and the lists of what there is.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::game::Game;
-use crate::support::program::Program;
+use crate::support::program::{Program, free_address};
 use crate::support::{TestTill, fresh_database};
 
 fn printed(program: &Program, arguments: &[&str]) -> String {
@@ -138,6 +140,35 @@ async fn the_status_tells_of_the_server_and_of_the_database() {
     let away = Program::on("postgres://nobody@127.0.0.1:1/none").run(&["status", "--json"]);
     let status: Value = serde_json::from_slice(&away.stdout).unwrap();
     assert!(away.status.code() == Some(1) && status["database_error"].is_string(), "{status}");
+}
+
+/// Rule (contract 8.4.5): the exit code tells whether the server lives, and with `--ready` whether it can serve. One
+/// line says it.
+#[tokio::test(flavor = "multi_thread")]
+async fn health_asks_the_server_of_the_settings() {
+    let till = TestTill::start().await;
+    let at = |address: &str| {
+        Program::on("postgres://nobody@127.0.0.1:1/none").with("MINITILL_OPS__LISTEN", address)
+    };
+    let here = at(&till.operator_address.to_string());
+    assert_eq!(printed(&here, &["health"]), "ok\n");
+    assert_eq!(printed(&here, &["health", "--ready"]), "ready\n");
+    assert_eq!(here.json(&["health"]), json!({"status": "ok"}));
+    till.execute("DELETE FROM _sqlx_migrations WHERE version = 1").await;
+    let url = format!("http://{}", till.operator_address);
+    let unready = format!("minitill: {url}/readyz: 503, 1 migrations are not applied\n");
+    assert_eq!(here.complaint(&["health", "--ready"]), unready);
+    assert_eq!(printed(&here, &["health"]), "ok\n");
+    let nobody = free_address();
+    let away = at(&nobody.to_string()).complaint(&["health"]);
+    assert_eq!(away, format!("minitill: http://{nobody}/healthz: not running\n"));
+    // It accepts the connection, and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let started = Instant::now();
+    let late = at(&address.to_string()).complaint(&["health"]);
+    assert_eq!(late, format!("minitill: http://{address}/healthz: no answer\n"));
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
 }
 
 /// Each command has a manual page, and `help` knows it.

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::support::console::ORIGIN;
-use crate::support::program::{Program, ServerProcess};
+use crate::support::program::{Program, ServerProcess, free_address};
 use crate::support::{Answer, Request, form, fresh_database, raw};
 
 fn folder(name: &str) -> PathBuf {
@@ -80,6 +80,30 @@ async fn tls_is_a_setting_and_a_certificate_is_renewed_at_sighup() {
     }
     assert!(send(&server, &former, request).await.is_err());
     server.terminate();
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// Rule (contract 8.4.5): the certificate of the operator's listener is not verified, because it names other
+/// addresses than the one that is asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn health_and_status_ask_a_listener_with_tls() {
+    let folder = folder("ops-tls");
+    certify(&folder);
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let program = Program::on(&fresh_database().await.url)
+        .with("MINITILL_PUBLIC__LISTEN", "127.0.0.1:0")
+        .with("MINITILL_OPS__LISTEN", &free_address().to_string())
+        .with("MINITILL_OPS__TLS_CERTIFICATE", &path("cert.pem"))
+        .with("MINITILL_OPS__TLS_KEY", &path("key.pem"));
+    let mut server = program.command(&["serve"]).spawn().unwrap();
+    let started = Instant::now();
+    while !program.run(&["health", "--ready"]).status.success() {
+        assert!(started.elapsed() < Duration::from_mins(1) && server.try_wait().unwrap().is_none());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(program.json(&["status"])["server"], "ready");
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    assert!(server.wait().unwrap().success());
     std::fs::remove_dir_all(folder).unwrap();
 }
 

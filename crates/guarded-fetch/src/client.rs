@@ -90,6 +90,14 @@ impl Default for ServiceClient {
 }
 
 impl ServiceClient {
+    /// A client that takes every TLS certificate, so anybody may be the one who answers. It is for
+    /// a question without a secret, to a server whose certificate names other addresses than the
+    /// one that is asked.
+    #[must_use]
+    pub fn unverified() -> Self {
+        Self::with(Resolver::system(), Tls::unverified())
+    }
+
     pub(super) fn with(resolver: Resolver, tls: Tls) -> Self {
         let look_ups = Bulkhead::new(u32::MAX, LOOK_UPS_PER_HOST_MAX);
         let network = Arc::new(Network { resolver, look_ups, tls });

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier,
+};
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
@@ -16,6 +20,15 @@ use super::error::FetchError;
 pub(super) struct Tls(OnceCell<Option<TlsConnector>>);
 
 impl Tls {
+    /// Takes every certificate, so it does not know who answers.
+    pub(super) fn unverified() -> Self {
+        let verifier = Arc::new(AnyCertificate(ring::default_provider()));
+        let mut config =
+            versions().dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        config.resumption = Resumption::disabled();
+        Self(OnceCell::new_with(Some(Some(TlsConnector::from(Arc::new(config))))))
+    }
+
     /// Trusts these roots and not the machine's.
     #[cfg(test)]
     pub(super) fn trusting(roots: RootCertStore) -> Self {
@@ -58,12 +71,54 @@ fn from_machine() -> Option<TlsConnector> {
     Some(connector(roots))
 }
 
-fn connector(roots: RootCertStore) -> TlsConnector {
+fn versions() -> ConfigBuilder<ClientConfig, WantsVerifier> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-    let builder = builder.with_safe_default_protocol_versions().expect("ring speaks TLS 1.2 and 1.3");
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    builder.with_safe_default_protocol_versions().expect("ring speaks TLS 1.2 and 1.3")
+}
+
+fn connector(roots: RootCertStore) -> TlsConnector {
+    let mut config = versions().with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // One fetch must not change the next.
     config.resumption = Resumption::disabled();
     TlsConnector::from(Arc::new(config))
+}
+
+/// Takes every certificate that its sender holds the key of.
+#[derive(Debug)]
+struct AnyCertificate(CryptoProvider);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
