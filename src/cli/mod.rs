@@ -24,6 +24,7 @@ mod output;
 mod postgres;
 mod running;
 mod serve;
+mod service_manager;
 mod sign;
 mod status;
 mod token;

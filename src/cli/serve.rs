@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Error, Result, anyhow};
 use domain::picture_store::Outside;
 use http_server::{OpenConnections, TlsIdentity};
+use sd_notify::NotifyState;
 use store::{Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -15,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::running::Addresses;
-use super::{Context, database};
+use super::{Context, database, service_manager};
 use crate::config::{Config, Listener, private_files};
 use crate::metrics::APPS_MAX;
 use crate::operator;
@@ -56,12 +57,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     ask_at_the_start(&state).await?;
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
-    if is_open_to_listeners(config.ops.listen, operator_tls.is_some()) {
-        tracing::warn!(
-            listen = %config.ops.listen,
-            "the operator's listener is open to other machines without TLS: passwords and API keys can be read on the way"
-        );
-    }
+    warn_of_open_listener(config.ops.listen, operator_tls.is_some());
     let limits = config.server_limits();
     let _left = Addresses::of(&config).leave_in(&opened.folder);
     let (routes, connections) = (router::public(state.clone()), state.connections.clone());
@@ -76,6 +72,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     let routes = operator::operator(state.clone(), operator_tls.clone());
     let connections = OpenConnections::default();
     let beside = [
+        tokio::spawn(service_manager::keep_alive()),
         tokio::spawn(operator::keep_sampling(state.clone())),
         tokio::spawn(keep_house(state.clone())),
         tokio::spawn(async move {
@@ -85,11 +82,13 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     ];
     let (public, operator) = (config.public.bound_url(), config.ops.bound_url());
     tracing::info!("ready: public {public}, operator {operator}; try `minitill demo`");
+    service_manager::tell(NotifyState::Ready);
     let ended_early = tokio::select! {
         ended = &mut serving => Some(ended),
         () = stop => None,
     };
     tracing::info!("stopping: new connections are refused, requests in progress are finished");
+    service_manager::tell(NotifyState::Stopping);
     let exit_by = tokio::time::Instant::now() + EXIT_WITHIN;
     let _ = stop_public.send(true);
     let drained = match ended_early {
@@ -236,6 +235,16 @@ fn stop_signal() -> io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
+}
+
+/// Warns of an operator's listener that others can listen in on.
+fn warn_of_open_listener(listen: SocketAddr, has_tls: bool) {
+    if is_open_to_listeners(listen, has_tls) {
+        tracing::warn!(
+            %listen,
+            "the operator's listener is open to other machines without TLS: passwords and API keys can be read on the way"
+        );
+    }
 }
 
 /// Whether others can read what is sent to this address: other machines reach it, and it has no TLS

@@ -46,6 +46,7 @@ mod private_postgres;
 mod quotas;
 mod rate_limit;
 mod routes;
+mod service_manager;
 mod snippets;
 mod token;
 mod traces;
