@@ -78,9 +78,10 @@ async fn a_server_without_its_database_is_not_ready() {
     let listening =
         program.with("MINITILL_PUBLIC__LISTEN", "127.0.0.1:0").with("MINITILL_OPS__LISTEN", "127.0.0.1:0");
     let mut server = listening.command(&["serve"]).stderr(std::process::Stdio::null()).spawn().unwrap();
-    assert_eq!(manager.told(Duration::from_secs(2)), None);
+    let told = manager.told(Duration::from_secs(2));
     server.kill().unwrap();
     server.wait().unwrap();
+    assert_eq!(told, None);
     let program = manager.program(&fresh_database().await.url);
     let server = program.serve(None).await;
     assert_eq!(manager.told(PATIENCE).as_deref(), Some("READY=1"));
