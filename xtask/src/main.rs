@@ -16,7 +16,7 @@ use command::{Failure, cargo, program};
 /// A task: its name, its arguments, what it does.
 type Task = (&'static str, &'static str, &'static str, fn(&[&str]) -> Result<(), Failure>);
 
-const TASKS: [Task; 9] = [
+const TASKS: [Task; 10] = [
     ("quick", "[FILTER]", "formatting, rules of the repository, lints and tests of what changed", quick),
     ("test", "[FILTER]", "every test: README's command", test),
     ("lint", "", "formatting and clippy on everything", |_| lint()),
@@ -25,6 +25,7 @@ const TASKS: [Task; 9] = [
     ("generate", "[--check]", "write the OpenAPI documents, docs/cli.md and .sqlx again", generate),
     ("bench", "[NAME] [-- ARGUMENTS]", "the benchmarks: exchange, images, audit", bench),
     ("proofs", "[--short] [NAME... | all]", "the slow proofs; without a name, list them", proofs),
+    ("release", "[--program PROGRAM]", "the files of a release, in target/dist", release),
     ("ci", "[quick]", "all that must hold before a change lands, or the quick part of it", ci),
 ];
 
@@ -157,6 +158,10 @@ fn proofs(arguments: &[&str]) -> Result<(), Failure> {
     let is_named = arguments.iter().any(|argument| !argument.starts_with('-'));
     let arguments: Vec<&str> = arguments.iter().copied().filter(|argument| *argument != "all").collect();
     program("tests/proofs/run", if is_named { &arguments } else { &["--list"] })
+}
+
+fn release(arguments: &[&str]) -> Result<(), Failure> {
+    program("scripts/release", arguments)
 }
 
 fn ci(arguments: &[&str]) -> Result<(), Failure> {
