@@ -153,16 +153,14 @@ async fn try_to_connect(
 }
 
 /// Brings the schema up to date, or checks it, and loads the master key.
-async fn prepare(
-    store: &Store,
-    config: &Config,
-    folder: &Path,
-    schema: Schema,
-) -> Result<Vec<&'static str>> {
+async fn prepare(store: &Store, config: &Config, folder: &Path, schema: Schema) -> Result<Vec<&'static str>> {
     let distributed = match schema {
         Schema::IsThere => {
             let is_complete = store.pending_migrations().await?.is_none();
-            ensure!(is_complete, "the database does not have the schema of this program; run `minitill migrate`");
+            ensure!(
+                is_complete,
+                "the database does not have the schema of this program; run `minitill migrate`"
+            );
             Vec::new()
         }
         Schema::Migrates(engine) => store.migrate(engine).await?,
