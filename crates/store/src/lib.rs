@@ -127,6 +127,7 @@ pub struct Store {
     directory: Arc<directory::Directory>,
     writers: exchange::NodeWriters,
     engine: engine::PresentEngine,
+    hosts: Hosts,
     reports: order::Reports,
     objects: Objects,
     own_stores: Arc<image::OwnStores>,
@@ -207,7 +208,7 @@ impl Store {
         let pool = pool_options.connect_with(hosts.address().clone()).await?;
         engine.find(&mut *pool.acquire().await?).await?;
         if must_write {
-            tokio::spawn(hosts.follow([pool.clone(), strangers.pool().clone()], patience));
+            tokio::spawn(hosts.clone().follow([pool.clone(), strangers.pool().clone()], patience));
         }
         Ok(Self {
             pool,
@@ -216,6 +217,7 @@ impl Store {
             directory: Arc::new(directory::Directory::default()),
             writers,
             engine,
+            hosts,
             reports,
             objects,
             own_stores: Arc::default(),

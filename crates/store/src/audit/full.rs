@@ -1,20 +1,26 @@
 //! The full audit. One session streams the ledger in the order of its key, each entry with its
-//! wallet's row. The other session reads the operator's log, adds up the wallets and checks the items.
+//! wallet's row. The other session reads the operator's log, adds up the wallets and checks the items. On Citus that
+//! happens node by node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::audit::{Check, Findings, KindSums, Standing, Sums, WalletCheck};
 use domain::ledger::REF_MARK;
 use domain::operator_log::LogHead;
 use domain::record_set::RecordSet;
-use sqlx::PgConnection;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{Connection as _, PgConnection};
 
 use super::copied::{Copied, ENTRY_COLUMNS};
-use super::log::{self, Log};
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, cancels, items, naming};
+use super::log;
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, begin, cancels, items, naming};
 use crate::secrets::random_bytes;
 use crate::{Result, StoreError};
+
+/// How often an audit on Citus looks again for a line of the operator's log or its entry, with pauses of a second.
+const LOOKS: u32 = 5;
 
 /// What the ledger contains.
 struct Ledger {
@@ -27,23 +33,43 @@ struct Ledger {
     told: RecordSet,
 }
 
-/// What wallets and operator's log contain.
+/// What is about money besides.
+#[derive(Default)]
 struct Surroundings {
     findings: Findings,
     apps: BTreeMap<String, AppTotals>,
     /// Number of wallets that are not empty.
     wallets: u64,
-    log: Log,
 }
 
 /// Audits everything.
 pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, AuditError> {
     let empty = RecordSet::new(&random_bytes());
-    let (ledger, around) = tokio::try_join!(
-        read_ledger(&mut snapshot.first, empty.clone(), &snapshot.meter),
-        read_surroundings(&mut snapshot.second, empty, &snapshot.meter),
-    )?;
-    let (mut findings, log) = (ledger.findings, around.log);
+    let mut ledger = Ledger {
+        findings: Findings::default(),
+        apps: BTreeMap::new(),
+        wallets: 0,
+        entries: 0,
+        told: empty.clone(),
+    };
+    let mut around = Surroundings::default();
+    let Snapshot { first, second, nodes, meter, .. } = snapshot;
+    let log = if nodes.is_empty() {
+        let surroundings = async {
+            let log = log::read(&mut *second, LogHead::START, empty, meter).await?;
+            read_surroundings(second, &mut around).await.map(|()| log)
+        };
+        tokio::try_join!(read_ledger(&mut *first, &mut ledger, meter), surroundings)?.1
+    } else {
+        for node in &mut *nodes {
+            tokio::try_join!(
+                read_ledger(&mut node.first, &mut ledger, meter),
+                read_surroundings(&mut node.second, &mut around),
+            )?;
+        }
+        log::read(second, LogHead::START, empty, meter).await?
+    };
+    let mut findings = ledger.findings;
     findings.merge(around.findings);
     findings.merge(log.findings);
     let mut apps = around.apps;
@@ -51,15 +77,43 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         apps.entry(app_id.clone()).or_default().changes = sums.clone();
     }
     compare_sums(&apps, &mut findings);
-    let first = &mut snapshot.first;
     if !ledger.told.is_same(&log.entries) {
-        naming::operator_lines(first, &mut findings).await?;
+        if !nodes.is_empty() {
+            name_lasting(&snapshot.coordinator, &mut findings).await?;
+        } else if !naming::operator_lines(first, &mut findings).await? {
+            naming::unnamed("operator_log", &mut findings);
+        }
     }
     if ledger.wallets != around.wallets {
-        naming::wallets_without_entries(first, &mut findings).await?;
+        if nodes.is_empty() {
+            naming::wallets_without_entries(first, &mut findings).await?;
+        }
+        for node in &mut *nodes {
+            naming::wallets_without_entries(&mut node.first, &mut findings).await?;
+        }
     }
     let (entries, log_lines, log_head) = (ledger.entries, log.lines, log.head);
     Ok(AuditOutcome { since: None, findings, apps, checked: entries, entries, log_lines, log_head })
+}
+
+/// Names differences between ledger and operator's log that last. The nodes have no snapshot in common, so an entry may
+/// be newer than its line seems, or older.
+async fn name_lasting(coordinator: &PgConnectOptions, findings: &mut Findings) -> Result<(), AuditError> {
+    let mut found = Findings::default();
+    for look in 0..LOOKS {
+        if look > 0 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        let mut session = begin(coordinator, "").await?;
+        found = Findings::default();
+        let differs = naming::operator_lines(&mut session, &mut found).await?;
+        let _ = session.close().await;
+        if !differs {
+            return Ok(());
+        }
+    }
+    findings.merge(found);
+    Ok(())
 }
 
 /// Compares the sums of each app: all changes together are what its wallets hold.
@@ -79,11 +133,9 @@ fn compare_sums(apps: &BTreeMap<String, AppTotals>, findings: &mut Findings) {
 
 async fn read_ledger(
     connection: &mut PgConnection,
-    empty: RecordSet,
+    ledger: &mut Ledger,
     meter: &Arc<Meter>,
-) -> Result<Ledger, AuditError> {
-    let mut ledger =
-        Ledger { findings: Findings::default(), apps: BTreeMap::new(), wallets: 0, entries: 0, told: empty };
+) -> Result<(), AuditError> {
     let mut current: Option<WalletCheck> = None;
     // The entries of a wallet are together, and in their order.
     let select = format!(
@@ -117,7 +169,7 @@ async fn read_ledger(
         meter.row(ledger.entries);
     }
     ledger.end(current);
-    Ok(ledger)
+    Ok(())
 }
 
 impl Ledger {
@@ -131,16 +183,11 @@ impl Ledger {
 
 async fn read_surroundings(
     connection: &mut PgConnection,
-    empty: RecordSet,
-    meter: &Arc<Meter>,
-) -> Result<Surroundings, AuditError> {
-    let log = log::read(connection, LogHead::START, empty, meter).await?;
-    let findings = Findings::default();
-    let mut around = Surroundings { findings, apps: BTreeMap::new(), wallets: 0, log };
-    add_up_wallets(connection, &mut around).await?;
+    around: &mut Surroundings,
+) -> Result<(), AuditError> {
+    add_up_wallets(connection, around).await?;
     items::check_all(connection, &mut around.findings).await?;
-    cancels::check_all(connection, &mut around.findings).await?;
-    Ok(around)
+    cancels::check_all(connection, &mut around.findings).await
 }
 
 async fn add_up_wallets(connection: &mut PgConnection, around: &mut Surroundings) -> Result<(), AuditError> {

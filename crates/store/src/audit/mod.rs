@@ -8,6 +8,7 @@ mod full;
 mod items;
 mod log;
 mod naming;
+mod nodes;
 mod noted;
 mod since;
 
@@ -24,7 +25,9 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _
 use time::OffsetDateTime;
 
 use self::checkpoint::Checkpoint;
+use self::nodes::NodeSnapshot;
 use super::{Store, StoreError};
+use crate::engine::Engine;
 
 pub(super) use noted::LAST_AUDITS_CACHED_FOR;
 pub use noted::{AuditScope, LastAudit};
@@ -123,11 +126,19 @@ impl Store {
         progress: AuditProgress,
     ) -> Result<AuditReport, AuditError> {
         let connecting = (*self.pool.connect_options()).clone();
+        let (engine, hosts) = (self.engine.get(), self.hosts.clone());
         let keyring = self.directory.keyring()?;
         // It runs in a task of its own, like every transaction. Its sessions have no time limit of
         // requests.
         let task = tokio::spawn(async move {
             let mut snapshot = Snapshot::open(&connecting, progress).await?;
+            if engine == Engine::Citus {
+                if options.since.is_some() || options.checkpoint.is_some() {
+                    let cause = "an audit on Citus reads everything: leave --since and --checkpoint out";
+                    return Err(AuditError::Checkpoint(cause.to_owned()));
+                }
+                snapshot.nodes = nodes::open(&connecting, &hosts).await?;
+            }
             let earlier = match &options.since {
                 Some(path) => Some(Checkpoint::open(path, &keyring, &snapshot.database)?),
                 None => None,
@@ -156,6 +167,10 @@ impl Store {
 struct Snapshot {
     first: PgConnection,
     second: PgConnection,
+    /// On Citus the money of each node, in a snapshot of that node.
+    nodes: Vec<NodeSnapshot>,
+    /// The address of both sessions.
+    coordinator: PgConnectOptions,
     at: OffsetDateTime,
     /// Distinguishes this database from others with the same master key.
     database: String,
@@ -164,14 +179,7 @@ struct Snapshot {
 
 impl Snapshot {
     async fn open(options: &PgConnectOptions, progress: AuditProgress) -> Result<Self, AuditError> {
-        let mut first = begin(options).await?;
-        let exported = first.fetch_one(sqlx::raw_sql("SELECT pg_export_snapshot()")).await?;
-        let exported: String = exported.try_get(0)?;
-        let mut second = begin(options).await?;
-        // PostgreSQL made the name, of digits and hyphens.
-        second
-            .execute(sqlx::raw_sql(AssertSqlSafe(format!("SET TRANSACTION SNAPSHOT '{exported}'"))))
-            .await?;
+        let (mut first, second) = begin_both(options, "").await?;
         let facts = sqlx::query!(
             r#"SELECT now() AS "at!",
                    (SELECT encode(sha256(value), 'hex') FROM master_key_check WHERE id = 1) AS database,
@@ -184,6 +192,8 @@ impl Snapshot {
         Ok(Self {
             first,
             second,
+            nodes: Vec::new(),
+            coordinator: options.clone(),
             at: facts.at,
             database: facts.database.unwrap_or_default(),
             meter: Arc::new(Meter { read: AtomicU64::new(0), expected: rows, progress }),
@@ -194,16 +204,35 @@ impl Snapshot {
         // Nothing was written, so an error at the end does not matter.
         let _ = self.first.close().await;
         let _ = self.second.close().await;
+        for node in self.nodes {
+            let _ = node.first.close().await;
+            let _ = node.second.close().await;
+        }
     }
+}
+
+/// Opens two sessions that share one snapshot. Each first runs `preparation`.
+async fn begin_both(
+    options: &PgConnectOptions,
+    preparation: &'static str,
+) -> Result<(PgConnection, PgConnection), AuditError> {
+    let mut first = begin(options, preparation).await?;
+    let exported = first.fetch_one(sqlx::raw_sql("SELECT pg_export_snapshot()")).await?;
+    let exported: String = exported.try_get(0)?;
+    let mut second = begin(options, preparation).await?;
+    // PostgreSQL made the name, of digits and hyphens.
+    second.execute(sqlx::raw_sql(AssertSqlSafe(format!("SET TRANSACTION SNAPSHOT '{exported}'")))).await?;
+    Ok((first, second))
 }
 
 /// Opens a session with a read-only transaction. It has no time limits: a sort of millions of rows
 /// takes long, and one session may wait for the other.
-async fn begin(options: &PgConnectOptions) -> Result<PgConnection, AuditError> {
+async fn begin(options: &PgConnectOptions, preparation: &'static str) -> Result<PgConnection, AuditError> {
     let mut connection = PgConnection::connect_with(options).await?;
     let session = "SET statement_timeout = 0; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0; \
                    SET timezone = 'UTC'; SET jit = off; SET work_mem = '128MB'";
     connection.execute(sqlx::raw_sql(session)).await?;
+    connection.execute(sqlx::raw_sql(preparation)).await?;
     connection.execute(sqlx::raw_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")).await?;
     Ok(connection)
 }

@@ -8,11 +8,11 @@ use sqlx::PgConnection;
 use super::AuditError;
 use crate::operator_log::Action;
 
-/// Names differences between operators' entries and their lines in the operator's log.
+/// Names differences between operators' entries and their lines in the operator's log. Returns whether there are any.
 pub(super) async fn operator_lines(
     connection: &mut PgConnection,
     findings: &mut Findings,
-) -> Result<(), AuditError> {
+) -> Result<bool, AuditError> {
     let before = findings.count();
     // A second line of the same entry has no entry. Numbers are compared as texts, because a damaged
     // state may hold any JSON.
@@ -51,8 +51,7 @@ pub(super) async fn operator_lines(
             });
         }
     }
-    none_left_unnamed(before, "operator_log", findings);
-    Ok(())
+    Ok(findings.count() > before)
 }
 
 /// Names wallets that are not empty and have no entries.
@@ -80,13 +79,11 @@ pub(super) async fn wallets_without_entries(
     Ok(())
 }
 
-/// Adds a finding when no row could be named. Then the key of a table is damaged.
-fn none_left_unnamed(before: u64, table: &str, findings: &mut Findings) {
-    if findings.count() == before {
-        findings.add(Check::Count, "", table, || {
-            "they are not those of the ledger, and a join finds no difference: check the indexes".to_owned()
-        });
-    }
+/// Adds a finding about a difference that no row could be named for. Then the key of a table is damaged.
+pub(super) fn unnamed(table: &str, findings: &mut Findings) {
+    findings.add(Check::Count, "", table, || {
+        "they are not those of the ledger, and a join finds no difference: check the indexes".to_owned()
+    });
 }
 
 fn shown(value: Option<impl ToString>) -> String {

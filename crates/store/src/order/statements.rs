@@ -4,7 +4,7 @@
 
 use domain::ids::PoiId;
 use domain::order::{GoodsKind, Order};
-use futures_util::future::{join, join5};
+use futures_util::future::{join, join4};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
@@ -19,16 +19,16 @@ SELECT k.position FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k (app_
 JOIN orders o ON o.app_id = k.app_id AND o.out_biz_order_no = k.out_biz_order_no
 ORDER BY k.position FOR UPDATE OF o";
 
-/// Reads all rows that the reports depend on, but for the players. After a lock it must be a later statement. Only then it sees the commit of
+/// Reads all rows that the reports depend on. After a lock it must be a later statement. Only then it sees the commit of
 /// the transaction that held the lock before.
 const READ: &str = "\
-SELECT k.position, i.blocked_by IS NOT NULL, i.is_reported, r.poi_id IS NOT NULL,
+SELECT k.position, {player}, i.blocked_by IS NOT NULL, i.is_reported, r.poi_id IS NOT NULL,
     q.out_order_no IS NOT NULL, p.out_biz_order_no, o.event_count, (e.report ->> 'order_create_time')::bigint,
     o.out_order_no, o.open_id, o.order_create_time, o.order_status, o.goods_kind, o.order_path,
     o.product_cover_img_id, o.order_backup_url, o.poi_id, o.product_id, o.product_catalog_code, o.product_city
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
-    WITH ORDINALITY AS k (app_id, out_biz_order_no, out_order_no, img_id, poi_id, position)
-LEFT JOIN images i ON i.app_id = k.app_id AND i.img_id = k.img_id
+FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+    WITH ORDINALITY AS k (app_no, app_id, out_biz_order_no, out_order_no, open_id, img_id, poi_id, position)
+{wallets}LEFT JOIN images i ON i.app_id = k.app_id AND i.img_id = k.img_id
 LEFT JOIN pois r ON r.app_id = k.app_id AND r.poi_id = k.poi_id
 LEFT JOIN preorders q ON q.app_id = k.app_id AND q.out_order_no = k.out_order_no
 LEFT JOIN order_payments p ON p.app_id = k.app_id AND p.out_order_no = k.out_order_no
@@ -84,7 +84,10 @@ WITH reported AS (
 SELECT 1 / ((SELECT count(*) FROM made) + (SELECT count(*) FROM changed) = cardinality($1::text[])
     AND (SELECT count(*) FROM marked) = cardinality($25::text[]))::integer";
 
-/// Finds the players that the app knows. They are never removed.
+/// Joins the wallets, where they lie on the same node.
+const JOIN_WALLETS: &str = "LEFT JOIN wallets w ON w.app_no = k.app_no AND w.open_id = k.open_id\n";
+
+/// Finds the players that the app knows, on Citus, where the wallets lie on another node. They are never removed.
 const PLAYERS: &str = "\
 SELECT k.position FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, open_id, position)
 JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id";
@@ -93,7 +96,8 @@ JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id";
 pub(super) struct PreparedStatements {
     lock: Statement,
     lock_skipping_held: Statement,
-    players: Statement,
+    /// On Citus.
+    players: Option<Statement>,
     read: Statement,
     write: Statement,
 }
@@ -102,22 +106,26 @@ impl PreparedStatements {
     /// Prepares the statements, which checks them against the schema.
     pub(super) async fn prepare(client: &Client, engine: Engine) -> Result<Self, Error> {
         let lock_skipping_held = format!("{LOCK} SKIP LOCKED");
-        let players = PLAYERS.replace("{app}", &engine.key("k.app_no", 1, "integer"));
-        let (lock, lock_skipping_held, players, read, write) = join5(
+        let (player, wallets, players) = match engine {
+            Engine::Postgres => ("w.wallet_no IS NOT NULL", JOIN_WALLETS, None),
+            Engine::Citus => {
+                let players = PLAYERS.replace("{app}", &engine.key("k.app_no", 1, "integer"));
+                ("false", "", Some(players))
+            }
+        };
+        let read = READ.replace("{player}", player).replace("{wallets}", wallets);
+        let (lock, lock_skipping_held, read, write) = join4(
             client.prepare(LOCK),
             client.prepare(&lock_skipping_held),
-            client.prepare(&players),
-            client.prepare(READ),
+            client.prepare(&read),
             client.prepare(WRITE),
         )
         .await;
-        Ok(Self {
-            lock: lock?,
-            lock_skipping_held: lock_skipping_held?,
-            players: players?,
-            read: read?,
-            write: write?,
-        })
+        let players = match players {
+            Some(players) => Some(client.prepare(&players).await?),
+            None => None,
+        };
+        Ok(Self { lock: lock?, lock_skipping_held: lock_skipping_held?, players, read: read?, write: write? })
     }
 
     /// Locks the orders with these keys, and returns the positions of those that it has locked. With `skips_held` it
@@ -133,7 +141,7 @@ impl PreparedStatements {
         rows.iter().map(|row| position(row).ok_or_else(damaged)).collect()
     }
 
-    /// Reads what each report of a batch depends on: the players, and from one snapshot all the rest.
+    /// Reads what each report of a batch depends on, from one snapshot. Players never go, so they may be read apart.
     pub(super) async fn read(
         &self,
         client: &Client,
@@ -153,10 +161,15 @@ impl PreparedStatements {
         let images = texts(requests, |(_, report)| report.product_cover_img_id.as_str());
         let pois: Vec<Option<&str>> =
             requests.iter().map(|(_, report)| report.poi_id.as_ref().map(PoiId::as_str)).collect();
-        let parameters: [&(dyn ToSql + Sync); 5] = [&app_ids, &order_nos, &payments, &images, &pois];
-        let (players, rows) =
-            join(client.query(&self.players, &[&app_nos, &open_ids]), client.query(&self.read, &parameters))
-                .await;
+        let players = async {
+            match &self.players {
+                Some(players) => client.query(players, &[&app_nos, &open_ids]).await,
+                None => Ok(Vec::new()),
+            }
+        };
+        let parameters: [&(dyn ToSql + Sync); 7] =
+            [&app_nos, &app_ids, &order_nos, &payments, &open_ids, &images, &pois];
+        let (players, rows) = join(players, client.query(&self.read, &parameters)).await;
         let (players, rows) = (answered(players)?, answered(rows)?);
         let mut all: Vec<Option<Found>> = vec![None; requests.len()];
         for row in rows {
@@ -227,15 +240,15 @@ fn position(row: &Row) -> Option<usize> {
 }
 
 fn found(row: &Row) -> Option<Found> {
-    let is_reported: Option<bool> = row.try_get(2).ok()?;
-    let is_blocked = row.try_get(1).ok()?;
-    let event_count: Option<i64> = row.try_get(6).ok()?;
+    let is_reported: Option<bool> = row.try_get(3).ok()?;
+    let is_blocked = row.try_get(2).ok()?;
+    let event_count: Option<i64> = row.try_get(7).ok()?;
     Some(Found {
-        open_id: false,
+        open_id: row.try_get(1).ok()?,
         image: is_reported.map(|is_reported| FoundImage { is_blocked, is_reported }),
-        poi: row.try_get(3).ok()?,
-        preorder: row.try_get(4).ok()?,
-        payment_of: row.try_get(5).ok()?,
+        poi: row.try_get(4).ok()?,
+        preorder: row.try_get(5).ok()?,
+        payment_of: row.try_get(6).ok()?,
         order: match event_count {
             Some(event_count) => Some(found_order(row, event_count)?),
             None => None,
@@ -244,22 +257,22 @@ fn found(row: &Row) -> Option<Found> {
 }
 
 fn found_order(row: &Row, event_count: i64) -> Option<FoundOrder> {
-    let goods_kind: Option<&str> = row.try_get(12).ok()?;
+    let goods_kind: Option<&str> = row.try_get(13).ok()?;
     let order = Order {
-        out_order_no: row.try_get(8).ok()?,
-        open_id: row.try_get(9).ok()?,
-        order_create_time: row.try_get(10).ok()?,
-        order_status: row.try_get(11).ok()?,
+        out_order_no: row.try_get(9).ok()?,
+        open_id: row.try_get(10).ok()?,
+        order_create_time: row.try_get(11).ok()?,
+        order_status: row.try_get(12).ok()?,
         goods_kind: goods_kind.map(GoodsKind::parse).transpose().ok()?,
-        order_path: row.try_get(13).ok()?,
-        product_cover_img_id: row.try_get(14).ok()?,
-        order_backup_url: row.try_get(15).ok()?,
-        poi_id: row.try_get(16).ok()?,
-        product_id: row.try_get(17).ok()?,
-        product_catalog_code: row.try_get(18).ok()?,
-        product_city: row.try_get(19).ok()?,
+        order_path: row.try_get(14).ok()?,
+        product_cover_img_id: row.try_get(15).ok()?,
+        order_backup_url: row.try_get(16).ok()?,
+        poi_id: row.try_get(17).ok()?,
+        product_id: row.try_get(18).ok()?,
+        product_catalog_code: row.try_get(19).ok()?,
+        product_city: row.try_get(20).ok()?,
     };
-    Some(FoundOrder { order, event_count, reported_create_time: row.try_get(7).ok()? })
+    Some(FoundOrder { order, event_count, reported_create_time: row.try_get(8).ok()? })
 }
 
 fn damaged() -> SessionFault {
