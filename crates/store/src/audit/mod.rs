@@ -127,16 +127,16 @@ impl Store {
     ) -> Result<AuditReport, AuditError> {
         let connecting = (*self.pool.connect_options()).clone();
         let (engine, hosts) = (self.engine.get(), self.hosts.clone());
+        if engine == Engine::Citus && (options.since.is_some() || options.checkpoint.is_some()) {
+            let cause = "an audit on Citus reads everything: leave --since and --checkpoint out";
+            return Err(AuditError::Checkpoint(cause.to_owned()));
+        }
         let keyring = self.directory.keyring()?;
         // It runs in a task of its own, like every transaction. Its sessions have no time limit of
         // requests.
         let task = tokio::spawn(async move {
             let mut snapshot = Snapshot::open(&connecting, progress).await?;
             if engine == Engine::Citus {
-                if options.since.is_some() || options.checkpoint.is_some() {
-                    let cause = "an audit on Citus reads everything: leave --since and --checkpoint out";
-                    return Err(AuditError::Checkpoint(cause.to_owned()));
-                }
                 snapshot.nodes = nodes::open(&connecting, &hosts).await?;
             }
             let earlier = match &options.since {

@@ -49,8 +49,7 @@ impl NodeWriters {
         replays: &Replays,
     ) -> Result<Self> {
         let first = Writers::start(count, queue_max, |jobs| {
-            let work = WalletWork::new(opening.clone(), metrics.clone(), replays.clone());
-            keep_writing(Writer::new(jobs, work))
+            keep_writing(Writer::new(jobs, WalletWork::new(opening, metrics, replays)))
         })?;
         Ok(Self {
             opening: opening.clone(),
@@ -101,8 +100,7 @@ impl NodeWriters {
         }
         let opening = Opening { hosts, ..self.opening.clone() };
         let writers = self.first.beside(self.count, |jobs| {
-            let work = WalletWork::new(opening.clone(), self.metrics.clone(), self.replays.clone());
-            keep_writing(Writer::new(jobs, work))
+            keep_writing(Writer::new(jobs, WalletWork::new(&opening, &self.metrics, &self.replays)))
         })?;
         of_nodes().entry(address.clone()).or_insert(writers);
         Ok(Some(Some(address)))

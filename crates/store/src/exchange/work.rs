@@ -24,8 +24,8 @@ pub(super) struct WalletWork<D: Database> {
 }
 
 impl<D: Database> WalletWork<D> {
-    pub(super) fn new(database: D, metrics: ExchangeMetrics, replays: Replays) -> Self {
-        Self { database, session: None, metrics, replays }
+    pub(super) fn new(database: &D, metrics: &ExchangeMetrics, replays: &Replays) -> Self {
+        Self { database: database.clone(), session: None, metrics: metrics.clone(), replays: replays.clone() }
     }
 }
 

@@ -258,8 +258,10 @@ impl Episode {
         let (writers, queues) = Writers::with_queues(writers, 1_000);
         let tasks = queues.into_iter().map(|jobs| {
             let database = Simulated { world: Rc::clone(&self.world), start: self.start };
-            let mut writer =
-                Writer::new(jobs, WalletWork::new(database, ExchangeMetrics::default(), Replays::default()));
+            let mut writer = Writer::new(
+                jobs,
+                WalletWork::new(&database, &ExchangeMetrics::default(), &Replays::default()),
+            );
             let flag = Arc::new(Flag(AtomicBool::new(true)));
             let waker = Waker::from(Arc::clone(&flag));
             Task { writing: Box::pin(async move { writer.run().await }), flag, waker }
