@@ -197,7 +197,7 @@ CREATE TABLE ledger_entries (
     CONSTRAINT ledger_entries_charge_balance_not_negative CHECK (charge_balance >= 0),
     CONSTRAINT ledger_entries_chain_hash_length CHECK (octet_length(chain_hash) = 32)
 );
-COMMENT ON TABLE ledger_entries IS 'Every change of every wallet, without gaps, and every closed biz_no. A row is ledger entry and idempotency record in one. It is never updated and never deleted, so a biz_no or ref takes effect at most once (contract 3.3.3 and 8.3.3).';
+COMMENT ON TABLE ledger_entries IS 'Every change of every wallet, without gaps, and every closed biz_no. A row is ledger entry and idempotency record in one. It is never updated, and it only leaves for archived_entries. So a biz_no or ref takes effect at most once (contract 3.3.3 and 8.3.3).';
 COMMENT ON COLUMN ledger_entries.wallet_no IS 'The wallet. The columns with eight bytes stand first, so that no space is lost between columns.';
 COMMENT ON COLUMN ledger_entries.seq IS '1 for the first entry of a wallet. Each later entry adds one. Null for a closed biz_no, which is no ledger entry.';
 COMMENT ON COLUMN ledger_entries.at IS 'Database time of the statement that read the wallet for this change. A biz_no is replayed for 48 hours from here.';
@@ -237,6 +237,117 @@ COMMENT ON COLUMN items.app_no IS 'The app.';
 COMMENT ON COLUMN items.product_name IS 'Name of the item, as sent.';
 COMMENT ON COLUMN items.product_info IS 'JSON text of the items, as sent.';
 COMMENT ON COLUMN items.product_desc IS 'Remark, as sent.';
+
+-- Archived periods (docs/archives.md). The entries themselves are in files.
+
+CREATE TABLE archives (
+    app_id      text        NOT NULL,
+    archive_no  integer     NOT NULL,
+    before      timestamptz NOT NULL,
+    entries     bigint      NOT NULL,
+    file        text        NOT NULL,
+    sha256      bytea       NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    finished_at timestamptz,
+    CONSTRAINT archives_pkey PRIMARY KEY (app_id, archive_no),
+    CONSTRAINT archives_entries_positive CHECK (entries >= 1),
+    CONSTRAINT archives_sha256_length CHECK (octet_length(sha256) = 32)
+);
+COMMENT ON TABLE archives IS 'The files that hold archived entries. A restore removes the row.';
+COMMENT ON COLUMN archives.app_id IS 'The app.';
+COMMENT ON COLUMN archives.archive_no IS '1 for the first archive of the app. Each later archive adds one.';
+COMMENT ON COLUMN archives.before IS 'The archive has the entries before this time.';
+COMMENT ON COLUMN archives.entries IS 'Number of rows in the file: ledger entries and closed numbers.';
+COMMENT ON COLUMN archives.file IS 'Path of the file when it was written.';
+COMMENT ON COLUMN archives.sha256 IS 'SHA-256 of the file.';
+COMMENT ON COLUMN archives.created_at IS 'Database time when the entries began to move.';
+COMMENT ON COLUMN archives.finished_at IS 'Database time when all of them were moved. Null while they move here, or back.';
+-- One archive of an app at a time.
+CREATE UNIQUE INDEX archives_unfinished ON archives (app_id) WHERE finished_at IS NULL;
+
+CREATE TABLE archived_wallets (
+    wallet_no      bigint      NOT NULL,
+    seq            bigint      NOT NULL,
+    free_balance   bigint      NOT NULL,
+    charge_balance bigint      NOT NULL,
+    free_in        numeric     NOT NULL,
+    charge_in      numeric     NOT NULL,
+    first_at       timestamptz NOT NULL,
+    last_at        timestamptz NOT NULL,
+    app_no         integer     NOT NULL,
+    archive_no     integer     NOT NULL,
+    chain_hash     bytea       NOT NULL,
+    CONSTRAINT archived_wallets_pkey PRIMARY KEY (app_no, wallet_no, archive_no),
+    CONSTRAINT archived_wallets_seq_positive CHECK (seq >= 1),
+    CONSTRAINT archived_wallets_free_balance_not_negative CHECK (free_balance >= 0),
+    CONSTRAINT archived_wallets_charge_balance_not_negative CHECK (charge_balance >= 0),
+    CONSTRAINT archived_wallets_chain_hash_length CHECK (octet_length(chain_hash) = 32)
+);
+COMMENT ON TABLE archived_wallets IS 'The state of a wallet after its last entry in an archive. The ledger goes on from the newest one.';
+COMMENT ON COLUMN archived_wallets.wallet_no IS 'The wallet.';
+COMMENT ON COLUMN archived_wallets.seq IS 'Sequence number of that entry.';
+COMMENT ON COLUMN archived_wallets.free_balance IS 'Gifted currency after it.';
+COMMENT ON COLUMN archived_wallets.charge_balance IS 'Charged currency after it.';
+COMMENT ON COLUMN archived_wallets.free_in IS 'Gifted currency that came in, from the first entry of the wallet to this one.';
+COMMENT ON COLUMN archived_wallets.charge_in IS 'Charged currency that came in, from the first entry of the wallet to this one.';
+COMMENT ON COLUMN archived_wallets.first_at IS 'Time of the first entry of the wallet.';
+COMMENT ON COLUMN archived_wallets.last_at IS 'Time of that entry.';
+COMMENT ON COLUMN archived_wallets.app_no IS 'The app.';
+COMMENT ON COLUMN archived_wallets.archive_no IS 'The archive.';
+COMMENT ON COLUMN archived_wallets.chain_hash IS 'Hash of that entry.';
+
+CREATE VIEW archived_standings AS
+SELECT DISTINCT ON (app_no, wallet_no) app_no, wallet_no, seq, free_balance, charge_balance, chain_hash
+FROM archived_wallets ORDER BY app_no, wallet_no, archive_no DESC;
+COMMENT ON VIEW archived_standings IS 'The newest state of each wallet in an archive. Its ledger goes on from there.';
+
+CREATE TABLE archived_entries (
+    wallet_no      bigint      NOT NULL,
+    at             timestamptz NOT NULL,
+    free_change    bigint      NOT NULL,
+    charge_change  bigint      NOT NULL,
+    seq            bigint,
+    free_balance   bigint,
+    charge_balance bigint,
+    remaining      bigint,
+    app_no         integer     NOT NULL,
+    pay_priority   smallint,
+    kind           text        COLLATE "C" NOT NULL,
+    reference      text        COLLATE "C" NOT NULL,
+    item_id        bytea,
+    zone_id        text,
+    remark         text,
+    of_biz_no      text        COLLATE "C",
+    CONSTRAINT archived_entries_pkey PRIMARY KEY (app_no, reference)
+);
+COMMENT ON TABLE archived_entries IS 'What stays of the rows of ledger_entries that were archived: the key, and what answers to a later call need. A biz_no or ref still takes effect at most once.';
+COMMENT ON COLUMN archived_entries.wallet_no IS 'As in ledger_entries, like every other column.';
+COMMENT ON COLUMN archived_entries.at IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.free_change IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.charge_change IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.seq IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.free_balance IS 'Kept for an operator''s entry only, which is replayed for ever. Null for others.';
+COMMENT ON COLUMN archived_entries.charge_balance IS 'Kept for an operator''s entry only. Null for others.';
+COMMENT ON COLUMN archived_entries.remaining IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.app_no IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.pay_priority IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.kind IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.reference IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.item_id IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.zone_id IS 'As in ledger_entries.';
+COMMENT ON COLUMN archived_entries.remark IS 'Kept for an operator''s entry only. Null for others.';
+COMMENT ON COLUMN archived_entries.of_biz_no IS 'As in ledger_entries.';
+CREATE INDEX archived_entries_cancels ON archived_entries (app_no, of_biz_no, remaining) WHERE of_biz_no IS NOT NULL;
+
+CREATE VIEW numbers AS
+SELECT app_no, reference, wallet_no, seq, kind, free_change, charge_change, free_balance, charge_balance, remaining,
+    of_biz_no, pay_priority, item_id, zone_id, extension, remark, at, false AS is_archived
+FROM ledger_entries
+UNION ALL
+SELECT app_no, reference, wallet_no, seq, kind, free_change, charge_change, coalesce(free_balance, 0),
+    coalesce(charge_balance, 0), remaining, of_biz_no, pay_priority, item_id, zone_id, NULL, remark, at, true
+FROM archived_entries;
+COMMENT ON VIEW numbers IS 'Every number that was ever used, with what decides about its next use.';
 
 -- Names in place of numbers, for readers that are not in a hurry.
 

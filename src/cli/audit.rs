@@ -52,9 +52,13 @@ fn describe(report: &AuditReport) -> Result<String> {
         kinds(&report.all.changes),
         report.operator_log_lines
     );
+    let archived = match report.archived_entries {
+        0 => String::new(),
+        archived => format!(" The sums of {archived} archived entries are right, too."),
+    };
     let totals = totals(report);
     if report.clean {
-        return Ok(format!("{totals}\nClean: {counts} checked, no differences."));
+        return Ok(format!("{totals}\nClean: {counts} checked, no differences.{archived}"));
     }
     let findings = object_table(&["check", "app_id", "subject", "detail"], &report.findings)?;
     Ok(format!(

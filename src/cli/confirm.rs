@@ -40,6 +40,9 @@ fn consequence(command: &StoreCommand) -> Option<String> {
         StoreCommand::Image(ImageCommand::Block { picture, .. }) => {
             format!("The picture {picture} and its near copies will be refused in every app.")
         }
+        StoreCommand::Archive(arguments) if arguments.stops_exchanges() => {
+            "All exchanges will wait until the ledger is compact.".to_owned()
+        }
         StoreCommand::MasterKey(MasterKeyCommand::Rotate { .. }) => {
             "Every pay key and app secret will be encrypted with a new key.".to_owned()
         }
@@ -89,6 +92,7 @@ mod tests {
             "minitill app rotate-secret a1",
             "minitill token revoke a1 --all",
             "minitill image block x.png --reason r",
+            "minitill archive --compact",
             "minitill master-key rotate",
             "minitill master-key forget",
             "minitill console-user remove bob",
@@ -96,7 +100,12 @@ mod tests {
         ] {
             assert!(asks(line), "{line}");
         }
-        for line in ["minitill app resume a1", "minitill token revoke a1 --token t", "minitill app list"] {
+        for line in [
+            "minitill app resume a1",
+            "minitill token revoke a1 --token t",
+            "minitill app list",
+            "minitill archive --before 2026-01",
+        ] {
             assert!(!asks(line), "{line}");
         }
     }

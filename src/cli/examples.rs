@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 63] = [
+const EXAMPLES: [(&str, &[&str]); 67] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -24,6 +24,16 @@ const EXAMPLES: [(&str, &[&str]); 63] = [
     ("completions", &["minitill completions bash", "minitill completions zsh", "minitill completions fish"]),
     ("man", &["minitill man /usr/local/share/man/man1"]),
     ("audit", &["minitill audit", "minitill audit --json"]),
+    (
+        "archive",
+        &[
+            "minitill archive --before 2026-01",
+            "minitill archive --before 2026-01 --to /srv/archives --compact",
+        ],
+    ),
+    ("archive list", &["minitill archive list", "minitill archive list --app mygame"]),
+    ("archive verify", &["minitill archive verify /srv/archives/*.tsv.gz"]),
+    ("archive restore", &["minitill archive restore /srv/archives/mygame-1-before-2026-01-01.tsv.gz"]),
     ("operator-log", &["minitill operator-log --since 36h", "minitill operator-log --app mygame --json"]),
     ("app create", &["minitill app create mygame --scope epay", "minitill app create mytest --sandbox"]),
     ("app change", &["minitill app change mygame --name Chess"]),

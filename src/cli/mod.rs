@@ -2,6 +2,7 @@
 
 mod api_key;
 mod app;
+mod archive;
 mod audit;
 mod confirm;
 mod console_user;
@@ -124,6 +125,8 @@ enum StoreCommand {
     Image(image::ImageCommand),
     /// Check every wallet against its ledger; exit code 1 if anything differs
     Audit(audit::AuditArguments),
+    /// Move closed periods of the ledgers to files, and back
+    Archive(archive::ArchiveArguments),
     /// Replace the master key, which encrypts pay keys and app secrets
     #[command(subcommand)]
     MasterKey(master_key::MasterKeyCommand),
@@ -249,6 +252,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
+        StoreCommand::Archive(arguments) => archive::run(context, opened, arguments).await,
         StoreCommand::MasterKey(command) => master_key::run(context, store, command).await,
         StoreCommand::ConsoleUser(command) => console_user::run(context, store, command).await,
         StoreCommand::ApiKey(command) => api_key::run(context, store, command).await,

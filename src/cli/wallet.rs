@@ -14,10 +14,11 @@ use domain::moment::rfc3339;
 use futures_util::TryStreamExt as _;
 use serde_json::{Value, json};
 use store::{
-    ChangeOutcome, Credit, CreditOutcome, CsvReader, Debit, GiveBack, LedgerFilter, Store, receipt_shown,
+    ArchivedPart, ChangeOutcome, Credit, CreditOutcome, CsvReader, Debit, GiveBack, LedgerFilter, Store,
+    receipt_shown,
 };
 
-use super::output::{ignore_gone_reader, tab_separated, terminal_width};
+use super::output::{complain, ignore_gone_reader, tab_separated, terminal_width};
 use super::{Context, unknown_app};
 
 #[derive(Debug, Subcommand)]
@@ -169,6 +170,12 @@ pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand
                 return Err(unknown_wallet(&app_id, &open_id));
             }
             let format = if context.output.is_json { StatementFormat::Object } else { format };
+            if let Some(ArchivedPart { entries, file, .. }) = store.archived_part(&app_id, &open_id).await? {
+                complain(&format!(
+                    "the ledger up to entry {entries} is archived, so it is not in this statement; \
+                     the newest file is {file}"
+                ));
+            }
             let csv = if excel { CsvReader::Spreadsheet } else { CsvReader::Program };
             statement(store, &app_id, &open_id, format, csv).await
         }

@@ -26,7 +26,7 @@ DROP SCHEMA spare CASCADE";
 
 /// The documented encoding in PostgreSQL's own functions, and what somebody with full access does
 /// to hide a change: all hashes of a wallet up to an entry computed again.
-const REHASH: &str = "\
+pub(crate) const REHASH: &str = "\
 CREATE FUNCTION hash_of(before bytea, e ledger_entries) RETURNS bytea LANGUAGE sql AS $$
     SELECT sha256(before
         || int4send(4) || int4send(e.app_no) || int4send(8) || int8send(e.wallet_no)

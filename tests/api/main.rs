@@ -10,6 +10,7 @@
 mod admin;
 mod app_faces;
 mod app_settings;
+mod archive;
 mod audit;
 mod backup;
 mod cli;

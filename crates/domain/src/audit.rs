@@ -41,6 +41,11 @@ impl Sums {
         self.0.entry(kind).or_default().merge(&one);
     }
 
+    /// Adds entries of one kind.
+    pub fn add_kind(&mut self, kind: ReferenceKind, sums: &KindSums) {
+        self.0.entry(kind).or_default().merge(sums);
+    }
+
     /// Adds the sums of other wallets.
     pub fn merge(&mut self, other: &Self) {
         for (kind, sums) in &other.0 {

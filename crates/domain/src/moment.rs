@@ -5,12 +5,13 @@ use time::format_description::well_known::Rfc3339;
 
 use super::fields::Expected;
 
-/// Reads `2026-11-21`, `2026-11-21T08:00`, `2026-11-21T08:00:00` or RFC 3339; UTC where no offset stands.
+/// Reads `2026-11`, `2026-11-21`, `2026-11-21T08:00`, `2026-11-21T08:00:00` or RFC 3339; UTC where no offset stands.
 ///
 /// # Errors
 /// Anything else.
 pub fn parse(text: &str) -> Result<OffsetDateTime, Expected> {
-    let whole = [text.to_owned(), format!("{text}Z"), format!("{text}:00Z"), format!("{text}T00:00:00Z")];
+    let ends = ["", "Z", ":00Z", "T00:00:00Z", "-01T00:00:00Z"];
+    let whole = ends.map(|end| format!("{text}{end}"));
     let moment = whole.iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
     moment.ok_or(Expected::new("a date and time such as 2026-11-21 or 2026-11-21T08:00"))
 }

@@ -11,6 +11,7 @@
 
 mod api_key;
 mod app;
+mod archive;
 mod audit;
 mod console_user;
 mod directory;
@@ -56,6 +57,7 @@ use crate::objects::Objects;
 
 pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
 pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, CommandError, Package};
+pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use console_user::{
     ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, NewSecondFactor, NewSession, SessionUser,
@@ -79,8 +81,8 @@ pub use paging::{CursorKey, Page, TimeCursor};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{
-    CREDITS_MAX, ChangeOutcome, ChangeRecord, Credit, CreditOutcome, CreditsSource, CsvReader, Debit,
-    EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
+    ArchivedPart, CREDITS_MAX, ChangeOutcome, ChangeRecord, Credit, CreditOutcome, CreditsSource, CsvReader,
+    Debit, EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
     PlayersPage, Wallet, WalletTotals, receipt_shown,
 };
 

@@ -40,6 +40,8 @@ domain::word_enum! {
         WalletCredits = "wallet.credits",
         WalletDebit = "wallet.debit",
         WalletCancel = "wallet.cancel",
+        ArchiveWrite = "archive.write",
+        ArchiveRestore = "archive.restore",
         ImageBlock = "image.block",
         ImageUnblock = "image.unblock",
         /// A rotation begins: another key encrypts from here on.

@@ -32,7 +32,8 @@ impl Store {
                    (SELECT greatest(reltuples::bigint, (SELECT count(*) FROM (SELECT FROM wallets LIMIT 10000) AS w))
                     FROM pg_class WHERE oid = 'wallets'::regclass) AS "players!",
                    (SELECT greatest(reltuples::bigint, (SELECT count(*) FROM (SELECT FROM ledger_entries LIMIT 10000) AS x))
-                    FROM pg_class WHERE oid = 'ledger_entries'::regclass) AS "entries!",
+                    FROM pg_class WHERE oid = 'ledger_entries'::regclass)
+                   + (SELECT greatest(reltuples::bigint, 0) FROM pg_class WHERE oid = 'archived_entries'::regclass) AS "entries!",
                    (SELECT greatest(reltuples::bigint, (SELECT count(*) FROM (SELECT FROM orders LIMIT 10000) AS o))
                     FROM pg_class WHERE oid = 'orders'::regclass) AS "orders!",
                    (SELECT greatest(reltuples::bigint, (SELECT count(*) FROM (SELECT FROM images LIMIT 10000) AS i))

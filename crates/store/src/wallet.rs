@@ -22,7 +22,7 @@ use crate::{Result, Store, StoreError};
 pub use credit::receipt_shown;
 pub use credits::{CREDITS_MAX, CreditsSource};
 pub use csv_file::CsvReader;
-pub use ledger::{ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
+pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 
 /// How many entries [`Store::statement`] reads at a time.
@@ -245,7 +245,11 @@ impl Store {
     ) -> impl Stream<Item = Result<LedgerRow>> + Send + use<> {
         let start = (self.clone(), app_id.clone(), open_id.clone(), filter, Some(0));
         stream::try_unfold(start, |(store, app_id, open_id, filter, after)| async move {
-            let Some(after) = after else { return Ok(None) };
+            let Some(mut after) = after else { return Ok(None) };
+            if after == 0 {
+                let archived = store.archived_part(&app_id, &open_id).await?;
+                after = archived.map_or(0, |archived| archived.entries);
+            }
             // Before the entries: so the piece has each entry up to this number.
             let last = store.wallet(&app_id, &open_id).await?.map_or(0, |wallet| wallet.entries);
             let end = after + STATEMENT_PIECE;

@@ -107,8 +107,10 @@ pub(super) fn no_exchange(app_id: &str, biz_no: &str) -> ConsoleError {
 struct ExchangeTemplate<'a> {
     page: Page<'a>,
     record: &'a ExchangeRecord,
-    /// `data` of the answer.
-    data: String,
+    /// The balances of both currencies, unless the exchange is archived: before, change, after.
+    balances: Option<[[String; 4]; 2]>,
+    /// `data` of the answer, unless the exchange is archived.
+    data: Option<String>,
 }
 
 async fn exchange(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
@@ -117,19 +119,32 @@ async fn exchange(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let app_id = AppId::parse(&record.app_id).map_err(|_| no_exchange(&record.app_id, &record.biz_no))?;
     let is_here = |change: &ChangeRecord| change.of_biz_no.as_ref() == Some(&record.biz_no);
     let notice = change_notice(&visit, &app_id, is_here).await?;
-    let ExchangeRecord { free_balance, charge_balance, .. } = record;
-    let receipt = Receipt { biz_no: record.biz_no.clone(), free_balance, charge_balance };
+    let balances = record.free_balance.zip(record.charge_balance);
+    let balances_shown = balances.map(|(free, charge)| {
+        [("Gifted", free, record.free_change), ("Charged", charge, record.charge_change)].map(
+            |(currency, after, change)| {
+                let before = after.saturating_sub(change).shown();
+                [currency.to_owned(), before, change.shown(), after.shown()]
+            },
+        )
+    });
+    let receipt = balances.map(|(free_balance, charge_balance)| Receipt {
+        biz_no: record.biz_no.clone(),
+        free_balance,
+        charge_balance,
+    });
     let page = visit.page(Section::EXCHANGES, format!("Exchange {}", record.biz_no));
     render(&ExchangeTemplate {
         page: Page { notice, ..page },
-        data: serde_json::to_string(&receipt).unwrap_or_default(),
+        balances: balances_shown,
+        data: receipt.and_then(|receipt| serde_json::to_string(&receipt).ok()),
         record: &record,
     })
 }
 
-/// A balance before it changed.
-fn before(after: i64, change: i64) -> String {
-    after.saturating_sub(change).shown()
+/// What a change took.
+fn positive(change: i64) -> String {
+    change.saturating_abs().shown()
 }
 
 /// The period in which an item is valid, or an empty text.

@@ -11,8 +11,8 @@ use domain::ids::{AppId, OpenId};
 use domain::moment;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
-    ChangeRecord, CsvReader, EntryKind, LedgerFilter, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
-    PlayersPage, StoreError, Wallet, WalletTotals,
+    ArchivedPart, ChangeRecord, CsvReader, EntryKind, LedgerFilter, LedgerPage, LedgerRow, PlayerCursor,
+    PlayerFilter, PlayersPage, StoreError, Wallet, WalletTotals,
 };
 
 use super::change_notice::change_notice;
@@ -72,6 +72,8 @@ struct PlayerTemplate<'a> {
     page: Page<'a>,
     wallet: &'a Wallet,
     totals: Option<WalletTotals>,
+    /// The entries that are no longer in the ledger.
+    archived: Option<ArchivedPart>,
     is_filtered: bool,
     ledger: LedgerPage,
     older: Option<String>,
@@ -111,6 +113,7 @@ async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let page = visit.page(Section::PLAYERS, format!("Player {open_id}"));
     let template = PlayerTemplate {
         page: Page { notice, ..page.marking(&wrong) },
+        archived: visit.state.store.archived_part(&app_id, &open_id).await?,
         totals: visit.state.store.wallet_totals(&wallet).await?,
         wallet: &wallet,
         is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !visit.text(name).is_empty()),

@@ -49,6 +49,9 @@ pub enum Check {
     /// The sums of an app's wallets and ledger differ.
     #[serde(rename = "sums of an app")]
     Sums,
+    /// The archived entries of a wallet do not add up to the state that its ledger goes on from.
+    #[serde(rename = "archived entries")]
+    Archive,
     /// The lines of the operator's log are not 1, 2, 3 and so on.
     #[serde(rename = "gap in the operator log")]
     LogGap,

@@ -50,12 +50,13 @@ async fn check(
 ) -> Result<(), AuditError> {
     let (app_nos, biz_nos) = exchanges.unzip();
     let mut rows = sqlx::query!(
-        r#"SELECT coalesce(a.app_id, 'app ' || c.app_no) AS "app_id!", c.of_biz_no AS "of_biz_no!", c.reference,
-               c.wallet_no, c.seq, c.free_change, c.charge_change, c.remaining,
+        r#"SELECT coalesce(a.app_id, 'app ' || c.app_no) AS "app_id!", c.of_biz_no AS "of_biz_no!",
+               c.reference AS "reference!", c.wallet_no AS "wallet_no!", c.seq, c.free_change AS "free_change!",
+               c.charge_change AS "charge_change!", c.remaining,
                x.wallet_no AS "exchange_wallet_no?", x.seq AS "exchange_seq?", x.kind AS "exchange_kind?",
                x.pay_priority AS "pay_priority?", x.free_change AS "exchange_free?", x.charge_change AS "exchange_charge?"
-           FROM ledger_entries c
-           LEFT JOIN ledger_entries x ON x.app_no = c.app_no AND x.reference = c.of_biz_no
+           FROM numbers c
+           LEFT JOIN numbers x ON x.app_no = c.app_no AND x.reference = c.of_biz_no
            LEFT JOIN apps a ON a.app_no = c.app_no
            WHERE c.of_biz_no IS NOT NULL AND ($1::integer[] IS NULL OR (c.app_no, c.of_biz_no) IN (
                SELECT * FROM unnest($1::integer[], $2::text[])))

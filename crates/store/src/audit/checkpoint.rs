@@ -33,10 +33,13 @@ const SIGNATURE_BYTES: u64 = SIGNATURE.len() as u64 + 65;
 /// How many bytes are read at a time.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Reads all wallets in the order of the bytes of their keys, which is the same in every database.
+/// Reads all wallets, each with its newest state in an archive, in the order of the bytes of their keys. That order is
+/// the same in every database.
 pub(super) const WALLETS: &str = "\
-SELECT app_id, open_id, entry_count, free_balance, charge_balance, chain_hash, app_no, wallet_no FROM players
-ORDER BY app_id COLLATE \"C\", open_id";
+SELECT p.app_id, p.open_id, p.entry_count, p.free_balance, p.charge_balance, p.chain_hash, p.app_no, p.wallet_no,
+    s.seq, s.free_balance, s.charge_balance, s.chain_hash
+FROM players p LEFT JOIN archived_standings s ON s.app_no = p.app_no AND s.wallet_no = p.wallet_no
+ORDER BY p.app_id COLLATE \"C\", p.open_id";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Heading {

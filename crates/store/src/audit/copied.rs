@@ -2,7 +2,7 @@
 //! and keeps none in memory.
 
 use bytes::{Buf as _, Bytes};
-use domain::audit::WalletRow;
+use domain::audit::{Standing, WalletRow};
 use domain::ledger::{ChainHash, LedgerEntry};
 use futures_util::TryStreamExt as _;
 use futures_util::stream::BoxStream;
@@ -103,9 +103,23 @@ impl<'a> Row<'a> {
 
     /// The next columns: a wallet's number of entries, balances and hash. `None` when they are null.
     pub(super) fn wallet_if_any(&mut self) -> Result<Option<WalletRow>> {
-        let Some(entry_count) = self.number_if_any()? else { return Ok(None) };
+        let Some(entry_count) = self.number_if_any()? else {
+            (self.column()?, self.column()?, self.column()?);
+            return Ok(None);
+        };
         let (free_balance, charge_balance) = (self.number()?, self.number()?);
         Ok(Some(WalletRow { entry_count, free_balance, charge_balance, chain_hash: self.hash()? }))
+    }
+
+    /// The next columns: a wallet's newest state in an archive, if it has one.
+    pub(super) fn standing_if_any(&mut self) -> Result<Option<Standing>> {
+        let state = self.wallet_if_any()?;
+        Ok(state.map(|WalletRow { free_balance, charge_balance, entry_count, chain_hash }| Standing {
+            seq: entry_count,
+            free_balance,
+            charge_balance,
+            chain_hash: chain_hash.unwrap_or_default(),
+        }))
     }
 
     /// The same of a wallet that must be there.

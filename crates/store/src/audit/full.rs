@@ -15,7 +15,7 @@ use sqlx::{Connection as _, PgConnection};
 
 use super::copied::{Copied, ENTRY_COLUMNS};
 use super::log;
-use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, begin, cancels, items, naming};
+use super::{AppTotals, AuditError, AuditOutcome, Meter, Snapshot, archived, begin, cancels, items, naming};
 use crate::secrets::random_bytes;
 use crate::{Result, StoreError};
 
@@ -26,9 +26,11 @@ const LOOKS: u32 = 5;
 struct Ledger {
     findings: Findings,
     apps: BTreeMap<String, Sums>,
-    /// Number of wallets with entries.
+    /// Number of wallets with entries that were not archived.
     wallets: u64,
     entries: u64,
+    /// Number of archived entries.
+    archived: u64,
     /// The operators' entries that the operator's log must tell of.
     told: RecordSet,
 }
@@ -50,6 +52,7 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
         apps: BTreeMap::new(),
         wallets: 0,
         entries: 0,
+        archived: 0,
         told: empty.clone(),
     };
     let mut around = Surroundings::default();
@@ -59,11 +62,11 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
             let log = log::read(&mut *second, LogHead::START, empty, meter).await?;
             read_surroundings(second, &mut around).await.map(|()| log)
         };
-        tokio::try_join!(read_ledger(&mut *first, &mut ledger, meter), surroundings)?.1
+        tokio::try_join!(read_books(&mut *first, &mut ledger, meter), surroundings)?.1
     } else {
         for node in &mut *nodes {
             tokio::try_join!(
-                read_ledger(&mut node.first, &mut ledger, meter),
+                read_books(&mut node.first, &mut ledger, meter),
                 read_surroundings(&mut node.second, &mut around),
             )?;
         }
@@ -92,8 +95,16 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
             naming::wallets_without_entries(&mut node.first, &mut findings).await?;
         }
     }
-    let (entries, log_lines, log_head) = (ledger.entries, log.lines, log.head);
-    Ok(AuditOutcome { since: None, findings, apps, checked: entries, entries, log_lines, log_head })
+    Ok(AuditOutcome {
+        since: None,
+        findings,
+        apps,
+        checked: ledger.entries,
+        archived: ledger.archived,
+        entries: ledger.entries + ledger.archived,
+        log_lines: log.lines,
+        log_head: log.head,
+    })
 }
 
 /// Names differences between ledger and operator's log that last. The nodes have no snapshot in common, so an entry may
@@ -131,6 +142,20 @@ fn compare_sums(apps: &BTreeMap<String, AppTotals>, findings: &mut Findings) {
     }
 }
 
+async fn read_books(
+    connection: &mut PgConnection,
+    ledger: &mut Ledger,
+    meter: &Arc<Meter>,
+) -> Result<(), AuditError> {
+    read_ledger(connection, ledger, meter).await?;
+    let archived = archived::check(connection, &mut ledger.told, &mut ledger.findings).await?;
+    for (app_id, sums) in archived {
+        ledger.archived += sums.total().entries;
+        ledger.apps.entry(app_id).or_default().merge(&sums);
+    }
+    Ok(())
+}
+
 async fn read_ledger(
     connection: &mut PgConnection,
     ledger: &mut Ledger,
@@ -141,9 +166,11 @@ async fn read_ledger(
     let select = format!(
         "SELECT {ENTRY_COLUMNS}, coalesce(a.app_id, 'app ' || e.app_no),
              coalesce(w.open_id, 'wallet ' || e.wallet_no),
+             s.seq, s.free_balance, s.charge_balance, s.chain_hash,
              w.entry_count, w.free_balance, w.charge_balance, w.chain_hash
          FROM ledger_entries e
          LEFT JOIN wallets w ON w.app_no = e.app_no AND w.wallet_no = e.wallet_no
+         LEFT JOIN archived_standings s ON s.app_no = e.app_no AND s.wallet_no = e.wallet_no
          LEFT JOIN apps a ON a.app_no = e.app_no
          WHERE e.seq IS NOT NULL ORDER BY e.app_no, e.wallet_no, e.seq"
     );
@@ -155,9 +182,10 @@ async fn read_ledger(
             Some(check) if check.is_of(&entry) => check,
             before => {
                 ledger.end(before);
+                let from = row.standing_if_any()?.unwrap_or(Standing::EMPTY);
                 let wallet = row.wallet_if_any()?;
                 ledger.wallets += u64::from(wallet.is_some_and(|wallet| !wallet.is_empty()));
-                WalletCheck::new(names, (entry.app_no, entry.wallet_no), Standing::EMPTY, wallet)
+                WalletCheck::new(names, (entry.app_no, entry.wallet_no), from, wallet)
             }
         };
         check.entry(&entry, stored, &mut ledger.findings);
@@ -193,9 +221,12 @@ async fn read_surroundings(
 async fn add_up_wallets(connection: &mut PgConnection, around: &mut Surroundings) -> Result<(), AuditError> {
     let apps = sqlx::query!(
         r#"SELECT app_id AS "app_id!", count(*) AS "wallets!", sum(free_balance)::text AS "free!", sum(charge_balance)::text AS "charge!",
-               count(*) FILTER (WHERE (free_balance, charge_balance, entry_count) <> (0, 0, 0)
-                   OR chain_hash <> decode(repeat('00', 32), 'hex')) AS "with_entries!"
-           FROM players GROUP BY app_id"#
+               count(*) FILTER (WHERE NOT is_archived AND ((free_balance, charge_balance, entry_count) <> (0, 0, 0)
+                   OR chain_hash <> decode(repeat('00', 32), 'hex'))) AS "with_entries!"
+           FROM (SELECT p.*, s.seq IS NOT NULL AND (s.seq, s.free_balance, s.charge_balance, s.chain_hash)
+                       = (p.entry_count, p.free_balance, p.charge_balance, p.chain_hash) AS is_archived
+               FROM players p LEFT JOIN archived_standings s ON s.app_no = p.app_no AND s.wallet_no = p.wallet_no) p
+           GROUP BY app_id"#
     )
     .fetch_all(connection)
     .await?;

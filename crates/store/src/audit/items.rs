@@ -27,8 +27,11 @@ pub(super) async fn check_all(
     }
     drop(rows);
     let mut missing = sqlx::query!(
-        r#"SELECT app_id AS "app_id!", open_id AS "open_id!", seq AS "seq!", reference AS "reference!"
-           FROM ledger WHERE kind = 'exchange' AND product_name IS NULL"#
+        r#"SELECT p.app_id AS "app_id!", p.open_id AS "open_id!", n.seq AS "seq!", n.reference AS "reference!"
+           FROM numbers n
+           JOIN players p ON p.app_no = n.app_no AND p.wallet_no = n.wallet_no
+           LEFT JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
+           WHERE n.kind = 'exchange' AND i.item_id IS NULL"#
     )
     .fetch(connection);
     while let Some(row) = missing.try_next().await? {

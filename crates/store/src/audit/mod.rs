@@ -1,6 +1,7 @@
 //! The audit: it reads all data about money in one snapshot and reports every difference
 //! (docs/audit.md). Memory holds only sums and the first differences.
 
+mod archived;
 mod cancels;
 mod checkpoint;
 mod copied;
@@ -59,6 +60,8 @@ pub struct AuditReport {
     pub wallets: u64,
     /// Ledger entries that were checked.
     pub entries: u64,
+    /// Archived ledger entries, whose sums were checked.
+    pub archived_entries: u64,
     /// Lines of the operator's log that were checked.
     pub operator_log_lines: u64,
     /// Number of differences.
@@ -264,6 +267,8 @@ struct AuditOutcome {
     apps: BTreeMap<String, AppTotals>,
     /// Number of ledger entries that were checked.
     checked: u64,
+    /// Number of archived entries whose sums were checked.
+    archived: u64,
     /// Number of all ledger entries, for the next checkpoint.
     entries: u64,
     /// Number of lines of the operator's log that were checked.
@@ -283,6 +288,7 @@ impl AuditOutcome {
             since: self.since,
             wallets: all.wallets,
             entries: self.checked,
+            archived_entries: self.archived,
             operator_log_lines: self.log_lines,
             differences,
             kinds,

@@ -20,7 +20,10 @@ pub(super) async fn operator_lines(
     let mut rows = sqlx::query!(
         r#"SELECT coalesce(e.app_id, l.app_id) AS "app_id!", e.open_id AS "open_id?", e.seq AS "seq?",
                coalesce(e.reference, l.reference) AS reference, l.seq AS "line?"
-           FROM (SELECT * FROM ledger WHERE by_operator AND seq IS NOT NULL) AS e
+           FROM (SELECT p.app_id, p.open_id, substr(n.reference, 2) AS reference, n.seq, n.free_change,
+                   n.charge_change, n.free_balance, n.charge_balance
+               FROM numbers n JOIN players p ON p.app_no = n.app_no AND p.wallet_no = n.wallet_no
+               WHERE n.reference LIKE '!%' AND n.seq IS NOT NULL) AS e
            FULL JOIN (SELECT *, row_number() OVER (PARTITION BY app_id, reference ORDER BY seq) AS copy FROM (
                    SELECT app_id, seq, subject AS open_id, after->>'ref' AS reference,
                        before->>'free_balance' AS free_before, before->>'charge_balance' AS charge_before,
@@ -65,7 +68,12 @@ pub(super) async fn wallets_without_entries(
            WHERE ((w.free_balance, w.charge_balance, w.entry_count) <> (0, 0, 0)
                   OR w.chain_hash <> decode(repeat('00', 32), 'hex'))
              AND NOT EXISTS (
-                 SELECT 1 FROM ledger_entries e WHERE e.app_no = w.app_no AND e.wallet_no = w.wallet_no AND e.seq IS NOT NULL)"#
+                 SELECT 1 FROM ledger_entries e WHERE e.app_no = w.app_no AND e.wallet_no = w.wallet_no AND e.seq IS NOT NULL)
+             AND NOT EXISTS (
+                 SELECT 1 FROM archived_standings s
+                 WHERE s.app_no = w.app_no AND s.wallet_no = w.wallet_no
+                   AND (s.seq, s.free_balance, s.charge_balance, s.chain_hash)
+                       = (w.entry_count, w.free_balance, w.charge_balance, w.chain_hash))"#
     )
     .fetch(connection);
     while let Some(row) = rows.try_next().await? {

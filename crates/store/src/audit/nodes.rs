@@ -18,7 +18,7 @@ DECLARE
     statement text;
     views text[] := ARRAY(
         SELECT format('CREATE TEMPORARY VIEW %I AS %s', v, pg_get_viewdef(to_regclass(v)))
-        FROM unnest(ARRAY['players', 'ledger']) AS v);
+        FROM unnest(ARRAY['numbers', 'players', 'ledger', 'archived_standings']) AS v);
 BEGIN
     FOR statement IN
         SELECT format('CREATE TEMPORARY VIEW %I AS %s', c.relname, string_agg(
@@ -28,7 +28,7 @@ BEGIN
         JOIN pg_class c ON c.oid = s.logicalrelid
         JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE p.groupid = (SELECT groupid FROM pg_dist_local_group)
-            AND c.relname IN ('wallets', 'ledger_entries', 'items', 'apps')
+            AND c.relname IN ('wallets', 'ledger_entries', 'items', 'apps', 'archived_entries', 'archived_wallets')
         GROUP BY n.nspname, c.relname
     LOOP
         EXECUTE statement;

@@ -25,10 +25,12 @@ pub struct ExchangeRecord {
     pub open_id: String,
     /// Zone and role, as sent.
     pub zone_id: String,
-    /// Platform, as sent.
-    pub os: String,
-    /// Time of the request in Unix milliseconds, as sent.
-    pub ts: i64,
+    /// Platform, as sent. Absent for an archived exchange.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// Time of the request in Unix milliseconds, as sent. Absent for an archived exchange.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ts: Option<i64>,
     /// Address of the player, as sent. It is personal, so it is present only on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_ip: Option<String>,
@@ -44,18 +46,21 @@ pub struct ExchangeRecord {
     pub items: Vec<Item>,
     /// Remark, as sent.
     pub product_desc: String,
-    /// As sent; empty when absent.
-    pub extension: String,
+    /// As sent; empty when absent. Absent for an archived exchange.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extension: Option<String>,
     /// Its ledger entry in the player's wallet.
     pub seq: i64,
     /// Change of the gifted purse, never positive.
     pub free_change: i64,
     /// Change of the charged purse, never positive.
     pub charge_change: i64,
-    /// Gifted currency after it.
-    pub free_balance: i64,
-    /// Charged currency after it.
-    pub charge_balance: i64,
+    /// Gifted currency after it. Absent for an archived exchange.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_balance: Option<i64>,
+    /// Charged currency after it. Absent for an archived exchange.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charge_balance: Option<i64>,
     /// First success, database time.
     #[serde(with = "time::serde::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]
@@ -74,6 +79,9 @@ pub struct ExchangeRecord {
     pub cancels: Vec<CancelRecord>,
     /// Replays of the last 30 days, if any. Some may be missing.
     pub replays: Option<ReplayCount>,
+    /// The file with the ledger entry of an archived exchange. Some fields are only there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archive: Option<String>,
 }
 
 /// A cancel of an exchange.
@@ -176,7 +184,8 @@ impl Store {
             NumberUse,
             r#"SELECT open_id AS "open_id!", kind AS "kind!", at AS "at!",
                    clock_timestamp() >= at + make_interval(hours => $3) AS "is_expired!"
-               FROM ledger WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND entry_reference = $2"#,
+               FROM numbers JOIN wallets USING (app_no, wallet_no)
+               WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND reference = $2"#,
             app_id.as_str(),
             biz_no,
             REPLAY_HOURS
@@ -195,20 +204,24 @@ impl Store {
     ) -> Result<Option<ExchangeRecord>> {
         // The writers' statements use the same hours and the same clock.
         let row = sqlx::query!(
-            r#"SELECT x.open_id AS "open_id!", x.zone_id AS "zone_id!", x.os AS "os!", x.ts AS "ts!",
-                      x.user_ip AS "user_ip!", x.pay_priority AS "pay_priority!",
-                      x.product_name AS "product_name!", x.product_info AS "product_info!",
-                      x.product_desc AS "product_desc!", x.extension AS "extension!", x.seq AS "seq!",
+            r#"SELECT w.open_id AS "open_id!", x.zone_id AS "zone_id!", e.os AS "os?", e.ts AS "ts?",
+                      e.user_ip AS "user_ip?", x.pay_priority AS "pay_priority!",
+                      i.product_name AS "product_name!", i.product_info AS "product_info!",
+                      i.product_desc AS "product_desc!", e.extension AS "extension?", x.seq AS "seq!",
                       x.at AS "created_at!", x.free_change AS "free_change!",
-                      x.charge_change AS "charge_change!", x.free_balance AS "free_balance!",
-                      x.charge_balance AS "charge_balance!",
+                      x.charge_change AS "charge_change!", e.free_balance AS "free_balance?",
+                      e.charge_balance AS "charge_balance?",
+                      CASE WHEN x.is_archived THEN (
+                          SELECT a.file FROM archived_wallets s JOIN archives a ON a.archive_no = s.archive_no
+                          WHERE a.app_id = $1 AND s.app_no = x.app_no AND s.wallet_no = x.wallet_no AND s.seq >= x.seq
+                          ORDER BY s.archive_no LIMIT 1) END AS archive,
                       x.at + make_interval(hours => $3) AS "replayed_until!",
                       clock_timestamp() >= x.at + make_interval(hours => $3) AS "is_expired!",
                       CASE WHEN r.biz_no IS NOT NULL THEN jsonb_build_object(
                           'replays', r.replays, 'first_at', r.first_at, 'last_at', r.last_at) END AS "replays?: Json<ReplayCount>",
                       coalesce((
-                          SELECT min(c.remaining) FROM ledger_entries c
-                          WHERE c.app_no = x.app_no AND c.of_biz_no = x.entry_reference
+                          SELECT min(c.remaining) FROM numbers c
+                          WHERE c.app_no = x.app_no AND c.of_biz_no = x.reference
                       ), -(x.free_change + x.charge_change)) AS "remaining!",
                       coalesce((
                           SELECT jsonb_agg(jsonb_build_object(
@@ -218,13 +231,16 @@ impl Store {
                               'remaining', c.remaining, 'remark', coalesce(c.remark, ''), 'at', c.at
                           ) ORDER BY c.remaining DESC)
                           FROM (
-                              SELECT * FROM ledger_entries c
-                              WHERE c.app_no = x.app_no AND c.of_biz_no = x.entry_reference
+                              SELECT * FROM numbers c
+                              WHERE c.app_no = x.app_no AND c.of_biz_no = x.reference
                               ORDER BY c.remaining DESC LIMIT 100) c
                       ), '[]') AS "cancels!: Json<Vec<CancelRecord>>"
-               FROM ledger x
+               FROM numbers x
+               JOIN wallets w ON w.app_no = x.app_no AND w.wallet_no = x.wallet_no
+               JOIN items i ON i.app_no = x.app_no AND i.item_id = x.item_id
+               LEFT JOIN ledger_entries e ON e.app_no = x.app_no AND e.reference = x.reference
                LEFT JOIN exchange_replays r ON r.app_id = $1 AND r.biz_no = $2
-               WHERE x.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND x.entry_reference = $2
+               WHERE x.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND x.reference = $2
                  AND x.kind = 'exchange'"#,
             app_id.as_str(),
             biz_no.as_str(),
@@ -238,7 +254,7 @@ impl Store {
             zone_id: row.zone_id,
             os: row.os,
             ts: row.ts,
-            user_ip: with_user_ip.then_some(row.user_ip),
+            user_ip: row.user_ip.filter(|_| with_user_ip),
             amount: -(row.free_change + row.charge_change),
             pay_priority: row.pay_priority,
             product_name: row.product_name,
@@ -258,6 +274,7 @@ impl Store {
             remaining: row.remaining,
             cancels: row.cancels.0,
             replays: row.replays.map(|Json(replays)| replays),
+            archive: row.archive,
         }))
     }
 
@@ -271,12 +288,14 @@ impl Store {
     ) -> Result<Vec<ReferenceMatch>> {
         Ok(sqlx::query_as!(
             ReferenceMatch,
-            r#"SELECT a.app_id, l.kind AS "kind!", $2::text AS "reference!", l.open_id AS "open_id!",
-                      l.seq AS "seq!", l.free_change AS "free_change!", l.charge_change AS "charge_change!",
-                      coalesce(l.product_name, l.remark, '') AS "text!", l.at AS "at!"
-               FROM apps a JOIN ledger l ON l.app_no = a.app_no AND l.entry_reference IN ($2, '!' || $2)
-               WHERE l.seq IS NOT NULL AND ($1::text IS NULL OR a.app_id = $1)
-               ORDER BY a.app_id, l.entry_reference DESC LIMIT $3"#,
+            r#"SELECT a.app_id, n.kind AS "kind!", $2::text AS "reference!", w.open_id AS "open_id!",
+                      n.seq AS "seq!", n.free_change AS "free_change!", n.charge_change AS "charge_change!",
+                      coalesce(i.product_name, n.remark, '') AS "text!", n.at AS "at!"
+               FROM apps a JOIN numbers n ON n.app_no = a.app_no AND n.reference IN ($2, '!' || $2)
+               JOIN wallets w ON w.app_no = n.app_no AND w.wallet_no = n.wallet_no
+               LEFT JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
+               WHERE n.seq IS NOT NULL AND ($1::text IS NULL OR a.app_id = $1)
+               ORDER BY a.app_id, n.reference DESC LIMIT $3"#,
             app_id.map(AppId::as_str),
             reference,
             i64::from(limit)

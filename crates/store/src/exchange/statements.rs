@@ -19,7 +19,7 @@ const WALLET_COLUMNS: &str = "w.wallet_no, w.free_balance, w.charge_balance, w.e
 const RECORD_COLUMNS: &str = "\
 x.wallet_no, x.kind, x.free_change, x.charge_change, x.free_balance, x.charge_balance,
 CASE WHEN x.kind = 'exchange' THEN coalesce(
-    (SELECT c.remaining FROM ledger_entries c WHERE c.app_no = {app} AND c.of_biz_no = x.reference
+    (SELECT c.remaining FROM numbers c WHERE c.app_no = {app} AND c.of_biz_no = x.reference
      ORDER BY c.remaining LIMIT 1), -(x.free_change + x.charge_change)) ELSE x.remaining END,
 x.of_biz_no, x.pay_priority, x.item_id, x.zone_id, x.extension, x.remark, x.at,
 clock_timestamp() >= x.at + make_interval(hours => $1)";
@@ -28,7 +28,7 @@ clock_timestamp() >= x.at + make_interval(hours => $1)";
 const READ_FROM: &str = "\
 FROM unnest($2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS k (app_no, open_id, number, position)
 LEFT JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id
-LEFT JOIN ledger_entries x ON x.app_no = {app} AND x.reference = k.number";
+LEFT JOIN numbers x ON x.app_no = {app} AND x.reference = k.number";
 
 /// Locks the wallets of a batch in the order of their keys and reads them. After a wait for a lock
 /// PostgreSQL reads the row again.
@@ -47,7 +47,7 @@ JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id";
 /// transaction that held the lock before.
 const RECORDS_FROM: &str = "\
 FROM unnest($2::integer[], $3::text[]) WITH ORDINALITY AS k (app_no, number, position)
-JOIN ledger_entries x ON x.app_no = {app} AND x.reference = k.number";
+JOIN numbers x ON x.app_no = {app} AND x.reference = k.number";
 
 /// Reads what queries show of exchanges besides their records. It must be a later statement than the one that reads the
 /// records, so that each of them has its detail. One cancel more than is shown tells that there are more.
@@ -55,17 +55,17 @@ const DETAILS: &str = "\
 SELECT k.position, coalesce(i.product_name, ''), coalesce(g.remaining, -(x.free_change + x.charge_change)),
     c.references, c.amounts, c.at
 FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, number, position)
-JOIN ledger_entries x ON x.app_no = {app} AND x.reference = k.number AND x.kind = 'exchange'
+JOIN numbers x ON x.app_no = {app} AND x.reference = k.number AND x.kind = 'exchange'
 LEFT JOIN items i ON i.app_no = {app} AND i.item_id = x.item_id
 LEFT JOIN LATERAL (
-    SELECT e.remaining FROM ledger_entries e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
+    SELECT e.remaining FROM numbers e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
     ORDER BY e.remaining LIMIT 1) g ON true
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(e.reference ORDER BY e.remaining DESC), '{}') AS references,
         coalesce(array_agg(e.free_change + e.charge_change ORDER BY e.remaining DESC), '{}') AS amounts,
         coalesce(array_agg(e.at ORDER BY e.remaining DESC), '{}') AS at
     FROM (
-        SELECT e.* FROM ledger_entries e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
+        SELECT e.* FROM numbers e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
         ORDER BY e.remaining DESC LIMIT 101) e) c";
 
 /// Reads the database's time after the wallets are locked.

@@ -131,7 +131,7 @@ async fn make_known(
         "INSERT INTO wallets (app_no, open_id, wallet_no)
          SELECT $1, k.open_id, k.wallet_no
          FROM unnest($2::text[], $3::text[], $4::bigint[]) WITH ORDINALITY AS k (open_id, reference, wallet_no, position)
-         WHERE NOT EXISTS (SELECT 1 FROM ledger_entries x WHERE x.app_no = $1 AND x.reference = k.reference)
+         WHERE NOT EXISTS (SELECT 1 FROM numbers x WHERE x.app_no = $1 AND x.reference = k.reference)
          ORDER BY k.position
          ON CONFLICT (app_no, open_id) DO NOTHING",
         app_no,

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use super::{LedgerLine, Wallet, ledger_line};
 use crate::paging::Page;
-use crate::{Result, Store};
+use crate::{Result, Store, StoreError};
 
 /// How many entries a page examines at most. It limits the time of a search in a wallet with
 /// millions of entries. The next page continues from there.
@@ -83,6 +83,19 @@ pub struct WalletTotals {
     pub last_at: Option<OffsetDateTime>,
 }
 
+/// The part of a wallet's ledger that is in archives: its first entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivedPart {
+    /// Number of these entries.
+    pub entries: i64,
+    /// Gifted currency after the last of them.
+    pub free_balance: i64,
+    /// Charged currency after the last of them.
+    pub charge_balance: i64,
+    /// The file with the newest of them.
+    pub file: String,
+}
+
 /// A change that an operator made: a credit, a debit or a cancel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeRecord {
@@ -108,8 +121,10 @@ impl Store {
         let Some(Wallet { entries: newest, .. }) = self.wallet(app_id, open_id).await? else {
             return Ok(LedgerPage { items: Vec::new(), next: None });
         };
+        let archived = self.archived_part(app_id, open_id).await?;
+        let oldest = archived.map_or(1, |archived| archived.entries.saturating_add(1));
         let (mut lowest, mut highest) =
-            (1, after.map_or(newest, |after| newest.min(after.saturating_sub(1))));
+            (oldest, after.map_or(newest, |after| newest.min(after.saturating_sub(1))));
         if let Some(reference) = &filter.reference {
             let (first, last) = self.entries_of(app_id, open_id, reference).await?;
             (lowest, highest) = (lowest.max(first), highest.min(last));
@@ -193,20 +208,52 @@ impl Store {
         Ok((found.first, found.last))
     }
 
-    /// The totals of a wallet. `None` for more than 20,000 entries, which would take too long for a
+    /// The part of a wallet's ledger that is in archives. `None` when nothing is.
+    pub async fn archived_part(&self, app_id: &AppId, open_id: &OpenId) -> Result<Option<ArchivedPart>> {
+        Ok(sqlx::query_as!(
+            ArchivedPart,
+            r#"SELECT s.seq AS entries, s.free_balance, s.charge_balance, coalesce(a.file, '') AS "file!"
+               FROM players p
+               JOIN archived_wallets s ON s.app_no = p.app_no AND s.wallet_no = p.wallet_no
+               LEFT JOIN archives a ON a.app_id = p.app_id AND a.archive_no = s.archive_no
+               WHERE p.app_id = $1 AND p.open_id = $2 ORDER BY s.archive_no DESC LIMIT 1"#,
+            app_id.as_str(),
+            open_id.as_str()
+        )
+        .fetch_optional(&self.pool)
+        .await?)
+    }
+
+    /// The totals of a wallet, with its archived entries. `None` for more than 20,000 entries, which would take too long for a
     /// page.
     pub async fn wallet_totals(&self, wallet: &Wallet) -> Result<Option<WalletTotals>> {
-        if wallet.entries > ADDED_UP_MAX {
+        let (Ok(app_id), Ok(open_id)) = (AppId::parse(&wallet.app_id), OpenId::parse(&wallet.open_id)) else {
+            return Err(StoreError::damaged("wallets"));
+        };
+        let archived = self.archived_part(&app_id, &open_id).await?.map_or(0, |archived| archived.entries);
+        if wallet.entries.saturating_sub(archived) > ADDED_UP_MAX {
             return Ok(None);
         }
         let totals = sqlx::query_as!(
             WalletTotals,
-            r#"SELECT coalesce(sum(free_change) FILTER (WHERE free_change > 0), 0)::text AS "free_in!",
-                      coalesce(sum(charge_change) FILTER (WHERE charge_change > 0), 0)::text AS "charge_in!",
-                      coalesce(-sum(free_change) FILTER (WHERE free_change < 0), 0)::text AS "free_out!",
-                      coalesce(-sum(charge_change) FILTER (WHERE charge_change < 0), 0)::text AS "charge_out!",
-                      min(at) AS first_at, max(at) AS last_at
-               FROM ledger WHERE app_id = $1 AND open_id = $2 AND seq IS NOT NULL"#,
+            r#"SELECT (coalesce(s.free_in, 0) + coalesce(e.free_in, 0))::text AS "free_in!",
+                      (coalesce(s.charge_in, 0) + coalesce(e.charge_in, 0))::text AS "charge_in!",
+                      (coalesce(s.free_in - s.free_balance, 0) + coalesce(e.free_out, 0))::text AS "free_out!",
+                      (coalesce(s.charge_in - s.charge_balance, 0) + coalesce(e.charge_out, 0))::text AS "charge_out!",
+                      coalesce(s.first_at, e.first_at) AS first_at, coalesce(e.last_at, s.last_at) AS last_at
+               FROM players p
+               LEFT JOIN LATERAL (
+                   SELECT s.* FROM archived_wallets s WHERE s.app_no = p.app_no AND s.wallet_no = p.wallet_no
+                   ORDER BY s.archive_no DESC LIMIT 1) s ON true
+               CROSS JOIN LATERAL (
+                   SELECT sum(free_change) FILTER (WHERE free_change > 0) AS free_in,
+                       sum(charge_change) FILTER (WHERE charge_change > 0) AS charge_in,
+                       -sum(free_change) FILTER (WHERE free_change < 0) AS free_out,
+                       -sum(charge_change) FILTER (WHERE charge_change < 0) AS charge_out,
+                       min(at) AS first_at, max(at) AS last_at
+                   FROM ledger_entries e
+                   WHERE e.app_no = p.app_no AND e.wallet_no = p.wallet_no AND e.seq IS NOT NULL) e
+               WHERE p.app_id = $1 AND p.open_id = $2"#,
             wallet.app_id,
             wallet.open_id
         )
@@ -219,10 +266,11 @@ impl Store {
     pub async fn change_by_ref(&self, app_id: &AppId, reference: &CreditRef) -> Result<Option<ChangeRecord>> {
         let row = sqlx::query!(
             r#"SELECT open_id AS "open_id!", of_biz_no, seq AS "seq!", kind AS "kind!",
-                    entry_reference AS "reference!", free_change AS "free_change!",
-                    charge_change AS "charge_change!", free_balance AS "free_balance!",
-                    charge_balance AS "charge_balance!", at AS "at!"
-             FROM ledger WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND entry_reference = $2"#,
+                    reference AS "reference!", free_change AS "free_change!",
+                    charge_change AS "charge_change!", numbers.free_balance AS "free_balance!",
+                    numbers.charge_balance AS "charge_balance!", at AS "at!"
+             FROM numbers JOIN wallets w USING (app_no, wallet_no)
+             WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND reference = $2"#,
             app_id.as_str(),
             format!("{REF_MARK}{}", reference.as_str())
         )

@@ -1,0 +1,264 @@
+//! The file of an archive: a first line with the names of its columns, then a line for each row, as PostgreSQL's COPY
+//! writes text, compressed with gzip. The rows of a wallet are together, its ledger entries in their order.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, BufWriter, IntoInnerError, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::str::FromStr;
+
+use domain::ledger::{ChainHash, LedgerEntry, micros};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use sha2::{Digest as _, Sha256};
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+use time::{OffsetDateTime, PrimitiveDateTime};
+
+/// The columns of `ledger_entries` in a file, in their order there.
+pub(super) const ENTRY_COLUMNS: &str = "app_no, wallet_no, seq, at, kind, reference, of_biz_no, remaining, item_id, \
+    pay_priority, free_change, charge_change, free_balance, charge_balance, chain_hash, ts, zone_id, os, user_ip, \
+    extension, remark";
+/// The columns behind them, for readers of the file.
+pub(super) const READER_COLUMNS: &str = "open_id, product_name, product_info, product_desc";
+const COLUMNS_MAX: usize = 25;
+/// A batch ends with the wallet that reaches this number of rows.
+const BATCH_ROWS: usize = 5_000;
+const BUFFER_BYTES: usize = 256 * 1024;
+/// A time as PostgreSQL writes it in UTC.
+const UTC: &[BorrowedFormatItem<'_>] =
+    format_description!("[year]-[month]-[day] [hour]:[minute]:[second][optional [.[subsecond]]]+00");
+
+/// A row of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) app_no: i32,
+    pub(super) wallet_no: i64,
+    /// `None` for a closed number.
+    pub(super) seq: Option<i64>,
+    pub(super) at: OffsetDateTime,
+    pub(super) kind: String,
+    pub(super) reference: String,
+    pub(super) of_biz_no: Option<String>,
+    pub(super) remaining: Option<i64>,
+    pub(super) item_id: Option<[u8; 16]>,
+    pub(super) pay_priority: Option<i16>,
+    pub(super) free_change: i64,
+    pub(super) charge_change: i64,
+    pub(super) free_balance: i64,
+    pub(super) charge_balance: i64,
+    pub(super) chain_hash: Option<ChainHash>,
+    pub(super) open_id: String,
+}
+
+impl Row {
+    /// The ledger entry of this row. `None` for a closed number.
+    pub(super) fn entry(&self) -> Option<LedgerEntry<'_>> {
+        Some(LedgerEntry {
+            app_no: self.app_no,
+            wallet_no: self.wallet_no,
+            seq: self.seq?,
+            kind: &self.kind,
+            reference: &self.reference,
+            of_biz_no: self.of_biz_no.as_deref(),
+            remaining: self.remaining,
+            item_id: self.item_id,
+            pay_priority: self.pay_priority,
+            free_change: self.free_change,
+            charge_change: self.charge_change,
+            free_balance: self.free_balance,
+            charge_balance: self.charge_balance,
+            at: micros(self.at),
+        })
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        let columns: Vec<Option<String>> = line.split(|byte| *byte == b'\t').map(unescaped).collect();
+        let text = |place: usize| columns[place].clone();
+        if columns.len() != COLUMNS_MAX {
+            return None;
+        }
+        Some(Self {
+            app_no: text(0)?.parse().ok()?,
+            wallet_no: text(1)?.parse().ok()?,
+            seq: parsed(text(2))?,
+            at: PrimitiveDateTime::parse(&text(3)?, UTC).ok()?.assume_utc(),
+            kind: text(4)?,
+            reference: text(5)?,
+            of_biz_no: text(6),
+            remaining: parsed(text(7))?,
+            item_id: text(8).and_then(|hex| bytes(&hex)),
+            pay_priority: parsed(text(9))?,
+            free_change: text(10)?.parse().ok()?,
+            charge_change: text(11)?.parse().ok()?,
+            free_balance: text(12)?.parse().ok()?,
+            charge_balance: text(13)?.parse().ok()?,
+            chain_hash: text(14).and_then(|hex| bytes(&hex)),
+            open_id: text(21)?,
+        })
+    }
+}
+
+/// A number, or null. `None` when it is neither.
+fn parsed<T: FromStr>(text: Option<String>) -> Option<Option<T>> {
+    text.map_or(Some(None), |text| text.parse().ok().map(Some))
+}
+
+/// Bytes of this length as PostgreSQL writes them: `\x` and hexadecimal digits.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    hex::decode(text.strip_prefix("\\x")?).ok()?.try_into().ok()
+}
+
+/// A column without the escapes of COPY. `None` for null.
+fn unescaped(column: &[u8]) -> Option<String> {
+    if column == b"\\N" {
+        return None;
+    }
+    let mut text = Vec::with_capacity(column.len());
+    let mut rest = column.iter();
+    while let Some(byte) = rest.next() {
+        let byte = if *byte == b'\\' { rest.next().map_or(b'\\', |byte| escaped(*byte)) } else { *byte };
+        text.push(byte);
+    }
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The byte that stands in COPY as a backslash and this letter.
+fn escaped(letter: u8) -> u8 {
+    match letter {
+        b'b' => 0x08,
+        b'f' => 0x0c,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'v' => 0x0b,
+        other => other,
+    }
+}
+
+/// Writes a file.
+pub(super) struct Writer(BufWriter<GzEncoder<File>>);
+
+impl Writer {
+    /// Starts a file with its first line. Only its owner may read it, because it names players.
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, GzEncoder::new(file, Compression::default()));
+        let names = [ENTRY_COLUMNS, READER_COLUMNS].join(", ").replace(", ", "\t");
+        writeln!(out, "{names}")?;
+        Ok(Self(out))
+    }
+
+    /// Adds lines.
+    pub(super) fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        self.0.write_all(lines)
+    }
+
+    /// Ends the file. It is on disk then.
+    pub(super) fn finish(self) -> io::Result<()> {
+        self.0.into_inner().map_err(IntoInnerError::into_error)?.finish()?.sync_all()
+    }
+}
+
+/// Rows of whole wallets.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub(super) rows: Vec<Row>,
+    /// The lines of these rows.
+    pub(super) lines: Vec<u8>,
+}
+
+/// Reads a file batch by batch.
+pub(super) struct Reader {
+    lines: BufReader<GzDecoder<BufReader<File>>>,
+    /// The first line of the next wallet.
+    next: Option<(Row, Vec<u8>)>,
+    number: u64,
+}
+
+impl Reader {
+    /// Opens a file that begins as [`Writer`] begins it.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
+        let mut lines = BufReader::with_capacity(BUFFER_BYTES, GzDecoder::new(file));
+        let mut names = String::new();
+        lines.read_line(&mut names)?;
+        if names.trim_end() != [ENTRY_COLUMNS, READER_COLUMNS].join(", ").replace(", ", "\t") {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no archive of this program"));
+        }
+        Ok(Self { lines, next: None, number: 1 })
+    }
+
+    /// The next batch, or `None` at the end. Every file has the same batches whenever it is read.
+    pub(super) fn batch(&mut self) -> io::Result<Option<Batch>> {
+        let mut batch = Batch::default();
+        while let Some((row, line)) = self.row()? {
+            let is_of_wallet = batch.rows.last().is_none_or(|last| last.wallet_no == row.wallet_no);
+            if !is_of_wallet && batch.rows.len() >= BATCH_ROWS {
+                self.next = Some((row, line));
+                break;
+            }
+            batch.rows.push(row);
+            batch.lines.extend_from_slice(&line);
+        }
+        Ok(Some(batch).filter(|batch| !batch.rows.is_empty()))
+    }
+
+    fn row(&mut self) -> io::Result<Option<(Row, Vec<u8>)>> {
+        if let Some(next) = self.next.take() {
+            return Ok(Some(next));
+        }
+        let mut line = Vec::new();
+        if self.lines.read_until(b'\n', &mut line)? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let row = Row::parse(line.strip_suffix(b"\n").unwrap_or(&line)).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("line {} is damaged", self.number))
+        })?;
+        Ok(Some((row, line)))
+    }
+}
+
+/// SHA-256 of a file.
+pub(super) fn sha256(path: &Path) -> io::Result<[u8; 32]> {
+    let mut file = File::open(path)?;
+    let mut hasher = Sha256::new();
+    let mut piece = vec![0; BUFFER_BYTES];
+    loop {
+        let read = file.read(&mut piece)?;
+        if read == 0 {
+            return Ok(hasher.finalize().into());
+        }
+        hasher.update(&piece[..read]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_reads_as_copy_writes_it() {
+        assert_eq!(unescaped(b"\\N"), None);
+        for (column, text) in [
+            (&b""[..], ""),
+            (b"\\\\N", "\\N"),
+            (b"a\\tb\\nc\\rd\\\\e", "a\tb\nc\rd\\e"),
+            (b"\\b\\f\\v", "\u{8}\u{c}\u{b}"),
+            ("\u{5e01}".as_bytes(), "\u{5e01}"),
+        ] {
+            assert_eq!(unescaped(column).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn a_time_reads_as_postgresql_writes_it() {
+        let micros =
+            |text| PrimitiveDateTime::parse(text, UTC).unwrap().assume_utc().unix_timestamp_nanos() / 1_000;
+        assert_eq!(micros("2026-01-02 03:04:05.678901+00"), 1_767_323_045_678_901);
+        assert_eq!(micros("2026-01-02 03:04:05.5+00"), 1_767_323_045_500_000);
+        assert_eq!(micros("2026-01-02 03:04:05+00"), 1_767_323_045_000_000);
+    }
+}
