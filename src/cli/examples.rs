@@ -132,7 +132,8 @@ mod tests {
         let inner: Vec<String> = inner
             .flat_map(|inner| names(inner, format!("{name} {}", inner.get_name()).trim_start()))
             .collect();
-        if inner.is_empty() { vec![name.to_owned()] } else { inner }
+        let acts = inner.is_empty() || command.is_args_conflicts_with_subcommands_set();
+        acts.then(|| name.to_owned()).into_iter().chain(inner).collect()
     }
 
     #[test]

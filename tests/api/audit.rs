@@ -307,7 +307,7 @@ async fn a_clean_audit_counts_and_adds_up_everything() {
         },
     });
     let expected = json!({
-        "clean": true, "since": null, "wallets": 3, "entries": 5,
+        "clean": true, "since": null, "wallets": 3, "entries": 5, "archived_entries": 0,
         "operator_log_lines": 5, "differences": 0, "kinds": {}, "all": app, "apps": {"a1": app}, "findings": [],
         "not_noted": null,
     });

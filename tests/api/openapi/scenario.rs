@@ -347,7 +347,7 @@ impl Scenario {
     /// A statement that fails is a fault of ours.
     async fn take_table_away(&self) {
         let table = match self.call.route.id {
-            _ if self.wallet_call().is_some() => "ledger_entries",
+            _ if self.wallet_call().is_some() => "wallets",
             "reportOrder" => "orders",
             "getAccessToken" | "postAccessToken" => "access_tokens",
             _ if self.call.route.endpoint == Endpoint::Login => "login_codes",

@@ -82,14 +82,14 @@ impl Row {
         Some(Self {
             app_no: text(0)?.parse().ok()?,
             wallet_no: text(1)?.parse().ok()?,
-            seq: parsed(text(2))?,
+            seq: parsed(text(2)).ok()?,
             at: PrimitiveDateTime::parse(&text(3)?, UTC).ok()?.assume_utc(),
             kind: text(4)?,
             reference: text(5)?,
             of_biz_no: text(6),
-            remaining: parsed(text(7))?,
+            remaining: parsed(text(7)).ok()?,
             item_id: text(8).and_then(|hex| bytes(&hex)),
-            pay_priority: parsed(text(9))?,
+            pay_priority: parsed(text(9)).ok()?,
             free_change: text(10)?.parse().ok()?,
             charge_change: text(11)?.parse().ok()?,
             free_balance: text(12)?.parse().ok()?,
@@ -100,9 +100,9 @@ impl Row {
     }
 }
 
-/// A number, or null. `None` when it is neither.
-fn parsed<T: FromStr>(text: Option<String>) -> Option<Option<T>> {
-    text.map_or(Some(None), |text| text.parse().ok().map(Some))
+/// A number, or null.
+fn parsed<T: FromStr>(text: Option<String>) -> Result<Option<T>, T::Err> {
+    text.map(|text| text.parse()).transpose()
 }
 
 /// Bytes of this length as PostgreSQL writes them: `\x` and hexadecimal digits.

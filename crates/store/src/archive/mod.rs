@@ -95,6 +95,7 @@ impl Store {
         folder: &Path,
         progress: ArchiveProgress,
     ) -> Result<Vec<Archive>, ArchiveError> {
+        self.must_own_ledger().await?;
         let is_old = sqlx::query_scalar!(
             r#"SELECT $1 <= now() - make_interval(hours => $2) AS "is_old!""#,
             before,
@@ -177,6 +178,7 @@ impl Store {
         file: &Path,
         progress: ArchiveProgress,
     ) -> Result<Archive, ArchiveError> {
+        self.must_own_ledger().await?;
         let archive = self.archive_of(file).await?;
         let app_id = AppId::parse(&archive.app_id).map_err(|_| StoreError::damaged("archives"))?;
         let newest = self.newest_archive(&app_id).await?.map_or(0, |newest| newest.archive_no);
@@ -219,10 +221,34 @@ impl Store {
     }
 
     /// Returns the space of archived entries to the disk. All exchanges wait meanwhile.
-    pub async fn compact_ledger(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The role of the session does not own the table.
+    pub async fn compact_ledger(&self) -> Result<(), ArchiveError> {
+        self.must_own_ledger().await?;
         let mut connection = self.connect_without_limits().await?;
-        connection.execute(sqlx::raw_sql("VACUUM (FULL, ANALYZE) ledger_entries")).await?;
+        // The keys of archived entries came in the order of the wallets, which leaves their pages half full.
+        for statement in
+            ["VACUUM (FULL, ANALYZE) ledger_entries", "REINDEX TABLE CONCURRENTLY archived_entries"]
+        {
+            connection.execute(sqlx::raw_sql(statement)).await?;
+        }
         Ok(connection.close().await?)
+    }
+
+    /// Refuses a role that must not take rows away, such as that of servers (`deploy/rights.sql`).
+    async fn must_own_ledger(&self) -> Result<(), ArchiveError> {
+        let owns = sqlx::query_scalar!(
+            r#"SELECT pg_has_role(relowner, 'USAGE') AS "owns!" FROM pg_class WHERE oid = 'ledger_entries'::regclass"#
+        );
+        if owns.fetch_one(&self.pool).await? {
+            Ok(())
+        } else {
+            Err(refused(
+                "run this command as the role that owns the tables: no other role may move entries"
+                    .to_owned(),
+            ))
+        }
     }
 
     /// Checks a file that was written, names it, and moves its entries.

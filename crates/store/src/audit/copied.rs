@@ -104,7 +104,9 @@ impl<'a> Row<'a> {
     /// The next columns: a wallet's number of entries, balances and hash. `None` when they are null.
     pub(super) fn wallet_if_any(&mut self) -> Result<Option<WalletRow>> {
         let Some(entry_count) = self.number_if_any()? else {
-            (self.column()?, self.column()?, self.column()?);
+            for _ in 0..3 {
+                self.column()?;
+            }
             return Ok(None);
         };
         let (free_balance, charge_balance) = (self.number()?, self.number()?);

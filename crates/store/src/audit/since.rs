@@ -65,27 +65,7 @@ pub(super) async fn audit(
         let row = of_wallet.wallet()?;
         let numbers = (of_wallet.small_number()?, of_wallet.number()?);
         let archived = of_wallet.standing_if_any()?;
-        let from = loop {
-            match line.take() {
-                Some(known) => {
-                    match (known.app_id.as_str(), known.open_id.as_str()).cmp(&(app_id, open_id)) {
-                        Ordering::Less => {
-                            progress.gone(&known);
-                            line = before.next()?;
-                        }
-                        Ordering::Equal => {
-                            line = before.next()?;
-                            break known.standing;
-                        }
-                        Ordering::Greater => {
-                            line = Some(known);
-                            break Standing::EMPTY;
-                        }
-                    }
-                }
-                None => break Standing::EMPTY,
-            }
-        };
+        let from = progress.standing((app_id, open_id), &mut line, &mut before)?;
         if archived.is_some_and(|archived| archived.seq > from.seq) {
             let cause = "entries after this checkpoint are in an archive: run an audit without --since";
             return Err(AuditError::Checkpoint(cause.to_owned()));
@@ -154,6 +134,32 @@ impl SinceAudit {
         app.free_balance += i128::from(row.free_balance);
         app.charge_balance += i128::from(row.charge_balance);
         self.entry_counts += i128::from(row.entry_count);
+    }
+
+    /// The state of a wallet in the checkpoint, whose next line is `line`. Reports the wallets before it, which are gone.
+    fn standing(
+        &mut self,
+        wallet: (&str, &str),
+        line: &mut Option<CheckpointWallet>,
+        checkpoint: &mut Checkpoint,
+    ) -> Result<Standing, AuditError> {
+        while let Some(known) = line.take() {
+            match (known.app_id.as_str(), known.open_id.as_str()).cmp(&wallet) {
+                Ordering::Less => {
+                    self.gone(&known);
+                    *line = checkpoint.next()?;
+                }
+                Ordering::Equal => {
+                    *line = checkpoint.next()?;
+                    return Ok(known.standing);
+                }
+                Ordering::Greater => {
+                    *line = Some(known);
+                    break;
+                }
+            }
+        }
+        Ok(Standing::EMPTY)
     }
 
     fn gone(&mut self, known: &CheckpointWallet) {

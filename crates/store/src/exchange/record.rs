@@ -219,10 +219,8 @@ impl Store {
                       clock_timestamp() >= x.at + make_interval(hours => $3) AS "is_expired!",
                       CASE WHEN r.biz_no IS NOT NULL THEN jsonb_build_object(
                           'replays', r.replays, 'first_at', r.first_at, 'last_at', r.last_at) END AS "replays?: Json<ReplayCount>",
-                      coalesce((
-                          SELECT min(c.remaining) FROM numbers c
-                          WHERE c.app_no = x.app_no AND c.of_biz_no = x.reference
-                      ), -(x.free_change + x.charge_change)) AS "remaining!",
+                      coalesce((SELECT min(c.remaining) FROM numbers c WHERE c.app_no = x.app_no
+                          AND c.of_biz_no = x.reference), -(x.free_change + x.charge_change)) AS "remaining!",
                       coalesce((
                           SELECT jsonb_agg(jsonb_build_object(
                               'biz_no', CASE WHEN c.reference NOT LIKE '!%' THEN c.reference END,
@@ -230,11 +228,8 @@ impl Store {
                               'seq', c.seq, 'free_change', c.free_change, 'charge_change', c.charge_change,
                               'remaining', c.remaining, 'remark', coalesce(c.remark, ''), 'at', c.at
                           ) ORDER BY c.remaining DESC)
-                          FROM (
-                              SELECT * FROM numbers c
-                              WHERE c.app_no = x.app_no AND c.of_biz_no = x.reference
-                              ORDER BY c.remaining DESC LIMIT 100) c
-                      ), '[]') AS "cancels!: Json<Vec<CancelRecord>>"
+                          FROM (SELECT * FROM numbers c WHERE c.app_no = x.app_no AND c.of_biz_no = x.reference
+                              ORDER BY c.remaining DESC LIMIT 100) c), '[]') AS "cancels!: Json<Vec<CancelRecord>>"
                FROM numbers x
                JOIN wallets w ON w.app_no = x.app_no AND w.wallet_no = x.wallet_no
                JOIN items i ON i.app_no = x.app_no AND i.item_id = x.item_id
