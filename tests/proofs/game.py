@@ -80,7 +80,7 @@ class Games:
     The callers of an app mix the kinds: of five numbers three are exchanges, one is a present, and one gives the
     exchange before it back."""
 
-    def __init__(self, server, names):
+    def __init__(self, server, names, players=PLAYERS):
         self.names, self.keys, self.tokens = names, {}, {}
         for name in names:
             scopes = [word for scope in ("epay", "present", "cancel") for word in ("--scope", scope)]
@@ -88,27 +88,31 @@ class Games:
             self.tokens[name] = server.run("token", "issue", name)["access_token"]
             with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
                 file.write("open_id,free,charge,ref\n")
-                file.writelines(f"p{player},0,{COINS},start{player}\n" for player in range(PLAYERS))
+                file.writelines(f"p{player},0,{COINS},start{player}\n" for player in range(players))
                 file.flush()
                 server.run("wallet", "import", name, file.name, "--create")
         # (app, number): the kind, the answer and its moment.
         self.asked, self.told = set(), {}
         self.answers, self.latest, self.lock = collections.Counter(), collections.Counter(), threading.Lock()
 
-    def ask(self, address, app, kind, number):
-        """Asks once; gives the answer's body, or why there is none."""
-        # The players of a caller are its own, so a cancel names the player of the exchange before it.
-        caller = number.split("n")[0]
+    def form(self, app, kind, number, player):
+        """The fields of a request, and the text that its signature covers."""
         fields = {
-            "access_token": self.tokens[app], "open_id": f"p{int(hashlib.sha256(caller.encode()).hexdigest(), 16) % PLAYERS}",
-            "app_id": app, "zone_id": "z_r", "os": "ios", "ts": str(int(time.time() * 1000)), "user_ip": "203.0.113.7",
-            "amount": "1", "biz_no": number, "product_desc": "b",
+            "access_token": self.tokens[app], "open_id": player, "app_id": app, "zone_id": "z_r", "os": "ios",
+            "ts": str(int(time.time() * 1000)), "user_ip": "203.0.113.7", "amount": "1", "biz_no": number, "product_desc": "b",
         }
         if kind == "pay":
             fields |= {"product_name": "a", "product_info": '[{"product_id":1,"product_num":1,"product_type":0}]'}
         elif kind == "cancel":
             fields["pay_biz_no"] = self.before(number)
-        signed = "&".join(f"{name}={fields[name]}" for name in sorted(fields) if name != "access_token")
+        return fields, "&".join(f"{name}={fields[name]}" for name in sorted(fields) if name != "access_token")
+
+    def ask(self, address, app, kind, number):
+        """Asks once; gives the answer's body, or why there is none."""
+        # The players of a caller are its own, so a cancel names the player of the exchange before it.
+        caller = number.split("n")[0]
+        player = f"p{int(hashlib.sha256(caller.encode()).hexdigest(), 16) % PLAYERS}"
+        fields, signed = self.form(app, kind, number, player)
         fields["sign"] = hmac.new(self.keys[app].encode(), signed.encode(), hashlib.sha256).hexdigest()
         connection = http.client.HTTPConnection(address, timeout=10)
         try:
@@ -189,7 +193,12 @@ class Games:
         if lost or wrong or unresolved or set(kept) != set(told) or len(rows) != len(kept):
             sys.exit(f"failed: {len(told)} acknowledged, {len(rows)} in the books; {len(lost)} lost {lost[:5]}, {wrong} coins too "
                      f"many, {len(unresolved)} unresolved {unresolved[:5]}")
-        audit = server.run("audit")
-        entries = sum(sums["entries"] for kind, sums in audit["all"]["changes"].items() if kind not in ("credit", "debit"))
-        if not audit["clean"] or entries != len(kept):
-            sys.exit(f"failed: the audit is not clean: {audit}")
+        audit_counts(server, len(kept))
+
+
+def audit_counts(server, calls):
+    """The audit is clean, and the books have so many calls of games."""
+    audit = server.run("audit")
+    entries = sum(sums["entries"] for kind, sums in audit["all"]["changes"].items() if kind not in ("credit", "debit"))
+    if not audit["clean"] or entries != calls:
+        sys.exit(f"failed: the audit is not clean, or has not {calls} entries of games: {audit}")
