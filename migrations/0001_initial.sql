@@ -241,29 +241,31 @@ COMMENT ON COLUMN items.product_desc IS 'Remark, as sent.';
 -- Archived periods (docs/archives.md). The entries themselves are in files.
 
 CREATE TABLE archives (
-    app_id      text        NOT NULL,
-    archive_no  integer     NOT NULL,
-    before      timestamptz NOT NULL,
-    entries     bigint      NOT NULL,
-    file        text        NOT NULL,
-    sha256      bytea       NOT NULL,
-    created_at  timestamptz NOT NULL DEFAULT now(),
-    finished_at timestamptz,
+    app_id     text        NOT NULL,
+    archive_no integer     NOT NULL,
+    before     timestamptz NOT NULL,
+    entries    bigint      NOT NULL,
+    state      text        NOT NULL,
+    file       text        NOT NULL,
+    sha256     bytea       NOT NULL,
+    digest     numeric,
+    created_at timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT archives_pkey PRIMARY KEY (app_id, archive_no),
     CONSTRAINT archives_entries_positive CHECK (entries >= 1),
+    CONSTRAINT archives_state_known CHECK (state IN ('moving', 'kept', 'restoring')),
+    CONSTRAINT archives_digest_of_kept CHECK (state <> 'kept' OR digest IS NOT NULL),
     CONSTRAINT archives_sha256_length CHECK (octet_length(sha256) = 32)
 );
-COMMENT ON TABLE archives IS 'The files that hold archived entries. A restore removes the row.';
+COMMENT ON TABLE archives IS 'The files that hold archived entries. A restore removes the row at its end.';
 COMMENT ON COLUMN archives.app_id IS 'The app.';
 COMMENT ON COLUMN archives.archive_no IS '1 for the first archive of the app. Each later archive adds one.';
-COMMENT ON COLUMN archives.before IS 'The archive has the entries before this time.';
+COMMENT ON COLUMN archives.before IS 'The archive has entries before this time.';
 COMMENT ON COLUMN archives.entries IS 'Number of rows in the file: ledger entries and closed numbers.';
+COMMENT ON COLUMN archives.state IS 'moving while the entries leave the ledger, kept when all have left, restoring while they go back. A transaction that moves entries first locks this row and reads the state.';
 COMMENT ON COLUMN archives.file IS 'Path of the file when it was written.';
 COMMENT ON COLUMN archives.sha256 IS 'SHA-256 of the file.';
+COMMENT ON COLUMN archives.digest IS 'Sum of the hashes of all rows of the app in archived_entries when this archive was kept. Null before.';
 COMMENT ON COLUMN archives.created_at IS 'Database time when the entries began to move.';
-COMMENT ON COLUMN archives.finished_at IS 'Database time when all of them were moved. Null while they move here, or back.';
--- One archive of an app at a time.
-CREATE UNIQUE INDEX archives_unfinished ON archives (app_id) WHERE finished_at IS NULL;
 
 CREATE TABLE archived_wallets (
     wallet_no      bigint      NOT NULL,
@@ -318,25 +320,30 @@ CREATE TABLE archived_entries (
     zone_id        text,
     remark         text,
     of_biz_no      text        COLLATE "C",
-    CONSTRAINT archived_entries_pkey PRIMARY KEY (app_no, reference)
+    CONSTRAINT archived_entries_pkey PRIMARY KEY (app_no, reference),
+    CONSTRAINT archived_entries_kind_known CHECK (
+        kind IN ('exchange', 'present', 'cancel', 'closed', 'credit', 'debit')),
+    CONSTRAINT archived_entries_closed_is_no_entry CHECK ((kind = 'closed') = (seq IS NULL)),
+    CONSTRAINT archived_entries_cancel_names_exchange CHECK (
+        (kind = 'cancel') = (of_biz_no IS NOT NULL) AND (of_biz_no IS NULL) = (remaining IS NULL))
 );
-COMMENT ON TABLE archived_entries IS 'What stays of the rows of ledger_entries that were archived: the key, and what answers to a later call need. A biz_no or ref still takes effect at most once.';
-COMMENT ON COLUMN archived_entries.wallet_no IS 'As in ledger_entries, like every other column.';
-COMMENT ON COLUMN archived_entries.at IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.free_change IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.charge_change IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.seq IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.free_balance IS 'Kept for an operator''s entry only, which is replayed for ever. Null for others.';
-COMMENT ON COLUMN archived_entries.charge_balance IS 'Kept for an operator''s entry only. Null for others.';
-COMMENT ON COLUMN archived_entries.remaining IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.app_no IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.pay_priority IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.kind IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.reference IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.item_id IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.zone_id IS 'As in ledger_entries.';
-COMMENT ON COLUMN archived_entries.remark IS 'Kept for an operator''s entry only. Null for others.';
-COMMENT ON COLUMN archived_entries.of_biz_no IS 'As in ledger_entries.';
+COMMENT ON TABLE archived_entries IS 'What stays of the rows of ledger_entries that were archived: the number, and what answers to a later call need. A biz_no or ref still takes effect at most once.';
+COMMENT ON COLUMN archived_entries.wallet_no IS 'The wallet.';
+COMMENT ON COLUMN archived_entries.at IS 'Time of the entry.';
+COMMENT ON COLUMN archived_entries.free_change IS 'Change of the gifted purse.';
+COMMENT ON COLUMN archived_entries.charge_change IS 'Change of the charged purse.';
+COMMENT ON COLUMN archived_entries.seq IS 'Sequence number of the entry in its wallet. Null for a closed biz_no.';
+COMMENT ON COLUMN archived_entries.free_balance IS 'Gifted currency after an operator''s entry, which is replayed for ever. Null for others.';
+COMMENT ON COLUMN archived_entries.charge_balance IS 'Charged currency after an operator''s entry. Null for others.';
+COMMENT ON COLUMN archived_entries.remaining IS 'What could still be given back after this cancel. Null for other kinds.';
+COMMENT ON COLUMN archived_entries.app_no IS 'The app.';
+COMMENT ON COLUMN archived_entries.pay_priority IS 'Effective priority of an exchange. Null for other kinds.';
+COMMENT ON COLUMN archived_entries.kind IS 'A kind of ledger_entries.';
+COMMENT ON COLUMN archived_entries.reference IS 'The biz_no, or an exclamation mark and the ref.';
+COMMENT ON COLUMN archived_entries.item_id IS 'What was bought. Null for other kinds than exchange.';
+COMMENT ON COLUMN archived_entries.zone_id IS 'Zone and role, as sent. Null for an operator''s entry.';
+COMMENT ON COLUMN archived_entries.remark IS 'Note of an operator''s entry. Null for others.';
+COMMENT ON COLUMN archived_entries.of_biz_no IS 'The exchange that a cancel gives back. Null for other kinds.';
 CREATE INDEX archived_entries_cancels ON archived_entries (app_no, of_biz_no, remaining) WHERE of_biz_no IS NOT NULL;
 
 CREATE VIEW numbers AS

@@ -12,8 +12,10 @@ use time::OffsetDateTime;
 
 use super::Context;
 use super::database::Opened;
-use super::output::{object_table, progress_bar};
+use super::output::{complain, object_table, progress_bar};
 
+/// The columns of a table of archives.
+const COLUMNS: [&str; 4] = ["app_id", "archive_no", "entries", "file"];
 /// The folder in the data folder where archives are written by default.
 const FOLDER: &str = "archives";
 
@@ -32,10 +34,10 @@ struct WriteArguments {
     #[arg(long, value_name = "T", value_parser = moment::parse)]
     before: Option<OffsetDateTime>,
     /// Write the files into this folder [default: `archives` in the data folder]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", requires = "before")]
     to: Option<PathBuf>,
     /// Only entries of this app
-    #[arg(long, value_name = "APP_ID")]
+    #[arg(long, value_name = "APP_ID", requires = "before")]
     app: Option<AppId>,
     /// Then return the space of the ledger to the disk; all exchanges wait meanwhile
     #[arg(long)]
@@ -76,13 +78,15 @@ pub(super) async fn run(context: &Context, opened: &Opened, arguments: ArchiveAr
         None => write(context, opened, arguments.write).await,
         Some(ArchiveCommand::List { app }) => {
             let archives = store.archives(app.as_ref()).await?;
-            let columns = ["app_id", "archive_no", "before", "entries", "file", "finished_at"];
+            let columns = ["app_id", "archive_no", "before", "entries", "state", "file"];
             context.output.list("archives", &archives, &columns, "Nothing is archived.")
         }
         Some(ArchiveCommand::Verify { files }) => verify(context, store, files).await,
         Some(ArchiveCommand::Restore { file }) => {
-            let archive =
-                with_progress(|progress| store.restore_archive(&context.operator, &file, progress)).await?;
+            let archive = with_progress(async |progress| {
+                store.restore_archive(&context.operator, &file, progress).await
+            })
+            .await?;
             let text = format!(
                 "{} rows of {} are in the ledger again. The file is no longer needed.",
                 archive.entries, archive.app_id
@@ -95,15 +99,21 @@ pub(super) async fn run(context: &Context, opened: &Opened, arguments: ArchiveAr
 async fn write(context: &Context, opened: &Opened, arguments: WriteArguments) -> Result<()> {
     let WriteArguments { before, to, app, compact } = arguments;
     let folder = to.unwrap_or_else(|| opened.folder.join(FOLDER));
-    let archives: Vec<Archive> = match before {
-        Some(before) => {
-            let write =
-                |progress| opened.store.archive(&context.operator, app.as_ref(), before, &folder, progress);
-            with_progress(write).await?
+    let mut archives: Vec<Archive> = Vec::new();
+    if let Some(before) = before {
+        for app_id in opened.store.archivable_apps(app.as_ref(), before).await? {
+            let write = async |progress: &ArchiveProgress| {
+                opened.store.archive(&context.operator, &app_id, before, &folder, progress).await
+            };
+            let written = with_progress(write).await;
+            if written.is_err() && !archives.is_empty() {
+                complain(&format!("written before the failure:\n{}", object_table(&COLUMNS, &archives)?));
+            }
+            archives.extend(written?);
         }
-        None if compact => Vec::new(),
-        None => bail!("--before is missing; an example is --before 2026-01"),
-    };
+    } else if !compact {
+        bail!("--before is missing; an example is --before 2026-01");
+    }
     if compact {
         opened.store.compact_ledger().await?;
     }
@@ -111,7 +121,7 @@ async fn write(context: &Context, opened: &Opened, arguments: WriteArguments) ->
         ([], true) => "The space of the ledger is compact.".to_owned(),
         ([], false) => "No entry is that old.".to_owned(),
         (written, _) => {
-            let table = object_table(&["app_id", "archive_no", "entries", "file"], written)?;
+            let table = object_table(&COLUMNS, written)?;
             let space = if compact {
                 ""
             } else {
@@ -128,22 +138,21 @@ async fn verify(context: &Context, store: &Store, files: Vec<PathBuf>) -> Result
     for file in files {
         verified.push(store.verify_archive(&file).await?);
     }
-    let columns = ["app_id", "archive_no", "entries", "file"];
-    let text = format!("{}\nThese files are complete and correct.", object_table(&columns, &verified)?);
+    let text = format!("{}\nThese files are complete and correct.", object_table(&COLUMNS, &verified)?);
     context.output.print(&json!({ "verified": verified }), text)
 }
 
 /// Runs a command that reports how many rows it has moved.
 async fn with_progress<T, E: Into<anyhow::Error>>(
-    command: impl AsyncFnOnce(ArchiveProgress) -> Result<T, E>,
+    command: impl AsyncFnOnce(&ArchiveProgress) -> Result<T, E>,
 ) -> Result<T> {
     let bar = progress_bar(0, "rows");
     let shown = bar.clone();
-    let progress = Box::new(move |moved, expected| {
+    let progress: ArchiveProgress = Box::new(move |moved, expected| {
         shown.set_length(expected);
         shown.set_position(moved);
     });
-    let outcome = command(progress).await;
+    let outcome = command(&progress).await;
     bar.finish_and_clear();
     outcome.map_err(Into::into)
 }

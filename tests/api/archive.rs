@@ -3,8 +3,12 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use domain::app::Scope;
+use domain::app_command::AppCommand;
+use domain::ids::OpenId;
 use flate2::read::GzDecoder;
 use serde_json::{Value, json};
 
@@ -63,17 +67,20 @@ async fn books(till: &TestTill) -> String {
 }
 
 /// An app whose player `o1` has one entry of each kind and a closed number, all ten days old: 1 credit of 40 and 100,
-/// 2 exchange `b1` of 60, 3 cancel `c1` of 30, 4 present `p1` of 5; `x1` is closed. `o2` has a credit alone.
+/// 2 exchange `b1` of 60, 3 cancel `c1` of 30, 4 present `p1` of 5; `x1` is closed. `o2` has a credit alone, and `o4` the
+/// closed number `y1`.
 async fn old_till() -> (TestTill, TestApp, Program) {
     let till = TestTill::start().await;
     let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
     till.player(&app, "o1", 40, 100).await;
     till.player(&app, "o2", 7, 0).await;
+    till.command(&app, AppCommand::AddUsers(vec![OpenId::parse("o4").unwrap()])).await;
     for game in [
         Game::new(&app, "o1", "b1", 60).with("pay_priority", 1).with("extension", "tab\there \\N"),
         Game::cancel(&app, "o1", "c1", "b1", 30),
         Game::present(&app, "o1", "p1", 5),
         Game::query(&app, "o1", "x1").with("close", 1),
+        Game::query(&app, "o4", "y1").with("close", 1),
     ] {
         let answer = game.send(&till).await;
         assert_eq!(answer.code(), 1, "{}", answer.body);
@@ -90,7 +97,9 @@ async fn answers(till: &TestTill, app: &TestApp, program: &Program) -> Vec<Strin
     let mut answers = Vec::new();
     for game in [
         Game::new(app, "o1", "b1", 60).with("pay_priority", 1),
+        Game::new(app, "o1", "b1", 60).with("pay_priority", 1).with("extension", "tab\there \\N"),
         Game::new(app, "o1", "b1", 61),
+        Game::new(app, "o4", "y1", 1),
         Game::cancel(app, "o1", "c1", "b1", 30),
         Game::present(app, "o1", "p1", 5),
         Game::new(app, "o1", "x1", 1),
@@ -124,7 +133,7 @@ async fn an_archived_number_is_answered_as_before_and_changes_nothing() {
     let written = program.json(&["archive", "--before", &day, "--to", folder.path()]);
     assert_eq!(
         (written["archives"][0]["entries"].clone(), written["compacted"].clone()),
-        (json!(6), json!(false))
+        (json!(7), json!(false))
     );
     assert_eq!(till.number("SELECT count(*) FROM ledger_entries").await, 0);
     assert_eq!(answers(&till, &app, &program).await, before);
@@ -144,7 +153,7 @@ async fn an_archived_number_is_answered_as_before_and_changes_nothing() {
 
 /// What the page of a player adds up.
 async fn added_up(till: &TestTill, app: &TestApp) -> Value {
-    let open_id = domain::ids::OpenId::parse("o1").unwrap();
+    let open_id = OpenId::parse("o1").unwrap();
     let wallet = till.store.wallet(&app.id, &open_id).await.unwrap().unwrap();
     json!(till.store.wallet_totals(&wallet).await.unwrap())
 }
@@ -158,7 +167,8 @@ async fn a_restore_is_equal_to_the_byte() {
     let day = day(&till).await;
     let archive = || program.json(&["archive", "--before", &day, "--to", folder.path()])["archives"].clone();
     let one = archive()[0]["file"].as_str().unwrap().to_owned();
-    assert_eq!(one, folder.file(&format!("a1-1-before-{day}.tsv.gz")));
+    let name = one.strip_prefix(&folder.file(&format!("a1-1-before-{day}-"))).unwrap();
+    assert!(name.len() == 15 && name.ends_with(".tsv.gz"), "{one}");
     assert_eq!(archive(), json!([]), "nothing is left to archive");
     for game in [Game::cancel(&app, "o1", "c2", "b1", 10), Game::new(&app, "o1", "b2", 1)] {
         assert_eq!(game.send(&till).await.code(), 1);
@@ -248,6 +258,11 @@ const DAMAGES: &[(&str, &str)] = &[
     ("DELETE FROM archived_wallets WHERE seq = 4", "archived entries"),
     ("DELETE FROM archived_wallets WHERE seq = 4", "gap in the ledger"),
     ("UPDATE archived_entries SET item_id = sha256('') WHERE reference = 'b1'", "item of an exchange"),
+    ("UPDATE archived_entries SET reference = 'other' WHERE reference = 'p1'", "archived entries"),
+    ("UPDATE archived_entries SET reference = 'other' WHERE reference = 'y1'", "archived entries"),
+    ("UPDATE archived_entries SET at = at + interval '1 year' WHERE reference = 'p1'", "archived entries"),
+    ("UPDATE archived_entries SET zone_id = '2' WHERE reference = 'b1'", "archived entries"),
+    ("DELETE FROM archived_entries WHERE reference = 'x1'", "archived entries"),
     ("UPDATE archived_entries SET remaining = 29 WHERE reference = 'c1'", "cancel of an exchange"),
     ("UPDATE archived_entries SET free_balance = 41 WHERE reference = '!start-o1'", "entry without its line"),
     (
@@ -279,6 +294,183 @@ async fn the_audit_finds_each_kind_of_damage_to_an_archive() {
         )
         .await;
     }
+    till.assert_audit_clean().await;
+}
+
+/// Damage to what stays, and what the check of the file names.
+const DIFFERENCES: &[(&str, &str)] = &[
+    ("UPDATE archived_entries SET reference = 'other' WHERE reference = 'p1'", "p1"),
+    ("UPDATE archived_entries SET at = at + interval '1 year' WHERE reference = 'p1'", "p1"),
+    ("UPDATE archived_entries SET kind = 'present' WHERE reference = 'b1'", "b1"),
+    ("UPDATE archived_entries SET zone_id = '2' WHERE reference = 'b1'", "b1"),
+    ("UPDATE archived_entries SET pay_priority = 0 WHERE reference = 'b1'", "b1"),
+    ("UPDATE archived_entries SET free_balance = 41 WHERE reference = '!start-o1'", "!start-o1"),
+    ("DELETE FROM archived_entries WHERE reference = 'y1'", "y1"),
+    ("UPDATE archived_wallets SET free_balance = 99 WHERE seq = 4", "o1"),
+    ("UPDATE archived_wallets SET chain_hash = sha256('') WHERE seq = 4", "o1"),
+    ("DELETE FROM archived_wallets WHERE seq = 1", "o2"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_check_of_a_file_finds_each_difference_to_what_stays() {
+    let (till, _, program) = old_till().await;
+    let folder = Folder::new("differences");
+    let written = program.json(&["archive", "--before", &day(&till).await, "--to", folder.path()]);
+    let file = written["archives"][0]["file"].as_str().unwrap();
+    till.execute(
+        "CREATE SCHEMA spare; CREATE TABLE spare.e AS TABLE archived_entries;
+         CREATE TABLE spare.s AS TABLE archived_wallets",
+    )
+    .await;
+    for (damage, named) in DIFFERENCES {
+        till.execute(damage).await;
+        assert_eq!(
+            program.complaint(&["archive", "verify", file]),
+            format!("minitill: {file}: the database does not have {named} as the file has it\n"),
+            "{damage}"
+        );
+        till.execute(
+            "TRUNCATE archived_entries, archived_wallets; INSERT INTO archived_entries TABLE spare.e;
+             INSERT INTO archived_wallets TABLE spare.s",
+        )
+        .await;
+    }
+    program.json(&["archive", "verify", file]);
+}
+
+/// Adds a player `o3` with 5,000 old entries. They are a batch of their own, which comes first.
+async fn add_large_wallet(till: &TestTill) {
+    till.execute(
+        "INSERT INTO wallets (app_no, wallet_no, open_id, free_balance, entry_count) VALUES (1, 1, 'o3', 5000, 5000);
+         INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change, free_balance,
+             charge_balance, at, chain_hash)
+         SELECT 1, 1, n, 'present', 'many' || n, 1, 0, n, 0, now() - interval '10 days', sha256('')
+         FROM generate_series(1, 5000) AS n;
+         SELECT rehash(1, 5000)",
+    )
+    .await;
+    till.assert_audit_clean().await;
+}
+
+/// A restore that begins while an archive moves waits for its batch. Then everything goes back, and the archive ends
+/// without having its way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_overtakes_an_archive() {
+    let (till, _, program) = old_till().await;
+    add_large_wallet(&till).await;
+    let folder = Folder::new("overtaken");
+    let (before, day) = (books(&till).await, day(&till).await);
+    // The archive waits for this row in its first batch.
+    let mut row = till.sql.acquire().await.unwrap();
+    let lock = "BEGIN; SELECT 1 FROM ledger_entries WHERE reference = 'many1' FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut *row).await.unwrap();
+    let start = |words: &[&str]| program.command(words).stderr(Stdio::piped()).spawn().unwrap();
+    let archive = start(&["archive", "--before", &day, "--to", folder.path()]);
+    wait_for_lock(&till, "DELETE FROM ledger_entries").await;
+    let list = program.json(&["archive", "list"]);
+    let file = list["archives"][0]["file"].as_str().unwrap().to_owned();
+    let restore = start(&["archive", "restore", &file]);
+    wait_for_lock(&till, "FROM archives WHERE app_id = $1 FOR UPDATE").await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut *row).await.unwrap();
+    let (archive, restore) = (archive.wait_with_output().unwrap(), restore.wait_with_output().unwrap());
+    assert!(restore.status.success(), "{}", String::from_utf8_lossy(&restore.stderr));
+    let complaint = String::from_utf8(archive.stderr).unwrap();
+    let overtaken =
+        "minitill: another command has changed archive 1 of the app a1; see minitill archive list\n";
+    assert!(archive.status.success() || complaint == overtaken, "{complaint}");
+    assert_eq!(books(&till).await, before);
+    assert_eq!(program.json(&["archive", "list"])["archives"], json!([]));
+    till.assert_audit_clean().await;
+}
+
+/// Until a session waits with this statement.
+async fn wait_for_lock(till: &TestTill, statement: &str) {
+    let waits = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+         AND query LIKE '%{statement}%'"
+    );
+    for _ in 0..1_000 {
+        if till.number(&waits).await > 0 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("nobody waits with {statement}");
+}
+
+/// Of two archives at the same time one moves the entries, and the other says so. Then the same is archived again into
+/// the same folder.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_archives_at_the_same_time_move_each_entry_once() {
+    let (till, _, program) = old_till().await;
+    let folder = Folder::new("twice");
+    let (before, day) = (books(&till).await, day(&till).await);
+    // Both have written their files before the first may store its archive.
+    let mut head = till.sql.acquire().await.unwrap();
+    let lock = "BEGIN; SELECT 1 FROM operator_log_head FOR UPDATE";
+    sqlx::raw_sql(lock).execute(&mut *head).await.unwrap();
+    let words = ["archive", "--before", &day, "--to", folder.path()];
+    let both = [(), ()].map(|()| program.command(&words).stderr(Stdio::piped()).spawn().unwrap());
+    wait_for_lock(&till, "INSERT INTO archives").await;
+    sqlx::raw_sql("ROLLBACK").execute(&mut *head).await.unwrap();
+    let both = both.map(|one| one.wait_with_output().unwrap());
+    assert_eq!(both.iter().filter(|one| one.status.success()).count(), 1);
+    let refused = both.iter().find(|one| !one.status.success()).unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&refused.stderr),
+        "minitill: another command has moved entries of the app a1; nothing was moved, run this one again\n"
+    );
+    till.assert_audit_clean().await;
+    for _ in 0..2 {
+        let list = program.json(&["archive", "list"])["archives"].clone();
+        assert_eq!(list.as_array().unwrap().len(), 1);
+        program.json(&["archive", "restore", list[0]["file"].as_str().unwrap()]);
+        assert_eq!(books(&till).await, before);
+        program.json(&words);
+    }
+    till.assert_audit_clean().await;
+}
+
+/// A wallet deducts and gives back while its entries leave and come back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wallet_is_used_while_it_is_archived() {
+    let (till, app, program) = old_till().await;
+    add_large_wallet(&till).await;
+    let folder = Folder::new("used");
+    let day = day(&till).await;
+    let ends = AtomicBool::new(false);
+    let play = async {
+        let mut count = 0;
+        while !ends.load(Ordering::Relaxed) {
+            count += 1;
+            let (pay, cancel) = (format!("n{count}"), format!("g{count}"));
+            for (game, code) in [
+                (Game::new(&app, "o3", &pay, 1), 1),
+                (Game::cancel(&app, "o3", &cancel, &pay, 1), 1),
+                (Game::present(&app, "o3", "many4000", 1), 10_000_603),
+                (Game::new(&app, "o1", "b1", 60).with("pay_priority", 1), 10_000_603),
+            ] {
+                let answer = game.send(&till).await;
+                assert_eq!(answer.code(), code, "{}", answer.body);
+            }
+        }
+        count
+    };
+    let moves = tokio::task::spawn_blocking(move || {
+        for _ in 0..2 {
+            let written = program.json(&["archive", "--before", &day, "--to", folder.path()]);
+            program.json(&["audit"]);
+            program.json(&["archive", "restore", written["archives"][0]["file"].as_str().unwrap()]);
+        }
+        drop(folder);
+    });
+    let moved = async {
+        moves.await.unwrap();
+        ends.store(true, Ordering::Relaxed);
+    };
+    let (count, ()) = tokio::join!(play, moved);
+    assert!(count > 10, "{count}");
+    assert_eq!(till.purses(&app, "o3").await, (5_000, 0, 5_000 + 2 * count));
     till.assert_audit_clean().await;
 }
 
@@ -320,17 +512,7 @@ async fn a_checkpoint_goes_on_over_an_archive_of_what_it_covers() {
 async fn an_archive_that_was_not_finished_is_completed() {
     let (till, app, program) = old_till().await;
     let folder = Folder::new("killed");
-    // So many entries are a batch of their own, which comes first.
-    till.execute(
-        "INSERT INTO wallets (app_no, wallet_no, open_id, free_balance, entry_count) VALUES (1, 1, 'o3', 5000, 5000);
-         INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change, free_balance,
-             charge_balance, at, chain_hash)
-         SELECT 1, 1, n, 'present', 'many' || n, 1, 0, n, 0, now() - interval '10 days', sha256('')
-         FROM generate_series(1, 5000) AS n;
-         SELECT rehash(1, 5000)",
-    )
-    .await;
-    till.assert_audit_clean().await;
+    add_large_wallet(&till).await;
     let before = books(&till).await;
     let day = day(&till).await;
     let archive = || program.run(&["archive", "--before", &day, "--to", folder.path(), "--json"]);
@@ -342,23 +524,22 @@ async fn an_archive_that_was_not_finished_is_completed() {
     assert_eq!(archive().status.code(), Some(1));
     let moved =
         "SELECT (SELECT count(*) FROM archived_entries) * 10000 + (SELECT count(*) FROM ledger_entries)";
-    assert_eq!(till.number(moved).await, 5_000 * 10_000 + 6);
+    assert_eq!(till.number(moved).await, 5_000 * 10_000 + 7);
     till.assert_audit_clean().await;
     assert_eq!(Game::present(&app, "o3", "many1", 1).send(&till).await.code(), 10_000_603);
     assert_eq!(Game::new(&app, "o1", "b1", 60).send(&till).await.code(), 10_000_603);
     let list = program.json(&["archive", "list"])["archives"][0].clone();
-    assert_eq!((&list["archive_no"], &list["finished_at"]), (&json!(1), &Value::Null));
+    assert_eq!((&list["archive_no"], &list["state"]), (&json!(1), &json!("moving")));
     let file = list["file"].as_str().unwrap();
     // Without its file it cannot go on, and says so.
     till.execute("DROP TRIGGER stop ON archived_wallets").await;
     fs::rename(file, folder.file("away")).unwrap();
     let complaint = program.complaint(&["archive", "--before", &day, "--to", folder.path()]);
-    let needed =
-        "No such file or directory (os error 2); its entries were not all moved, so the file is needed";
+    let needed = "No such file or directory (os error 2); put the file back, or run minitill archive restore with its new path";
     assert_eq!(complaint, format!("minitill: {file}: {needed}\n"));
     fs::rename(folder.file("away"), file).unwrap();
     let finished: Value = serde_json::from_slice(&archive().stdout).unwrap();
-    assert!(finished["archives"][0]["finished_at"].is_string(), "{finished}");
+    assert_eq!(finished["archives"][0]["state"], "kept", "{finished}");
     assert_eq!(till.number("SELECT count(*) FROM ledger_entries").await, 0);
     till.assert_audit_clean().await;
     // The same for a restore.
@@ -367,8 +548,14 @@ async fn an_archive_that_was_not_finished_is_completed() {
     )
     .await;
     assert_eq!(program.run(&["archive", "restore", file]).status.code(), Some(1));
-    assert_eq!(till.number(moved).await, 6 * 10_000 + 5_000);
+    assert_eq!(till.number(moved).await, 7 * 10_000 + 5_000);
     till.assert_audit_clean().await;
+    let complaint = program.complaint(&["archive", "--before", &day, "--to", folder.path()]);
+    let restored =
+        "minitill: archive 1 of the app a1 is being restored; to complete that, run minitill archive restore";
+    assert_eq!(complaint, format!("{restored} {file}\n"));
+    let complaint = program.complaint(&["archive", "verify", file]);
+    assert_eq!(complaint, format!("minitill: {file}: its archive is restoring\n"));
     till.execute("DROP TRIGGER stop ON ledger_entries").await;
     program.json(&["archive", "restore", file]);
     assert_eq!(books(&till).await, before);
@@ -395,10 +582,10 @@ async fn what_cannot_be_archived_or_restored_is_refused() {
         program.complaint(&["archive", "--before", &day, "--app", "nobody"]),
         "minitill: there is no app nobody\n"
     );
-    assert_eq!(
-        program.complaint(&["archive", "--to", folder.path()]),
-        "minitill: --before is missing; an example is --before 2026-01\n"
-    );
+    for words in [&["archive", "--to", "x"][..], &["archive", "--app", "a1", "--compact"]] {
+        let usage = String::from_utf8(program.run(words).stderr).unwrap();
+        assert!(usage.contains("--before <T>"), "{usage}");
+    }
     let soon = program.run(&["archive", "--before", "soon"]);
     assert_eq!(soon.status.code(), Some(2));
     let usage = String::from_utf8(soon.stderr).unwrap();

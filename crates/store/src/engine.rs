@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use domain::ids::AppNo;
 use sqlx::{Connection as _, PgConnection, Row as _};
 
-use crate::Result;
+use crate::{Result, StoreError};
 
 /// How the tables lie in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +82,10 @@ pub(crate) async fn node_of(connection: &mut PgConnection, app_no: AppNo) -> Res
 #[expect(clippy::disallowed_methods, reason = "only Citus has these functions")]
 pub(crate) async fn distribute(connection: &mut PgConnection) -> Result<Vec<&'static str>> {
     let mut transaction = connection.begin().await?;
+    let archived = "SELECT count(*) FROM archives";
+    if sqlx::raw_sql(archived).fetch_one(&mut *transaction).await?.try_get::<i64, _>(0)? > 0 {
+        return Err(StoreError::Internal("archives are not for Citus: restore all of them first".to_owned()));
+    }
     // A reference table and a distributed one in one transaction.
     let settings =
         "SET LOCAL citus.multi_shard_modify_mode = 'sequential'; SET LOCAL client_min_messages = error";

@@ -255,6 +255,12 @@ impl Store {
             let end = after + STATEMENT_PIECE;
             let mut piece =
                 store.ledger_rows(&app_id, &open_id, &filter, (after + 1, end), STATEMENT_PIECE).await?;
+            // Entries that left the ledger after the look at the archives would be missing here.
+            let archived = store.archived_part(&app_id, &open_id).await?;
+            if archived.is_some_and(|archived| archived.entries > after) {
+                let cause = "the entries of this wallet are being archived; repeat the statement";
+                return Err(StoreError::Unavailable(cause.to_owned()));
+            }
             piece.reverse();
             let after = (end < last).then_some(end);
             let piece = stream::iter(piece.into_iter().map(Ok));

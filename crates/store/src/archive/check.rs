@@ -1,4 +1,4 @@
-//! Checks a file of an archive against the states that the ledgers go on from.
+//! Checks a file of an archive: before its entries leave the ledger, and against what has stayed of them.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,40 +6,56 @@ use std::path::Path;
 use domain::audit::{Findings, Standing, WalletCheck};
 use sqlx::PgConnection;
 
-use super::file::{self, Batch};
-use super::{Archive, ArchiveError, refused};
+use super::file::{Batch, Reader};
+use super::written::Draft;
+use super::{Archive, ArchiveError, moving, refused, unusable};
 use crate::StoreError;
 
-/// Checks that the file has as many rows as its archive, and that the entries of each wallet follow from its state in
-/// the archive before.
-pub(super) async fn file(
+/// Checks that the entries of each wallet follow from its state in the archive before.
+pub(super) async fn follows(
+    connection: &mut PgConnection,
+    app_id: &str,
+    archive_no: i32,
+    draft: &Draft,
+) -> Result<(), ArchiveError> {
+    let mut reader = Reader::open(&draft.path).map_err(|error| unusable(&draft.path, error))?;
+    let mut rows = 0;
+    while let Some(batch) = reader.batch().map_err(|error| unusable(&draft.path, error))? {
+        rows += i64::try_from(batch.rows.len()).unwrap_or(i64::MAX);
+        follow(connection, app_id, archive_no, &batch).await?;
+    }
+    if rows == draft.entries {
+        Ok(())
+    } else {
+        Err(unusable(&draft.path, format!("it has {rows} rows, expected {}", draft.entries)))
+    }
+}
+
+/// Checks the same of a file that is kept, and that the database has kept its rows and the states of its wallets.
+pub(super) async fn stays(
     connection: &mut PgConnection,
     archive: &Archive,
     path: &Path,
 ) -> Result<(), ArchiveError> {
-    let fault = |error: std::io::Error| refused(format!("{}: {error}", path.display()));
-    let mut reader = file::Reader::open(path).map_err(fault)?;
-    let mut rows = 0;
-    while let Some(batch) = reader.batch().map_err(fault)? {
-        rows += i64::try_from(batch.rows.len()).unwrap_or(i64::MAX);
-        let mut findings = Findings::default();
-        let from = standings(connection, archive.archive_no, &batch).await?;
-        check(&archive.app_id, &batch, &from, &mut findings);
-        if let Some(first) = findings.named().first() {
-            let (subject, detail) = (&first.subject, &first.detail);
-            return Err(refused(format!(
-                "nothing was moved, because the ledger of {subject} has a difference: {detail}; run minitill audit"
-            )));
+    moving::make_lines(connection).await?;
+    let mut reader = Reader::open(path).map_err(|error| unusable(path, error))?;
+    while let Some(batch) = reader.batch().map_err(|error| unusable(path, error))? {
+        follow(connection, &archive.app_id, archive.archive_no, &batch).await?;
+        if let Some(number) = moving::differs(connection, archive.archive_no, &batch).await? {
+            return Err(unusable(path, format!("the database does not have {number} as the file has it")));
         }
     }
-    if rows == archive.entries {
-        Ok(())
-    } else {
-        Err(refused(format!("{}: it has {rows} rows, expected {}", path.display(), archive.entries)))
-    }
+    Ok(())
 }
 
-fn check(app_id: &str, batch: &Batch, from: &HashMap<i64, Standing>, findings: &mut Findings) {
+async fn follow(
+    connection: &mut PgConnection,
+    app_id: &str,
+    archive_no: i32,
+    batch: &Batch,
+) -> Result<(), ArchiveError> {
+    let mut findings = Findings::default();
+    let from = standings(connection, archive_no, batch).await?;
     for rows in batch.rows.chunk_by(|one, next| one.wallet_no == next.wallet_no) {
         let first = &rows[0];
         let from = from.get(&first.wallet_no).copied().unwrap_or(Standing::EMPTY);
@@ -47,10 +63,15 @@ fn check(app_id: &str, batch: &Batch, from: &HashMap<i64, Standing>, findings: &
         let mut check = WalletCheck::new(names, (first.app_no, first.wallet_no), from, None);
         for row in rows {
             if let Some(entry) = row.entry() {
-                check.entry(&entry, row.chain_hash, findings);
+                check.entry(&entry, row.chain_hash, &mut findings);
             }
         }
     }
+    let Some(first) = findings.named().into_iter().next() else { return Ok(()) };
+    Err(refused(format!(
+        "nothing was moved, because the ledger of {} has a difference: {}; run minitill audit",
+        first.subject, first.detail
+    )))
 }
 
 /// The states of wallets in the archives before this one.
@@ -59,11 +80,8 @@ async fn standings(
     archive_no: i32,
     batch: &Batch,
 ) -> Result<HashMap<i64, Standing>, ArchiveError> {
-    let wallet_nos: Vec<i64> = batch
-        .rows
-        .chunk_by(|one, next| one.wallet_no == next.wallet_no)
-        .map(|rows| rows[0].wallet_no)
-        .collect();
+    let wallets = batch.rows.chunk_by(|one, next| one.wallet_no == next.wallet_no);
+    let wallet_nos: Vec<i64> = wallets.map(|rows| rows[0].wallet_no).collect();
     let rows = sqlx::query!(
         "SELECT DISTINCT ON (wallet_no) wallet_no, seq, free_balance, charge_balance, chain_hash FROM archived_wallets
          WHERE app_no = $1 AND wallet_no = ANY ($2) AND archive_no < $3 ORDER BY wallet_no, archive_no DESC",

@@ -2,7 +2,7 @@
 //! writes text, compressed with gzip. The rows of a wallet are together, its ledger entries in their order.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, BufWriter, IntoInnerError, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, IntoInnerError, Read, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::str::FromStr;
@@ -88,13 +88,13 @@ impl Row {
             reference: text(5)?,
             of_biz_no: text(6),
             remaining: parsed(text(7)).ok()?,
-            item_id: text(8).and_then(|hex| bytes(&hex)),
+            item_id: bytes(text(8))?,
             pay_priority: parsed(text(9)).ok()?,
             free_change: text(10)?.parse().ok()?,
             charge_change: text(11)?.parse().ok()?,
             free_balance: text(12)?.parse().ok()?,
             charge_balance: text(13)?.parse().ok()?,
-            chain_hash: text(14).and_then(|hex| bytes(&hex)),
+            chain_hash: bytes(text(14))?,
             open_id: text(21)?,
         })
     }
@@ -105,9 +105,11 @@ fn parsed<T: FromStr>(text: Option<String>) -> Result<Option<T>, T::Err> {
     text.map(|text| text.parse()).transpose()
 }
 
-/// Bytes of this length as PostgreSQL writes them: `\x` and hexadecimal digits.
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
-    hex::decode(text.strip_prefix("\\x")?).ok()?.try_into().ok()
+/// Bytes of this length as PostgreSQL writes them, `\x` and hexadecimal digits, or null.
+#[expect(clippy::option_option, reason = "the outer one is an error, as in the whole line")]
+fn bytes<const N: usize>(text: Option<String>) -> Option<Option<[u8; N]>> {
+    let Some(text) = text else { return Some(None) };
+    hex::decode(text.strip_prefix("\\x")?).ok()?.try_into().ok().map(Some)
 }
 
 /// A column without the escapes of COPY. `None` for null.
@@ -138,13 +140,14 @@ fn escaped(letter: u8) -> u8 {
 }
 
 /// Writes a file.
-pub(super) struct Writer(BufWriter<GzEncoder<File>>);
+pub(super) struct Writer(BufWriter<GzEncoder<Hashing<File>>>);
 
 impl Writer {
     /// Starts a file with its first line. Only its owner may read it, because it names players.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-        let mut out = BufWriter::with_capacity(BUFFER_BYTES, GzEncoder::new(file, Compression::default()));
+        let mut out =
+            BufWriter::with_capacity(BUFFER_BYTES, GzEncoder::new(Hashing::of(file), Compression::default()));
         let names = [ENTRY_COLUMNS, READER_COLUMNS].join(", ").replace(", ", "\t");
         writeln!(out, "{names}")?;
         Ok(Self(out))
@@ -155,9 +158,11 @@ impl Writer {
         self.0.write_all(lines)
     }
 
-    /// Ends the file. It is on disk then.
-    pub(super) fn finish(self) -> io::Result<()> {
-        self.0.into_inner().map_err(IntoInnerError::into_error)?.finish()?.sync_all()
+    /// Ends the file, and returns its SHA-256. It is on disk then.
+    pub(super) fn finish(self) -> io::Result<Sum> {
+        let Hashing { inner, hasher } = self.0.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
+        inner.sync_all()?;
+        Ok(hasher.finalize().into())
     }
 }
 
@@ -171,7 +176,7 @@ pub(super) struct Batch {
 
 /// Reads a file batch by batch.
 pub(super) struct Reader {
-    lines: BufReader<GzDecoder<BufReader<File>>>,
+    lines: BufReader<GzDecoder<BufReader<Hashing<File>>>>,
     /// The first line of the next wallet.
     next: Option<(Row, Vec<u8>)>,
     number: u64,
@@ -180,7 +185,7 @@ pub(super) struct Reader {
 impl Reader {
     /// Opens a file that begins as [`Writer`] begins it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = BufReader::with_capacity(BUFFER_BYTES, File::open(path)?);
+        let file = BufReader::with_capacity(BUFFER_BYTES, Hashing::of(File::open(path)?));
         let mut lines = BufReader::with_capacity(BUFFER_BYTES, GzDecoder::new(file));
         let mut names = String::new();
         lines.read_line(&mut names)?;
@@ -188,6 +193,14 @@ impl Reader {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no archive of this program"));
         }
         Ok(Self { lines, next: None, number: 1 })
+    }
+
+    /// SHA-256 of the file, after the last batch.
+    pub(super) fn sha256(self) -> io::Result<Sum> {
+        let mut file = self.lines.into_inner().into_inner();
+        // What follows the compressed text, if anything does.
+        io::copy(&mut file, &mut io::sink())?;
+        Ok(file.into_inner().hasher.finalize().into())
     }
 
     /// The next batch, or `None` at the end. Every file has the same batches whenever it is read.
@@ -222,17 +235,45 @@ impl Reader {
 }
 
 /// SHA-256 of a file.
-pub(super) fn sha256(path: &Path) -> io::Result<[u8; 32]> {
-    let mut file = File::open(path)?;
-    let mut hasher = Sha256::new();
-    let mut piece = vec![0; BUFFER_BYTES];
-    loop {
-        let read = file.read(&mut piece)?;
-        if read == 0 {
-            return Ok(hasher.finalize().into());
-        }
-        hasher.update(&piece[..read]);
+pub(super) type Sum = [u8; 32];
+
+/// Hashes what is written or read.
+struct Hashing<F> {
+    inner: F,
+    hasher: Sha256,
+}
+
+impl<F> Hashing<F> {
+    fn of(inner: F) -> Self {
+        Self { inner, hasher: Sha256::new() }
     }
+}
+
+impl<F: Write> Write for Hashing<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<F: Read> Read for Hashing<F> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(bytes)?;
+        self.hasher.update(&bytes[..read]);
+        Ok(read)
+    }
+}
+
+/// SHA-256 of a file.
+pub(super) fn sha256(path: &Path) -> io::Result<Sum> {
+    let mut file = Hashing::of(File::open(path)?);
+    io::copy(&mut file, &mut io::sink())?;
+    Ok(file.hasher.finalize().into())
 }
 
 #[cfg(test)]

@@ -4,21 +4,19 @@
 mod check;
 mod file;
 mod moving;
+mod states;
+mod written;
 
-use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use domain::ids::AppId;
-use domain::moment::rfc3339;
 use domain::operator::Operator;
-use futures_util::TryStreamExt as _;
 use serde::Serialize;
-use serde_json::json;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
-use crate::operator_log::{Action, LogLine};
+use self::states::State;
+use crate::engine::Engine;
 use crate::{Result, Store, StoreError};
 
 /// The youngest age of an entry that may be archived. Order numbers are replayed for 48 hours.
@@ -31,11 +29,13 @@ pub struct Archive {
     pub app_id: String,
     /// 1 for the first archive of the app.
     pub archive_no: i32,
-    /// It has the entries before this time.
+    /// It has entries before this time.
     #[serde(with = "time::serde::rfc3339")]
     pub before: OffsetDateTime,
     /// Number of rows: ledger entries and closed numbers.
     pub entries: i64,
+    /// `moving`, `kept` or `restoring`.
+    pub state: String,
     /// Path of the file when it was written.
     pub file: String,
     /// SHA-256 of the file, in hexadecimal.
@@ -43,9 +43,12 @@ pub struct Archive {
     /// Database time when the entries began to move.
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
-    /// Database time when all of them were moved. `None` while they move.
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub finished_at: Option<OffsetDateTime>,
+}
+
+impl Archive {
+    fn is(&self, state: State) -> bool {
+        self.state == state.as_str()
+    }
 }
 
 /// A file that agrees with its archive.
@@ -61,7 +64,7 @@ pub struct VerifiedArchive {
     pub entries: i64,
 }
 
-/// Gets the number of rows that were moved, and how many there are.
+/// Gets how many rows of a file were read to move them, and how many it has.
 pub type ArchiveProgress = Box<dyn Fn(u64, u64) + Send + Sync>;
 
 /// The reason why nothing was archived or restored, or not all.
@@ -82,20 +85,16 @@ impl<E: Into<StoreError>> From<E> for ArchiveError {
 }
 
 impl Store {
-    /// Moves all entries before a time to files in `folder`, one file for each app, and returns the new archives. It
-    /// first completes archives that were not finished. `only` limits it to one app.
+    /// The apps whose entries may be archived: all, or the one that was named.
     ///
     /// # Errors
-    /// `before` is too young, the ledger has a difference, or the folder cannot be written.
-    pub async fn archive(
+    /// There is no such app, `before` is too young, or the role does not own the tables.
+    pub async fn archivable_apps(
         &self,
-        operator: &Operator,
         only: Option<&AppId>,
         before: OffsetDateTime,
-        folder: &Path,
-        progress: ArchiveProgress,
-    ) -> Result<Vec<Archive>, ArchiveError> {
-        self.must_own_ledger().await?;
+    ) -> Result<Vec<AppId>, ArchiveError> {
+        self.may_move_entries().await?;
         let is_old = sqlx::query_scalar!(
             r#"SELECT $1 <= now() - make_interval(hours => $2) AS "is_old!""#,
             before,
@@ -106,39 +105,58 @@ impl Store {
                 "only entries that are {AGE_MIN_HOURS} hours old can be archived: order numbers are replayed for 48 hours"
             )));
         }
-        let apps = sqlx::query!(
-            "SELECT app_id, app_no FROM apps WHERE $1::text IS NULL OR app_id = $1 ORDER BY app_id",
+        let apps = sqlx::query_scalar!(
+            "SELECT app_id FROM apps WHERE $1::text IS NULL OR app_id = $1 ORDER BY app_id",
             only.map(AppId::as_str)
         );
         let apps = apps.fetch_all(&self.pool).await?;
         if let (Some(app_id), []) = (only, apps.as_slice()) {
             return Err(refused(format!("there is no app {app_id}")));
         }
-        let folder = fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
-        let folder = folder.map_err(|error| refused(format!("the folder of the archives: {error}")))?;
+        apps.iter().map(|app| AppId::parse(app).map_err(|_| StoreError::damaged("apps").into())).collect()
+    }
+
+    /// Moves the entries of an app before a time to a file in `folder`, and returns the new archive. `None` when no entry
+    /// is that old. It first completes an archive that was not finished, and returns that too.
+    ///
+    /// # Errors
+    /// An archive is being restored, the ledger has a difference, or the folder cannot be written.
+    pub async fn archive(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        before: OffsetDateTime,
+        folder: &Path,
+        progress: &ArchiveProgress,
+    ) -> Result<Vec<Archive>, ArchiveError> {
+        let folder = written::folder(folder)?;
         let mut connection = self.connect_without_limits().await?;
+        let app_no = self.number_of_app(app_id).await?;
         let mut archives = Vec::new();
-        for app in apps {
-            let app_id = AppId::parse(&app.app_id).map_err(|_| StoreError::damaged("apps"))?;
-            if let Some(unfinished) =
-                self.newest_archive(&app_id).await?.filter(|it| it.finished_at.is_none())
-            {
-                let file = PathBuf::from(&unfinished.file);
-                confirm_sha256(&file, &unfinished.sha256)?;
-                moving::archive(&mut connection, app.app_no, &unfinished, &file, &progress).await?;
-                archives.extend(self.finish(&app_id).await?);
+        let mut newest = self.newest_archive(app_id).await?;
+        if let Some(unfinished) = newest.take_if(|newest| !newest.is(State::Kept)) {
+            if unfinished.is(State::Restoring) {
+                return Err(refused(format!(
+                    "archive {} of the app {app_id} is being restored; to complete that, run minitill archive restore {}",
+                    unfinished.archive_no, unfinished.file
+                )));
             }
-            let Some(draft) = write_file(&mut connection, (&app_id, app.app_no), before, &folder).await?
-            else {
-                continue;
-            };
-            archives.push(
-                self.archive_app(&mut connection, operator, (&app_id, app.app_no), before, draft, &progress)
-                    .await?,
-            );
+            moving::archive(&mut connection, app_no, &unfinished, progress).await?;
+            archives.push(self.keep_archive(&unfinished, app_no).await?);
+            newest = archives.last().cloned();
+        }
+        // Before the snapshot of the file: so no other command has moved entries when the archive begins with this number.
+        let archive_no = newest.map_or(1, |newest| newest.archive_no + 1);
+        let draft = written::write(&mut connection, (app_id, app_no), before, &folder).await?;
+        if let Some(draft) = draft {
+            check::follows(&mut connection, app_id.as_str(), archive_no, &draft).await?;
+            let archive =
+                self.begin_archive(operator, app_id, archive_no, draft.named(app_id, archive_no)?).await?;
+            moving::archive(&mut connection, app_no, &archive, progress).await?;
+            archives.push(self.keep_archive(&archive, app_no).await?);
         }
         if !archives.is_empty() {
-            vacuum(&mut connection).await?;
+            vacuum(&mut connection).await;
         }
         Ok(archives)
     }
@@ -147,7 +165,7 @@ impl Store {
     pub async fn archives(&self, only: Option<&AppId>) -> Result<Vec<Archive>> {
         Ok(sqlx::query_as!(
             Archive,
-            r#"SELECT app_id, archive_no, before, entries, file, encode(sha256, 'hex') AS "sha256!", created_at, finished_at
+            r#"SELECT app_id, archive_no, before, entries, state, file, encode(sha256, 'hex') AS "sha256!", created_at
                FROM archives WHERE $1::text IS NULL OR app_id = $1 ORDER BY app_id, archive_no DESC"#,
             only.map(AppId::as_str)
         )
@@ -155,15 +173,18 @@ impl Store {
         .await?)
     }
 
-    /// Checks a file: its checksum, each hash of its entries, and that they lead to the states that the ledgers go on
-    /// from.
+    /// Checks a file of an archive that is kept: its checksum, each hash of its entries, and that what stays in the
+    /// database is what the file has.
     ///
     /// # Errors
-    /// It is no file of this database, or it is damaged.
+    /// It is no file of this database, or the database differs from it.
     pub async fn verify_archive(&self, file: &Path) -> Result<VerifiedArchive, ArchiveError> {
         let archive = self.archive_of(file).await?;
+        if !archive.is(State::Kept) {
+            return Err(refused(format!("{}: its archive is {}", file.display(), archive.state)));
+        }
         let mut connection = self.connect_without_limits().await?;
-        check::file(&mut connection, &archive, file).await?;
+        check::stays(&mut connection, &archive, file).await?;
         let Archive { app_id, archive_no, entries, .. } = archive;
         Ok(VerifiedArchive { file: file.display().to_string(), app_id, archive_no, entries })
     }
@@ -171,61 +192,31 @@ impl Store {
     /// Moves the entries of a file back to the ledger, and forgets the archive. It must be the newest of its app.
     ///
     /// # Errors
-    /// It is no file of this database, it is damaged, or a newer archive must be restored first.
+    /// It is no file of this database, the database differs from it, or a newer archive must be restored first.
     pub async fn restore_archive(
         &self,
         operator: &Operator,
         file: &Path,
-        progress: ArchiveProgress,
+        progress: &ArchiveProgress,
     ) -> Result<Archive, ArchiveError> {
-        self.must_own_ledger().await?;
-        let archive = self.archive_of(file).await?;
+        self.may_move_entries().await?;
+        let archive = Archive { file: file.display().to_string(), ..self.archive_of(file).await? };
         let app_id = AppId::parse(&archive.app_id).map_err(|_| StoreError::damaged("archives"))?;
-        let newest = self.newest_archive(&app_id).await?.map_or(0, |newest| newest.archive_no);
-        if archive.archive_no != newest {
-            return Err(refused(format!("restore archive {newest} of the app {app_id} first: it is newer")));
-        }
+        let app_no = self.number_of_app(&app_id).await?;
         let mut connection = self.connect_without_limits().await?;
-        check::file(&mut connection, &archive, file).await?;
-        let context = (operator.clone(), archive.clone(), app_id.clone());
-        self.transaction(context, |connection, (operator, archive, app_id)| {
-            Box::pin(async move {
-                sqlx::query!(
-                    "UPDATE archives SET finished_at = NULL WHERE app_id = $1 AND archive_no = $2",
-                    archive.app_id,
-                    archive.archive_no
-                )
-                .execute(&mut *connection)
-                .await?;
-                let subject = archive.archive_no.to_string();
-                LogLine::new(operator, Action::ArchiveRestore, &subject)
-                    .of_app(app_id)
-                    .before(json!(archive))
-                    .record(connection)
-                    .await
-            })
-        })
-        .await?;
-        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
-        let app_no = app_no.fetch_one(&self.pool).await?;
-        moving::restore(&mut connection, app_no, &archive, file, &progress).await?;
-        sqlx::query!(
-            "DELETE FROM archives WHERE app_id = $1 AND archive_no = $2",
-            archive.app_id,
-            archive.archive_no
-        )
-        .execute(&self.pool)
-        .await?;
-        vacuum(&mut connection).await?;
+        self.begin_restore(operator, &app_id, &archive).await?;
+        moving::restore(&mut connection, app_no, &archive, progress).await?;
+        self.forget_archive(&archive, app_no).await?;
+        vacuum(&mut connection).await;
         Ok(archive)
     }
 
     /// Returns the space of archived entries to the disk. All exchanges wait meanwhile.
     ///
     /// # Errors
-    /// The role of the session does not own the table.
+    /// The role does not own the tables.
     pub async fn compact_ledger(&self) -> Result<(), ArchiveError> {
-        self.must_own_ledger().await?;
+        self.may_move_entries().await?;
         let mut connection = self.connect_without_limits().await?;
         // The keys of archived entries came in the order of the wallets, which leaves their pages half full.
         for statement in
@@ -236,104 +227,25 @@ impl Store {
         Ok(connection.close().await?)
     }
 
-    /// Refuses a role that must not take rows away, such as that of servers (`deploy/rights.sql`).
-    async fn must_own_ledger(&self) -> Result<(), ArchiveError> {
+    /// Refuses a role that must not take rows away, such as that of servers (`deploy/rights.sql`), and Citus.
+    async fn may_move_entries(&self) -> Result<(), ArchiveError> {
+        if self.engine.get() == Engine::Citus {
+            return Err(refused("archives are not for Citus".to_owned()));
+        }
         let owns = sqlx::query_scalar!(
             r#"SELECT pg_has_role(relowner, 'USAGE') AS "owns!" FROM pg_class WHERE oid = 'ledger_entries'::regclass"#
         );
         if owns.fetch_one(&self.pool).await? {
             Ok(())
         } else {
-            Err(refused(
-                "run this command as the role that owns the tables: no other role may move entries"
-                    .to_owned(),
-            ))
+            let cause = "run this command as the role that owns the tables: no other role may move entries";
+            Err(refused(cause.to_owned()))
         }
     }
 
-    /// Checks a file that was written, names it, and moves its entries.
-    async fn archive_app(
-        &self,
-        connection: &mut PgConnection,
-        operator: &Operator,
-        (app_id, app_no): (&AppId, i32),
-        before: OffsetDateTime,
-        (draft, entries): (PathBuf, i64),
-        progress: &ArchiveProgress,
-    ) -> Result<Archive, ArchiveError> {
-        let archive_no = self.newest_archive(app_id).await?.map_or(1, |newest| newest.archive_no + 1);
-        let day = before.date();
-        let file = draft.with_file_name(format!("{app_id}-{archive_no}-before-{day}.tsv.gz"));
-        let named = || -> io::Result<[u8; 32]> {
-            let sha256 = file::sha256(&draft)?;
-            // It never takes the place of a file that is there.
-            fs::hard_link(&draft, &file)?;
-            fs::remove_file(&draft)?;
-            let name = file.file_name().unwrap_or_default().display().to_string();
-            fs::write(checksum_of(&file), format!("{}  {name}\n", hex::encode(sha256)))?;
-            File::open(file.parent().unwrap_or(&file))?.sync_all()?;
-            Ok(sha256)
-        };
-        let sha256 = named().map_err(|error| refused(format!("{}: {error}", file.display())))?;
-        let archive = Archive {
-            app_id: app_id.to_string(),
-            archive_no,
-            before,
-            entries,
-            file: file.display().to_string(),
-            sha256: hex::encode(sha256),
-            created_at: before,
-            finished_at: None,
-        };
-        if let Err(error) = check::file(connection, &archive, &file).await {
-            let _ = fs::remove_file(&file).and_then(|()| fs::remove_file(checksum_of(&file)));
-            return Err(error);
-        }
-        self.begin_archive(operator, app_id, &archive).await?;
-        moving::archive(connection, app_no, &archive, &file, progress).await?;
-        let finished = self.finish(app_id).await?;
-        finished.ok_or_else(|| refused(format!("the archive {archive_no} of the app {app_id} is gone")))
-    }
-
-    async fn begin_archive(
-        &self,
-        operator: &Operator,
-        app_id: &AppId,
-        archive: &Archive,
-    ) -> Result<(), ArchiveError> {
-        let context = (operator.clone(), archive.clone(), app_id.clone());
-        let begun = self.transaction(context, |connection, (operator, archive, app_id)| {
-            Box::pin(async move {
-                sqlx::query!(
-                    "INSERT INTO archives (app_id, archive_no, before, entries, file, sha256)
-                     VALUES ($1, $2, $3, $4, $5, decode($6, 'hex'))",
-                    archive.app_id,
-                    archive.archive_no,
-                    archive.before,
-                    archive.entries,
-                    archive.file,
-                    archive.sha256
-                )
-                .execute(&mut *connection)
-                .await?;
-                let subject = archive.archive_no.to_string();
-                let after = json!({ "before": rfc3339(archive.before), "entries": archive.entries,
-                    "file": archive.file, "sha256": archive.sha256 });
-                let line = LogLine::new(operator, Action::ArchiveWrite, &subject).of_app(app_id);
-                line.after(after).record(connection).await
-            })
-        });
-        Ok(begun.await?)
-    }
-
-    /// Marks the archive of an app that is not finished.
-    async fn finish(&self, app_id: &AppId) -> Result<Option<Archive>> {
-        let finish = sqlx::query!(
-            "UPDATE archives SET finished_at = now() WHERE app_id = $1 AND finished_at IS NULL",
-            app_id.as_str()
-        );
-        finish.execute(&self.pool).await?;
-        self.newest_archive(app_id).await
+    async fn number_of_app(&self, app_id: &AppId) -> Result<i32> {
+        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
+        Ok(app_no.fetch_one(&self.pool).await?)
     }
 
     async fn newest_archive(&self, app_id: &AppId) -> Result<Option<Archive>> {
@@ -342,12 +254,10 @@ impl Store {
 
     /// The archive of a file, which must be unchanged.
     async fn archive_of(&self, file: &Path) -> Result<Archive, ArchiveError> {
-        let sha256 = file::sha256(file).map_err(|error| refused(format!("{}: {error}", file.display())))?;
+        let sha256 = file::sha256(file).map_err(|error| unusable(file, error))?;
         let sha256 = hex::encode(sha256);
         let found = self.archives(None).await?.into_iter().find(|archive| archive.sha256 == sha256);
-        found.ok_or_else(|| {
-            refused(format!("{}: no archive of this database has this checksum", file.display()))
-        })
+        found.ok_or_else(|| unusable(file, "no archive of this database has this checksum"))
     }
 
     /// A session without time limits.
@@ -360,78 +270,26 @@ impl Store {
     }
 }
 
-/// Writes the entries of an app before a time to a new file, and returns its path and the number of rows. `None` when
-/// there are none. Of each wallet it takes the entries before the first that must stay, so the clock of the database may
-/// have gone back.
-async fn write_file(
-    connection: &mut PgConnection,
-    (app_id, app_no): (&AppId, i32),
-    before: OffsetDateTime,
-    folder: &Path,
-) -> Result<Option<(PathBuf, i64)>, ArchiveError> {
-    let draft = folder.join(format!(".{app_id}.new-{}", std::process::id()));
-    let fault = |error: io::Error| refused(format!("{}: {error}", draft.display()));
-    let columns = format!("e.{}", file::ENTRY_COLUMNS.replace(", ", ", e."));
-    // A copy takes no parameters. Both are numbers.
-    let before = before.unix_timestamp();
-    let select = format!(
-        "SELECT {columns}, w.open_id, i.product_name, i.product_info, i.product_desc
-         FROM ledger_entries e
-         JOIN wallets w ON w.app_no = {app_no} AND w.wallet_no = e.wallet_no
-         LEFT JOIN items i ON i.app_no = {app_no} AND i.item_id = e.item_id
-         LEFT JOIN (
-             SELECT wallet_no, min(seq) AS seq FROM ledger_entries
-             WHERE app_no = {app_no} AND at >= to_timestamp({before}) AND seq IS NOT NULL GROUP BY wallet_no
-         ) stays ON stays.wallet_no = e.wallet_no
-         WHERE e.app_no = {app_no} AND e.at < to_timestamp({before})
-             AND (e.seq IS NULL OR stays.seq IS NULL OR e.seq < stays.seq)
-         ORDER BY e.wallet_no, e.seq"
-    );
-    let mut writer = file::Writer::create(&draft).map_err(fault)?;
-    let mut entries = 0;
-    let written = async {
-        let statement = AssertSqlSafe(format!("COPY ({select}) TO STDOUT"));
-        let mut lines = connection.copy_out_raw(&statement.0).await?;
-        // PostgreSQL sends one row in each message.
-        while let Some(line) = lines.try_next().await? {
-            writer.write(&line).map_err(fault)?;
-            entries += 1;
-        }
-        writer.finish().map_err(fault)
-    };
-    let written: Result<(), ArchiveError> = written.await;
-    if written.is_err() || entries == 0 {
-        let _ = fs::remove_file(&draft);
-    }
-    written.map(|()| (entries > 0).then_some((draft, entries)))
-}
-
-/// Makes the space of rows that have left usable again.
-async fn vacuum(connection: &mut PgConnection) -> Result<()> {
+/// Makes the space of rows that have left usable again. Autovacuum would do it later, so a failure is no error.
+async fn vacuum(connection: &mut PgConnection) {
     for table in ["ledger_entries", "archived_entries", "archived_wallets"] {
-        connection.execute(sqlx::raw_sql(AssertSqlSafe(format!("VACUUM (ANALYZE) {table}")))).await?;
+        let vacuum = AssertSqlSafe(format!("VACUUM (ANALYZE) {table}"));
+        if let Err(error) = connection.execute(sqlx::raw_sql(vacuum)).await {
+            tracing::warn!(table, %error, "vacuum failed");
+        }
     }
-    Ok(())
-}
-
-fn confirm_sha256(file: &Path, expected: &str) -> Result<(), ArchiveError> {
-    let found = file::sha256(file).map_err(|error| {
-        refused(format!("{}: {error}; its entries were not all moved, so the file is needed", file.display()))
-    })?;
-    if hex::encode(found) == expected {
-        Ok(())
-    } else {
-        Err(refused(format!("{} was changed after it was written", file.display())))
-    }
-}
-
-/// The file beside an archive with its checksum, as `sha256sum --check` reads it.
-fn checksum_of(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".sha256");
-    PathBuf::from(name)
 }
 
 fn refused(cause: String) -> ArchiveError {
     ArchiveError::Refused(cause)
+}
+
+/// The refusal of a file.
+fn unusable(file: &Path, cause: impl std::fmt::Display) -> ArchiveError {
+    refused(format!("{}: {cause}", file.display()))
+}
+
+/// The path of an archive's file.
+fn path(archive: &Archive) -> PathBuf {
+    PathBuf::from(&archive.file)
 }

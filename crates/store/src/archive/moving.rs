@@ -1,29 +1,34 @@
 //! Moves the rows of a file out of the ledger and back. Each batch of whole wallets is one transaction, so at every
 //! moment a number is in one of both tables, and the ledger of each wallet goes on from its state.
 
-use std::path::Path;
+use std::path::PathBuf;
 
-use sqlx::{Connection as _, Executor as _, PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
-use super::file::{self, Batch, ENTRY_COLUMNS, READER_COLUMNS};
-use super::{Archive, ArchiveError, ArchiveProgress, refused};
+use super::file::{Batch, ENTRY_COLUMNS, READER_COLUMNS, Reader, Row};
+use super::states::{State, fence};
+use super::{Archive, ArchiveError, ArchiveProgress, path, refused, unusable};
+use crate::StoreError;
 
 /// Takes lines of a file in a transaction.
 const LINES: &str = "CREATE TEMPORARY TABLE IF NOT EXISTS archive_lines (LIKE ledger_entries, open_id text, \
     product_name text, product_info text, product_desc text) ON COMMIT DELETE ROWS";
+/// How many bytes of lines are sent in a piece.
+const PIECE_BYTES: usize = 1 << 20;
 
-/// Moves the entries of a file out of the ledger, but for those that have moved already.
+/// Moves the entries of an archive out of the ledger, but for those that have moved already.
 pub(super) async fn archive(
     connection: &mut PgConnection,
     app_no: i32,
     archive: &Archive,
-    path: &Path,
     progress: &ArchiveProgress,
 ) -> Result<(), ArchiveError> {
-    let mut batches = Batches::open(archive, path, progress)?;
+    let mut batches = Batches::open(archive, progress)?;
     while let Some(batch) = batches.next()? {
         let mut transaction = connection.begin().await?;
+        fence(&mut transaction, archive, State::Moving).await?;
+        let references = references(&batch);
         let moved = sqlx::query!(
             "WITH moved AS (DELETE FROM ledger_entries WHERE app_no = $1 AND reference = ANY ($2) RETURNING *)
              INSERT INTO archived_entries (app_no, reference, wallet_no, seq, kind, at, free_change, charge_change,
@@ -34,45 +39,55 @@ pub(super) async fn archive(
                  remaining, of_biz_no, pay_priority, item_id, zone_id, CASE WHEN reference LIKE '!%' THEN remark END
              FROM moved",
             app_no,
-            &references(&batch)
+            &references
         );
         let moved = moved.execute(&mut *transaction).await?.rows_affected();
-        if batches.is_new(moved, &batch)? {
+        if moved == batch.rows.len() as u64 {
             write_states(&mut transaction, app_no, archive.archive_no, &batch).await?;
+        } else {
+            let there = sqlx::query_scalar!(
+                r#"SELECT count(*) AS "there!" FROM archived_entries WHERE app_no = $1 AND reference = ANY ($2)"#,
+                app_no,
+                &references
+            );
+            batches.confirm(moved, there.fetch_one(&mut *transaction).await?, &batch)?;
         }
         transaction.commit().await?;
+        if batches.is_first {
+            // Statements that were planned for an empty table would read all of it.
+            connection.execute(sqlx::raw_sql("ANALYZE archived_entries, archived_wallets")).await?;
+            batches.is_first = false;
+        }
     }
-    Ok(())
+    batches.end(archive)
 }
 
-/// Moves the entries of a file back to the ledger, but for those that have moved already.
+/// Moves the entries of an archive back to the ledger, but for those that have moved already.
 pub(super) async fn restore(
     connection: &mut PgConnection,
     app_no: i32,
     archive: &Archive,
-    path: &Path,
     progress: &ArchiveProgress,
 ) -> Result<(), ArchiveError> {
-    let mut batches = Batches::open(archive, path, progress)?;
-    connection.execute(sqlx::raw_sql(LINES)).await?;
+    let mut batches = Batches::open(archive, progress)?;
+    make_lines(connection).await?;
     while let Some(batch) = batches.next()? {
         let mut transaction = connection.begin().await?;
+        fence(&mut transaction, archive, State::Restoring).await?;
+        let references = references(&batch);
         let moved = sqlx::query!(
             "DELETE FROM archived_entries WHERE app_no = $1 AND reference = ANY ($2)",
             app_no,
-            &references(&batch)
+            &references
         );
         let moved = moved.execute(&mut *transaction).await?.rows_affected();
-        if batches.is_new(moved, &batch)? {
-            let copy = format!("COPY archive_lines ({ENTRY_COLUMNS}, {READER_COLUMNS}) FROM STDIN");
-            let mut lines = transaction.copy_in_raw(&copy).await?;
-            lines.send(batch.lines.as_slice()).await?;
-            lines.finish().await?;
-            let entered = format!(
+        if moved == batch.rows.len() as u64 {
+            send_lines(&mut transaction, &batch).await?;
+            let enter = format!(
                 "INSERT INTO ledger_entries ({ENTRY_COLUMNS}) SELECT {ENTRY_COLUMNS} FROM archive_lines"
             );
-            transaction.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(entered))).await?;
-            let wallet_nos: Vec<i64> = ends(&batch).map(|end| end.wallet_no).collect();
+            transaction.execute(sqlx::raw_sql(AssertSqlSafe(enter))).await?;
+            let wallet_nos: Vec<i64> = ends(&batch)?.into_iter().map(|end| end.wallet_no).collect();
             sqlx::query!(
                 "DELETE FROM archived_wallets WHERE app_no = $1 AND archive_no = $2 AND wallet_no = ANY ($3)",
                 app_no,
@@ -81,51 +96,118 @@ pub(super) async fn restore(
             )
             .execute(&mut *transaction)
             .await?;
+        } else {
+            let there = sqlx::query_scalar!(
+                r#"SELECT count(*) AS "there!" FROM ledger_entries WHERE app_no = $1 AND reference = ANY ($2)"#,
+                app_no,
+                &references
+            );
+            batches.confirm(moved, there.fetch_one(&mut *transaction).await?, &batch)?;
         }
         transaction.commit().await?;
     }
+    batches.end(archive)
+}
+
+/// Makes the temporary table that takes lines.
+pub(super) async fn make_lines(connection: &mut PgConnection) -> Result<(), ArchiveError> {
+    connection.execute(sqlx::raw_sql(LINES)).await?;
     Ok(())
+}
+
+async fn send_lines(connection: &mut PgConnection, batch: &Batch) -> Result<(), ArchiveError> {
+    let copy = format!("COPY archive_lines ({ENTRY_COLUMNS}, {READER_COLUMNS}) FROM STDIN");
+    let mut lines = connection.copy_in_raw(&copy).await?;
+    for piece in batch.lines.chunks(PIECE_BYTES) {
+        lines.send(piece).await?;
+    }
+    lines.finish().await?;
+    Ok(())
+}
+
+/// Names a number of an archive that is kept, or a player, of which the database does not have what the file has.
+#[expect(clippy::disallowed_methods, reason = "the macros do not know the temporary table")]
+pub(super) async fn differs(
+    connection: &mut PgConnection,
+    archive_no: i32,
+    batch: &Batch,
+) -> Result<Option<String>, ArchiveError> {
+    let mut transaction = connection.begin().await?;
+    send_lines(&mut transaction, batch).await?;
+    let number = sqlx::query_scalar(
+        "SELECT l.reference FROM archive_lines l
+         LEFT JOIN archived_entries e ON e.app_no = l.app_no AND e.reference = l.reference
+         WHERE (e.wallet_no, e.seq, e.kind, e.at, e.free_change, e.charge_change, e.remaining, e.of_biz_no,
+                 e.pay_priority, e.item_id, e.zone_id)
+             IS DISTINCT FROM (l.wallet_no, l.seq, l.kind, l.at, l.free_change, l.charge_change, l.remaining, l.of_biz_no,
+                 l.pay_priority, l.item_id, l.zone_id)
+             OR l.reference LIKE '!%' AND (e.free_balance, e.charge_balance, e.remark)
+                 IS DISTINCT FROM (l.free_balance, l.charge_balance, l.remark)
+         LIMIT 1",
+    );
+    let number: Option<String> = number.fetch_optional(&mut *transaction).await?;
+    let state = sqlx::query_scalar(
+        "SELECT DISTINCT ON (l.wallet_no) l.open_id FROM archive_lines l
+         LEFT JOIN archived_wallets s ON s.app_no = l.app_no AND s.wallet_no = l.wallet_no AND s.archive_no = $1
+         WHERE l.seq = (SELECT max(m.seq) FROM archive_lines m WHERE m.wallet_no = l.wallet_no)
+             AND (s.seq, s.free_balance, s.charge_balance, s.chain_hash, s.last_at)
+                 IS DISTINCT FROM (l.seq, l.free_balance, l.charge_balance, l.chain_hash, l.at)
+         LIMIT 1",
+    );
+    let state: Option<String> = state.bind(archive_no).fetch_optional(&mut *transaction).await?;
+    transaction.rollback().await?;
+    Ok(number.or(state))
 }
 
 /// The batches of a file.
 struct Batches<'a> {
-    reader: file::Reader,
-    path: &'a Path,
+    reader: Reader,
+    path: PathBuf,
     progress: &'a ArchiveProgress,
     read: u64,
     expected: u64,
+    is_first: bool,
 }
 
 impl<'a> Batches<'a> {
-    fn open(archive: &Archive, path: &'a Path, progress: &'a ArchiveProgress) -> Result<Self, ArchiveError> {
-        let reader = file::Reader::open(path).map_err(|error| fault(path, &error))?;
+    fn open(archive: &Archive, progress: &'a ArchiveProgress) -> Result<Self, ArchiveError> {
+        let path = path(archive);
+        let reader = Reader::open(&path).map_err(|error| {
+            let cause =
+                format!("{error}; put the file back, or run minitill archive restore with its new path");
+            unusable(&path, cause)
+        })?;
         let expected = u64::try_from(archive.entries).unwrap_or_default();
-        Ok(Self { reader, path, progress, read: 0, expected })
+        Ok(Self { reader, path, progress, read: 0, expected, is_first: true })
     }
 
     fn next(&mut self) -> Result<Option<Batch>, ArchiveError> {
         (self.progress)(self.read, self.expected);
-        let batch = self.reader.batch().map_err(|error| fault(self.path, &error))?;
+        let batch = self.reader.batch().map_err(|error| unusable(&self.path, error))?;
         self.read += batch.as_ref().map_or(0, |batch| batch.rows.len() as u64);
         Ok(batch)
     }
 
-    /// True when this transaction has moved the batch, and false when an earlier one has.
-    fn is_new(&self, moved: u64, batch: &Batch) -> Result<bool, ArchiveError> {
-        match moved {
-            0 => Ok(false),
-            all if all == batch.rows.len() as u64 => Ok(true),
-            some => Err(refused(format!(
-                "{}: {some} of {} rows of a batch are there; the batch was not moved, run minitill audit",
-                self.path.display(),
-                batch.rows.len()
-            ))),
+    /// Refuses a batch that this transaction has not moved, unless an earlier one has.
+    fn confirm(&self, moved: u64, there: i64, batch: &Batch) -> Result<(), ArchiveError> {
+        let all = batch.rows.len() as u64;
+        if (moved, u64::try_from(there).unwrap_or_default()) == (0, all) {
+            return Ok(());
         }
+        let cause =
+            format!("of {all} rows of a batch, {moved} can move and {there} have moved; run minitill audit");
+        Err(unusable(&self.path, cause))
     }
-}
 
-fn fault(path: &Path, error: &std::io::Error) -> ArchiveError {
-    refused(format!("{}: {error}", path.display()))
+    /// Refuses a file that has changed since the archive was made.
+    fn end(self, archive: &Archive) -> Result<(), ArchiveError> {
+        let Self { reader, path, read, expected, .. } = self;
+        let sha256 = reader.sha256().map_err(|error| unusable(&path, error))?;
+        if read == expected && hex::encode(sha256) == archive.sha256 {
+            return Ok(());
+        }
+        Err(unusable(&path, "the file was changed after it was written"))
+    }
 }
 
 fn references(batch: &Batch) -> Vec<String> {
@@ -146,22 +228,27 @@ struct End {
     chain_hash: Vec<u8>,
 }
 
-fn ends(batch: &Batch) -> impl Iterator<Item = End> {
-    batch.rows.chunk_by(|one, next| one.wallet_no == next.wallet_no).filter_map(|rows| {
-        let entries = || rows.iter().filter(|row| row.seq.is_some());
-        let (first, last) = (entries().next()?, entries().next_back()?);
-        let sum = |change: fn(&file::Row) -> i64| entries().map(|row| i128::from(change(row).max(0))).sum();
-        Some(End {
-            wallet_no: last.wallet_no,
-            seq: last.seq?,
-            free_balance: last.free_balance,
-            charge_balance: last.charge_balance,
-            free_in: sum(|row| row.free_change),
-            charge_in: sum(|row| row.charge_change),
-            first_at: first.at,
-            last_at: last.at,
-            chain_hash: last.chain_hash.unwrap_or_default().to_vec(),
-        })
+/// The ends of the wallets that have entries in a batch.
+fn ends(batch: &Batch) -> Result<Vec<End>, ArchiveError> {
+    let wallets = batch.rows.chunk_by(|one, next| one.wallet_no == next.wallet_no);
+    let with_entries = wallets.filter(|rows| rows.iter().any(|row| row.seq.is_some()));
+    with_entries.map(|rows| end(rows).ok_or_else(|| refused("an entry has no hash".to_owned()))).collect()
+}
+
+fn end(rows: &[Row]) -> Option<End> {
+    let entries = || rows.iter().filter(|row| row.seq.is_some());
+    let (first, last) = (entries().next()?, entries().next_back()?);
+    let sum = |change: fn(&Row) -> i64| entries().map(|row| i128::from(change(row).max(0))).sum();
+    Some(End {
+        wallet_no: last.wallet_no,
+        seq: last.seq?,
+        free_balance: last.free_balance,
+        charge_balance: last.charge_balance,
+        free_in: sum(|row| row.free_change),
+        charge_in: sum(|row| row.charge_change),
+        first_at: first.at,
+        last_at: last.at,
+        chain_hash: last.chain_hash?.to_vec(),
     })
 }
 
@@ -172,7 +259,7 @@ async fn write_states(
     archive_no: i32,
     batch: &Batch,
 ) -> Result<(), ArchiveError> {
-    let ends: Vec<End> = ends(batch).collect();
+    let ends = ends(batch)?;
     let numbers = |of: fn(&End) -> i64| ends.iter().map(of).collect::<Vec<_>>();
     let sums = |of: fn(&End) -> i128| ends.iter().map(|end| of(end).to_string()).collect::<Vec<_>>();
     let times = |of: fn(&End) -> OffsetDateTime| ends.iter().map(of).collect::<Vec<_>>();
@@ -200,6 +287,7 @@ async fn write_states(
         &ends.iter().map(|end| end.chain_hash.clone()).collect::<Vec<_>>()
     )
     .execute(connection)
-    .await?;
+    .await
+    .map_err(StoreError::from)?;
     Ok(())
 }

@@ -62,7 +62,11 @@ pub(super) async fn audit(snapshot: &mut Snapshot) -> Result<AuditOutcome, Audit
             let log = log::read(&mut *second, LogHead::START, empty, meter).await?;
             read_surroundings(second, &mut around).await.map(|()| log)
         };
-        tokio::try_join!(read_books(&mut *first, &mut ledger, meter), surroundings)?.1
+        let books = async {
+            read_books(&mut *first, &mut ledger, meter).await?;
+            archived::compare_numbers(first, &mut ledger.findings).await
+        };
+        tokio::try_join!(books, surroundings)?.1
     } else {
         for node in &mut *nodes {
             tokio::try_join!(

@@ -1,7 +1,7 @@
 //! The SQL of a batch.
 //!
 //! The compiler does not check these statements. Each session prepares all of them when it opens. `{app}` stands for the
-//! app of a key ([`Engine::key`]).
+//! app of a key ([`Engine::key`]), `{numbers}` for what has all numbers that were ever used.
 
 use futures_util::future::{join4, join5};
 use tokio_postgres::{Client, Error, Statement};
@@ -19,7 +19,7 @@ const WALLET_COLUMNS: &str = "w.wallet_no, w.free_balance, w.charge_balance, w.e
 const RECORD_COLUMNS: &str = "\
 x.wallet_no, x.kind, x.free_change, x.charge_change, x.free_balance, x.charge_balance,
 CASE WHEN x.kind = 'exchange' THEN coalesce(
-    (SELECT c.remaining FROM numbers c WHERE c.app_no = {app} AND c.of_biz_no = x.reference
+    (SELECT c.remaining FROM {numbers} c WHERE c.app_no = {app} AND c.of_biz_no = x.reference
      ORDER BY c.remaining LIMIT 1), -(x.free_change + x.charge_change)) ELSE x.remaining END,
 x.of_biz_no, x.pay_priority, x.item_id, x.zone_id, x.extension, x.remark, x.at,
 clock_timestamp() >= x.at + make_interval(hours => $1)";
@@ -28,7 +28,7 @@ clock_timestamp() >= x.at + make_interval(hours => $1)";
 const READ_FROM: &str = "\
 FROM unnest($2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS k (app_no, open_id, number, position)
 LEFT JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id
-LEFT JOIN numbers x ON x.app_no = {app} AND x.reference = k.number";
+LEFT JOIN {numbers} x ON x.app_no = {app} AND x.reference = k.number";
 
 /// Locks the wallets of a batch in the order of their keys and reads them. After a wait for a lock
 /// PostgreSQL reads the row again.
@@ -47,7 +47,7 @@ JOIN wallets w ON w.app_no = {app} AND w.open_id = k.open_id";
 /// transaction that held the lock before.
 const RECORDS_FROM: &str = "\
 FROM unnest($2::integer[], $3::text[]) WITH ORDINALITY AS k (app_no, number, position)
-JOIN numbers x ON x.app_no = {app} AND x.reference = k.number";
+JOIN {numbers} x ON x.app_no = {app} AND x.reference = k.number";
 
 /// Reads what queries show of exchanges besides their records. It must be a later statement than the one that reads the
 /// records, so that each of them has its detail. One cancel more than is shown tells that there are more.
@@ -55,17 +55,17 @@ const DETAILS: &str = "\
 SELECT k.position, coalesce(i.product_name, ''), coalesce(g.remaining, -(x.free_change + x.charge_change)),
     c.references, c.amounts, c.at
 FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY AS k (app_no, number, position)
-JOIN numbers x ON x.app_no = {app} AND x.reference = k.number AND x.kind = 'exchange'
+JOIN {numbers} x ON x.app_no = {app} AND x.reference = k.number AND x.kind = 'exchange'
 LEFT JOIN items i ON i.app_no = {app} AND i.item_id = x.item_id
 LEFT JOIN LATERAL (
-    SELECT e.remaining FROM numbers e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
+    SELECT e.remaining FROM {numbers} e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
     ORDER BY e.remaining LIMIT 1) g ON true
 CROSS JOIN LATERAL (
     SELECT coalesce(array_agg(e.reference ORDER BY e.remaining DESC), '{}') AS references,
         coalesce(array_agg(e.free_change + e.charge_change ORDER BY e.remaining DESC), '{}') AS amounts,
         coalesce(array_agg(e.at ORDER BY e.remaining DESC), '{}') AS at
     FROM (
-        SELECT e.* FROM numbers e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
+        SELECT e.* FROM {numbers} e WHERE e.app_no = {app} AND e.of_biz_no = x.reference
         ORDER BY e.remaining DESC LIMIT 101) e) c";
 
 /// Reads the database's time after the wallets are locked.
@@ -113,17 +113,17 @@ SELECT 1 / (count(*) = cardinality($22::integer[]))::integer FROM changed";
 
 /// Locks the wallets of a batch and reads them.
 pub(super) fn lock(engine: Engine) -> String {
-    format!("SELECT k.position, {WALLET_COLUMNS} {LOCK_FROM}").replace("{app}", &app(engine, 1))
+    fill(engine, 1, &format!("SELECT k.position, {WALLET_COLUMNS} {LOCK_FROM}"))
 }
 
 /// Lists the wallets of a batch that exist.
 pub(super) fn existing(engine: Engine) -> String {
-    EXISTING.replace("{app}", &app(engine, 1))
+    fill(engine, 1, EXISTING)
 }
 
 /// Reads the records of a batch.
 pub(super) fn records(engine: Engine) -> String {
-    format!("SELECT k.position, {RECORD_COLUMNS} {RECORDS_FROM}").replace("{app}", &app(engine, 2))
+    fill(engine, 2, &format!("SELECT k.position, {RECORD_COLUMNS} {RECORDS_FROM}"))
 }
 
 /// Writes a batch, with items that the database may not have.
@@ -136,9 +136,14 @@ pub(super) fn write(engine: Engine, with_items: bool) -> String {
         .replace("{item_app}", &app("unnest($29::integer[])", 29))
 }
 
-/// The app of a key. All apps of a batch are the parameter.
-fn app(engine: Engine, parameter: u8) -> String {
-    engine.key("k.app_no", parameter, "integer")
+/// Fills in the app of a key, and what has all numbers. The apps of a batch are the parameter. On Citus nothing is
+/// archived, and it plans every statement anew.
+fn fill(engine: Engine, parameter: u8, sql: &str) -> String {
+    let numbers = match engine {
+        Engine::Postgres => "numbers",
+        Engine::Citus => "ledger_entries",
+    };
+    sql.replace("{app}", &engine.key("k.app_no", parameter, "integer")).replace("{numbers}", numbers)
 }
 
 /// The prepared statements of a session.
@@ -159,10 +164,10 @@ impl PreparedStatements {
     pub(super) async fn prepare(client: &Client, engine: Engine) -> Result<Self, Error> {
         let read = format!(
             "SELECT k.position, {WALLET_COLUMNS}, {RECORD_COLUMNS}, statement_timestamp() {READ_FROM}"
-        )
-        .replace("{app}", &app(engine, 2));
+        );
+        let read = fill(engine, 2, &read);
         let (lock, records) = (lock(engine), records(engine));
-        let (existing, details) = (existing(engine), DETAILS.replace("{app}", &app(engine, 1)));
+        let (existing, details) = (existing(engine), fill(engine, 1, DETAILS));
         let lock_skipping_held = format!("{lock} SKIP LOCKED");
         let (write, write_with_items) = (write(engine, false), write(engine, true));
         let (lock, lock_skipping_held, existing, now, details) = join5(
