@@ -464,11 +464,11 @@ async fn a_wallet_is_used_while_it_is_archived() {
         }
         drop(folder);
     });
-    let moved = async {
+    let ended = async {
         moves.await.unwrap();
         ends.store(true, Ordering::Relaxed);
     };
-    let (count, ()) = tokio::join!(play, moved);
+    let (count, ()) = tokio::join!(play, ended);
     assert!(count > 10, "{count}");
     assert_eq!(till.purses(&app, "o3").await, (5_000, 0, 5_000 + 2 * count));
     till.assert_audit_clean().await;
