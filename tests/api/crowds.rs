@@ -136,17 +136,17 @@ fn token(app: &TestApp) -> Request {
 async fn an_app_that_uploads_many_pictures_keeps_no_other_waiting() {
     let till = TestTill::start_with(|config| config.image.decodes_max = 1).await;
     let (many, other) = (till.app("a1").await, till.app("a2").await);
-    let pictures: Vec<_> = (0..8).map(|shade| upload(&many, &png(700, |_, _| [shade; 3]))).collect();
+    let pictures: Vec<_> = (0..12).map(|shade| upload(&many, &png(1000, |_, _| [shade; 3]))).collect();
     let mut uploads = JoinSet::new();
     for request in pictures {
         let address = till.address;
         uploads.spawn(async move { request.send(address).await.code() });
     }
-    // Until all of them wait for their turn.
+    // Until those that have not ended wait for their turn. In the order of their arrival all of them would come first.
     sleep(Duration::from_millis(100)).await;
     uploaded(&till, &other, &png(16, |x, _| [x.to_le_bytes()[0]; 3])).await;
-    let settled = std::iter::from_fn(|| uploads.try_join_next()).count();
-    assert!(settled < 4, "{settled} of 8 uploads of another app came first");
+    let ended = std::iter::from_fn(|| uploads.try_join_next()).count();
+    assert!(ended < 10, "{ended} of 12 uploads of another app came first");
     assert!(uploads.join_all().await.into_iter().all(|code| code == 1));
 }
 
