@@ -78,5 +78,6 @@ pub(super) trait DatabaseClient {
 
     /// Writes entries, closed numbers and wallets: all of them, or none. It fails when a reference or an
     /// entry exists already, or a wallet has changed since it was read.
-    async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault>;
+    /// Outside a transaction `is_alone` is true.
+    async fn write(&self, columns: &Columns<'_>, is_alone: bool) -> Result<(), SessionFault>;
 }

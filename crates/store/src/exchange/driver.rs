@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::ids::WalletNo;
-use futures_util::future::join;
+use futures_util::future::{join, join3};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
@@ -13,7 +13,7 @@ use super::columns::Columns;
 use super::database::{Database, DatabaseClient};
 use super::known::Known;
 use super::rows;
-use super::statements::{PreparedStatements, REPLAY_HOURS};
+use super::statements::{PreparedStatements, REPLAY_HOURS, Writing};
 use crate::engine::Engine;
 use crate::writer::{Connection, Opening, SessionFault, answered, connect, drive, execute, fault};
 
@@ -118,9 +118,46 @@ impl DatabaseClient for PostgresClient {
         rows::details(&answered(self.client.query(&self.statements.details, &[&app_nos, &numbers]).await)?)
     }
 
-    async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault> {
-        let has_items = !columns.items.item_id.is_empty();
-        let statement = if has_items { &self.statements.write_with_items } else { &self.statements.write };
-        answered(self.client.query(statement, &columns.parameters()).await).map(drop)
+    async fn write(&self, columns: &Columns<'_>, is_alone: bool) -> Result<(), SessionFault> {
+        let parameters = columns.parameters();
+        match &self.statements.write {
+            Writing::Together { without_items, with_items } => {
+                let has_items = !columns.items.item_id.is_empty();
+                let statement = if has_items { with_items } else { without_items };
+                answered(self.client.query(statement, &parameters).await).map(drop)
+            }
+            Writing::Apart { .. } if is_alone => {
+                let (begun, written, committed) =
+                    join3(self.begin(false), self.write_apart(&parameters), self.commit()).await;
+                // After a failed write, COMMIT rolls back and reports no error.
+                begun?;
+                written?;
+                committed
+            }
+            Writing::Apart { .. } => self.write_apart(&parameters).await,
+        }
+    }
+}
+
+impl PostgresClient {
+    /// Sends the statements of [`Writing::Apart`] without a wait. After the first failure the others report only that
+    /// failure.
+    async fn write_apart(&self, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), SessionFault> {
+        let Writing::Apart { items, entries, wallets } = &self.statements.write else { return Ok(()) };
+        let (of_entries, rest) = parameters.split_at(entries.params().len());
+        let (of_wallets, of_items) = rest.split_at(wallets.params().len());
+        let store_items = async {
+            match of_items {
+                [] => Ok(()),
+                _ => answered(self.client.query(items, of_items).await).map(drop),
+            }
+        };
+        let (stored, entered, changed) = join3(
+            store_items,
+            async { answered(self.client.query(entries, of_entries).await).map(drop) },
+            async { answered(self.client.query(wallets, of_wallets).await).map(drop) },
+        )
+        .await;
+        stored.and(entered).and(changed)
     }
 }

@@ -63,7 +63,7 @@ impl<D: Database> Session<D> {
         decisions: &Decisions,
     ) -> Result<(), SessionFault> {
         let columns = Columns::new(batch, decisions, known.at, self.items.missing(batch, decisions));
-        let written = drive(&self.database, &mut self.connection, self.client.write(&columns)).await;
+        let written = drive(&self.database, &mut self.connection, self.client.write(&columns, true)).await;
         if written.is_ok() {
             self.items.add(&columns.items);
         }
@@ -117,7 +117,7 @@ impl<D: Database> Session<D> {
         }
         let columns = Columns::new(batch, decisions, known.at, items.missing(batch, decisions));
         let work = async {
-            let (written, committed) = join(client.write(&columns), client.commit()).await;
+            let (written, committed) = join(client.write(&columns, false), client.commit()).await;
             // After a failed write, COMMIT rolls back and reports no error.
             written?;
             committed

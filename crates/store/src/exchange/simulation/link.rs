@@ -249,7 +249,7 @@ impl DatabaseClient for SimulatedClient {
         Ok(rows.into_iter().map(|(place, detailed)| (place, detail(detailed))).collect())
     }
 
-    async fn write(&self, columns: &Columns<'_>) -> Result<(), SessionFault> {
+    async fn write(&self, columns: &Columns<'_>, _is_alone: bool) -> Result<(), SessionFault> {
         self.ask(Statement::Write(written(columns))).await.map(drop)
     }
 }
