@@ -133,6 +133,9 @@ pub(super) async fn differs(
     batch: &Batch,
 ) -> Result<Option<String>, ArchiveError> {
     let mut transaction = connection.begin().await?;
+    // Without statistics of the lines PostgreSQL would read all archived entries for each batch.
+    let by_keys = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
+    transaction.execute(sqlx::raw_sql(by_keys)).await?;
     send_lines(&mut transaction, batch).await?;
     let number = sqlx::query_scalar(
         "SELECT l.reference FROM archive_lines l
@@ -147,11 +150,11 @@ pub(super) async fn differs(
     );
     let number: Option<String> = number.fetch_optional(&mut *transaction).await?;
     let state = sqlx::query_scalar(
-        "SELECT DISTINCT ON (l.wallet_no) l.open_id FROM archive_lines l
+        "SELECT l.open_id FROM (
+             SELECT DISTINCT ON (wallet_no) * FROM archive_lines WHERE seq IS NOT NULL ORDER BY wallet_no, seq DESC) l
          LEFT JOIN archived_wallets s ON s.app_no = l.app_no AND s.wallet_no = l.wallet_no AND s.archive_no = $1
-         WHERE l.seq = (SELECT max(m.seq) FROM archive_lines m WHERE m.wallet_no = l.wallet_no)
-             AND (s.seq, s.free_balance, s.charge_balance, s.chain_hash, s.last_at)
-                 IS DISTINCT FROM (l.seq, l.free_balance, l.charge_balance, l.chain_hash, l.at)
+         WHERE (s.seq, s.free_balance, s.charge_balance, s.chain_hash, s.last_at)
+             IS DISTINCT FROM (l.seq, l.free_balance, l.charge_balance, l.chain_hash, l.at)
          LIMIT 1",
     );
     let state: Option<String> = state.bind(archive_no).fetch_optional(&mut *transaction).await?;
