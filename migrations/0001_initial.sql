@@ -346,6 +346,12 @@ COMMENT ON COLUMN archived_entries.remark IS 'Note of an operator''s entry. Null
 COMMENT ON COLUMN archived_entries.of_biz_no IS 'The exchange that a cancel gives back. Null for other kinds.';
 CREATE INDEX archived_entries_cancels ON archived_entries (app_no, of_biz_no, remaining) WHERE of_biz_no IS NOT NULL;
 
+CREATE VIEW archived_digests AS
+SELECT app_no, sum(hash_record_extended(ROW(app_no, reference, wallet_no, seq, kind, at, free_change, charge_change,
+    free_balance, charge_balance, remaining, pay_priority, item_id, zone_id, remark, of_biz_no), 0)::numeric) AS digest
+FROM archived_entries GROUP BY app_no;
+COMMENT ON VIEW archived_digests IS 'Sum of the hashes of all archived rows of each app.';
+
 CREATE VIEW numbers AS
 SELECT app_no, reference, wallet_no, seq, kind, free_change, charge_change, free_balance, charge_balance, remaining,
     of_biz_no, pay_priority, item_id, zone_id, extension, remark, at, false AS is_archived

@@ -136,12 +136,15 @@ class Till:
             sys.exit(f"minitill {' '.join(words)}: {done.stderr}{done.stdout}")
         return json.loads(done.stdout)
 
-    def sql(self, statements):
-        """Plain SQL on the private PostgreSQL."""
+    def psql(self):
+        """The command that speaks to the private PostgreSQL."""
         named = self.data / "socket"
         folder = named.read_text().strip() if named.exists() else self.data / "run"
-        command = [postgres_programs("psql") / "psql", "-h", folder, "-U", "minitill", "-qAt", "-v", "ON_ERROR_STOP=1", "postgres"]
-        done = subprocess.run(command, input=statements, capture_output=True, text=True, timeout=900)
+        return [postgres_programs("psql") / "psql", "-h", folder, "-U", "minitill", "-qAt", "-v", "ON_ERROR_STOP=1", "postgres"]
+
+    def sql(self, statements):
+        """Plain SQL on the private PostgreSQL."""
+        done = subprocess.run(self.psql(), input=statements, capture_output=True, text=True, timeout=900)
         if done.returncode != 0:
             sys.exit(f"psql: {done.stderr}")
         return done.stdout.strip()

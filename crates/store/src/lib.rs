@@ -14,6 +14,7 @@ mod app;
 mod archive;
 mod audit;
 mod console_user;
+mod digesting;
 mod directory;
 mod engine;
 mod error;

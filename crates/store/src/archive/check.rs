@@ -22,7 +22,9 @@ pub(super) async fn follows(
     let mut rows = 0;
     while let Some(batch) = reader.batch().map_err(|error| unusable(&draft.path, error))? {
         rows += i64::try_from(batch.rows.len()).unwrap_or(i64::MAX);
-        follow(connection, app_id, archive_no, &batch).await?;
+        if let Some(difference) = follow(connection, app_id, archive_no, &batch).await? {
+            return Err(refused(format!("nothing was moved, because {difference}; run minitill audit")));
+        }
     }
     if rows == draft.entries {
         Ok(())
@@ -40,7 +42,10 @@ pub(super) async fn stays(
     moving::make_lines(connection).await?;
     let mut reader = Reader::open(path).map_err(|error| unusable(path, error))?;
     while let Some(batch) = reader.batch().map_err(|error| unusable(path, error))? {
-        follow(connection, &archive.app_id, archive.archive_no, &batch).await?;
+        let difference = follow(connection, &archive.app_id, archive.archive_no, &batch).await?;
+        if let Some(difference) = difference {
+            return Err(unusable(path, difference));
+        }
         if let Some(number) = moving::differs(connection, archive.archive_no, &batch).await? {
             return Err(unusable(path, format!("the database does not have {number} as the file has it")));
         }
@@ -48,12 +53,13 @@ pub(super) async fn stays(
     Ok(())
 }
 
+/// Names the first wallet of a batch whose entries do not follow.
 async fn follow(
     connection: &mut PgConnection,
     app_id: &str,
     archive_no: i32,
     batch: &Batch,
-) -> Result<(), ArchiveError> {
+) -> Result<Option<String>, ArchiveError> {
     let mut findings = Findings::default();
     let from = standings(connection, archive_no, batch).await?;
     for rows in batch.rows.chunk_by(|one, next| one.wallet_no == next.wallet_no) {
@@ -67,11 +73,8 @@ async fn follow(
             }
         }
     }
-    let Some(first) = findings.named().into_iter().next() else { return Ok(()) };
-    Err(refused(format!(
-        "nothing was moved, because the ledger of {} has a difference: {}; run minitill audit",
-        first.subject, first.detail
-    )))
+    let first = findings.named().into_iter().next();
+    Ok(first.map(|first| format!("the ledger of {} has a difference: {}", first.subject, first.detail)))
 }
 
 /// The states of wallets in the archives before this one.

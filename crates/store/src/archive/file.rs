@@ -2,7 +2,7 @@
 //! writes text, compressed with gzip. The rows of a wallet are together, its ledger entries in their order.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, BufWriter, IntoInnerError, Read, Write};
+use std::io::{self, BufRead as _, BufReader, BufWriter, IntoInnerError, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::str::FromStr;
@@ -15,6 +15,8 @@ use sha2::{Digest as _, Sha256};
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime};
+
+use crate::digesting::Digesting;
 
 /// The columns of `ledger_entries` in a file, in their order there.
 pub(super) const ENTRY_COLUMNS: &str = "app_no, wallet_no, seq, at, kind, reference, of_biz_no, remaining, item_id, \
@@ -139,17 +141,21 @@ fn escaped(letter: u8) -> u8 {
     }
 }
 
+/// The names of the columns.
+fn first_line() -> String {
+    [ENTRY_COLUMNS, READER_COLUMNS].join(", ").replace(", ", "\t")
+}
+
 /// Writes a file.
-pub(super) struct Writer(BufWriter<GzEncoder<Hashing<File>>>);
+pub(super) struct Writer(BufWriter<GzEncoder<Digesting<Sha256, File>>>);
 
 impl Writer {
     /// Starts a file with its first line. Only its owner may read it, because it names players.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
         let mut out =
-            BufWriter::with_capacity(BUFFER_BYTES, GzEncoder::new(Hashing::of(file), Compression::default()));
-        let names = [ENTRY_COLUMNS, READER_COLUMNS].join(", ").replace(", ", "\t");
-        writeln!(out, "{names}")?;
+            BufWriter::with_capacity(BUFFER_BYTES, GzEncoder::new(hashing(file), Compression::default()));
+        writeln!(out, "{}", first_line())?;
         Ok(Self(out))
     }
 
@@ -160,9 +166,10 @@ impl Writer {
 
     /// Ends the file, and returns its SHA-256. It is on disk then.
     pub(super) fn finish(self) -> io::Result<Sum> {
-        let Hashing { inner, hasher } = self.0.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
+        let Digesting { digest, inner } =
+            self.0.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
         inner.sync_all()?;
-        Ok(hasher.finalize().into())
+        Ok(digest.finalize().into())
     }
 }
 
@@ -176,7 +183,7 @@ pub(super) struct Batch {
 
 /// Reads a file batch by batch.
 pub(super) struct Reader {
-    lines: BufReader<GzDecoder<BufReader<Hashing<File>>>>,
+    lines: BufReader<GzDecoder<BufReader<Digesting<Sha256, File>>>>,
     /// The first line of the next wallet.
     next: Option<(Row, Vec<u8>)>,
     number: u64,
@@ -185,11 +192,11 @@ pub(super) struct Reader {
 impl Reader {
     /// Opens a file that begins as [`Writer`] begins it.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        let file = BufReader::with_capacity(BUFFER_BYTES, Hashing::of(File::open(path)?));
+        let file = BufReader::with_capacity(BUFFER_BYTES, hashing(File::open(path)?));
         let mut lines = BufReader::with_capacity(BUFFER_BYTES, GzDecoder::new(file));
         let mut names = String::new();
         lines.read_line(&mut names)?;
-        if names.trim_end() != [ENTRY_COLUMNS, READER_COLUMNS].join(", ").replace(", ", "\t") {
+        if names.trim_end() != first_line() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "this is no archive of this program"));
         }
         Ok(Self { lines, next: None, number: 1 })
@@ -200,7 +207,7 @@ impl Reader {
         let mut file = self.lines.into_inner().into_inner();
         // What follows the compressed text, if anything does.
         io::copy(&mut file, &mut io::sink())?;
-        Ok(file.into_inner().hasher.finalize().into())
+        Ok(file.into_inner().digest.finalize().into())
     }
 
     /// The next batch, or `None` at the end. Every file has the same batches whenever it is read.
@@ -237,43 +244,15 @@ impl Reader {
 /// SHA-256 of a file.
 pub(super) type Sum = [u8; 32];
 
-/// Hashes what is written or read.
-struct Hashing<F> {
-    inner: F,
-    hasher: Sha256,
-}
-
-impl<F> Hashing<F> {
-    fn of(inner: F) -> Self {
-        Self { inner, hasher: Sha256::new() }
-    }
-}
-
-impl<F: Write> Write for Hashing<F> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.inner.write(bytes)?;
-        self.hasher.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
-impl<F: Read> Read for Hashing<F> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(bytes)?;
-        self.hasher.update(&bytes[..read]);
-        Ok(read)
-    }
+fn hashing<F>(file: F) -> Digesting<Sha256, F> {
+    Digesting { digest: Sha256::new(), inner: file }
 }
 
 /// SHA-256 of a file.
 pub(super) fn sha256(path: &Path) -> io::Result<Sum> {
-    let mut file = Hashing::of(File::open(path)?);
+    let mut file = hashing(File::open(path)?);
     io::copy(&mut file, &mut io::sink())?;
-    Ok(file.hasher.finalize().into())
+    Ok(file.digest.finalize().into())
 }
 
 #[cfg(test)]

@@ -42,15 +42,8 @@ pub(super) async fn archive(
             &references
         );
         let moved = moved.execute(&mut *transaction).await?.rows_affected();
-        if moved == batch.rows.len() as u64 {
+        if batches.moves(&mut transaction, app_no, moved, &references).await? {
             write_states(&mut transaction, app_no, archive.archive_no, &batch).await?;
-        } else {
-            let there = sqlx::query_scalar!(
-                r#"SELECT count(*) AS "there!" FROM archived_entries WHERE app_no = $1 AND reference = ANY ($2)"#,
-                app_no,
-                &references
-            );
-            batches.confirm(moved, there.fetch_one(&mut *transaction).await?, &batch)?;
         }
         transaction.commit().await?;
         if batches.is_first {
@@ -81,7 +74,7 @@ pub(super) async fn restore(
             &references
         );
         let moved = moved.execute(&mut *transaction).await?.rows_affected();
-        if moved == batch.rows.len() as u64 {
+        if batches.moves(&mut transaction, app_no, moved, &references).await? {
             send_lines(&mut transaction, &batch).await?;
             let enter = format!(
                 "INSERT INTO ledger_entries ({ENTRY_COLUMNS}) SELECT {ENTRY_COLUMNS} FROM archive_lines"
@@ -96,13 +89,6 @@ pub(super) async fn restore(
             )
             .execute(&mut *transaction)
             .await?;
-        } else {
-            let there = sqlx::query_scalar!(
-                r#"SELECT count(*) AS "there!" FROM ledger_entries WHERE app_no = $1 AND reference = ANY ($2)"#,
-                app_no,
-                &references
-            );
-            batches.confirm(moved, there.fetch_one(&mut *transaction).await?, &batch)?;
         }
         transaction.commit().await?;
     }
@@ -191,14 +177,29 @@ impl<'a> Batches<'a> {
         Ok(batch)
     }
 
-    /// Refuses a batch that this transaction has not moved, unless an earlier one has.
-    fn confirm(&self, moved: u64, there: i64, batch: &Batch) -> Result<(), ArchiveError> {
-        let all = batch.rows.len() as u64;
-        if (moved, u64::try_from(there).unwrap_or_default()) == (0, all) {
-            return Ok(());
+    /// Whether a transaction has moved a batch: all its rows, or none because an earlier one has. Refuses all else.
+    async fn moves(
+        &self,
+        connection: &mut PgConnection,
+        app_no: i32,
+        moved: u64,
+        references: &[String],
+    ) -> Result<bool, ArchiveError> {
+        let all = references.len() as u64;
+        if moved == all {
+            return Ok(true);
         }
-        let cause =
-            format!("of {all} rows of a batch, {moved} can move and {there} have moved; run minitill audit");
+        // Those that could not move can only be on the other side.
+        let there = sqlx::query_scalar!(
+            r#"SELECT count(*) AS "there!" FROM numbers WHERE app_no = $1 AND reference = ANY ($2)"#,
+            app_no,
+            references
+        );
+        let there = u64::try_from(there.fetch_one(connection).await?).unwrap_or_default();
+        if (moved, there) == (0, all) {
+            return Ok(false);
+        }
+        let cause = format!("of {all} rows of a batch, only {moved} can move; run minitill audit");
         Err(unusable(&self.path, cause))
     }
 

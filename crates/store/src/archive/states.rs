@@ -123,10 +123,7 @@ impl Store {
     pub(super) async fn keep_archive(&self, archive: &Archive, app_no: i32) -> Result<Archive, ArchiveError> {
         let kept = sqlx::query!(
             "UPDATE archives SET state = 'kept', digest = (
-                 SELECT coalesce(sum(hash_record_extended(ROW(e.app_no, e.reference, e.wallet_no, e.seq, e.kind, e.at,
-                     e.free_change, e.charge_change, e.free_balance, e.charge_balance, e.remaining, e.pay_priority,
-                     e.item_id, e.zone_id, e.remark, e.of_biz_no), 0)::numeric), 0)
-                 FROM archived_entries e WHERE e.app_no = $3)
+                 SELECT coalesce(sum(digest), 0) FROM archived_digests WHERE app_no = $3)
              WHERE app_id = $1 AND archive_no = $2 AND state = 'moving'",
             archive.app_id,
             archive.archive_no,

@@ -35,12 +35,7 @@ pub(super) async fn compare_numbers(
            LEFT JOIN LATERAL (
                SELECT archive_no, state, digest FROM archives WHERE app_id = a.app_id ORDER BY archive_no DESC LIMIT 1
            ) n ON true
-           LEFT JOIN (
-               SELECT e.app_no, sum(hash_record_extended(ROW(e.app_no, e.reference, e.wallet_no, e.seq, e.kind, e.at,
-                   e.free_change, e.charge_change, e.free_balance, e.charge_balance, e.remaining, e.pay_priority,
-                   e.item_id, e.zone_id, e.remark, e.of_biz_no), 0)::numeric) AS digest
-               FROM archived_entries e GROUP BY e.app_no
-           ) d ON d.app_no = a.app_no
+           LEFT JOIN archived_digests d ON d.app_no = a.app_no
            WHERE n.state IS NULL AND d.digest IS NOT NULL
                OR n.state = 'kept' AND n.digest IS DISTINCT FROM coalesce(d.digest, 0)
            ORDER BY a.app_id"#

@@ -24,6 +24,7 @@ use time::OffsetDateTime;
 
 use super::copied::Copied;
 use super::{AuditError, AuditOutcome, Snapshot};
+use crate::digesting::Digesting;
 use crate::secrets::{CheckpointKey, Keyring, MasterKey};
 
 const FIRST_LINE: &str = "minitill checkpoint 3";
@@ -122,33 +123,15 @@ fn parse(line: &str) -> Option<CheckpointWallet> {
 fn signed_bytes(file: &mut File, key: CheckpointKey) -> io::Result<Option<u64>> {
     let length = file.metadata()?.len();
     let Some(signed) = length.checked_sub(SIGNATURE_BYTES) else { return Ok(None) };
-    let mut mac = Signing { key, out: io::sink() };
+    let mut mac = Digesting { digest: key, inner: io::sink() };
     io::copy(&mut BufReader::with_capacity(READ_BYTES, Read::by_ref(file).take(signed)), &mut mac)?;
     let mut last = String::new();
     let is_text = Read::by_ref(file).take(SIGNATURE_BYTES).read_to_string(&mut last).is_ok();
     let told = last.strip_prefix(SIGNATURE).and_then(|text| hex::decode(text.trim_end()).ok());
     file.seek(SeekFrom::Start(0))?;
     // The comparison takes constant time.
-    let is_right = is_text && told.is_some_and(|told| mac.key.verify_slice(&told).is_ok());
+    let is_right = is_text && told.is_some_and(|told| mac.digest.verify_slice(&told).is_ok());
     Ok(is_right.then_some(signed))
-}
-
-/// A writer that signs what it writes.
-struct Signing<W> {
-    key: CheckpointKey,
-    out: W,
-}
-
-impl<W: Write> Write for Signing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.out.write(bytes)?;
-        self.key.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
 }
 
 /// Writes a checkpoint of a snapshot without differences, so that each wallet's row agrees with its
@@ -180,7 +163,7 @@ async fn write_lines(
     outcome: &AuditOutcome,
 ) -> Result<(), AuditError> {
     let fault = |error: io::Error| AuditError::Checkpoint(format!("the checkpoint: {error}"));
-    let mut out = BufWriter::new(Signing { key: key.clone(), out: file });
+    let mut out = BufWriter::new(Digesting { digest: key.clone(), inner: file });
     let LogHead { seq: log_seq, chain_hash } = outcome.log_head;
     let (database, log_hash) = (snapshot.database.clone(), hex::encode(chain_hash));
     let heading = Heading { database, at: snapshot.at, entries: outcome.entries, log_seq, log_hash };
@@ -202,8 +185,8 @@ async fn write_lines(
         writeln!(out, "{app_id} {open_id} {seq} {free_balance} {charge_balance} {chain_hash}")
             .map_err(fault)?;
     }
-    let signing = out.into_inner().map_err(|error| fault(error.into_error()))?;
-    let signature = hex::encode(signing.key.finalize().into_bytes());
-    let mut file = signing.out;
+    let Digesting { digest, inner: mut file } =
+        out.into_inner().map_err(|error| fault(error.into_error()))?;
+    let signature = hex::encode(digest.finalize().into_bytes());
     writeln!(file, "{SIGNATURE}{signature}").and_then(|()| file.sync_all()).map_err(fault)
 }

@@ -224,8 +224,8 @@ impl Store {
         .await?)
     }
 
-    /// The totals of a wallet, with its archived entries. `None` for more than 20,000 entries, which would take too long for a
-    /// page.
+    /// The totals of a wallet, with its archived entries. `None` for more than 20,000 others, which would take too long
+    /// for a page.
     pub async fn wallet_totals(&self, wallet: &Wallet) -> Result<Option<WalletTotals>> {
         let (Ok(app_id), Ok(open_id)) = (AppId::parse(&wallet.app_id), OpenId::parse(&wallet.open_id)) else {
             return Err(StoreError::damaged("wallets"));
