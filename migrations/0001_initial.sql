@@ -671,6 +671,165 @@ COMMENT ON COLUMN thumbnails.bytes IS 'The small picture.';
 COMMENT ON COLUMN thumbnails.made_at IS 'Database time.';
 ALTER TABLE thumbnails ALTER COLUMN bytes SET STORAGE EXTERNAL;
 
+-- Events and their receivers (contract 12).
+
+CREATE TABLE wallet_outbox (
+    app_no integer     NOT NULL,
+    row_id bytea       NOT NULL,
+    at     timestamptz NOT NULL,
+    type   text        NOT NULL,
+    count  integer     NOT NULL,
+    keys   bytea       NOT NULL,
+    CONSTRAINT wallet_outbox_pkey PRIMARY KEY (row_id, app_no)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+COMMENT ON TABLE wallet_outbox IS 'Events of wallets that have no number yet. A transaction that writes ledger entries adds a row for each app and type. The row leaves for the table events soon after the commit. Rows leave in the order of their ids, so the key begins with the id and not with the app.';
+COMMENT ON COLUMN wallet_outbox.app_no IS 'The app.';
+COMMENT ON COLUMN wallet_outbox.row_id IS 'Six bytes with the time in Unix milliseconds, and ten random bytes. The ids of the events begin with it.';
+COMMENT ON COLUMN wallet_outbox.at IS 'Time of the ledger entries.';
+COMMENT ON COLUMN wallet_outbox.type IS 'Type of the events.';
+COMMENT ON COLUMN wallet_outbox.count IS 'Number of events.';
+COMMENT ON COLUMN wallet_outbox.keys IS 'For each event its ledger entry: wallet_no and seq, eight bytes each. EventKeys of the crate domain describes the encoding.';
+
+CREATE TABLE outbox (
+    app_id text        NOT NULL,
+    row_id bytea       NOT NULL,
+    at     timestamptz NOT NULL DEFAULT now(),
+    type   text        NOT NULL,
+    count  integer     NOT NULL,
+    keys   bytea       NOT NULL,
+    CONSTRAINT outbox_pkey PRIMARY KEY (row_id, app_id)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+COMMENT ON TABLE outbox IS 'The same for events of orders and images, which lie on another node where an engine spreads the money.';
+COMMENT ON COLUMN outbox.app_id IS 'The app.';
+COMMENT ON COLUMN outbox.row_id IS 'As in wallet_outbox.';
+COMMENT ON COLUMN outbox.at IS 'Time of the change.';
+COMMENT ON COLUMN outbox.type IS 'Type of the events.';
+COMMENT ON COLUMN outbox.count IS 'Number of events.';
+COMMENT ON COLUMN outbox.keys IS 'For each event its report or its image, as EventKeys of the crate domain describes.';
+
+CREATE TABLE events (
+    app_id  text        NOT NULL,
+    last_no bigint      NOT NULL,
+    at      timestamptz NOT NULL,
+    count   integer     NOT NULL,
+    type    text        NOT NULL,
+    row_id  bytea       NOT NULL,
+    keys    bytea       NOT NULL,
+    CONSTRAINT events_pkey PRIMARY KEY (app_id, last_no),
+    CONSTRAINT events_last_no_unique UNIQUE (last_no),
+    CONSTRAINT events_row_id_unique UNIQUE (row_id),
+    CONSTRAINT events_count_positive CHECK (count >= 1)
+);
+COMMENT ON TABLE events IS 'Events of the outbox in the order of the feed. A row holds the events of one transaction, app and type. It is removed after notify.keep, unless a receiver still needs it.';
+COMMENT ON COLUMN events.app_id IS 'The app.';
+COMMENT ON COLUMN events.last_no IS 'Number of the last event of this row. Numbers go up by one for each event, through all apps.';
+COMMENT ON COLUMN events.at IS 'Time of the change.';
+COMMENT ON COLUMN events.count IS 'Number of events.';
+COMMENT ON COLUMN events.type IS 'Type of the events.';
+COMMENT ON COLUMN events.row_id IS 'As in the outbox.';
+COMMENT ON COLUMN events.keys IS 'As in the outbox.';
+
+CREATE TABLE event_head (
+    id         smallint NOT NULL,
+    last_no    bigint   NOT NULL,
+    removed_no bigint   NOT NULL,
+    CONSTRAINT event_head_pkey PRIMARY KEY (id),
+    CONSTRAINT event_head_single CHECK (id = 1),
+    CONSTRAINT event_head_numbers_ordered CHECK (0 <= removed_no AND removed_no <= last_no)
+) WITH (fillfactor = 20);
+COMMENT ON TABLE event_head IS 'The numbers of events. There is one row. A transaction that gives numbers holds it, so numbers become visible in their order.';
+COMMENT ON COLUMN event_head.id IS '1.';
+COMMENT ON COLUMN event_head.last_no IS 'Number of the newest event. 0 before the first.';
+COMMENT ON COLUMN event_head.removed_no IS 'The highest number of a removed event. 0 before the first removal.';
+INSERT INTO event_head (id, last_no, removed_no) VALUES (1, 0, 0);
+
+CREATE TABLE receivers (
+    app_id           text        NOT NULL,
+    receiver_id      text        NOT NULL,
+    url              text        NOT NULL,
+    types            text[]      NOT NULL,
+    format           text        NOT NULL,
+    secret           bytea       NOT NULL,
+    secret_made_at   timestamptz NOT NULL DEFAULT now(),
+    former_secret    bytea,
+    former_until     timestamptz,
+    created_at       timestamptz NOT NULL DEFAULT now(),
+    paused_at        timestamptz,
+    paused_by        text,
+    through_no       bigint      NOT NULL,
+    taken            bigint      NOT NULL DEFAULT 0,
+    failing_since    timestamptz,
+    last_taken_at    timestamptz,
+    last_failed_at   timestamptz,
+    last_status      smallint,
+    last_error       text,
+    tries            jsonb       NOT NULL DEFAULT '[]',
+    lease            bytea,
+    leased_until     timestamptz,
+    CONSTRAINT receivers_pkey PRIMARY KEY (app_id, receiver_id),
+    CONSTRAINT receivers_format_known CHECK (format IN ('standard', 'platform')),
+    CONSTRAINT receivers_former_secret_dated CHECK ((former_secret IS NULL) = (former_until IS NULL)),
+    CONSTRAINT receivers_pause_explained CHECK ((paused_at IS NULL) = (paused_by IS NULL)),
+    CONSTRAINT receivers_paused_by_known CHECK (paused_by IN ('operator', 'receiver')),
+    CONSTRAINT receivers_lease_ends CHECK ((lease IS NULL) = (leased_until IS NULL))
+) WITH (fillfactor = 40);
+COMMENT ON TABLE receivers IS 'Servers of apps that are told of events.';
+COMMENT ON COLUMN receivers.app_id IS 'The app.';
+COMMENT ON COLUMN receivers.receiver_id IS 'rcv_ and 16 hexadecimal digits, random.';
+COMMENT ON COLUMN receivers.url IS 'Where events are sent.';
+COMMENT ON COLUMN receivers.types IS 'Types of events that it is told of. Empty: all.';
+COMMENT ON COLUMN receivers.format IS 'standard or platform.';
+COMMENT ON COLUMN receivers.secret IS 'Secret that signs, encrypted with AES-256-GCM under the master key. The app id is the associated data.';
+COMMENT ON COLUMN receivers.secret_made_at IS 'Time when the secret was made.';
+COMMENT ON COLUMN receivers.former_secret IS 'Secret before the present one, encrypted in the same way. Null before the first rotation.';
+COMMENT ON COLUMN receivers.former_until IS 'Time until which the former secret signs too.';
+COMMENT ON COLUMN receivers.created_at IS 'Time when the operator added the receiver. It gets the events after it.';
+COMMENT ON COLUMN receivers.paused_at IS 'Time of the pause. Null while the receiver is not paused.';
+COMMENT ON COLUMN receivers.paused_by IS 'operator, or receiver when it answered 410.';
+COMMENT ON COLUMN receivers.through_no IS 'Number of the last event that was tried once. Later events wait for their first try.';
+COMMENT ON COLUMN receivers.taken IS 'Number of events that it has taken.';
+COMMENT ON COLUMN receivers.failing_since IS 'Time of the first failure after the last success. Null while it takes what it gets.';
+COMMENT ON COLUMN receivers.last_taken_at IS 'Time of the last success.';
+COMMENT ON COLUMN receivers.last_failed_at IS 'Time of the last failure.';
+COMMENT ON COLUMN receivers.last_status IS 'HTTP status of the last failure. Null when there was no answer.';
+COMMENT ON COLUMN receivers.last_error IS 'What the last failure was, in words.';
+COMMENT ON COLUMN receivers.tries IS 'The newest 20 tries, newest first, each with event_id, at, status, error and the beginning of the answer.';
+COMMENT ON COLUMN receivers.lease IS 'Random bytes of the instance that sends to this receiver. Null while none does.';
+COMMENT ON COLUMN receivers.leased_until IS 'Time when another instance may take over.';
+
+CREATE TABLE deliveries (
+    app_id      text        NOT NULL,
+    receiver_id text        NOT NULL,
+    event_no    bigint      NOT NULL,
+    event_id    text        NOT NULL,
+    event_at    timestamptz NOT NULL,
+    type        text        NOT NULL,
+    state       text        NOT NULL,
+    tries       integer     NOT NULL,
+    next_at     timestamptz,
+    last_at     timestamptz,
+    status      smallint,
+    error       text,
+    CONSTRAINT deliveries_pkey PRIMARY KEY (app_id, receiver_id, event_no),
+    CONSTRAINT deliveries_state_known CHECK (state IN ('waiting', 'failed', 'taken')),
+    CONSTRAINT deliveries_tries_not_negative CHECK (tries >= 0),
+    CONSTRAINT deliveries_waiting_is_due CHECK ((state = 'waiting') = (next_at IS NOT NULL))
+) WITH (fillfactor = 70);
+COMMENT ON TABLE deliveries IS 'Events that a receiver did not take at their first try, and events that an operator sent again. A row that does not wait is removed after notify.keep.';
+COMMENT ON COLUMN deliveries.app_id IS 'The app.';
+COMMENT ON COLUMN deliveries.receiver_id IS 'The receiver.';
+COMMENT ON COLUMN deliveries.event_no IS 'Number of the event.';
+COMMENT ON COLUMN deliveries.event_id IS 'Id of the event.';
+COMMENT ON COLUMN deliveries.event_at IS 'Time of the change.';
+COMMENT ON COLUMN deliveries.type IS 'Type of the event.';
+COMMENT ON COLUMN deliveries.state IS 'waiting, failed after the last try, or taken.';
+COMMENT ON COLUMN deliveries.tries IS 'Number of tries since the event was sent first, or sent again.';
+COMMENT ON COLUMN deliveries.next_at IS 'Time of the next try. Null when there is none.';
+COMMENT ON COLUMN deliveries.last_at IS 'Time of the last try. Null before the first.';
+COMMENT ON COLUMN deliveries.status IS 'HTTP status of the last try. Null when there was no answer.';
+COMMENT ON COLUMN deliveries.error IS 'What the last failure was, in words. Null after a success.';
+CREATE INDEX deliveries_due ON deliveries (app_id, receiver_id, next_at) WHERE state = 'waiting';
+
 -- Operators and the master key (contract 8.5 to 8.7 and 9.4).
 
 CREATE TABLE operator_log (

@@ -14,8 +14,8 @@ use serde::Deserialize;
 pub use oidc::{OIDC_CALLBACK_PATH, Oidc};
 pub use picture_stores::S3;
 pub use sections::{
-    Console, Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Order,
-    Secrets, Tracing, WhenUnavailable,
+    Console, Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Notify,
+    Order, Secrets, Tracing, WhenUnavailable,
 };
 
 /// The documented defaults, which are the defaults.
@@ -62,6 +62,7 @@ pub struct Config {
     pub image_judge: ImageJudge,
     pub s3: S3,
     pub fetch: Fetch,
+    pub notify: Notify,
     pub limits: Limits,
     pub tracing: Tracing,
     pub log: Log,
@@ -153,6 +154,7 @@ impl Config {
             "image_judge.secret: expected {JUDGE_SECRET_BYTES_MIN} bytes or more beside image_judge.url"
         );
         let hour = std::time::Duration::from_hours(1);
+        ensure!(self.notify.keep >= hour, "notify.keep: expected 1h or more");
         ensure!(image.unused_ttl >= hour, "image.unused_ttl: expected 1h or more");
         self.check_oidc()?;
         self.check_pictures()

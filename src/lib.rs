@@ -14,6 +14,7 @@
 //! - [`body`] reads bodies within limits; [`request_id`] names requests; `client_address` finds who
 //!   sent one.
 //! - [`error`] is the code table, and the type that every refusal has.
+//! - [`notify`] sends events to the servers of apps.
 //! - `outgoing` has what requests to other servers share; [`image_judge`] asks the operator's own
 //!   judge about a picture; [`oidc`] has an OpenID Connect provider sign users in; [`small_copies`]
 //!   makes small copies of pictures.
@@ -26,6 +27,7 @@ mod disk_space;
 pub mod error;
 pub mod image_judge;
 pub mod metrics;
+pub mod notify;
 pub mod oidc;
 pub mod openapi;
 pub mod operator;

@@ -6,6 +6,7 @@
 //! memory) are read at each scrape.
 
 mod by_app;
+mod notify;
 mod read_off;
 mod samples;
 
@@ -29,6 +30,7 @@ use domain::ids::AppId;
 use self::by_app::AppRequests;
 
 pub use by_app::APPS_MAX;
+pub use notify::NotifyMetrics;
 pub use read_off::Reading;
 pub use samples::{Answers, SAMPLE_INTERVAL, Sample};
 
@@ -78,6 +80,7 @@ pub struct Metrics {
     image_refusals: IntCounterVec,
     fetch_refusals: IntCounterVec,
     traces: TraceMetrics,
+    notify: NotifyMetrics,
     last_clean_audit: IntGaugeVec,
     last_audit_differences: IntGaugeVec,
     /// Of the last hour, oldest first.
@@ -115,6 +118,7 @@ impl Metrics {
             image_refusals: counters(&registry, IMAGE_REFUSALS, &["reason"]),
             fetch_refusals: counters(&registry, FETCH_REFUSALS, &["reason"]),
             traces: TraceMetrics::new(&registry),
+            notify: NotifyMetrics::new(&registry),
             last_clean_audit: by_scope(LAST_CLEAN_AUDIT),
             last_audit_differences: by_scope(LAST_AUDIT_DIFFERENCES),
             samples: Mutex::default(),
@@ -156,6 +160,12 @@ impl Metrics {
     #[must_use]
     pub fn traces(&self) -> &TraceMetrics {
         &self.traces
+    }
+
+    /// What the sending of notifications counts.
+    #[must_use]
+    pub fn notify(&self) -> &NotifyMetrics {
+        &self.notify
     }
 
     /// A request to the admin API was answered. A series appears with its first request.

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::disk_space::DiskSpace;
 use crate::image_judge::ImageJudge;
 use crate::metrics::Metrics;
+use crate::notify::Sender;
 use crate::oidc::Oidc;
 use crate::outgoing::{USER_AGENT, start_tracer};
 use crate::rate_limit::RateLimits;
@@ -47,6 +48,8 @@ pub struct Shared {
     pub disk_space: DiskSpace,
     /// Outbound fetches.
     pub fetcher: Fetcher,
+    /// Sends notifications.
+    pub notifier: Sender,
     /// Memory for the bytes of uploads by file, in KiB. Fetched ones are counted by the fetcher.
     pub upload_memory: Bulkhead,
     /// Places for served pictures that are read in large pieces, a place for each piece.
@@ -87,19 +90,9 @@ impl AppState {
         let decodes = u32::try_from(decodes.max(1)).unwrap_or(u32::MAX);
         // Each takes 19 MiB and a core.
         let password_checks = u32::try_from((cores / 2).max(1)).unwrap_or(u32::MAX);
-        let fetcher = Fetcher::new(FetchSettings {
-            user_agent: USER_AGENT,
-            accept: "image/png, image/jpeg",
-            ports: config.fetch.ports.clone(),
-            connect_timeout: config.fetch.connect_timeout,
-            timeout: config.fetch.timeout,
-            redirects_max: config.fetch.redirects_max,
-            bytes_max: pictures::BYTES_MAX,
-            url_bytes_max: WEB_URL_BYTES_MAX,
-            concurrent_max: config.fetch.concurrent_max,
-            concurrent_per_holder_max: config.fetch.concurrent_per_app_max,
-            allow_networks: config.fetch.allow_networks.clone(),
-        });
+        let fetching = config.fetch_settings();
+        let notifier = Sender::new(fetching.clone(), Arc::clone(&clock));
+        let fetcher = Fetcher::new(fetching);
         let metrics = Metrics::new(store.exchange_metrics().clone(), clock.unix_millis());
         let services = ServiceClient::default();
         Self(Arc::new(Shared {
@@ -122,6 +115,7 @@ impl AppState {
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
             metrics,
             fetcher,
+            notifier,
             config,
             clock,
             store,
@@ -149,6 +143,24 @@ impl AppState {
 }
 
 impl Config {
+    /// How strangers' URLs are fetched, and events are sent to receivers (contract 5.2).
+    #[must_use]
+    pub fn fetch_settings(&self) -> FetchSettings {
+        FetchSettings {
+            user_agent: USER_AGENT,
+            accept: "image/png, image/jpeg",
+            ports: self.fetch.ports.clone(),
+            connect_timeout: self.fetch.connect_timeout,
+            timeout: self.fetch.timeout,
+            redirects_max: self.fetch.redirects_max,
+            bytes_max: pictures::BYTES_MAX,
+            url_bytes_max: WEB_URL_BYTES_MAX,
+            concurrent_max: self.fetch.concurrent_max,
+            concurrent_per_holder_max: self.fetch.concurrent_per_app_max,
+            allow_networks: self.fetch.allow_networks.clone(),
+        }
+    }
+
     /// The limits of both listeners (contract 2.7).
     #[must_use]
     pub fn server_limits(&self) -> ServerLimits {

@@ -19,6 +19,7 @@ use super::running::Addresses;
 use super::{Context, database, service_manager};
 use crate::config::{Config, Listener, private_files};
 use crate::metrics::APPS_MAX;
+use crate::notify;
 use crate::operator;
 use crate::public::router;
 use crate::state::AppState;
@@ -33,6 +34,8 @@ const INSTANCES_INTERVAL: Duration = Duration::from_secs(3);
 const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the last counts may take to be stored when the server stops.
 const COUNTS_PATIENCE: Duration = Duration::from_secs(1);
+/// How long notifications under way may take when the server stops.
+const NOTIFYING_PATIENCE: Duration = Duration::from_secs(4);
 /// How often the counts of the uses of keys are stored (contract 8.2.3).
 const KEY_USES_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -57,6 +60,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     ask_at_the_start(&state).await?;
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
+    let (stop_notifying, notifying_stopped) = watch::channel(false);
     warn_of_open_listener(config.ops.listen, operator_tls.is_some());
     let limits = config.server_limits();
     let _left = Addresses::of(&config).leave_in(&opened.folder);
@@ -80,6 +84,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
             let _ = http_server::serve(operator, operator_tls, routes, limits, connections, stopped).await;
         }),
     ];
+    let notifying = start_notifying(&state, notifying_stopped);
     let (public, operator) = (config.public.bound_url(), config.ops.bound_url());
     tracing::info!("ready: public {public}, operator {operator}; try `minitill demo`");
     service_manager::tell(NotifyState::Ready);
@@ -98,13 +103,22 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     if let Some(tracer) = &state.tracer {
         tracer.flush().await;
     }
+    let _ = stop_notifying.send(true);
     let _ = stop_operator.send(true);
+    let _ = tokio::time::timeout(NOTIFYING_PATIENCE, notifying).await;
     beside.iter().for_each(tokio::task::JoinHandle::abort);
     write_last_counts(&opened.store).await;
     opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
     let drained = drained.map_err(|fault| anyhow!("the server's task ended: {fault}"))??;
     tracing::info!(connections_cut = drained.connections_cut, "stopped");
     Ok(())
+}
+
+/// Sends notifications.
+fn start_notifying(state: &AppState, stopped: watch::Receiver<bool>) -> tokio::task::JoinHandle<()> {
+    let (store, sender) = (state.store.clone(), state.notifier.clone());
+    let (settings, metrics) = (state.config.notify.clone(), state.metrics.notify().clone());
+    tokio::spawn(notify::run(store, sender, settings, metrics, stopped))
 }
 
 /// What must be known before the first request.
@@ -171,7 +185,7 @@ fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option
 
 async fn keep_house(state: AppState) {
     // Removing rows can take long, so nothing else waits for it.
-    tokio::join!(keep_counts(&state), keep_clean(&state.store, state.config.image.unused_ttl));
+    tokio::join!(keep_counts(&state), keep_clean(&state));
 }
 
 /// Counts the servers, and writes what was counted of requests.
@@ -201,15 +215,15 @@ async fn keep_counts(state: &AppState) {
 }
 
 /// Removes expired rows.
-async fn keep_clean(store: &Store, unused_ttl: Duration) {
+async fn keep_clean(state: &AppState) {
     let mut cleaning = tokio::time::interval(HOUSEKEEPING_INTERVAL);
     loop {
         cleaning.tick().await;
-        clean(store, unused_ttl).await;
+        clean(&state.store, state.config.image.unused_ttl, state.config.notify.keep).await;
     }
 }
 
-async fn clean(store: &Store, unused_ttl: Duration) {
+async fn clean(store: &Store, unused_ttl: Duration, events_keep: Duration) {
     for (expired, outcome) in [
         ("old answers of the admin API", store.forget_old_requests().await),
         ("expired tokens", store.forget_expired_tokens().await),
@@ -218,6 +232,7 @@ async fn clean(store: &Store, unused_ttl: Duration) {
         ("ended console sessions", store.forget_ended_console_sessions().await),
         ("old counts of replays", store.forget_old_replays().await),
         ("old uses of keys", store.forget_old_key_uses().await),
+        ("old events", store.remove_old_events(events_keep).await),
         ("unused images", store.sweep_unused_images(unused_ttl).await),
     ] {
         if let Err(error) = outcome {

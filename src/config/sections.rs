@@ -7,11 +7,12 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::app::AppLimits;
+use domain::event::RetryDelays;
 use domain::exchange::PayPriority;
 use domain::per_second::PerSecond;
 use domain::picture_store::PictureStore;
@@ -202,6 +203,18 @@ pub struct Fetch {
     pub allow_networks: Vec<IpNet>,
 }
 
+/// `[notify]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Notify {
+    #[serde(deserialize_with = "durations")]
+    pub retry_delays: RetryDelays,
+    pub parallel_max: NonZeroUsize,
+    pub per_second_max: NonZeroU32,
+    #[serde(deserialize_with = "duration")]
+    pub keep: Duration,
+}
+
 /// `[limits]`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -291,6 +304,21 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     let text = String::deserialize(deserializer)?;
     humantime::parse_duration(&text).map_err(|_| {
         de::Error::custom(format!("expected a duration such as \"5s\" or \"48h\", got {text:?}"))
+    })
+}
+
+/// How many durations a list has at most.
+const DURATIONS_MAX: usize = 100;
+
+fn durations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RetryDelays, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let durations = texts.iter().map(|text| humantime::parse_duration(text).ok());
+    let durations: Option<Vec<Duration>> = durations.collect();
+    let durations = durations.filter(|durations| durations.len() <= DURATIONS_MAX);
+    durations.map(RetryDelays::new).ok_or_else(|| {
+        de::Error::custom(format!(
+            "expected a list of {DURATIONS_MAX} durations at most, such as [\"5s\", \"10m\"], got {texts:?}"
+        ))
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 use prometheus::{Counter, Gauge, IntCounter, IntGauge, IntGaugeVec, Opts, Registry};
-use store::{LastAudit, PoolState};
+use store::{LastAudit, PoolState, ReceiverCounts};
 use telemetry::metrics::register;
 
 /// What a scrape finds beside what was counted.
@@ -33,6 +33,8 @@ pub struct Reading {
     pub takes_uploads: bool,
     /// Instances that share the rate limits.
     pub instances: u32,
+    /// How the receivers of events are.
+    pub receivers: ReceiverCounts,
     /// The last audits; none where there were none, or where the database did not tell.
     pub audits: Arc<[LastAudit]>,
 }
@@ -75,6 +77,16 @@ impl Reading {
                 self.takes_uploads.into(),
             ),
             ("minitill_instances", "Servers that share the rate limits.", self.instances.into()),
+            (
+                "minitill_receivers_paused",
+                "Receivers to which nothing is sent, until an operator resumes them.",
+                self.receivers.paused,
+            ),
+            (
+                "minitill_receivers_failing",
+                "Receivers that did not take what was sent last.",
+                self.receivers.failing,
+            ),
             ("process_resident_memory_bytes", "Memory of the process, without its PostgreSQL.", resident),
             ("process_open_fds", "Open files of the process.", files),
             ("process_max_fds", "Files that the process may open.", files_max),
@@ -89,6 +101,16 @@ impl Reading {
                 self.database_probe.as_secs_f64(),
             ),
             ("minitill_uptime_seconds", "Time since the server started.", uptime.as_secs_f64()),
+            (
+                "minitill_receivers_failing_seconds",
+                "How long the receiver has failed that fails longest.",
+                self.receivers.failing_for.as_secs_f64(),
+            ),
+            (
+                "minitill_notify_lag_seconds",
+                "Age of the oldest event that waits for its first try, or for another one, at a receiver that is not paused.",
+                self.receivers.lag.as_secs_f64(),
+            ),
             (
                 "process_start_time_seconds",
                 "When the server started, in Unix time.",

@@ -119,7 +119,13 @@ async fn read_off(state: &AppState) -> Reading {
     } else {
         None
     };
+    let receivers = if database_up {
+        tokio::time::timeout(READY_TIMEOUT, state.store.count_receivers()).await.ok().and_then(Result::ok)
+    } else {
+        None
+    };
     Reading {
+        receivers: receivers.unwrap_or_default(),
         connections: state.connections.now(),
         connections_refused: state.connections.refused(),
         connections_closed: state.connections.closed_for_room(),

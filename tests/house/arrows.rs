@@ -10,12 +10,13 @@ use regex_lite::Regex;
 use crate::sources::{read, repository, rust_files};
 
 /// The modules of the root package, from the top floor down. A module uses only those on lower floors.
-const FLOORS: [&[&str]; 9] = [
+const FLOORS: [&[&str]; 10] = [
     &["cli"],
     &["operator"],
     &["public"],
     &["small_copies"],
     &["state"],
+    &["notify"],
     &["disk_space", "image_judge", "metrics", "oidc", "openapi", "rate_limit", "refusal_log"],
     &["body", "outgoing"],
     &["config"],

@@ -1,5 +1,6 @@
-//! A pooled HTTP/1.1 client for services that the operator configured. There is no address guard:
-//! such a service may be inside the network, and no stranger chooses its URL.
+//! Pooled HTTP/1.1 clients: one for services that the operator configured, without an address guard,
+//! because such a service may be inside the network and no stranger chooses its URL; and one for
+//! URLs that strangers choose, with the guard.
 
 use std::error::Error;
 use std::fmt;
@@ -17,12 +18,14 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
+use super::FetchSettings;
 use super::connection::{self, HEADER_LINES_MAX, READ_BUFFER_BYTES_MAX, Stream};
 use super::error::FetchError;
+use super::guard;
 use super::resolve::Resolver;
 use super::target::Target;
 use super::tls::Tls;
@@ -99,16 +102,7 @@ impl ServiceClient {
     }
 
     pub(super) fn with(resolver: Resolver, tls: Tls) -> Self {
-        let look_ups = Bulkhead::new(u32::MAX, LOOK_UPS_PER_HOST_MAX);
-        let network = Arc::new(Network { resolver, look_ups, tls });
-        let connector = Connector::new(service_fn(move |uri: Uri| {
-            let network = Arc::clone(&network);
-            async move { network.connect(&uri).await }
-        }));
-        let mut builder = Client::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT);
-        builder.http1_max_headers(HEADER_LINES_MAX).http1_max_buf_size(READ_BUFFER_BYTES_MAX);
-        Self(builder.build(connector))
+        Self(pooled(resolver, tls, None))
     }
 
     /// Sends `body` with these headers and gives the body of a 200, at most `bytes_max` bytes.
@@ -148,14 +142,7 @@ impl ServiceClient {
         request: Request<Bytes>,
         bytes_max: usize,
     ) -> Result<Response<Bytes>, FetchError> {
-        let attempt = |request: Request<Bytes>| {
-            self.0.request(request.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync()))
-        };
-        let response = match attempt(request.clone()).await {
-            Err(error) if was_used(&error) => attempt(request).await,
-            first => first,
-        };
-        let response = used(response.map_err(|error| error_of(&error))?);
+        let response = send_twice(&self.0, request).await?;
         if response.status() != StatusCode::OK {
             return Ok(response.map(|_| Bytes::new()));
         }
@@ -172,6 +159,107 @@ impl ServiceClient {
     pub async fn stream(&self, request: Request<ServiceBody>) -> Result<Response<Incoming>, FetchError> {
         self.0.request(request).await.map(used).map_err(|error| error_of(&error))
     }
+}
+
+/// Sends requests to URLs that strangers choose, over a pool of connections for each host. It connects
+/// only to addresses that the [`guard`] has checked, follows no redirects and uses no proxy. TLS trusts
+/// the machine's certificate store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct GuardedClient {
+    client: Client<Connector, ServiceBody>,
+    settings: Arc<FetchSettings>,
+}
+
+/// The answer of a [`GuardedClient`].
+#[derive(Debug)]
+pub struct GuardedAnswer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// The beginning of its body, as it came.
+    pub body: Bytes,
+}
+
+impl GuardedClient {
+    /// A client with an empty pool. Of the settings it uses `ports`, `connect_timeout`,
+    /// `url_bytes_max` and `allow_networks`.
+    #[must_use]
+    pub fn new(settings: FetchSettings) -> Self {
+        let settings = Arc::new(settings);
+        let client = pooled(Resolver::system(), Tls::default(), Some(Arc::clone(&settings)));
+        Self { client, settings }
+    }
+
+    /// Parses a URL as strictly as each request does. Its addresses are checked when it connects.
+    ///
+    /// # Errors
+    /// Why nothing would be sent to it.
+    pub fn check(&self, url: &str) -> Result<(), FetchError> {
+        Target::parse(url, &self.settings).map(drop)
+    }
+
+    /// Sends `body` with these headers. Gives the answer, whatever its status, with the first
+    /// `bytes_max` bytes of its body that came in time. `time` bounds the call. A request whose pooled connection turns out to be closed is sent once more,
+    /// so a server may see it twice.
+    ///
+    /// # Errors
+    /// There is no answer; [`FetchError::cause`] says why.
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: Bytes,
+        time: Duration,
+        bytes_max: usize,
+    ) -> Result<GuardedAnswer, FetchError> {
+        let target = Target::parse(url, &self.settings)?;
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = target.uri()?;
+        request.headers_mut().insert(header::HOST, target.host_header()?);
+        request.headers_mut().extend(headers);
+        let deadline = Instant::now() + time;
+        // Boxed, because the future holds the state of a TLS handshake.
+        let sending = Box::pin(send_twice(&self.client, request));
+        let response = timeout_at(deadline, sending).await.map_err(|_| FetchError::TimedOut)??;
+        let (parts, body) = response.into_parts();
+        let body = connection::read_beginning(body, bytes_max, deadline).await;
+        Ok(GuardedAnswer { status: parts.status, headers: parts.headers, body })
+    }
+}
+
+/// A client with an empty pool. With `guarded` it connects as these settings allow.
+fn pooled(
+    resolver: Resolver,
+    tls: Tls,
+    guarded: Option<Arc<FetchSettings>>,
+) -> Client<Connector, ServiceBody> {
+    let look_ups = Bulkhead::new(u32::MAX, LOOK_UPS_PER_HOST_MAX);
+    let network = Arc::new(Network { resolver, look_ups, tls, guarded });
+    let connector = Connector::new(service_fn(move |uri: Uri| {
+        let network = Arc::clone(&network);
+        async move { network.connect(&uri).await }
+    }));
+    let mut builder = Client::builder(TokioExecutor::new());
+    builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIMEOUT);
+    builder.http1_max_headers(HEADER_LINES_MAX).http1_max_buf_size(READ_BUFFER_BYTES_MAX);
+    builder.build(connector)
+}
+
+/// Sends a request, and once more when its pooled connection turns out to be closed.
+async fn send_twice(
+    client: &Client<Connector, ServiceBody>,
+    request: Request<Bytes>,
+) -> Result<Response<Incoming>, FetchError> {
+    let attempt = |request: Request<Bytes>| {
+        client.request(request.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync()))
+    };
+    let response = match attempt(request.clone()).await {
+        Err(error) if was_used(&error) => attempt(request).await,
+        first => first,
+    };
+    response.map(used).map_err(|error| error_of(&error))
 }
 
 /// Marks a connection that has carried an answer. A service may close such a connection at any time,
@@ -211,15 +299,26 @@ struct Network {
     resolver: Resolver,
     look_ups: Bulkhead,
     tls: Tls,
+    /// The settings of the guard, where there is one.
+    guarded: Option<Arc<FetchSettings>>,
 }
 
 impl Network {
     async fn connect(&self, uri: &Uri) -> Result<PooledStream, FetchError> {
-        let target = Target::parse_on_any_port(&uri.to_string(), URL_BYTES_MAX)?;
+        let text = uri.to_string();
+        let target = match &self.guarded {
+            None => Target::parse_on_any_port(&text, URL_BYTES_MAX)?,
+            Some(settings) => Target::parse(&text, settings)?,
+        };
         let look_up = self.look_ups.holder_permit(&target.host().to_string(), 1).await;
         let addresses = self.resolver.resolve(target.host(), target.port(), &look_up).await?;
         drop(look_up);
-        let stream = connection::open(&target, &addresses, CONNECT_TIMEOUT, &self.tls).await?;
+        let mut time = CONNECT_TIMEOUT;
+        if let Some(settings) = &self.guarded {
+            guard::judge(&addresses, &guard::own_addresses()?, &settings.allow_networks)?;
+            time = settings.connect_timeout;
+        }
+        let stream = connection::open(&target, &addresses, time, &self.tls).await?;
         Ok(TokioIo::new(stream))
     }
 }

@@ -14,7 +14,7 @@ use hyper::{HeaderMap, Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::FetchSettings;
 use super::error::FetchError;
@@ -186,6 +186,21 @@ pub(super) async fn read_body(
         bytes.extend_from_slice(&data);
     }
     Ok(bytes.freeze())
+}
+
+/// Reads the first `bytes_max` bytes of a body, as far as they come before the deadline. The rest is left unread, and its
+/// connection is closed.
+pub(super) async fn read_beginning(mut body: Incoming, bytes_max: usize, deadline: Instant) -> Bytes {
+    let mut bytes = BytesMut::new();
+    while let Ok(Some(Ok(frame))) = timeout_at(deadline, body.frame()).await {
+        let Ok(data) = frame.into_data() else { continue };
+        let left = bytes_max - bytes.len();
+        bytes.extend_from_slice(&data[..data.len().min(left)]);
+        if data.len() > left {
+            break;
+        }
+    }
+    bytes.freeze()
 }
 
 /// The one `Location`; with two, nobody knows where the redirect leads.

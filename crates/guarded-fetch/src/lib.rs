@@ -1,6 +1,8 @@
 //! HTTP requests to URLs that strangers choose, without server-side request forgery (SSRF), and a
 //! pooled HTTP client for services that the operator chooses.
 //!
+//! [`GuardedClient`] sends to strangers' URLs over kept connections, with the same guard.
+//!
 //! [`Fetcher::get`] is for a stranger's URL. It parses the URL (`target.rs`), resolves the host
 //! (`resolve.rs`), checks every address ([`guard`]), connects to one of the checked addresses and
 //! sends one GET (`connection.rs`, `tls.rs`). A redirect starts again from the parser. A second DNS
@@ -27,7 +29,7 @@ mod resolve;
 mod target;
 mod tls;
 
-pub use client::{ServiceBody, ServiceClient, ServiceUrl};
+pub use client::{GuardedAnswer, GuardedClient, ServiceBody, ServiceClient, ServiceUrl};
 use connection::Reply;
 pub use error::FetchError;
 use resolve::Resolver;

@@ -167,7 +167,7 @@ impl Store {
 
     /// Decrypts secrets of an app. When a key is missing, it reads the key file again: a
     /// rotation may have just added the key.
-    async fn open_secrets(&self, app_id: &AppId, sealed: &[Vec<u8>]) -> Result<Vec<String>> {
+    pub(super) async fn open_secrets(&self, app_id: &AppId, sealed: &[Vec<u8>]) -> Result<Vec<String>> {
         let open = |keyring: &Keyring| -> Result<Vec<String>, WrongKey> {
             sealed.iter().map(|sealed| keyring.open(app_id, sealed)).collect()
         };

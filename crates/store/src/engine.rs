@@ -25,7 +25,8 @@ pub enum Engine {
 pub(crate) struct PresentEngine(Arc<AtomicBool>);
 
 /// Tables that are distributed by `app_no`. The rows of an app lie together.
-const DISTRIBUTED: [&str; 5] = ["wallets", "ledger_entries", "items", "archived_entries", "archived_wallets"];
+const DISTRIBUTED: [&str; 6] =
+    ["wallets", "ledger_entries", "items", "wallet_outbox", "archived_entries", "archived_wallets"];
 /// The table that statements join with them. Every node has a copy.
 const COPIED: &str = "apps";
 

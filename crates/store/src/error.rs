@@ -5,7 +5,8 @@ use domain::picture_store::Outside;
 use crate::objects::ObjectStoreError;
 
 /// The result of nearly every function of the store.
-pub(crate) type Result<T, E = StoreError> = std::result::Result<T, E>;
+/// A result of the store.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
 /// An error of the store. Every method of the store may return it. Business outcomes are not
 /// errors: each operation has its own type for them.

@@ -18,6 +18,7 @@ mod digesting;
 mod directory;
 mod engine;
 mod error;
+mod event;
 mod exchange;
 mod hosts;
 mod idempotency;
@@ -32,6 +33,7 @@ pub mod objects;
 mod operator_log;
 mod order;
 mod paging;
+mod receiver;
 pub mod secrets;
 mod status;
 mod strangers;
@@ -52,7 +54,7 @@ use sqlx::postgres::PgPoolOptions;
 use sqlx::{Executor as _, PgConnection, PgPool, Row as _};
 use telemetry::metrics::ExchangeMetrics;
 
-use crate::error::{AsStoreError, Result};
+use crate::error::AsStoreError;
 use crate::hosts::{Hosts, takes_writes};
 use crate::objects::Objects;
 
@@ -65,7 +67,8 @@ pub use console_user::{
     SignInAttempt,
 };
 pub use engine::Engine;
-pub use error::{Refusable, StoreError};
+pub use error::{Refusable, Result, StoreError};
+pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventPage};
 pub use exchange::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
 pub use hosts::DatabaseAddress;
 pub use idempotency::EarlierAnswer;
@@ -79,6 +82,10 @@ pub use order::{
     OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, ReportOutcome, StoredOrder,
 };
 pub use paging::{CursorKey, Page, TimeCursor};
+pub use receiver::{
+    DueDelivery, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail, ReceiverError,
+    ReceiverTry, TriesNote,
+};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{
@@ -138,6 +145,8 @@ pub struct Store {
     replays: exchange::Replays,
     key_uses: key_uses::KeyUses,
     last_audits: Arc<look_up_cache::LookUpCache<(), Arc<[LastAudit]>>>,
+    /// Told after each transaction of this process that has made an event.
+    events: Arc<tokio::sync::Notify>,
 }
 
 /// The state of the pool of connections.
@@ -228,6 +237,7 @@ impl Store {
             replays,
             key_uses: key_uses::KeyUses::default(),
             last_audits: Arc::new(look_up_cache::LookUpCache::lasting(audit::LAST_AUDITS_CACHED_FOR)),
+            events: Arc::default(),
             settings: Arc::new(settings),
         })
     }

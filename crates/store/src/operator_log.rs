@@ -42,6 +42,12 @@ domain::word_enum! {
         WalletCancel = "wallet.cancel",
         ArchiveWrite = "archive.write",
         ArchiveRestore = "archive.restore",
+        ReceiverAdd = "receiver.add",
+        ReceiverPause = "receiver.pause",
+        ReceiverResume = "receiver.resume",
+        ReceiverRemove = "receiver.remove",
+        ReceiverRotateSecret = "receiver.rotate_secret",
+        ReceiverResend = "receiver.resend",
         ImageBlock = "image.block",
         ImageUnblock = "image.unblock",
         /// A rotation begins: another key encrypts from here on.

@@ -1,5 +1,9 @@
 //! The columns that a batch writes.
 
+use std::collections::BTreeMap;
+
+use domain::event::{EVENTS_PER_ROW_MAX, EventKeys, EventType, row_id};
+use domain::ids::WalletNo;
 use domain::wallet::{Sender, WalletRequest};
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
@@ -8,6 +12,7 @@ use time::OffsetDateTime;
 use tokio_postgres::types::ToSql;
 
 use super::batch::{Batch, Decisions, NewRow, WalletUpdate};
+use crate::secrets::random_bytes;
 
 /// Declares the columns in the order of the parameters of the statement that writes.
 macro_rules! columns {
@@ -71,6 +76,12 @@ columns! {
     entry_count_before: Vec<i64>,
     entry_count: Vec<i64>,
     wallet_chain_hash: Vec<&'a [u8]>,
+    outbox_app_no: Vec<i32>,
+    outbox_row_id: Vec<Vec<u8>>,
+    outbox_type: Vec<&'static str>,
+    outbox_count: Vec<i32>,
+    outbox_keys: Vec<Vec<u8>>,
+    outbox_at: OffsetDateTime,
 }
 
 /// The texts of items, each once, in the order of their keys.
@@ -100,6 +111,7 @@ impl<'a> Columns<'a> {
             rows.iter().map(|row| request(row).sender.as_ref().map(of)).collect()
         };
         let wallets = &decisions.wallets;
+        let outbox = outbox(batch, rows);
         let wallet_numbers = |of: fn(&WalletUpdate) -> i64| wallets.iter().map(of).collect::<Vec<_>>();
         Self {
             app_no: rows.iter().map(|row| batch.requests[row.request].0.0).collect(),
@@ -130,7 +142,45 @@ impl<'a> Columns<'a> {
             entry_count_before: wallet_numbers(|row| row.entry_count_before),
             entry_count: wallet_numbers(|row| row.now.entry_count),
             wallet_chain_hash: wallets.iter().map(|row| row.now.chain_hash.as_slice()).collect(),
+            outbox_app_no: outbox.iter().map(|row| row.app_no).collect(),
+            outbox_row_id: outbox.iter().map(|_| row_id(at, random_bytes()).to_vec()).collect(),
+            outbox_type: outbox.iter().map(|row| row.event_type.as_str()).collect(),
+            outbox_count: outbox.iter().map(|row| row.count).collect(),
+            outbox_keys: outbox.into_iter().map(|row| row.keys).collect(),
+            outbox_at: at,
             items,
         }
     }
+}
+
+/// The events of one app and type.
+struct OutboxRow {
+    app_no: i32,
+    event_type: EventType,
+    count: i32,
+    keys: Vec<u8>,
+}
+
+/// One event for each new ledger entry, in rows of one app and type.
+fn outbox(batch: &Batch<'_>, rows: &[NewRow]) -> Vec<OutboxRow> {
+    let mut entries: BTreeMap<(i32, EventType), Vec<(WalletNo, i64)>> = BTreeMap::new();
+    for row in rows {
+        if let (Some((seq, _)), Some(event_type)) = (row.entry, EventType::of_entry(row.kind)) {
+            let app_no = batch.requests[row.request].0.0;
+            entries.entry((app_no, event_type)).or_default().push((row.wallet_no, seq));
+        }
+    }
+    let mut outbox = Vec::new();
+    for ((app_no, event_type), entries) in entries {
+        for part in entries.chunks(EVENTS_PER_ROW_MAX) {
+            let count = i32::try_from(part.len()).expect("a row has 512 events at most");
+            outbox.push(OutboxRow {
+                app_no,
+                event_type,
+                count,
+                keys: EventKeys::Entries(part.to_vec()).encoded(),
+            });
+        }
+    }
+    outbox
 }

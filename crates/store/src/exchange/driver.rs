@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::ids::WalletNo;
-use futures_util::future::{join, join3};
+use futures_util::future::{join, join3, join4};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
@@ -143,21 +143,25 @@ impl PostgresClient {
     /// Sends the statements of [`Writing::Apart`] without a wait. After the first failure the others report only that
     /// failure.
     async fn write_apart(&self, parameters: &[&(dyn ToSql + Sync)]) -> Result<(), SessionFault> {
-        let Writing::Apart { items, entries, wallets } = &self.statements.write else { return Ok(()) };
+        let Writing::Apart { items, entries, wallets, outbox } = &self.statements.write else {
+            return Ok(());
+        };
         let (of_entries, rest) = parameters.split_at(entries.params().len());
-        let (of_wallets, of_items) = rest.split_at(wallets.params().len());
+        let (of_wallets, rest) = rest.split_at(wallets.params().len());
+        let (of_outbox, of_items) = rest.split_at(outbox.params().len());
         let store_items = async {
             match of_items {
                 [] => Ok(()),
                 _ => answered(self.client.query(items, of_items).await).map(drop),
             }
         };
-        let (stored, entered, changed) = join3(
+        let (stored, entered, changed, told) = join4(
             store_items,
             async { answered(self.client.query(entries, of_entries).await).map(drop) },
             async { answered(self.client.query(wallets, of_wallets).await).map(drop) },
+            async { answered(self.client.query(outbox, of_outbox).await).map(drop) },
         )
         .await;
-        stored.and(entered).and(changed)
+        stored.and(entered).and(changed).and(told)
     }
 }

@@ -71,7 +71,11 @@ impl Store {
     pub async fn submit(&self, request: Signed<WalletRequest>, deadline: Instant) -> Result<WalletOutcome> {
         let (app_id, open_id) = (request.app_id().clone(), request.value().open_id.clone());
         let writers = self.writers.of(request.app_no(), &self.pool, self.clock.monotonic(), deadline).await;
-        writers.submit(&app_id, (&app_id, &open_id), request, deadline).await
+        let outcome = writers.submit(&app_id, (&app_id, &open_id), request, deadline).await?;
+        if matches!(outcome, WalletOutcome::Done(_)) {
+            self.events.notify_one();
+        }
+        Ok(outcome)
     }
 
     /// For benchmarks: a store that answers every request at once with empty purses and writes

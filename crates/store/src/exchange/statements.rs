@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use futures_util::future::{join3, join5, try_join, try_join3};
+use futures_util::future::{join3, join5, try_join, try_join4};
 use tokio_postgres::{Client, Error, Statement};
 
 use crate::engine::Engine;
@@ -76,7 +76,7 @@ pub(super) const NOW: &str = "SELECT clock_timestamp()";
 /// Stores items that the database may not have. Another transaction may store the same.
 const ITEMS: &str = "\
 INSERT INTO items (app_no, item_id, product_name, product_info, product_desc)
-SELECT {item_app}, unnest($30::bytea[]), unnest($31::text[]), unnest($32::text[]), unnest($33::text[])
+SELECT {item_app}, unnest($36::bytea[]), unnest($37::text[]), unnest($38::text[]), unnest($39::text[])
 ON CONFLICT DO NOTHING";
 
 /// Writes ledger entries and closed numbers. A reference that another transaction has used violates the primary key.
@@ -106,10 +106,18 @@ FROM (
 ) AS c
 WHERE w.app_no = {changed_app} AND w.wallet_no = c.wallet_no";
 
+/// Writes the events of the entries.
+const TELL: &str = "\
+INSERT INTO wallet_outbox (app_no, row_id, type, count, keys, at)
+SELECT {outbox_app}, unnest($30::bytea[]), unnest($31::text[]), unnest($32::integer[]), unnest($33::bytea[]),
+    $34::timestamptz";
+
 /// The parameters of [`CHANGE`].
 const OF_CHANGE: RangeInclusive<usize> = 22..=28;
+/// The parameters of [`TELL`].
+const OF_TELL: RangeInclusive<usize> = 29..=34;
 /// The parameters of [`ITEMS`].
-const OF_ITEMS: RangeInclusive<usize> = 29..=33;
+const OF_ITEMS: RangeInclusive<usize> = 35..=39;
 
 /// Locks the wallets of a batch and reads them.
 pub(super) fn lock(engine: Engine) -> String {
@@ -132,20 +140,22 @@ pub(super) fn write(engine: Engine, with_items: bool) -> String {
     let items = if with_items { format!("itemised AS ({ITEMS}), ") } else { String::new() };
     let change = CHANGE.replace("{entry_count}", "c.entry_count");
     let sql = format!(
-        "WITH {items}entered AS ({ENTER}), changed AS ({change} AND w.entry_count = c.entry_count_before RETURNING 1)
+        "WITH {items}entered AS ({ENTER}), told AS ({TELL}), changed AS ({change} AND w.entry_count = c.entry_count_before RETURNING 1)
          SELECT 1 / (count(*) = cardinality($22::integer[]))::integer FROM changed"
     );
     fill_apps(&sql, |column, parameter| engine.key(column, parameter, "integer"))
 }
 
-/// The same as statements of one transaction: the items, the entries, and the balances of wallets that exist. Citus
-/// plans them in half of the time.
-fn write_apart() -> [String; 3] {
+/// The same as statements of one transaction: the items, the entries, the balances of wallets that exist, and the events.
+/// Citus plans them in half of the time.
+fn write_apart() -> [String; 4] {
     let unchanged = "c.entry_count / (w.entry_count = c.entry_count_before)::integer";
     let (items, change) = (from_one(ITEMS, OF_ITEMS), from_one(CHANGE, OF_CHANGE));
+    let tell = from_one(TELL, OF_TELL);
     let change = change.replace("{entry_count}", unchanged);
     // Each of them has its apps as its first parameter.
-    [items, ENTER.to_owned(), change].map(|sql| fill_apps(&sql, |_, _| Engine::Citus.key("", 1, "integer")))
+    [items, ENTER.to_owned(), change, tell]
+        .map(|sql| fill_apps(&sql, |_, _| Engine::Citus.key("", 1, "integer")))
 }
 
 /// Numbers the parameters from 1.
@@ -160,7 +170,8 @@ fn fill_apps(sql: &str, app: impl Fn(&str, u8) -> String) -> String {
     sql.replace("{entry_app}", &app("unnest($1::integer[])", 1))
         .replace("{wallet_app}", &app("unnest($22::integer[])", 1))
         .replace("{changed_app}", &app("c.app_no", 1))
-        .replace("{item_app}", &app("unnest($29::integer[])", 29))
+        .replace("{outbox_app}", &app("unnest($29::integer[])", 29))
+        .replace("{item_app}", &app("unnest($35::integer[])", 35))
 }
 
 /// Fills in the app of a key, and what has all numbers. The apps of a batch are the parameter. On Citus nothing is
@@ -190,7 +201,7 @@ pub(super) enum Writing {
     /// One statement, without and with items.
     Together { without_items: Statement, with_items: Statement },
     /// One after the other, in one transaction.
-    Apart { items: Statement, entries: Statement, wallets: Statement },
+    Apart { items: Statement, entries: Statement, wallets: Statement, outbox: Statement },
 }
 
 impl Writing {
@@ -203,11 +214,15 @@ impl Writing {
                 Ok(Self::Together { without_items, with_items })
             }
             Engine::Citus => {
-                let [items, entries, wallets] = write_apart();
-                let (items, entries, wallets) =
-                    try_join3(client.prepare(&items), client.prepare(&entries), client.prepare(&wallets))
-                        .await?;
-                Ok(Self::Apart { items, entries, wallets })
+                let [items, entries, wallets, outbox] = write_apart();
+                let (items, entries, wallets, outbox) = try_join4(
+                    client.prepare(&items),
+                    client.prepare(&entries),
+                    client.prepare(&wallets),
+                    client.prepare(&outbox),
+                )
+                .await?;
+                Ok(Self::Apart { items, entries, wallets, outbox })
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The block list (contract 5.5): pictures that no app may use, and their near copies.
 
+use std::collections::BTreeMap;
+
 use domain::ids::ImgId;
 use domain::operator::Operator;
 use pictures::{NEAR_COPY_DISTANCE_MAX, PerceptualHash};
@@ -8,6 +10,7 @@ use serde_json::json;
 use sqlx::PgConnection;
 
 use super::blob_hash::BlobHash;
+use crate::event::tell_of_images;
 use crate::operator_log::{Action, LogLine};
 use crate::{Result, Store};
 
@@ -91,17 +94,25 @@ async fn write_block(
     )
     .execute(&mut *connection)
     .await?;
-    sqlx::query!(
+    let blocked = sqlx::query!(
         "UPDATE images SET blocked_by = $1
          WHERE blocked_by IS NULL AND (content_sha256 = $1 OR EXISTS (
              SELECT 1 FROM unnest($2::bigint[]) AS h (bits)
-             WHERE bit_count((h.bits # perceptual_hash)::bit(64)) <= $3))",
+             WHERE bit_count((h.bits # perceptual_hash)::bit(64)) <= $3))
+         RETURNING app_id, img_id",
         contents.as_bytes(),
         perceptual_hashes,
         i64::from(NEAR_COPY_DISTANCE_MAX)
     )
-    .execute(&mut *connection)
+    .fetch_all(&mut *connection)
     .await?;
+    let mut of_apps: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for image in blocked {
+        of_apps.entry(image.app_id).or_default().push(image.img_id);
+    }
+    for (app_id, images) in of_apps {
+        tell_of_images(connection, &app_id, images).await?;
+    }
     let images = sqlx::query_scalar!(
         "SELECT count(*) AS \"images!\" FROM images WHERE blocked_by = $1",
         contents.as_bytes()

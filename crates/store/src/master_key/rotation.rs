@@ -130,6 +130,30 @@ impl Store {
                 secrets += 1;
             }
         }
+        let receivers = sqlx::query!(
+            "SELECT app_id, receiver_id, secret, former_secret FROM receivers WHERE app_id = ANY ($1) FOR UPDATE",
+            &app_ids
+        )
+        .fetch_all(&mut *connection)
+        .await?;
+        for receiver in receivers {
+            let again = |sealed: &[u8]| encrypt_again(&keyring, to, &receiver.app_id, sealed);
+            let (secret, former) = (
+                again(&receiver.secret)?,
+                receiver.former_secret.as_deref().map(again).transpose()?.flatten(),
+            );
+            secrets += [&secret, &former].into_iter().flatten().count() as u64;
+            sqlx::query!(
+                "UPDATE receivers SET secret = coalesce($3, secret), former_secret = coalesce($4, former_secret)
+                 WHERE app_id = $1 AND receiver_id = $2 AND ($3::bytea IS NOT NULL OR $4::bytea IS NOT NULL)",
+                receiver.app_id,
+                receiver.receiver_id,
+                secret,
+                former
+            )
+            .execute(&mut *connection)
+            .await?;
+        }
         Ok((secrets, app_ids.last().cloned()))
     }
 

@@ -2,15 +2,19 @@
 //!
 //! The compiler does not check these statements. The session prepares all of them when it opens.
 
+use std::collections::BTreeMap;
+
+use domain::event::{EVENTS_PER_ROW_MAX, EventKeys};
 use domain::ids::PoiId;
 use domain::order::{GoodsKind, Order};
 use futures_util::future::{join, join4};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
-use super::batch::{Decisions, Found, FoundImage, FoundOrder, ReportRequest};
+use super::batch::{Decisions, Found, FoundImage, FoundOrder, NewEvent, ReportRequest};
 use crate::StoreError;
 use crate::engine::Engine;
+use crate::secrets::random_bytes;
 use crate::writer::{SessionFault, answered};
 
 /// Locks the orders of a batch in the order of their keys.
@@ -36,7 +40,7 @@ LEFT JOIN orders o ON o.app_id = k.app_id AND o.out_biz_order_no = k.out_biz_ord
 LEFT JOIN order_events e
     ON e.app_id = o.app_id AND e.out_biz_order_no = o.out_biz_order_no AND e.seq = o.event_count";
 
-/// Writes orders, payments and events and marks images. COMMIT may follow without a wait, so a conflict must fail here:
+/// Writes orders, payments, reports and the events of the outbox, and marks images. COMMIT may follow without a wait, so a conflict must fail here:
 /// an order or a payment number that another transaction has made violates a primary key. An order that has changed, or
 /// an image that a sweep has removed, causes a division by zero. Owner and creation time of an order never change.
 const WRITE: &str = "\
@@ -80,6 +84,10 @@ WITH reported AS (
     FROM (SELECT unnest($25::text[]) AS app_id, unnest($26::text[]) AS img_id) AS m
     WHERE i.app_id = m.app_id AND i.img_id = m.img_id
     RETURNING 1
+), told AS (
+    INSERT INTO outbox (app_id, row_id, type, count, keys)
+    SELECT unnest($27::text[]), substring(int8send((extract(epoch FROM now()) * 1000)::bigint) FROM 3) || unnest($28::bytea[]),
+        'order.changed', unnest($29::integer[]), unnest($30::bytea[])
 )
 SELECT 1 / ((SELECT count(*) FROM made) + (SELECT count(*) FROM changed) = cardinality($1::text[])
     AND (SELECT count(*) FROM marked) = cardinality($25::text[]))::integer";
@@ -196,6 +204,7 @@ impl PreparedStatements {
             events.iter().map(|event| serde_json::to_string(&event.order)).collect();
         let reports =
             reports.map_err(|error| SessionFault::Other(StoreError::Internal(error.to_string())))?;
+        let outbox = outbox(events);
         let written = client
             .query(
                 &self.write,
@@ -226,11 +235,40 @@ impl PreparedStatements {
                     &reports,
                     column!(images, image => image.0),
                     column!(images, image => image.1),
+                    column!(outbox, row => row.app_id),
+                    column!(outbox, row => row.random.as_slice()),
+                    column!(outbox, row => row.count),
+                    column!(outbox, row => row.keys.as_slice()),
                 ],
             )
             .await;
         answered(written).map(drop)
     }
+}
+
+/// The events of one app.
+struct OutboxRow<'a> {
+    app_id: &'a str,
+    random: Vec<u8>,
+    count: i32,
+    keys: Vec<u8>,
+}
+
+/// One event for each report that changed an order, in rows of one app.
+fn outbox<'a>(events: &[NewEvent<'a>]) -> Vec<OutboxRow<'a>> {
+    let mut of_apps: BTreeMap<&str, Vec<(String, i64)>> = BTreeMap::new();
+    for event in events {
+        of_apps.entry(event.key.0).or_default().push((event.key.1.to_owned(), event.seq));
+    }
+    let parts = of_apps.iter().flat_map(|(app_id, keys)| {
+        keys.chunks(EVENTS_PER_ROW_MAX).map(|part| OutboxRow {
+            app_id,
+            random: random_bytes::<10>().to_vec(),
+            count: i32::try_from(part.len()).expect("a row has 512 events at most"),
+            keys: EventKeys::Orders(part.to_vec()).encoded(),
+        })
+    });
+    parts.collect()
 }
 
 /// The position of a row's key in the batch.

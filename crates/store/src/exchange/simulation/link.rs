@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use domain::event::{EventKeys, EventType};
 use domain::exchange::Balances;
 use domain::ids::WalletNo;
 use domain::ledger::micros;
@@ -18,8 +19,8 @@ use super::content::record;
 use super::counts::EventKind;
 use super::protocol::{Detailed, Reply, Statement, Write};
 use super::rows::{
-    Content, EntryRow, Kind, RecordRow, WalletRow, kind_of, number_id, number_text, numbered, variant_of,
-    wallet_id, wallet_no,
+    Content, EntryRow, EventRow, Kind, RecordRow, WalletRow, kind_of, number_id, number_text, numbered,
+    variant_of, wallet_id, wallet_no,
 };
 use super::settings::Sabotage;
 use super::world::{End, World};
@@ -303,8 +304,18 @@ fn written(columns: &Columns<'_>) -> Write {
         };
         (numbered(columns.wallet_wallet_no[place]), row, columns.entry_count_before[place])
     };
+    let told = |place: usize| {
+        let event_type = EventType::parse(columns.outbox_type[place]).unwrap();
+        let keys = EventKeys::decode(event_type, &columns.outbox_keys[place]);
+        let Some(EventKeys::Entries(entries)) = keys else { panic!("events of wallets name entries") };
+        assert_eq!(columns.outbox_count[place], i32::try_from(entries.len()).unwrap());
+        let event =
+            |(wallet_no, seq): (WalletNo, i64)| EventRow { wallet: numbered(wallet_no.0), seq, event_type };
+        entries.into_iter().map(event).collect()
+    };
     let places = 0..columns.app_no.len();
     Write {
+        outbox: (0..columns.outbox_app_no.len()).map(told).collect(),
         records: places.clone().map(record).collect(),
         entries: places.filter_map(entry).collect(),
         wallets: (0..columns.wallet_app_no.len()).map(wallet).collect(),

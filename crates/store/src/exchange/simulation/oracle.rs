@@ -6,7 +6,9 @@
 
 use domain::wallet::{NumberKind, NumberState, Receipt, Refused, WalletOutcome};
 
-use super::rows::{APPS, Content, EntryRow, Kind, NUMBERS, UNLUCKY, WalletRow, Writes, number_text};
+use super::rows::{
+    APPS, Content, EntryRow, EventRow, Kind, NUMBERS, UNLUCKY, WalletRow, Writes, number_text,
+};
 use crate::StoreError;
 
 /// The state of a wallet between two of its entries.
@@ -122,6 +124,15 @@ impl Oracle {
             if *row != before {
                 return Err(format!("wallet {wallet} holds {row:?}, expected {before:?}"));
             }
+        }
+        let mut events = writes.events.clone();
+        events.sort_unstable();
+        for entry in &entries {
+            let place = events.binary_search(&EventRow::of(entry));
+            events.remove(place.map_err(|_| format!("no event for {entry:?}"))?);
+        }
+        if let Some(event) = events.first() {
+            return Err(format!("an event without its entry: {event:?}"));
         }
         let has_row = |entry: &EntryRow| writes.wallets.iter().any(|(wallet, _)| *wallet == entry.wallet);
         if entries.iter().all(has_row) { Ok(()) } else { Err("an entry without its wallet".to_owned()) }

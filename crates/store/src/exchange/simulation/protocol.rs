@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::rows::{EntryRow, RecordRow, WalletRow};
+use super::rows::{EntryRow, EventRow, RecordRow, WalletRow};
 
 /// The id of a transaction.
 pub(super) type Tx = u64;
@@ -110,6 +110,8 @@ pub(super) struct Write {
     pub(super) entries: Vec<EntryRow>,
     /// With the `entry_count` that each must have.
     pub(super) wallets: Vec<(usize, WalletRow, i64)>,
+    /// The events of each row of the outbox.
+    pub(super) outbox: Vec<Vec<EventRow>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,6 +119,7 @@ pub(super) enum WritePart {
     Records,
     Entries,
     Wallets,
+    Outbox,
 }
 
 #[derive(Debug, PartialEq, Eq)]

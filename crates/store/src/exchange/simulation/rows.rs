@@ -1,7 +1,8 @@
 //! The rows of the simulated tables. Small numbers stand for texts.
 
+use domain::event::EventType;
 use domain::ids::{ItemId, WalletNo};
-use domain::ledger::{CHAIN_START, ChainHash, LedgerEntry};
+use domain::ledger::{CHAIN_START, ChainHash, LedgerEntry, ReferenceKind};
 
 /// Numbers of apps, of wallets in each app, and of `biz_no`s in each app. The last wallet of an app
 /// does not exist at first.
@@ -129,6 +130,23 @@ impl EntryRow {
     }
 }
 
+/// An event of the outbox, with the ledger entry that it names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EventRow {
+    pub(super) wallet: usize,
+    pub(super) seq: i64,
+    pub(super) event_type: EventType,
+}
+
+impl EventRow {
+    /// The event that tells of an entry.
+    pub(super) fn of(entry: &EntryRow) -> Self {
+        let kind = entry.request.map_or("credit", |(_, content)| kind_text(content.kind));
+        let event_type = EventType::of_entry(ReferenceKind::parse(kind).unwrap()).unwrap();
+        Self { wallet: entry.wallet, seq: entry.seq, event_type }
+    }
+}
+
 /// The rows that a transaction writes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Writes {
@@ -136,11 +154,13 @@ pub(super) struct Writes {
     pub(super) records: Vec<RecordRow>,
     pub(super) entries: Vec<EntryRow>,
     pub(super) wallets: Vec<(usize, WalletRow)>,
+    pub(super) events: Vec<EventRow>,
 }
 
 impl Writes {
     pub(super) fn is_empty(&self) -> bool {
-        self.made.is_empty() && self.records.is_empty() && self.entries.is_empty() && self.wallets.is_empty()
+        let Self { made, records, entries, wallets, events } = self;
+        made.is_empty() && records.is_empty() && entries.is_empty() && wallets.is_empty() && events.is_empty()
     }
 }
 

@@ -24,6 +24,10 @@ pub(super) enum Sabotage {
     PartialWrite,
     /// Some commits are acknowledged and lost.
     LostCommits,
+    /// Some rows of the outbox are not written.
+    ForgottenEvents,
+    /// A failed write keeps the events it had inserted.
+    EventsOutlive,
     /// Wallets are locked in any order.
     AnyLockOrder,
     /// Nothing is broken. Each batch has one app, as on Citus.

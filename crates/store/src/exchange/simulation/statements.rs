@@ -6,7 +6,7 @@ use super::counts::EventKind;
 use super::protocol::{
     Detailed, Locking, Recorded, Reply, SqlError, Statement, StatementProgress, Step, Tx, error,
 };
-use super::rows::{EntryRow, Kind, RecordRow, WalletRow};
+use super::rows::{EntryRow, EventRow, Kind, RecordRow, WalletRow};
 use super::settings::Sabotage;
 use super::world::{LockKey, SentStatement, Transaction, World};
 
@@ -220,6 +220,7 @@ impl World {
         let after = WalletRow { free, charge: entry.charge, entries: seq, chain_hash: entry.chain_hash };
         let writes = self.writes(place);
         writes.entries.push(entry);
+        writes.events.push(EventRow::of(&entry));
         writes.wallets.push((change.wallet, after));
         self.counts.add(EventKind::Credit);
         Step::Ended(Ok(Reply::Done))

@@ -1,11 +1,11 @@
 //! The statement that writes a batch, commits and rollbacks.
 //!
-//! Its three parts run in any order, row by row, and each row takes its key or its lock. The update
+//! Its four parts run in any order, row by row, and each row takes its key or its lock. The update
 //! compares `entry_count` at the first step of the statement, and again after a wait for the row.
 
 use super::counts::EventKind;
 use super::protocol::{Reply, SqlError, StatementProgress, Step, Write, WritePart, Writing, error};
-use super::rows::{EntryRow, RecordRow, UNLUCKY, WalletRow};
+use super::rows::{EntryRow, EventRow, RecordRow, UNLUCKY, WalletRow, Writes};
 use super::settings::Sabotage;
 use super::world::{LockKey, World};
 
@@ -27,6 +27,7 @@ impl World {
             WritePart::Records => self.insert_record(place, write.records[row]),
             WritePart::Entries => self.insert_entry(place, write.entries[row]),
             WritePart::Wallets => self.update_wallet(place, write.wallets[row], writing.seen[row]),
+            WritePart::Outbox => self.insert_outbox(place, &write.outbox[row]),
         };
         match written {
             RowOutcome::Waits(holder) => {
@@ -54,6 +55,7 @@ impl World {
             (WritePart::Records, write.records.len()),
             (WritePart::Entries, write.entries.len()),
             (WritePart::Wallets, write.wallets.len()),
+            (WritePart::Outbox, write.outbox.len()),
         ];
         self.random.shuffle(&mut parts);
         let left = parts.iter().flat_map(|(part, rows)| (0..*rows).map(|row| (*part, row))).collect();
@@ -68,6 +70,10 @@ impl World {
             // Rows that were inserted so far stay.
             let writes = std::mem::take(self.writes(place));
             self.apply(writes);
+        }
+        if self.settings.sabotage == Sabotage::EventsOutlive {
+            let events = std::mem::take(&mut self.writes(place).events);
+            self.apply(Writes { events, ..Writes::default() });
         }
         Step::Ended(Err(fault))
     }
@@ -117,6 +123,15 @@ impl World {
         RowOutcome::Written
     }
 
+    /// A row of the outbox has a key that nobody else makes, so it waits for nobody.
+    fn insert_outbox(&mut self, place: usize, events: &[EventRow]) -> RowOutcome {
+        if self.settings.sabotage == Sabotage::ForgottenEvents && self.random.chance(200) {
+            return RowOutcome::Passed;
+        }
+        self.writes(place).events.extend(events);
+        RowOutcome::Written
+    }
+
     fn update_wallet(
         &mut self,
         place: usize,
@@ -146,7 +161,7 @@ impl World {
     pub(super) fn undo(&mut self, place: usize, is_explicit: bool) {
         let Some(open) = &mut self.backends[place].transaction else { return };
         let id = open.id;
-        open.writes = super::rows::Writes::default();
+        open.writes = Writes::default();
         open.has_failed = true;
         if !is_explicit {
             self.backends[place].transaction = None;
@@ -200,7 +215,7 @@ impl World {
         Reply::Committed
     }
 
-    fn apply(&mut self, writes: super::rows::Writes) {
+    fn apply(&mut self, writes: Writes) {
         self.commits += 1;
         let judged = self.oracle.committed(&writes, self.commits);
         self.violated(judged);

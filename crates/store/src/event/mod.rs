@@ -1,0 +1,42 @@
+//! Events (contract 12.1): the outbox, their numbers, and what they tell.
+//!
+//! A transaction that changes something adds a row to the outbox. The row names the rows that the events tell of, so an
+//! event can never differ from them. Soon after the commit the row leaves for the table `events`, and its events get
+//! numbers. Only one transaction at a time gives numbers, so they become visible in their order, and nothing is ever added
+//! before what was read.
+
+mod numbering;
+mod telling;
+
+use domain::event::{EVENTS_PER_ROW_MAX, EventKeys, EventType};
+use sqlx::PgConnection;
+
+use crate::Result;
+use crate::secrets::random_bytes;
+
+pub use numbering::EventHead;
+pub(crate) use numbering::number_some;
+pub use telling::{Event, EventCursor, EventFilter, EventKey, EventPage};
+
+/// Adds an event for each blocked image of an app to the outbox. `connection` is in the transaction of the block.
+pub(crate) async fn tell_of_images(
+    connection: &mut PgConnection,
+    app_id: &str,
+    images: Vec<String>,
+) -> Result<()> {
+    for part in images.chunks(EVENTS_PER_ROW_MAX) {
+        let (keys, random) = (EventKeys::Images(part.to_vec()), random_bytes::<10>());
+        sqlx::query!(
+            "INSERT INTO outbox (app_id, row_id, type, count, keys)
+             VALUES ($1, substring(int8send((extract(epoch FROM now()) * 1000)::bigint) FROM 3) || $2::bytea, $3, $4, $5)",
+            app_id,
+            random.as_slice(),
+            EventType::ImageBlocked.as_str(),
+            i32::try_from(keys.len()).unwrap_or(i32::MAX),
+            keys.encoded()
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}

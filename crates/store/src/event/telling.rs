@@ -1,0 +1,517 @@
+//! Reads events in their order, with what they tell.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use domain::event::{
+    CancelData, EventData, EventId, EventKeys, EventType, ExchangeData, ImageData, OperatorData, OrderData,
+    PresentData, ROW_ID_BYTES,
+};
+use domain::fields::Expected;
+use domain::ids::{AppId, WalletNo};
+use domain::ledger::REF_MARK;
+use domain::order::Order;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+use time::OffsetDateTime;
+
+use crate::exchange::plan_by_keys;
+use crate::{Result, Store, StoreError};
+
+/// Rows that are read at once.
+const ROWS_MAX: i64 = 64;
+
+/// An event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its number.
+    pub no: i64,
+    /// Its id.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: EventType,
+    /// The app.
+    pub app_id: AppId,
+    /// Time of the change.
+    pub at: OffsetDateTime,
+    /// What it tells.
+    pub data: EventData,
+}
+
+/// An event without what it tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventKey {
+    /// Its number.
+    pub no: i64,
+    /// Its id.
+    pub id: EventId,
+    /// Its type.
+    pub event_type: EventType,
+    /// The app.
+    pub app_id: AppId,
+    /// Time of the change.
+    pub at: OffsetDateTime,
+    key: Key,
+}
+
+/// The row that an event tells of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Key {
+    Entry(WalletNo, i64),
+    Order(String, i64),
+    Image(String),
+}
+
+/// Which events are read.
+#[derive(Debug, Clone, Default)]
+pub struct EventFilter {
+    /// Only of this app.
+    pub app_id: Option<AppId>,
+    /// Only of these types. Empty: all.
+    pub types: Vec<EventType>,
+}
+
+/// A position in the feed: after an event. It knows the id of that event, so a cursor of another history of the
+/// database is noticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventCursor {
+    no: i64,
+    /// The last bytes of the id of the row of that event. Zeros before the first event.
+    mark: [u8; 4],
+}
+
+impl EventCursor {
+    /// Before the first event.
+    pub const START: Self = Self { no: 0, mark: [0; 4] };
+    /// What is accepted, in words that follow "expected".
+    pub const EXPECTED: &'static str = "a cursor that a page before gave";
+
+    /// Parses the text form.
+    ///
+    /// # Errors
+    /// Any other text.
+    pub fn parse(text: &str) -> Result<Self, Expected> {
+        let cursor = text.split_once('.').and_then(|(no, mark)| {
+            let mut bytes = [0; 4];
+            hex::decode_to_slice(mark, &mut bytes).ok()?;
+            let no = no.parse().ok().filter(|no: &i64| *no >= 0)?;
+            Some(Self { no, mark: bytes })
+        });
+        cursor.ok_or(Expected::new(Self::EXPECTED))
+    }
+
+    fn after(no: i64, row_id: &[u8]) -> Self {
+        let mark = row_id.last_chunk().copied().unwrap_or_default();
+        Self { no, mark }
+    }
+}
+
+impl fmt::Display for EventCursor {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}", self.no, hex::encode(self.mark))
+    }
+}
+
+/// A part of the feed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventPage {
+    /// Events in their order, and where the next page begins.
+    Events(Vec<Event>, EventCursor),
+    /// Events after the cursor have been removed.
+    Removed,
+    /// The database has no event at the cursor: it was restored to an earlier time.
+    UnknownCursor,
+}
+
+/// A row of events as it is stored.
+struct EventRow {
+    app_id: String,
+    last_no: i64,
+    at: OffsetDateTime,
+    count: i32,
+    r#type: String,
+    row_id: Vec<u8>,
+    keys: Vec<u8>,
+}
+
+impl EventRow {
+    /// The events of the row after a number.
+    fn events(&self, after: i64) -> Result<Vec<EventKey>> {
+        let damaged = || StoreError::damaged("events");
+        let event_type = EventType::parse(&self.r#type).map_err(|_| damaged())?;
+        let app_id = AppId::parse(&self.app_id).map_err(|_| damaged())?;
+        let row: [u8; ROW_ID_BYTES] = self.row_id.as_slice().try_into().map_err(|_| damaged())?;
+        let keys: Vec<Key> = match EventKeys::decode(event_type, &self.keys).ok_or_else(damaged)? {
+            EventKeys::Entries(entries) => entries.into_iter().map(|(no, seq)| Key::Entry(no, seq)).collect(),
+            EventKeys::Orders(orders) => orders.into_iter().map(|(no, seq)| Key::Order(no, seq)).collect(),
+            EventKeys::Images(images) => images.into_iter().map(Key::Image).collect(),
+        };
+        let first_no = self.last_no - i64::from(self.count) + 1;
+        let events = (first_no..).zip(0_u16..).zip(keys).filter(|((no, _), _)| *no > after);
+        Ok(events
+            .map(|((no, place), key)| EventKey {
+                no,
+                id: EventId { row, place },
+                event_type,
+                app_id: app_id.clone(),
+                at: self.at,
+                key,
+            })
+            .collect())
+    }
+}
+
+impl Store {
+    /// At most `limit` events after a position, of those that match `filter`.
+    pub async fn event_page(
+        &self,
+        after: EventCursor,
+        filter: &EventFilter,
+        limit: usize,
+    ) -> Result<EventPage> {
+        let position = sqlx::query!(
+            r#"SELECT h.last_no, h.removed_no,
+                (SELECT row_id FROM events WHERE last_no >= $1 ORDER BY last_no LIMIT 1) AS row_id
+               FROM event_head h"#,
+            after.no
+        );
+        let position = position.fetch_one(&self.pool).await?;
+        let is_start = after == EventCursor::START;
+        if !is_start && after.no < position.removed_no {
+            return Ok(EventPage::Removed);
+        }
+        let is_known = match &position.row_id {
+            // The row of the cursor's event may be gone, and the next row is another.
+            _ if is_start || after.no == position.removed_no => true,
+            Some(row_id) => EventCursor::after(after.no, row_id) == after,
+            None => false,
+        };
+        if !is_known {
+            return Ok(EventPage::UnknownCursor);
+        }
+        let (mut keys, mut cursor) = (Vec::new(), after);
+        // A filter may pass over many rows.
+        for _ in 0..16 {
+            let rows = self.event_rows(cursor.no, filter.app_id.as_ref(), None).await?;
+            let is_last = i64::try_from(rows.len()).unwrap_or_default() < ROWS_MAX;
+            for row in &rows {
+                let matches =
+                    filter.types.is_empty() || filter.types.iter().any(|of| of.as_str() == row.r#type);
+                if matches {
+                    let left = limit - keys.len();
+                    keys.extend(row.events(cursor.no)?.into_iter().take(left));
+                }
+                let full = keys.len() == limit;
+                let no = keys.last().filter(|_| full).map_or(row.last_no, |key: &EventKey| key.no);
+                cursor = EventCursor::after(no, &row.row_id);
+                if full {
+                    return Ok(EventPage::Events(self.tell(keys).await?, cursor));
+                }
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(EventPage::Events(self.tell(keys).await?, cursor))
+    }
+
+    async fn event_rows(
+        &self,
+        after: i64,
+        app_id: Option<&AppId>,
+        limit: Option<i64>,
+    ) -> Result<Vec<EventRow>> {
+        let limit = limit.unwrap_or(ROWS_MAX);
+        Ok(match app_id {
+            Some(app_id) => {
+                sqlx::query_as!(
+                    EventRow,
+                    "SELECT app_id, last_no, at, count, type, row_id, keys FROM events
+                     WHERE app_id = $1 AND last_no > $2 ORDER BY last_no LIMIT $3",
+                    app_id.as_str(),
+                    after,
+                    limit
+                )
+                .fetch_all(&self.pool)
+                .await?
+            }
+            None => {
+                sqlx::query_as!(
+                    EventRow,
+                    "SELECT app_id, last_no, at, count, type, row_id, keys FROM events
+                     WHERE last_no > $1 ORDER BY last_no LIMIT $2",
+                    after,
+                    limit
+                )
+                .fetch_all(&self.pool)
+                .await?
+            }
+        })
+    }
+
+    /// Events of an app after a number, of these types, with the number up to which all were looked at. The events may be
+    /// fewer than there are: ask again after that number.
+    pub async fn events_after(
+        &self,
+        app_id: &AppId,
+        after: i64,
+        types: &[EventType],
+    ) -> Result<(Vec<EventKey>, i64)> {
+        // Before the rows: a row that becomes visible meanwhile has a higher number.
+        let head = self.event_head().await?.last_no;
+        let rows = self.event_rows(after, Some(app_id), None).await?;
+        let through = match rows.last() {
+            Some(last) if i64::try_from(rows.len()).unwrap_or_default() == ROWS_MAX => last.last_no,
+            Some(last) => last.last_no.max(head),
+            None => head.max(after),
+        };
+        let mut keys = Vec::new();
+        for row in
+            rows.iter().filter(|row| types.is_empty() || types.iter().any(|of| of.as_str() == row.r#type))
+        {
+            keys.extend(row.events(after)?);
+        }
+        Ok((keys, through))
+    }
+
+    /// The event with this id, if this app has it.
+    pub async fn event_key(&self, app_id: &AppId, id: EventId) -> Result<Option<EventKey>> {
+        let row = sqlx::query_as!(
+            EventRow,
+            "SELECT app_id, last_no, at, count, type, row_id, keys FROM events WHERE row_id = $1 AND app_id = $2",
+            id.row.as_slice(),
+            app_id.as_str()
+        );
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
+        Ok(row.events(0)?.into_iter().find(|event| event.id == id))
+    }
+
+    /// The events of an app with these numbers, in the order of their numbers. A number without an event is left out.
+    pub async fn event_keys(&self, app_id: &AppId, numbers: &[i64]) -> Result<Vec<EventKey>> {
+        let rows = sqlx::query_as!(
+            EventRow,
+            r#"SELECT DISTINCT ON (e.last_no) e.app_id AS "app_id!", e.last_no AS "last_no!", e.at AS "at!",
+                   e.count AS "count!", e.type AS "type!", e.row_id AS "row_id!", e.keys AS "keys!"
+               FROM unnest($2::bigint[]) AS n (no)
+               CROSS JOIN LATERAL (
+                   SELECT * FROM events WHERE app_id = $1 AND last_no >= n.no ORDER BY last_no LIMIT 1) e
+               ORDER BY e.last_no"#,
+            app_id.as_str(),
+            numbers
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let mut keys = Vec::new();
+        for row in &rows {
+            keys.extend(row.events(0)?.into_iter().filter(|event| numbers.contains(&event.no)));
+        }
+        Ok(keys)
+    }
+
+    /// What events tell. One whose row is gone is left out, and logged.
+    pub async fn tell(&self, keys: Vec<EventKey>) -> Result<Vec<Event>> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let engine = self.engine.get();
+        let context = keys.clone();
+        let mut told = self
+            .transaction(context, move |connection, keys| {
+                Box::pin(async move {
+                    plan_by_keys(connection, engine).await?;
+                    read_data(connection, keys).await
+                })
+            })
+            .await?;
+        let mut events = Vec::with_capacity(keys.len());
+        for EventKey { no, id, event_type, app_id, at, .. } in keys {
+            match told.remove(&no) {
+                Some(data) => events.push(Event { no, id, event_type, app_id, at, data }),
+                None => tracing::error!(event_id = %id, "the row that an event tells of is gone"),
+            }
+        }
+        Ok(events)
+    }
+}
+
+/// The data of events by their numbers.
+async fn read_data(connection: &mut PgConnection, keys: &[EventKey]) -> Result<HashMap<i64, EventData>> {
+    let mut told = HashMap::with_capacity(keys.len());
+    let mut entries: BTreeMap<&str, Vec<(i64, i64, i64)>> = BTreeMap::new();
+    let mut orders: Vec<(i64, &str, &str, i64)> = Vec::new();
+    for EventKey { no, app_id, key, .. } in keys {
+        match key {
+            Key::Entry(wallet_no, seq) => {
+                entries.entry(app_id.as_str()).or_default().push((*no, wallet_no.0, *seq));
+            }
+            Key::Order(number, seq) => orders.push((*no, app_id.as_str(), number, *seq)),
+            Key::Image(img_id) => {
+                told.insert(*no, EventData::Image(ImageData { img_id: img_id.clone() }));
+            }
+        }
+    }
+    for (app_id, entries) in entries {
+        read_entries(connection, app_id, &entries, &mut told).await?;
+    }
+    if !orders.is_empty() {
+        read_orders(connection, &orders, &mut told).await?;
+    }
+    Ok(told)
+}
+
+/// A ledger entry with what was bought.
+struct EntryRow {
+    no: i64,
+    open_id: String,
+    seq: i64,
+    kind: String,
+    reference: String,
+    of_biz_no: Option<String>,
+    remaining: Option<i64>,
+    free_change: i64,
+    charge_change: i64,
+    free_balance: i64,
+    charge_balance: i64,
+    zone_id: Option<String>,
+    extension: Option<String>,
+    remark: Option<String>,
+    product_name: Option<String>,
+    product_info: Option<String>,
+    product_desc: Option<String>,
+}
+
+async fn read_entries(
+    connection: &mut PgConnection,
+    app_id: &str,
+    entries: &[(i64, i64, i64)],
+    told: &mut HashMap<i64, EventData>,
+) -> Result<()> {
+    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id);
+    let app_no = app_no.fetch_one(&mut *connection).await?;
+    let column = |of: fn(&(i64, i64, i64)) -> i64| entries.iter().map(of).collect::<Vec<_>>();
+    let rows = sqlx::query_as!(
+        EntryRow,
+        r#"SELECT k.no AS "no!", w.open_id AS "open_id!", e.seq AS "seq!", e.kind AS "kind!", e.reference AS "reference!",
+               e.of_biz_no AS "of_biz_no?", e.remaining AS "remaining?", e.free_change AS "free_change!",
+               e.charge_change AS "charge_change!", e.free_balance AS "free_balance!",
+               e.charge_balance AS "charge_balance!", e.zone_id AS "zone_id?", e.extension AS "extension?",
+               e.remark AS "remark?", i.product_name AS "product_name?", i.product_info AS "product_info?",
+               i.product_desc AS "product_desc?"
+           FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS k (no, wallet_no, seq)
+           JOIN ledger_entries e ON e.app_no = $1 AND e.wallet_no = k.wallet_no AND e.seq = k.seq
+           JOIN wallets w ON w.app_no = $1 AND w.wallet_no = k.wallet_no
+           LEFT JOIN items i ON i.app_no = $1 AND i.item_id = e.item_id"#,
+        app_no,
+        &column(|entry| entry.0),
+        &column(|entry| entry.1),
+        &column(|entry| entry.2)
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    for row in rows {
+        let no = row.no;
+        told.insert(no, row.data().ok_or_else(|| StoreError::damaged("ledger_entries"))?);
+    }
+    Ok(())
+}
+
+impl EntryRow {
+    fn data(self) -> Option<EventData> {
+        let Self { open_id, seq, free_change, charge_change, free_balance, charge_balance, .. } = self;
+        let zone_id = self.zone_id.unwrap_or_default();
+        let (extension, remark) = (self.extension.unwrap_or_default(), self.remark.unwrap_or_default());
+        let reference = self.reference.trim_start_matches(REF_MARK).to_owned();
+        let amount = (free_change + charge_change).abs();
+        let kind = domain::ledger::ReferenceKind::parse(&self.kind).ok()?;
+        Some(match EventType::of_entry(kind)? {
+            EventType::ExchangeSucceeded => EventData::Exchange(ExchangeData {
+                open_id,
+                zone_id,
+                seq,
+                biz_no: reference,
+                amount,
+                free_change,
+                charge_change,
+                free_balance,
+                charge_balance,
+                product_name: self.product_name?,
+                product_info: self.product_info?,
+                product_desc: self.product_desc?,
+                extension,
+            }),
+            EventType::PresentSucceeded => EventData::Present(PresentData {
+                open_id,
+                zone_id,
+                seq,
+                biz_no: reference,
+                amount,
+                free_change,
+                charge_change,
+                free_balance,
+                charge_balance,
+                product_desc: remark,
+                extension,
+            }),
+            EventType::CancelSucceeded => EventData::Cancel(CancelData {
+                open_id,
+                zone_id,
+                seq,
+                biz_no: reference,
+                amount,
+                free_change,
+                charge_change,
+                free_balance,
+                charge_balance,
+                product_desc: remark,
+                extension,
+                pay_biz_no: self.of_biz_no?,
+                remaining: self.remaining?,
+            }),
+            EventType::WalletCredited | EventType::WalletDebited => EventData::Operator(OperatorData {
+                open_id,
+                seq,
+                r#ref: reference,
+                free_change,
+                charge_change,
+                free_balance,
+                charge_balance,
+            }),
+            EventType::OrderChanged | EventType::ImageBlocked => return None,
+        })
+    }
+}
+
+async fn read_orders(
+    connection: &mut PgConnection,
+    orders: &[(i64, &str, &str, i64)],
+    told: &mut HashMap<i64, EventData>,
+) -> Result<()> {
+    let rows = sqlx::query!(
+        r#"SELECT k.no AS "no!", e.out_biz_order_no, e.seq, e.report AS "report: Json<Order>", o.order_create_time
+           FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) AS k (no, app_id, out_biz_order_no, seq)
+           JOIN order_events e
+               ON e.app_id = k.app_id AND e.out_biz_order_no = k.out_biz_order_no AND e.seq = k.seq
+           JOIN orders o ON o.app_id = e.app_id AND o.out_biz_order_no = e.out_biz_order_no"#,
+        &orders.iter().map(|order| order.0).collect::<Vec<_>>(),
+        &orders.iter().map(|order| order.1.to_owned()).collect::<Vec<_>>(),
+        &orders.iter().map(|order| order.2.to_owned()).collect::<Vec<_>>(),
+        &orders.iter().map(|order| order.3).collect::<Vec<_>>()
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    for row in rows {
+        let Json(report) = row.report;
+        let data = OrderData {
+            out_biz_order_no: row.out_biz_order_no,
+            out_order_no: report.out_order_no,
+            open_id: report.open_id,
+            order_status: report.order_status,
+            order_create_time: row.order_create_time,
+            order_path: report.order_path,
+            product_cover_img_id: report.product_cover_img_id,
+            seq: row.seq,
+        };
+        told.insert(row.no, EventData::Order(data));
+    }
+    Ok(())
+}

@@ -1,0 +1,334 @@
+//! Carries out the commands of operators to receivers. A command, its line in the operator's log and the answer that is
+//! kept for an idempotent request are one transaction.
+
+use domain::event::{EventId, EventType};
+use domain::ids::AppId;
+use domain::operator::Operator;
+use domain::receiver::{
+    AddedReceiver, NewReceiver, NewReceiverSecret, RECEIVERS_MAX, Receiver, ReceiverCommand, ReceiverId,
+    ReceiverRefusal, ReceiverReport, RemovedReceiver, Resend, Resent, TimeSpan,
+};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
+
+use super::{ReceiverRow, new_secret};
+use crate::app::app_exists;
+use crate::event::number_some;
+use crate::operator_log::{Action, LogLine};
+use crate::secrets::random_bytes;
+use crate::{Refusable, Result, Store, StoreError};
+
+/// Why a command was not carried out.
+pub type ReceiverError = Refusable<ReceiverRefusal>;
+
+/// The transaction of a command: who changes receivers of which app.
+struct ReceiverUpdate {
+    store: Store,
+    operator: Operator,
+    app_id: AppId,
+}
+
+impl Store {
+    /// Carries out a command to receivers and reports what was done. The report is also the answer that is kept for the
+    /// operator's idempotent request, if it is one.
+    ///
+    /// # Errors
+    /// The command does not fit what is there, or the database is away.
+    pub async fn change_receivers(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        command: ReceiverCommand,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        let update =
+            ReceiverUpdate { store: self.clone(), operator: operator.clone(), app_id: app_id.clone() };
+        self.transaction((update, command), |connection, (update, command)| {
+            Box::pin(update.carry_out(connection, command))
+        })
+        .await
+    }
+}
+
+impl ReceiverUpdate {
+    async fn carry_out(
+        &self,
+        connection: &mut PgConnection,
+        command: &ReceiverCommand,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        match command {
+            ReceiverCommand::Add(new) => self.add(connection, new).await,
+            ReceiverCommand::Pause(id) => self.pause(connection, id).await,
+            ReceiverCommand::Resume(id) => self.resume(connection, id).await,
+            ReceiverCommand::Remove(id) => self.remove(connection, id).await,
+            ReceiverCommand::RotateSecret(id) => self.rotate_secret(connection, id).await,
+            ReceiverCommand::Resend(id, Resend::One(event_id)) => {
+                self.resend_one(connection, id, *event_id).await
+            }
+            ReceiverCommand::Resend(id, Resend::Failed(span)) => {
+                self.resend_failed(connection, id, *span).await
+            }
+        }
+    }
+
+    /// Adds a receiver. It gets what is committed after this transaction, so all events before it get their numbers here.
+    async fn add(
+        &self,
+        connection: &mut PgConnection,
+        new: &NewReceiver,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        // The lock of the app makes two additions take turns.
+        let app =
+            sqlx::query_scalar!("SELECT 1 FROM apps WHERE app_id = $1 FOR UPDATE", self.app_id.as_str());
+        if app.fetch_optional(&mut *connection).await.map_err(StoreError::from)?.is_none() {
+            return Err(Refusable::Refused(ReceiverRefusal::UnknownApp(self.app_id.clone())));
+        }
+        let count = sqlx::query_scalar!(
+            r#"SELECT count(*) AS "count!" FROM receivers WHERE app_id = $1"#,
+            self.app_id.as_str()
+        );
+        if count.fetch_one(&mut *connection).await.map_err(StoreError::from)? >= RECEIVERS_MAX {
+            return Err(Refusable::Refused(ReceiverRefusal::TooMany));
+        }
+        while number_some(&mut *connection, true).await? > 0 {}
+        let receiver_id = ReceiverId::new(random_bytes());
+        let secret = new_secret();
+        let sealed = self.store.encrypting_key(&mut *connection).await?.seal(&self.app_id, &secret);
+        sqlx::query!(
+            "INSERT INTO receivers (app_id, receiver_id, url, types, format, secret, through_no)
+             SELECT $1, $2, $3, $4, $5, $6, last_no FROM event_head",
+            self.app_id.as_str(),
+            receiver_id.as_str(),
+            new.url.as_str(),
+            &new.events.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            new.format.as_str(),
+            sealed
+        )
+        .execute(&mut *connection)
+        .await
+        .map_err(StoreError::from)?;
+        let receiver = self.read(connection, &receiver_id).await?;
+        let line = self.line(Action::ReceiverAdd, &receiver_id).after(shown(&receiver));
+        let report = ReceiverReport::Added(Box::new(AddedReceiver { receiver, secret }));
+        line.answer(&report).record(connection).await?;
+        Ok(report)
+    }
+
+    async fn pause(
+        &self,
+        connection: &mut PgConnection,
+        id: &ReceiverId,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        let before = self.locked(connection, id).await?;
+        sqlx::query!(
+            "UPDATE receivers SET paused_at = coalesce(paused_at, now()), paused_by = 'operator'
+             WHERE app_id = $1 AND receiver_id = $2",
+            self.app_id.as_str(),
+            id.as_str()
+        )
+        .execute(&mut *connection)
+        .await
+        .map_err(StoreError::from)?;
+        self.changed(connection, Action::ReceiverPause, id, &before).await
+    }
+
+    /// Resumes a receiver. What waited for it is sent now.
+    async fn resume(
+        &self,
+        connection: &mut PgConnection,
+        id: &ReceiverId,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        let before = self.locked(connection, id).await?;
+        sqlx::query!(
+            "UPDATE receivers SET paused_at = NULL, paused_by = NULL WHERE app_id = $1 AND receiver_id = $2",
+            self.app_id.as_str(),
+            id.as_str()
+        )
+        .execute(&mut *connection)
+        .await
+        .map_err(StoreError::from)?;
+        if before.paused_by.is_some() {
+            sqlx::query!(
+                "UPDATE deliveries SET next_at = now() WHERE app_id = $1 AND receiver_id = $2 AND state = 'waiting'",
+                self.app_id.as_str(),
+                id.as_str()
+            )
+            .execute(&mut *connection)
+            .await
+            .map_err(StoreError::from)?;
+        }
+        self.changed(connection, Action::ReceiverResume, id, &before).await
+    }
+
+    async fn remove(
+        &self,
+        connection: &mut PgConnection,
+        id: &ReceiverId,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        let before = self.locked(connection, id).await?;
+        sqlx::query!(
+            "WITH gone AS (DELETE FROM deliveries WHERE app_id = $1 AND receiver_id = $2)
+             DELETE FROM receivers WHERE app_id = $1 AND receiver_id = $2",
+            self.app_id.as_str(),
+            id.as_str()
+        )
+        .execute(&mut *connection)
+        .await
+        .map_err(StoreError::from)?;
+        let (app_id, receiver_id) = (self.app_id.clone(), id.clone());
+        let report = ReceiverReport::Removed(RemovedReceiver { app_id, receiver_id, removed: true });
+        let line = self.line(Action::ReceiverRemove, id).before(shown(&before));
+        line.answer(&report).record(connection).await?;
+        Ok(report)
+    }
+
+    async fn rotate_secret(
+        &self,
+        connection: &mut PgConnection,
+        id: &ReceiverId,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        self.locked(connection, id).await?;
+        let secret = new_secret();
+        let sealed = self.store.encrypting_key(&mut *connection).await?.seal(&self.app_id, &secret);
+        sqlx::query!(
+            "UPDATE receivers SET former_secret = secret, former_until = now() + interval '24 hours', secret = $3,
+                 secret_made_at = now() WHERE app_id = $1 AND receiver_id = $2",
+            self.app_id.as_str(),
+            id.as_str(),
+            sealed
+        )
+        .execute(&mut *connection)
+        .await
+        .map_err(StoreError::from)?;
+        let (app_id, receiver_id) = (self.app_id.clone(), id.clone());
+        let report = ReceiverReport::Rotated(NewReceiverSecret { app_id, receiver_id, secret });
+        self.line(Action::ReceiverRotateSecret, id).answer(&report).record(connection).await?;
+        Ok(report)
+    }
+
+    /// Sends an event again, whatever became of it. Its schedule begins anew.
+    async fn resend_one(
+        &self,
+        connection: &mut PgConnection,
+        id: &ReceiverId,
+        event_id: EventId,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        let receiver = self.locked(connection, id).await?;
+        let event = self.store.event_key(&self.app_id, event_id).await?;
+        let wanted = |of: EventType| receiver.events.is_empty() || receiver.events.contains(&of);
+        let event = event.filter(|event| wanted(event.event_type));
+        let event = event.ok_or(Refusable::Refused(ReceiverRefusal::UnknownEvent(event_id)))?;
+        sqlx::query!(
+            "INSERT INTO deliveries (app_id, receiver_id, event_no, event_id, event_at, type, state, tries, next_at)
+             VALUES ($1, $2, $3, $4, $5, $6, 'waiting', 0, now())
+             ON CONFLICT (app_id, receiver_id, event_no) DO UPDATE SET state = 'waiting', tries = 0, next_at = now()",
+            self.app_id.as_str(),
+            id.as_str(),
+            event.no,
+            event_id.as_text(),
+            event.at,
+            event.event_type.as_str()
+        )
+        .execute(&mut *connection)
+        .await
+        .map_err(StoreError::from)?;
+        self.resent(connection, id, 1, json!({ "event_id": event_id.as_text() })).await
+    }
+
+    async fn resend_failed(
+        &self,
+        connection: &mut PgConnection,
+        id: &ReceiverId,
+        TimeSpan { since, until }: TimeSpan,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        self.locked(connection, id).await?;
+        let resent = sqlx::query!(
+            "UPDATE deliveries SET state = 'waiting', tries = 0, next_at = now()
+             WHERE app_id = $1 AND receiver_id = $2 AND state = 'failed'
+                 AND ($3::timestamptz IS NULL OR event_at >= $3) AND ($4::timestamptz IS NULL OR event_at < $4)",
+            self.app_id.as_str(),
+            id.as_str(),
+            since,
+            until
+        )
+        .execute(&mut *connection)
+        .await
+        .map_err(StoreError::from)?
+        .rows_affected();
+        self.resent(connection, id, resent, json!({ "since": text(since), "until": text(until) })).await
+    }
+
+    async fn resent(
+        &self,
+        connection: &mut PgConnection,
+        id: &ReceiverId,
+        resent: u64,
+        what: Value,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        let report = ReceiverReport::Resent(Resent { resent });
+        let mut after = what;
+        after["resent"] = resent.into();
+        self.line(Action::ReceiverResend, id).after(after).answer(&report).record(connection).await?;
+        Ok(report)
+    }
+
+    /// Logs and reports a change of the receiver's state.
+    async fn changed(
+        &self,
+        connection: &mut PgConnection,
+        action: Action,
+        id: &ReceiverId,
+        before: &Receiver,
+    ) -> Result<ReceiverReport, ReceiverError> {
+        let after = self.read(connection, id).await?;
+        let report = ReceiverReport::Changed(Box::new(after.clone()));
+        let line = self.line(action, id).before(json!({ "state": before.state }));
+        line.after(json!({ "state": after.state })).answer(&report).record(connection).await?;
+        Ok(report)
+    }
+
+    /// Reads a receiver and locks its row.
+    async fn locked(
+        &self,
+        connection: &mut PgConnection,
+        id: &ReceiverId,
+    ) -> Result<Receiver, ReceiverError> {
+        let locked = sqlx::query_scalar!(
+            "SELECT 1 FROM receivers WHERE app_id = $1 AND receiver_id = $2 FOR UPDATE",
+            self.app_id.as_str(),
+            id.as_str()
+        );
+        if locked.fetch_optional(&mut *connection).await.map_err(StoreError::from)?.is_some() {
+            return Ok(self.read(connection, id).await?);
+        }
+        let is_known = app_exists(&mut *connection, &self.app_id).await?;
+        Err(Refusable::Refused(match is_known {
+            true => ReceiverRefusal::Unknown(id.clone()),
+            false => ReceiverRefusal::UnknownApp(self.app_id.clone()),
+        }))
+    }
+
+    async fn read(&self, connection: &mut PgConnection, id: &ReceiverId) -> Result<Receiver> {
+        let row = sqlx::query_as!(
+            ReceiverRow,
+            "SELECT app_id, receiver_id, url, types, format, created_at, paused_by, taken, failing_since,
+                 last_taken_at, last_failed_at, last_status, last_error
+             FROM receivers WHERE app_id = $1 AND receiver_id = $2",
+            self.app_id.as_str(),
+            id.as_str()
+        );
+        row.fetch_one(connection).await?.try_into()
+    }
+
+    fn line<'a>(&'a self, action: Action, id: &'a ReceiverId) -> LogLine<'a> {
+        LogLine::new(&self.operator, action, id.as_str()).of_app(&self.app_id)
+    }
+}
+
+/// What the operator's log shows of a receiver.
+fn shown(receiver: &Receiver) -> Value {
+    json!({ "url": receiver.url, "events": receiver.events, "format": receiver.format })
+}
+
+fn text(time: Option<time::OffsetDateTime>) -> Option<String> {
+    time?.format(&time::format_description::well_known::Rfc3339).ok()
+}

@@ -1,0 +1,163 @@
+//! Sends one notification and judges its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::clock::Clock;
+use domain::event::{EventType, ExchangeData};
+use guarded_fetch::{FetchError, FetchSettings, GuardedClient};
+use hyper::header::{self, HeaderMap};
+use hyper::http::StatusCode;
+use store::secrets::random_bytes;
+use store::{LeasedReceiver, ReceiverTry};
+use time::OffsetDateTime;
+
+use super::message::Message;
+
+/// Time limit of a try (contract 12.4).
+const TRY_TIMEOUT: Duration = Duration::from_secs(15);
+/// Bytes of an answer that are read.
+const ANSWER_BYTES_MAX: usize = 4096;
+
+/// Sends notifications.
+#[derive(Clone)]
+pub struct Sender {
+    client: GuardedClient,
+    clock: Arc<dyn Clock>,
+}
+
+/// What became of a try.
+#[derive(Debug)]
+pub struct Tried {
+    /// The try as operators see it.
+    pub shown: ReceiverTry,
+    /// How long the receiver asks to wait.
+    pub retry_after: Option<Duration>,
+    /// The receiver wants nothing more: 410.
+    pub is_gone: bool,
+}
+
+impl Tried {
+    /// Whether the message was taken.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.shown.error.is_none()
+    }
+}
+
+impl Sender {
+    /// A sender with the guard of these settings.
+    #[must_use]
+    pub fn new(settings: FetchSettings, clock: Arc<dyn Clock>) -> Self {
+        Self { client: GuardedClient::new(settings), clock }
+    }
+
+    /// Checks a URL without sending anything.
+    ///
+    /// # Errors
+    /// Why nothing would be sent to it.
+    pub fn check(&self, url: &str) -> Result<(), FetchError> {
+        self.client.check(url)
+    }
+
+    /// Sends a message once.
+    pub async fn send(&self, receiver: &LeasedReceiver, message: &Message) -> Tried {
+        let now = self.now();
+        let tried = |status: Option<StatusCode>, error: Option<String>, body: &[u8]| ReceiverTry {
+            event_id: message.id.clone(),
+            at: now,
+            status: status.and_then(|status| i16::try_from(status.as_u16()).ok()),
+            error,
+            body: String::from_utf8_lossy(body).replace('\0', "\u{fffd}"),
+        };
+        let failed = |error: &str| Tried {
+            shown: tried(None, Some(error.to_owned()), b""),
+            retry_after: None,
+            is_gone: false,
+        };
+        let Ok(headers) = message.headers(receiver, now.unix_timestamp()) else {
+            return failed("secret_unreadable");
+        };
+        let body = Bytes::copy_from_slice(message.body.as_bytes());
+        match self.client.post(&receiver.url, headers, body, TRY_TIMEOUT, ANSWER_BYTES_MAX).await {
+            Err(error) => failed(error.cause()),
+            Ok(answer) => {
+                let error = message.refusal(receiver.format, answer.status, &answer.body);
+                Tried {
+                    retry_after: error.as_ref().and_then(|_| retry_after(&answer.headers, now)),
+                    is_gone: answer.status == StatusCode::GONE,
+                    shown: tried(Some(answer.status), error, &answer.body),
+                }
+            }
+        }
+    }
+
+    /// Sends an event that is marked as a test, once.
+    pub async fn send_test(&self, receiver: &LeasedReceiver) -> ReceiverTry {
+        let id = format!("evt_{}", hex::encode(random_bytes::<18>()));
+        let event_type = receiver.types.first().copied().unwrap_or(EventType::ExchangeSucceeded);
+        let data = ExchangeData {
+            open_id: "player-1".to_owned(),
+            zone_id: "zone1_role1".to_owned(),
+            seq: 1,
+            biz_no: "test0001".to_owned(),
+            amount: 60,
+            free_change: -40,
+            charge_change: -20,
+            free_balance: 0,
+            charge_balance: 80,
+            product_name: "Test".to_owned(),
+            product_info: r#"[{"product_id":1,"product_num":1,"product_type":0}]"#.to_owned(),
+            product_desc: "Test".to_owned(),
+            extension: String::new(),
+        };
+        let about = (event_type, receiver.app_id.as_str());
+        let message = Message::of_test(id, about, self.now(), receiver.format, &data);
+        self.send(receiver, &message).await.shown
+    }
+
+    /// How long ago this was.
+    #[must_use]
+    pub fn since(&self, at: OffsetDateTime) -> Duration {
+        Duration::try_from(self.now() - at).unwrap_or_default()
+    }
+
+    fn now(&self) -> OffsetDateTime {
+        let nanos = i128::from(self.clock.unix_millis()) * 1_000_000;
+        OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+}
+
+/// How long a receiver asks to wait: seconds, or until a date.
+fn retry_after(headers: &HeaderMap, now: OffsetDateTime) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = OffsetDateTime::from(httpdate::parse_http_date(text).ok()?);
+    Duration::try_from(at - now).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+    use time::macros::datetime;
+
+    use super::*;
+
+    /// Rule: `Retry-After` is seconds or a date; anything else asks for nothing.
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = datetime!(2026-11-24 06:00 UTC);
+        let read = |text: &'static str| {
+            let headers = HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_static(text))]);
+            retry_after(&headers, now)
+        };
+        assert_eq!(read("120"), Some(Duration::from_secs(120)));
+        assert_eq!(read("Tue, 24 Nov 2026 06:01:00 GMT"), Some(Duration::from_secs(60)));
+        for text in ["Tue, 24 Nov 2026 05:00:00 GMT", "-1", "soon", ""] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}
