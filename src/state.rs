@@ -11,7 +11,7 @@ use guarded_fetch::{FetchSettings, Fetcher, ServiceClient};
 use http_server::{OpenConnections, ServerLimits};
 use store::{PART_BYTES, Store, StoreSettings};
 use telemetry::traces::Tracer;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::config::Config;
 use crate::disk_space::DiskSpace;
@@ -50,6 +50,8 @@ pub struct Shared {
     pub fetcher: Fetcher,
     /// Sends notifications.
     pub notifier: Sender,
+    /// The number of the newest event, told whenever it changes.
+    pub event_heads: watch::Sender<i64>,
     /// Memory for the bytes of uploads by file, in KiB. Fetched ones are counted by the fetcher.
     pub upload_memory: Bulkhead,
     /// Places for served pictures that are read in large pieces, a place for each piece.
@@ -116,6 +118,7 @@ impl AppState {
             metrics,
             fetcher,
             notifier,
+            event_heads: watch::Sender::new(0),
             config,
             clock,
             store,

@@ -46,6 +46,11 @@ impl Books {
         }
     }
 
+    /// How many calls were acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.acknowledged.values().sum()
+    }
+
     pub(crate) fn fill(&mut self, exchanges: u64) {
         self.filled += exchanges;
     }

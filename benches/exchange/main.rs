@@ -17,6 +17,7 @@ mod books;
 mod ceiling;
 mod load;
 mod options;
+mod receiver;
 mod reference;
 mod report;
 mod requests;

@@ -63,7 +63,7 @@ impl Options {
     }
 
     pub(crate) fn wants(&self, row: Row) -> bool {
-        self.rows.is_empty() || self.rows.contains(&row)
+        self.rows.contains(&row) || (self.rows.is_empty() && !Row::LONG.contains(&row))
     }
 
     pub(crate) fn folder(&self) -> Option<&PathBuf> {

@@ -12,15 +12,22 @@ use crate::books::{Books, Closing};
 use crate::load::{self, Answers, Drive};
 use crate::options::Options;
 use crate::program::Program;
+use crate::receiver::Receiver;
 use crate::reference::{Reference, Script};
 use crate::requests::{APP_ID, Game, Numbers, PAGE, Spread};
-use crate::rows::{Row, Shape, Target, Work};
+use crate::rows::{Row, Shape, Target, Told, Work};
 use crate::sample::{Latency, Sample};
 use crate::servers::Server;
 use crate::stage::Stage;
 use crate::usage::{Usage, Watched};
 use crate::{Fallible, ceiling, interrupt, seed};
 
+/// Exchanges a second while it is measured how late events come.
+const EVENTS_PER_SECOND: u32 = 5_000;
+/// How long the last events may take.
+const EVENTS_PATIENCE: Duration = Duration::from_secs(30);
+/// Events that have waited for a receiver that catches up.
+const EVENTS_WAITING: u64 = 1_000_000;
 /// In flight against the ceiling, and in the warm-up.
 const USUAL_IN_FLIGHT: usize = 64;
 /// What a row writes to the log at most, and the files that PostgreSQL keeps at most.
@@ -52,6 +59,7 @@ pub(crate) struct Bench<'a> {
     ceiling: Server,
     reference: Reference,
     program: Program,
+    receiver: Receiver,
     game: Game,
     books: Books,
     postmaster: u32,
@@ -87,7 +95,11 @@ pub(crate) struct Storage {
 impl<'a> Bench<'a> {
     /// An app, its wallets, three servers, all warm.
     pub(crate) fn prepare(options: &'a Options, mut stage: Stage) -> Fallible<Self> {
-        let program = Program::on(&stage);
+        let receiver = Receiver::start()?;
+        let ports = format!("{},{}", receiver.address.port(), receiver.dead.port());
+        let program = Program::on(&stage)
+            .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.0/8")
+            .with("MINITILL_FETCH__PORTS", &ports);
         program.json(&["migrate"])?;
         let app = program
             .json(&["app", "create", APP_ID, "--scope", "epay", "--scope", "present", "--scope", "cancel"])?;
@@ -103,6 +115,7 @@ impl<'a> Bench<'a> {
             postmaster: stage.postmaster()?,
             options,
             program,
+            receiver,
             game,
             books: Books::default(),
             rates: BTreeMap::new(),
@@ -194,6 +207,7 @@ impl<'a> Bench<'a> {
             Work::Reference(script, clients) => self.measure_reference(script, clients),
             Work::Ceiling => self.measure_ceiling(),
             Work::Closed(shape) => self.measure_closed(row, shape),
+            Work::Told(told) => self.measure_told(told),
             Work::Import => self.measure_import(),
             Work::Paced(target) => self.measure_paced(target),
         };
@@ -294,6 +308,70 @@ impl<'a> Bench<'a> {
         let rate = f64::from(count) / elapsed.as_secs_f64();
         let latencies = vec![Latency::of(elapsed); usize::try_from(count)?];
         Ok(Sample::new(latencies, rate, &used, None))
+    }
+
+    /// Exchanges while there is a receiver of events.
+    fn measure_told(&mut self, told: Told) -> Fallible<Option<Sample>> {
+        let address = if told == Told::Dead { self.receiver.dead } else { self.receiver.address };
+        let url = format!("http://{address}/");
+        let added = self.program.json(&["receiver", "add", APP_ID, &url])?;
+        let id = text(&added, "receiver_id")?;
+        let sample = match told {
+            Told::All => self.measure_closed(Row::Receiver, Shape::plain(USUAL_IN_FLIGHT)),
+            Told::Dead => self.measure_closed(Row::DeadReceiver, Shape::plain(USUAL_IN_FLIGHT)),
+            Told::Paced => self.measure_events(),
+            Told::CatchUp => self.measure_catch_up(&id),
+        };
+        self.program.json(&["receiver", "remove", APP_ID, &id, "--yes"])?;
+        sample
+    }
+
+    /// How late events come at a steady rate of exchanges.
+    fn measure_events(&mut self) -> Fallible<Option<Sample>> {
+        let seconds = self.options.seconds();
+        let count = whole(seconds.as_secs_f64() * f64::from(EVENTS_PER_SECOND));
+        let requests = self.game.prepare(count, Spread::All, Numbers::Ascending);
+        let drive = Drive::Paced {
+            connections: PACED_CONNECTIONS,
+            interval: Duration::from_secs_f64(1.0 / f64::from(EVENTS_PER_SECOND)),
+        };
+        let watched = self.watched(&[&self.servers[0]]);
+        let (before, events) = (watched.usage(), self.receiver.events());
+        self.receiver.measure();
+        let answers = load::run(vec![self.servers[0].address()], requests, drive)?;
+        let used = watched.usage() - before;
+        let (rate, made) = (rate(&answers), answers.made.values().sum::<u64>());
+        self.keep_books(answers);
+        let until = Instant::now() + EVENTS_PATIENCE;
+        while self.receiver.events() < events + made && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let delays = self.receiver.measured();
+        if (delays.len() as u64) < made {
+            return Err(format!("{} of {made} events came", delays.len()).into());
+        }
+        let latencies = delays.into_iter().map(Latency::of).collect();
+        Ok(Sample::new(latencies, rate, &used, watched.memory()))
+    }
+
+    /// Exchanges while a receiver catches up that was away for a million events.
+    fn measure_catch_up(&mut self, id: &str) -> Fallible<Option<Sample>> {
+        self.program.json(&["receiver", "pause", APP_ID, id])?;
+        let mut waiting = 0;
+        while waiting < EVENTS_WAITING {
+            let before = self.books.acknowledged();
+            self.measure_closed(Row::InFlight256, Shape::plain(256))?;
+            waiting += self.books.acknowledged() - before;
+        }
+        self.program.json(&["receiver", "resume", APP_ID, id])?;
+        // Until it is noticed.
+        std::thread::sleep(Duration::from_secs(2));
+        let (events, began) = (self.receiver.events(), Instant::now());
+        let sample = self.measure_closed(Row::CatchUp, Shape::plain(USUAL_IN_FLIGHT))?;
+        let caught = self.receiver.events() - events;
+        let per_second = f64::from(u32::try_from(caught)?) / began.elapsed().as_secs_f64();
+        eprintln!("the receiver caught up {per_second:.0} events a second; {waiting} had waited");
+        Ok(sample)
     }
 
     fn watched(&self, servers: &[&Server]) -> Watched {

@@ -32,6 +32,10 @@ pub(crate) enum Row {
     ReportChangedClassic,
     ReportNew,
     ReportChanged,
+    Receiver,
+    DeadReceiver,
+    PacedReceiver,
+    CatchUp,
     Import,
     RandomNumbers,
     TwoServers,
@@ -49,10 +53,25 @@ pub(crate) enum Work {
     Ceiling,
     /// Exchanges as fast as the answers come.
     Closed(Shape),
+    /// The same, while a receiver of events is there.
+    Told(Told),
     /// Credits of one file, by the command.
     Import,
     /// Exchanges at half of the highest rate that was measured.
     Paced(Target),
+}
+
+/// What receiver there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// One that takes all events.
+    All,
+    /// One at which nobody listens.
+    Dead,
+    /// One that takes all events of 5,000 exchanges a second. The latencies are from an exchange to its event.
+    Paced,
+    /// One for which many events have waited.
+    CatchUp,
 }
 
 /// Which server a paced row asks.
@@ -89,6 +108,9 @@ impl Shape {
 }
 
 impl Row {
+    /// Rows that take minutes. They are measured only when they are named.
+    pub(crate) const LONG: [Self; 1] = [Self::CatchUp];
+
     /// The rows that are measured again on filled tables.
     pub(crate) const WHEN_FILLED: [Self; 5] =
         [Self::Classic, Self::OneStatement, Self::InFlight64, Self::Cancel, Self::Query];
@@ -115,6 +137,10 @@ impl Row {
             Self::ReportChangedClassic => "pgbench: changed order, 16 clients",
             Self::ReportNew => "64, reports of new orders",
             Self::ReportChanged => "64, reports of changed orders",
+            Self::Receiver => "64, with a receiver of events",
+            Self::DeadReceiver => "64, with a receiver that is dead",
+            Self::PacedReceiver => "events, at 5,000 exchanges a second",
+            Self::CatchUp => "64, while a receiver catches up",
             Self::Import => "credits, imported from a file",
             Self::RandomNumbers => "64, random order numbers",
             Self::TwoServers => "64 on two servers",
@@ -156,6 +182,10 @@ impl Row {
             Self::ReportChangedClassic => Work::Reference(Script::ReportChanged, 16),
             Self::ReportNew => Work::Closed(Shape { calls: Calls::Only(Asked::ReportNew), ..plain }),
             Self::ReportChanged => Work::Closed(Shape { calls: Calls::Only(Asked::ReportChanged), ..plain }),
+            Self::Receiver => Work::Told(Told::All),
+            Self::DeadReceiver => Work::Told(Told::Dead),
+            Self::PacedReceiver => Work::Told(Told::Paced),
+            Self::CatchUp => Work::Told(Told::CatchUp),
             Self::Import => Work::Import,
             Self::RandomNumbers => Work::Closed(Shape { numbers: Numbers::Random, ..plain }),
             Self::TwoServers => Work::Closed(Shape { servers: 2, ..plain }),

@@ -9,6 +9,7 @@ use super::app::AppArguments;
 use super::console_user::ConsoleUserCommand;
 use super::image::ImageCommand;
 use super::master_key::MasterKeyCommand;
+use super::receiver::{OneReceiver, ReceiverCommand};
 use super::token::TokenCommand;
 use super::{StoreCommand, api_key::ApiKeyCommand};
 
@@ -39,6 +40,9 @@ fn consequence(command: &StoreCommand) -> Option<String> {
         }
         StoreCommand::Image(ImageCommand::Block { picture, .. }) => {
             format!("The picture {picture} and its near copies will be refused in every app.")
+        }
+        StoreCommand::Receiver(ReceiverCommand::Remove(OneReceiver { receiver_id, .. })) => {
+            format!("Events that wait for the receiver {receiver_id} will never be sent to it.")
         }
         StoreCommand::Archive(arguments) if arguments.stops_exchanges() => {
             "All exchanges will wait until the ledger is compact.".to_owned()

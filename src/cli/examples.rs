@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 67] = [
+const EXAMPLES: [(&str, &[&str]); 77] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -53,6 +53,28 @@ const EXAMPLES: [(&str, &[&str]); 67] = [
     ("token list", &["minitill token list mygame"]),
     ("token revoke", &["minitill token revoke mygame --token -", "minitill token revoke mygame --all"]),
     ("login-code issue", &["minitill login-code issue mygame player-1"]),
+    (
+        "receiver add",
+        &[
+            "minitill receiver add mygame https://game.example.com/notify",
+            "minitill receiver add mygame https://game.example.com/notify --event exchange.succeeded --event cancel.succeeded",
+        ],
+    ),
+    ("receiver list", &["minitill receiver list mygame"]),
+    ("receiver show", &["minitill receiver show mygame rcv_5f0c1a2b3c4d5e6f"]),
+    ("receiver pause", &["minitill receiver pause mygame rcv_5f0c1a2b3c4d5e6f"]),
+    ("receiver resume", &["minitill receiver resume mygame rcv_5f0c1a2b3c4d5e6f"]),
+    ("receiver remove", &["minitill receiver remove mygame rcv_5f0c1a2b3c4d5e6f"]),
+    ("receiver rotate-secret", &["minitill receiver rotate-secret mygame rcv_5f0c1a2b3c4d5e6f"]),
+    ("receiver test", &["minitill receiver test mygame rcv_5f0c1a2b3c4d5e6f"]),
+    ("receiver failed", &["minitill receiver failed mygame rcv_5f0c1a2b3c4d5e6f --since 2026-11-21"]),
+    (
+        "receiver resend",
+        &[
+            "minitill receiver resend mygame rcv_5f0c1a2b3c4d5e6f evt_019ab4739e0000112233445566778899000a",
+            "minitill receiver resend mygame rcv_5f0c1a2b3c4d5e6f --since 2026-11-21T08:00 --until 2026-11-21T12:00",
+        ],
+    ),
     ("user add", &["minitill user add mygame player-1 player-2"]),
     ("user list", &["minitill user list mygame", "minitill user list mygame --begins player"]),
     ("user show", &["minitill user show mygame player-1"]),

@@ -23,6 +23,7 @@ mod operator_log;
 mod order;
 mod output;
 mod postgres;
+mod receiver;
 mod running;
 mod serve;
 mod service_manager;
@@ -123,6 +124,9 @@ enum StoreCommand {
     /// Show images, block pictures, and check or move the stored bytes
     #[command(subcommand)]
     Image(image::ImageCommand),
+    /// Tell servers of an app what happens
+    #[command(subcommand)]
+    Receiver(receiver::ReceiverCommand),
     /// Check every wallet against its ledger; exit code 1 if anything differs
     Audit(audit::AuditArguments),
     /// Move closed periods of the ledgers to files, and back
@@ -251,6 +255,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Exchange(command) => exchange::run(context, store, command).await,
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
+        StoreCommand::Receiver(command) => receiver::run(context, store, command).await,
         StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
         StoreCommand::Archive(arguments) => archive::run(context, opened, arguments).await,
         StoreCommand::MasterKey(command) => master_key::run(context, store, command).await,

@@ -118,7 +118,8 @@ pub(super) async fn run(context: &Context) -> Result<()> {
 fn start_notifying(state: &AppState, stopped: watch::Receiver<bool>) -> tokio::task::JoinHandle<()> {
     let (store, sender) = (state.store.clone(), state.notifier.clone());
     let (settings, metrics) = (state.config.notify.clone(), state.metrics.notify().clone());
-    tokio::spawn(notify::run(store, sender, settings, metrics, stopped))
+    let head = state.event_heads.clone();
+    tokio::spawn(notify::run(store, sender, settings, metrics, head, stopped))
 }
 
 /// What must be known before the first request.

@@ -60,6 +60,7 @@ type Sending = Pin<Box<dyn Future<Output = (Ready, Tried)> + Send>>;
 /// The sending to one receiver.
 pub(super) struct Delivery {
     shared: Arc<Shared>,
+    lease: [u8; 16],
     receiver: Arc<LeasedReceiver>,
     /// Number of events that wait for another try.
     waiting: i64,
@@ -92,17 +93,20 @@ pub(super) struct Delivery {
 impl Delivery {
     pub(super) fn new(
         shared: Arc<Shared>,
+        lease: [u8; 16],
         receiver: LeasedReceiver,
         head: watch::Receiver<i64>,
         stop: watch::Receiver<bool>,
     ) -> Self {
         let now = Instant::now();
         let long_ago = now.checked_sub(PROBED_EVERY).unwrap_or(now);
+        let is_probed = receiver.is_away && receiver.has_just_failed;
         Self {
             looked_through: receiver.through_no,
             note: TriesNote { through_no: receiver.through_no, ..TriesNote::default() },
             failures: if receiver.is_away { AWAY_AFTER } else { 0 },
             shared,
+            lease,
             waiting: receiver.waiting,
             receiver: Arc::new(receiver),
             head,
@@ -118,7 +122,7 @@ impl Delivery {
             tries_noted_at: long_ago,
             due_at: now,
             renewed_at: now,
-            probed_at: long_ago,
+            probed_at: if is_probed { now } else { long_ago },
             active_at: now,
             is_over: false,
         }
@@ -141,8 +145,8 @@ impl Delivery {
         // What is still under way is sent again by another instance, with the same id.
         let _ = timeout(END_PATIENCE, ending).await;
         let _ = self.write_note(true).await;
-        let (lease, app_id, id) = (&self.shared.lease, &self.receiver.app_id, &self.receiver.id);
-        let _ = self.shared.store.end_lease(lease, app_id, id).await;
+        let (app_id, id) = (&self.receiver.app_id, &self.receiver.id);
+        let _ = self.shared.store.end_lease(&self.lease, app_id, id).await;
     }
 
     /// One turn: renew, refill, send, wait, write.
@@ -155,12 +159,22 @@ impl Delivery {
             self.refill_due().await?;
         }
         self.refill_fresh().await?;
+        if self.is_over {
+            return Ok(());
+        }
         self.start();
-        let is_idle = self.sending.is_empty() && self.ready.is_empty() && self.keys.is_empty();
+        let is_still = self.sending.is_empty() && self.ready.is_empty();
+        let is_idle = is_still && self.keys.is_empty();
         if is_idle && self.has_news || now >= self.noted_at + NOTED_EVERY {
             self.write_note(is_idle).await?;
         }
-        if !is_idle {
+        if is_still && self.is_away() && self.receiver.is_away && now < self.probed_at + PROBED_EVERY {
+            // Until its next try it takes no place of others.
+            self.write_note(true).await?;
+            self.is_over = true;
+            return Ok(());
+        }
+        if !is_idle || self.is_away() && !self.receiver.is_away {
             self.active_at = now;
         } else if now >= self.active_at + IDLE_FOR {
             self.is_over = true;
@@ -195,15 +209,30 @@ impl Delivery {
 
     async fn renew(&mut self) -> store::Result<()> {
         let (app_id, id) = (&self.receiver.app_id, &self.receiver.id);
-        match self.shared.store.renew_lease(&self.shared.lease, app_id, id).await? {
+        let receiver = self.shared.store.renew_lease(&self.lease, app_id, id).await?;
+        self.renewed_at = Instant::now();
+        self.know(receiver);
+        Ok(())
+    }
+
+    /// Reads how the receiver is now. Call it after events were read and before they are sent: then nothing is sent that
+    /// happened after a pause, and a secret that was retired before an event does not sign it. `false` when nothing more
+    /// may be sent.
+    async fn may_send(&mut self) -> store::Result<bool> {
+        let (app_id, id) = (&self.receiver.app_id, &self.receiver.id);
+        let receiver = self.shared.store.leased_receiver(&self.lease, app_id, id).await?;
+        self.know(receiver);
+        Ok(!self.is_over)
+    }
+
+    fn know(&mut self, receiver: Option<LeasedReceiver>) {
+        match receiver {
             Some(receiver) => {
                 self.waiting = receiver.waiting;
                 self.receiver = Arc::new(receiver);
-                self.renewed_at = Instant::now();
             }
             None => self.is_over = true,
         }
-        Ok(())
     }
 
     /// Takes deliveries that are due.
@@ -216,7 +245,7 @@ impl Delivery {
         let free = TOLD_AT_ONCE.saturating_sub(self.again.len());
         let flying: Vec<i64> = self.again.iter().copied().collect();
         let due = self.shared.store.due_deliveries(&self.receiver, &flying, free).await?;
-        if due.is_empty() {
+        if due.is_empty() || !self.may_send().await? {
             return Ok(());
         }
         let tries: HashMap<i64, i32> = due.iter().map(|due| (due.event_no, due.tries)).collect();
@@ -245,7 +274,8 @@ impl Delivery {
         }
         let mut wanted = TOLD_AT_ONCE;
         if self.is_away() {
-            if Instant::now() < self.probed_at + PROBED_EVERY || !self.fresh.is_empty() {
+            let is_probed = self.fresh.len() > self.keys.len();
+            if Instant::now() < self.probed_at + PROBED_EVERY || is_probed {
                 return Ok(());
             }
             wanted = 1;
@@ -254,6 +284,9 @@ impl Delivery {
         if self.keys.is_empty() && self.looked_through < head {
             let (app_id, types) = (&self.receiver.app_id, &self.receiver.types);
             let (keys, through) = self.shared.store.events_after(app_id, self.looked_through, types).await?;
+            if !keys.is_empty() && !self.may_send().await? {
+                return Ok(());
+            }
             self.fresh.extend(keys.iter().map(|key| key.no));
             self.keys.extend(keys);
             self.looked_through = through;
@@ -367,7 +400,7 @@ impl Delivery {
             note.tries.clear();
         }
         let through_no = note.through_no;
-        if !self.shared.store.note_tries(&self.shared.lease, &self.receiver, note).await? {
+        if !self.shared.store.note_tries(&self.lease, &self.receiver, note).await? {
             self.is_over = true;
             return Ok(());
         }

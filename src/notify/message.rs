@@ -191,6 +191,7 @@ mod tests {
             through_no: 0,
             waiting: 0,
             is_away: false,
+            has_just_failed: false,
         }
     }
 

@@ -7,12 +7,9 @@ mod delivery;
 mod message;
 mod sender;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::ids::AppId;
-use domain::receiver::ReceiverId;
 use store::Store;
 use store::secrets::random_bytes;
 use tokio::sync::watch;
@@ -40,22 +37,20 @@ struct Shared {
     sender: Sender,
     settings: config::Notify,
     metrics: NotifyMetrics,
-    /// Distinguishes this instance.
-    lease: [u8; 16],
 }
 
-/// Sends notifications until `stop`. Then it waits for the tries under way.
+/// Sends notifications until `stop`, and tells `head` the number of the newest event. At the end it waits for the tries
+/// under way.
 pub async fn run(
     store: Store,
     sender: Sender,
     settings: config::Notify,
     metrics: NotifyMetrics,
+    head: watch::Sender<i64>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let shared = Arc::new(Shared { store, sender, settings, metrics, lease: random_bytes() });
-    let (head, heads) = watch::channel(0);
-    let mut deliveries: JoinSet<(AppId, ReceiverId)> = JoinSet::new();
-    let mut active: HashSet<(AppId, ReceiverId)> = HashSet::new();
+    let shared = Arc::new(Shared { store, sender, settings, metrics });
+    let mut deliveries: JoinSet<()> = JoinSet::new();
     let mut idle = tokio::time::interval(IDLE_TICK);
     idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !*stop.borrow() {
@@ -63,25 +58,17 @@ pub async fn run(
         let outcome = turn(&shared, &head, deliveries.len()).await;
         let was_away = outcome.is_err();
         match outcome {
-            Ok(leased) => {
+            Ok((lease, leased)) => {
                 for receiver in leased {
-                    let key = (receiver.app_id.clone(), receiver.id.clone());
-                    active.insert(key.clone());
-                    let delivery = Delivery::new(Arc::clone(&shared), receiver, heads.clone(), stop.clone());
-                    deliveries.spawn(async move {
-                        delivery.run().await;
-                        key
-                    });
+                    let (shared, head) = (Arc::clone(&shared), head.subscribe());
+                    deliveries.spawn(Delivery::new(shared, lease, receiver, head, stop.clone()).run());
                 }
             }
             Err(error) => tracing::debug!(%error, "notifications wait for the database"),
         }
         while let Some(ended) = deliveries.try_join_next() {
-            match ended {
-                Ok(key) => drop(active.remove(&key)),
-                Err(error) => {
-                    tracing::error!(%error, "the task of a receiver ended; its lease ends by itself")
-                }
+            if let Err(error) = ended {
+                tracing::error!(%error, "the task of a receiver ended; its lease ends by itself");
             }
         }
         sleep_until(next).await;
@@ -96,12 +83,13 @@ pub async fn run(
     while deliveries.join_next().await.is_some() {}
 }
 
-/// Gives numbers to events, tells their head, and leases receivers.
+/// Gives numbers to events, tells their head, and leases receivers. Each time the lease is another one: so a task of this
+/// server that has lost its lease notices it, even if this server has the new one.
 async fn turn(
     shared: &Shared,
     head: &watch::Sender<i64>,
     deliveries: usize,
-) -> store::Result<Vec<store::LeasedReceiver>> {
+) -> store::Result<([u8; 16], Vec<store::LeasedReceiver>)> {
     let store = &shared.store;
     if store.has_unnumbered_events().await? {
         store.number_events().await?;
@@ -109,8 +97,7 @@ async fn turn(
     let last_no = store.event_head().await?.last_no;
     head.send_if_modified(|known| std::mem::replace(known, last_no) != last_no);
     let free = u32::try_from(RECEIVERS_MAX.saturating_sub(deliveries)).unwrap_or_default();
-    if free == 0 {
-        return Ok(Vec::new());
-    }
-    store.lease_receivers(&shared.lease, free).await
+    let lease = random_bytes();
+    let leased = if free == 0 { Vec::new() } else { store.lease_receivers(&lease, free).await? };
+    Ok((lease, leased))
 }

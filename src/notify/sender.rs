@@ -6,6 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::clock::Clock;
 use domain::event::{EventType, ExchangeData};
+use domain::fields::Expected;
+use domain::ids::WebUrl;
 use guarded_fetch::{FetchError, FetchSettings, GuardedClient};
 use hyper::header::{self, HeaderMap};
 use hyper::http::StatusCode;
@@ -24,6 +26,7 @@ const ANSWER_BYTES_MAX: usize = 4096;
 #[derive(Clone)]
 pub struct Sender {
     client: GuardedClient,
+    ports: Vec<u16>,
     clock: Arc<dyn Clock>,
 }
 
@@ -50,7 +53,22 @@ impl Sender {
     /// A sender with the guard of these settings.
     #[must_use]
     pub fn new(settings: FetchSettings, clock: Arc<dyn Clock>) -> Self {
-        Self { client: GuardedClient::new(settings), clock }
+        Self { ports: settings.ports.clone(), client: GuardedClient::new(settings), clock }
+    }
+
+    /// Reads the URL of a new receiver.
+    ///
+    /// # Errors
+    /// A URL to which nothing would be sent.
+    pub fn read_url(&self, text: &str) -> Result<WebUrl, Expected> {
+        let read = WebUrl::parse(text).ok().filter(|_| self.client.check(text).is_ok());
+        read.ok_or_else(|| {
+            let ports: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
+            let ports = ports.join(", ");
+            Expected(
+                format!("{}, without a user, on a port of fetch.ports ({ports})", WebUrl::EXPECTED).into(),
+            )
+        })
     }
 
     /// Checks a URL without sending anything.

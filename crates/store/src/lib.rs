@@ -83,8 +83,8 @@ pub use order::{
 };
 pub use paging::{CursorKey, Page, TimeCursor};
 pub use receiver::{
-    DueDelivery, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail, ReceiverError,
-    ReceiverTry, TriesNote,
+    DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
+    ReceiverError, ReceiverTry, TriesNote,
 };
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;

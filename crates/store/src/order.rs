@@ -74,6 +74,10 @@ impl Store {
     ) -> Result<ReportOutcome> {
         let app_id = caller.app().id.clone();
         let key = report.out_biz_order_no.clone();
-        self.reports.submit(&app_id, (&app_id, key), (caller, report), deadline).await
+        let outcome = self.reports.submit(&app_id, (&app_id, key), (caller, report), deadline).await?;
+        if outcome == ReportOutcome::Done {
+            self.events.notify_one();
+        }
+        Ok(outcome)
     }
 }

@@ -21,6 +21,7 @@ pub mod console;
 pub mod game;
 mod http;
 pub mod program;
+pub mod receiver;
 pub mod s3;
 
 use std::net::SocketAddr;

@@ -3,6 +3,7 @@
 use domain::fields::{Expected, FieldError, LIST_ITEMS_MAX};
 use domain::ids::{AppId, BizNo, ImgId, OpenId, OrderNo};
 use domain::moment;
+use domain::receiver::ReceiverId;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use super::exchanges::BIZ_NO;
 use super::messages::example;
 use super::orders::ORDER_NO;
 use super::problem::Problem;
+use super::receivers::RECEIVER_ID;
 use crate::openapi::{
     APP_ID, Asked, Content, Example, Field, IMG_ID, Input, OPEN_ID, Operation, Place, Schema, Success, schema,
 };
@@ -96,6 +98,9 @@ pub(super) fn segment(name: &'static str) -> (Field, Example<Problem>) {
         "open_id" => (Field::required::<OpenId>(name, OPEN_ID, "The player."), example::no_player()),
         "img_id" => (Field::required::<ImgId>(name, IMG_ID, "The image."), example::no_image()),
         "biz_no" => (Field::required::<BizNo>(name, BIZ_NO, "The order number."), example::no_exchange()),
+        "receiver_id" => {
+            (Field::required::<ReceiverId>(name, RECEIVER_ID, "The receiver."), example::no_receiver())
+        }
         "out_biz_order_no" => {
             (Field::required::<OrderNo>(name, ORDER_NO, "The order number."), example::no_order())
         }

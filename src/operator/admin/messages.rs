@@ -10,6 +10,7 @@ use super::document::EXAMPLE_IDEMPOTENCY_KEY;
 use super::exchanges::BIZ_NO;
 use super::orders::ORDER_NO;
 use super::problem::{Kind, Problem};
+use super::receivers::{EVENT_ID, RECEIVER_ID};
 use crate::openapi::{APP_ID, IMG_ID, OPEN_ID, refusals};
 
 refusals! { Problem:
@@ -45,6 +46,19 @@ refusals! { Problem:
     no_image(img_id = IMG_ID) => Problem::none(format_args!("no image {img_id}"));
     /// The image is not blocked.
     no_block(img_id = IMG_ID) => Problem::none(format_args!("no block on the image {img_id}"));
+    /// The app has no such receiver.
+    no_receiver(receiver_id = RECEIVER_ID, app_id = APP_ID) =>
+        Problem::none(format_args!("no receiver {receiver_id} of an app {app_id}"));
+    /// The app has as many receivers as it may have.
+    too_many_receivers() => conflict("the app has 5 receivers, and may have no more");
+    /// The receiver has no such event, or it was removed.
+    no_event(event_id = EVENT_ID) =>
+        Problem::none(format_args!("no event {event_id} for this receiver; events are kept for notify.keep"));
+    /// Events after the cursor were removed. What is missing stands in the ledger.
+    cursor_too_old() => conflict("after: events after this cursor were removed, because they are older than notify.keep");
+    /// The cursor is of another database, or of this one before it was restored.
+    cursor_unknown() =>
+        conflict("after: no event is at this cursor; it is of another database, or of this one before a restore");
     /// No API key came.
     key_missing() => unauthorized("expected one header Authorization: Bearer mtk_...", "");
     /// There is no such API key.

@@ -6,10 +6,12 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, UnreadableFields};
+use domain::ids::AppId;
+use domain::receiver::ReceiverRefusal;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::{CommandError, StoreError};
+use store::{CommandError, ReceiverError, StoreError};
 
 use super::messages;
 use crate::error::{Refusal, json_response};
@@ -246,6 +248,19 @@ impl From<FieldError> for Problem {
 impl From<Vec<FieldError>> for Problem {
     fn from(errors: Vec<FieldError>) -> Self {
         Self::invalid(errors.into_iter().map(FieldProblem::from).collect())
+    }
+}
+
+impl Problem {
+    /// A command to receivers of an app was not carried out.
+    pub(super) fn of_receiver(error: ReceiverError, app_id: &AppId) -> Self {
+        match error {
+            ReceiverError::Store(error) => error.into(),
+            ReceiverError::Refused(ReceiverRefusal::UnknownApp(app_id)) => messages::no_app(&app_id),
+            ReceiverError::Refused(ReceiverRefusal::Unknown(id)) => messages::no_receiver(&id, app_id),
+            ReceiverError::Refused(ReceiverRefusal::TooMany) => messages::too_many_receivers(),
+            ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => messages::no_event(id),
+        }
     }
 }
 

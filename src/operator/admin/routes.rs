@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::problem::Problem;
-use super::{apps, credits, exchanges, images, logins, operator_log, orders, tokens, wallets};
+use super::{
+    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, tokens, wallets,
+};
 use crate::config::Config;
 use crate::openapi::Operation;
 use crate::state::AppState;
@@ -102,6 +104,8 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         exchanges::ROUTES,
         orders::ROUTES,
         images::ROUTES,
+        receivers::ROUTES,
+        events::ROUTES,
         operator_log::ROUTES,
     ];
     subjects.concat()

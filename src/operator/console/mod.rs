@@ -22,6 +22,7 @@ mod overview;
 mod page;
 mod password;
 mod player;
+mod receivers;
 mod route;
 mod search;
 mod second_factor;
@@ -43,7 +44,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 18] = [
+const PARTS: [&[Route]; 19] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -54,6 +55,7 @@ const PARTS: [&[Route]; 18] = [
     exchange::ROUTES,
     signature_check::ROUTES,
     apps::ROUTES,
+    receivers::ROUTES,
     orders::ROUTES,
     order_center::ROUTES,
     images::ROUTES,

@@ -7,15 +7,18 @@ use std::time::Duration;
 use askama::Template;
 use axum::routing::get;
 use domain::moment;
+use domain::receiver::Receiver;
 use store::{AuditScope, LastAudit};
 
 use self::chart::{Chart, chart, minutes};
 use super::page::{Page, Section, Shown as _, render};
+use super::receivers::{failure, receiver_path};
 use super::route::Route;
 use super::visit::{Answer, Visit};
 use crate::error::Code;
 use crate::metrics::{Answers, Sample};
-use crate::operator::read_off;
+use crate::operator::{READY_TIMEOUT, read_off};
+use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[Route::page("/console", || get(page))];
 
@@ -24,12 +27,18 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NOW_SAMPLES: usize = 6;
 /// Samples of the last five minutes.
 const RECENT_SAMPLES: usize = 30;
+/// Receivers that fail or are paused, on the page.
+const TROUBLED: u32 = 5;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct OverviewPage<'a> {
     page: Page<'a>,
     now: &'a Sample,
+    /// Receivers that fail or are paused.
+    troubled: &'a [Receiver],
+    /// How many more there are.
+    more_troubled: u64,
     /// Exchanges per second in the last minute.
     per_second: f64,
     /// The answers of the last five minutes.
@@ -49,8 +58,12 @@ async fn page(visit: Visit) -> Answer {
     samples.push(now.clone());
     let per_second = between(&samples, NOW_SAMPLES)
         .and_then(|(first, last)| rate(first, last, |answers| answers.succeeded + answers.refused()));
+    let troubled = troubled(state, &now).await;
+    let counts = now.reading.receivers;
     render(&OverviewPage {
         page: visit.page(Section::OVERVIEW, "Overview"),
+        more_troubled: (counts.paused + counts.failing).saturating_sub(troubled.len() as u64),
+        troubled: &troubled,
         per_second: per_second.unwrap_or_default(),
         recent: answered(&samples, RECENT_SAMPLES),
         in_hour: answered(&samples, samples.len()),
@@ -60,6 +73,15 @@ async fn page(visit: Visit) -> Answer {
         last_audit: now.reading.audits.iter().find(|audit| audit.scope == AuditScope::Full),
         now: &now,
     })
+}
+
+/// Receivers that fail or are paused. None while the database is away: the page tells that already.
+async fn troubled(state: &AppState, now: &Sample) -> Vec<Receiver> {
+    if !now.reading.database_up {
+        return Vec::new();
+    }
+    let found = tokio::time::timeout(READY_TIMEOUT, state.store.troubled_receivers(TROUBLED)).await;
+    found.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// What the codes of this number mean.

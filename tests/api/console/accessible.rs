@@ -37,7 +37,7 @@ fn tags(page: &str) -> Vec<Tag<'_>> {
     tags.collect()
 }
 
-fn faults(page: &str) -> Vec<String> {
+pub(super) fn faults(page: &str) -> Vec<String> {
     let (tags, mut faults) = (tags(page), Vec::new());
     let mut fault = |is_fault: bool, words: String| {
         if is_fault {

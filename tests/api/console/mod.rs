@@ -13,6 +13,7 @@ mod orders;
 mod overview;
 mod players;
 mod reading;
+mod receivers;
 mod search;
 mod second_factor;
 mod sign_in;

@@ -1,9 +1,13 @@
 //! The overview.
 
 use domain::console_user::Role;
+use domain::ids::WebUrl;
+use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat};
 
+use super::accessible::faults;
+use super::reading::{content, text};
 use crate::game::Game;
-use crate::support::{Request, TestTill};
+use crate::support::{Request, TestTill, operator};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_overview_tells_what_was_answered_and_how_things_stand() {
@@ -21,6 +25,7 @@ async fn the_overview_tells_what_was_answered_and_how_things_stand() {
         first.body
     );
     let reading = minitill::metrics::Reading {
+        receivers: store::ReceiverCounts::default(),
         connections: 0,
         connections_refused: 0,
         connections_closed: 0,
@@ -71,4 +76,40 @@ async fn a_refusal_is_counted_once() {
     assert_eq!((answers.succeeded, answers.refused()), (0, 3));
     assert_eq!(answers.by_number().collect::<Vec<_>>(), [(100_200_102, 3)]);
     assert!(answers.quantile(0.5).is_some());
+}
+
+/// Rule 12.4: a receiver that fails or is paused is told on the first page, the oldest trouble first, and five at most.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_overview_tells_of_receivers_that_fail_or_are_paused() {
+    let till = TestTill::start().await;
+    for app in ["a1", "a2"] {
+        let app = till.app(app).await;
+        for number in 0..4 {
+            let url = WebUrl::parse(&format!("https://game.example/{number}")).unwrap();
+            let new = NewReceiver { url, events: Vec::new(), format: ReceiverFormat::Standard };
+            till.store.change_receivers(&operator(), &app.id, ReceiverCommand::Add(new)).await.unwrap();
+        }
+    }
+    let viewer = till.browser(Role::Viewer).await;
+    let warning = "Receivers that fail or are paused";
+    assert!(!viewer.get("/console").await.body.contains(warning));
+    till.execute(
+        "UPDATE receivers SET failing_since = '2026-11-21T08:00Z', last_status = 500, last_error = 'expected 2xx, got 500'
+             WHERE app_id = 'a1' AND url LIKE '%/0';
+         UPDATE receivers SET paused_at = '2026-11-21T07:00Z', paused_by = 'receiver' WHERE app_id = 'a2' AND url LIKE '%/1'",
+    )
+    .await;
+    let page = viewer.get("/console").await;
+    assert_eq!(faults(&page.body), Vec::<String>::new());
+    let expected = "Refresh Receivers that fail or are paused https://game.example/1 of the app a2 : Paused by the receiver, \
+                    which answered 410 https://game.example/0 of the app a1 : Failing since 2026-11-21 08:00:00 UTC \
+                    (status 500: expected 2xx, got 500) Exchanges, last minute";
+    assert!(content(&page).contains(expected), "{}", content(&page));
+    let id = till.store.troubled_receivers(1).await.unwrap()[0].receiver_id.clone();
+    assert!(page.body.contains(&format!("href=\"/console/apps/a2/receivers/{id}\"")));
+    till.execute("UPDATE receivers SET paused_at = now(), paused_by = 'operator' WHERE paused_at IS NULL")
+        .await;
+    let page = text(&viewer.get("/console").await.body);
+    assert_eq!(page.matches("of the app").count(), 5, "{page}");
+    assert!(page.contains("Others that are not shown here: 3. Exchanges, last minute"), "{page}");
 }

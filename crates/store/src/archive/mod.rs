@@ -10,6 +10,7 @@ mod written;
 use std::path::{Path, PathBuf};
 
 use domain::ids::AppId;
+use domain::moment::rfc3339;
 use domain::operator::Operator;
 use serde::Serialize;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
@@ -88,7 +89,8 @@ impl Store {
     /// The apps whose entries may be archived: all, or the one that was named.
     ///
     /// # Errors
-    /// There is no such app, `before` is too young, or the role does not own the tables.
+    /// There is no such app, `before` is too young, an event still tells of such an entry, or the role does not own the
+    /// tables.
     pub async fn archivable_apps(
         &self,
         only: Option<&AppId>,
@@ -113,6 +115,7 @@ impl Store {
         if let (Some(app_id), []) = (only, apps.as_slice()) {
             return Err(refused(format!("there is no app {app_id}")));
         }
+        self.may_lose_entries(&apps, before).await?;
         apps.iter().map(|app| AppId::parse(app).map_err(|_| StoreError::damaged("apps").into())).collect()
     }
 
@@ -241,6 +244,26 @@ impl Store {
             let cause = "run this command as the role that owns the tables: no other role may move entries";
             Err(refused(cause.to_owned()))
         }
+    }
+
+    /// Refuses entries of which an event still tells: an archived entry cannot be sent to a receiver.
+    async fn may_lose_entries(&self, apps: &[String], before: OffsetDateTime) -> Result<(), ArchiveError> {
+        let told = sqlx::query!(
+            r#"SELECT app_id AS "app_id!", at AS "at!" FROM (
+                   SELECT app_id, at FROM events
+                   UNION ALL
+                   SELECT a.app_id, o.at FROM wallet_outbox o JOIN apps a ON a.app_no = o.app_no) e
+               WHERE app_id = ANY ($1) AND at < $2 ORDER BY at LIMIT 1"#,
+            apps,
+            before
+        );
+        let Some(told) = told.fetch_optional(&self.pool).await? else { return Ok(()) };
+        Err(refused(format!(
+            "events of the app {} since {} are kept (notify.keep, or a receiver waits for them): archive what was before, \
+             or later",
+            told.app_id,
+            rfc3339(told.at)
+        )))
     }
 
     async fn number_of_app(&self, app_id: &AppId) -> Result<i32> {

@@ -144,7 +144,8 @@ pub(super) async fn differs(
          LIMIT 1",
     );
     let state: Option<String> = state.bind(archive_no).fetch_optional(&mut *transaction).await?;
-    transaction.rollback().await?;
+    // The commit empties the table. After a rollback the lines of all batches would stay in its file, and be read again.
+    transaction.commit().await?;
     Ok(number.or(state))
 }
 

@@ -16,6 +16,7 @@ use crate::secrets::random_bytes;
 
 pub use numbering::EventHead;
 pub(crate) use numbering::number_some;
+pub(crate) use telling::event_key;
 pub use telling::{Event, EventCursor, EventFilter, EventKey, EventPage};
 
 /// Adds an event for each blocked image of an app to the outbox. `connection` is in the transaction of the block.

@@ -11,8 +11,8 @@ use domain::fields::Expected;
 use domain::ids::{AppId, WalletNo};
 use domain::ledger::REF_MARK;
 use domain::order::Order;
-use sqlx::PgConnection;
 use sqlx::types::Json;
+use sqlx::{PgConnection, PgExecutor};
 use time::OffsetDateTime;
 
 use crate::exchange::plan_by_keys;
@@ -171,7 +171,8 @@ impl Store {
     ) -> Result<EventPage> {
         let position = sqlx::query!(
             r#"SELECT h.last_no, h.removed_no,
-                (SELECT row_id FROM events WHERE last_no >= $1 ORDER BY last_no LIMIT 1) AS row_id
+                (SELECT row_id FROM events WHERE last_no >= $1 ORDER BY last_no LIMIT 1) AS row_id,
+                (SELECT e.row_id FROM events e WHERE e.last_no = h.last_no) AS head_row_id
                FROM event_head h"#,
             after.no
         );
@@ -209,6 +210,12 @@ impl Store {
                 }
             }
             if is_last {
+                // Nothing is left of what there was before the rows were read. So the cursor of an app without events
+                // does not grow old.
+                if cursor.no < position.last_no {
+                    let row_id = position.head_row_id.unwrap_or_default();
+                    cursor = EventCursor::after(position.last_no, &row_id);
+                }
                 break;
             }
         }
@@ -276,14 +283,7 @@ impl Store {
 
     /// The event with this id, if this app has it.
     pub async fn event_key(&self, app_id: &AppId, id: EventId) -> Result<Option<EventKey>> {
-        let row = sqlx::query_as!(
-            EventRow,
-            "SELECT app_id, last_no, at, count, type, row_id, keys FROM events WHERE row_id = $1 AND app_id = $2",
-            id.row.as_slice(),
-            app_id.as_str()
-        );
-        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
-        Ok(row.events(0)?.into_iter().find(|event| event.id == id))
+        event_key(&self.pool, app_id, id).await
     }
 
     /// The events of an app with these numbers, in the order of their numbers. A number without an event is left out.
@@ -332,6 +332,22 @@ impl Store {
         }
         Ok(events)
     }
+}
+
+/// The event with this id, if this app has it.
+pub(crate) async fn event_key(
+    executor: impl PgExecutor<'_>,
+    app_id: &AppId,
+    id: EventId,
+) -> Result<Option<EventKey>> {
+    let row = sqlx::query_as!(
+        EventRow,
+        "SELECT app_id, last_no, at, count, type, row_id, keys FROM events WHERE row_id = $1 AND app_id = $2",
+        id.row.as_slice(),
+        app_id.as_str()
+    );
+    let Some(row) = row.fetch_optional(executor).await? else { return Ok(None) };
+    Ok(row.events(0)?.into_iter().find(|event| event.id == id))
 }
 
 /// The data of events by their numbers.

@@ -134,7 +134,7 @@ impl Store {
     ) -> Result<BlockOutcome> {
         let hashes: Vec<i64> = perceptual_hashes.iter().map(|hash| hash.to_i64()).collect();
         let context = (operator.clone(), hashes, reason.to_owned());
-        self.transaction(context, move |connection, (operator, hashes, reason)| {
+        let blocking = self.transaction(context, move |connection, (operator, hashes, reason)| {
             Box::pin(async move {
                 let former = lock_block(connection, &contents).await?;
                 let images = write_block(connection, &contents, hashes, reason).await?;
@@ -144,8 +144,10 @@ impl Store {
                 line.after(json!({ "reason": reason, "images": images })).record(connection).await?;
                 Ok(BlockOutcome { was_blocked: former.is_some(), images })
             })
-        })
-        .await
+        });
+        let blocked: Result<BlockOutcome> = blocking.await;
+        self.events.notify_one();
+        blocked
     }
 
     /// Removes the block of a picture. `false` when there was none. Images that another block

@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 
 use super::{ReceiverRow, new_secret};
 use crate::app::app_exists;
-use crate::event::number_some;
+use crate::event::{event_key, number_some};
 use crate::operator_log::{Action, LogLine};
 use crate::secrets::random_bytes;
 use crate::{Refusable, Result, Store, StoreError};
@@ -22,10 +22,10 @@ use crate::{Refusable, Result, Store, StoreError};
 pub type ReceiverError = Refusable<ReceiverRefusal>;
 
 /// The transaction of a command: who changes receivers of which app.
-struct ReceiverUpdate {
-    store: Store,
-    operator: Operator,
-    app_id: AppId,
+pub(super) struct ReceiverUpdate {
+    pub(super) store: Store,
+    pub(super) operator: Operator,
+    pub(super) app_id: AppId,
 }
 
 impl Store {
@@ -50,7 +50,7 @@ impl Store {
 }
 
 impl ReceiverUpdate {
-    async fn carry_out(
+    pub(super) async fn carry_out(
         &self,
         connection: &mut PgConnection,
         command: &ReceiverCommand,
@@ -76,12 +76,8 @@ impl ReceiverUpdate {
         connection: &mut PgConnection,
         new: &NewReceiver,
     ) -> Result<ReceiverReport, ReceiverError> {
-        // The lock of the app makes two additions take turns.
-        let app =
-            sqlx::query_scalar!("SELECT 1 FROM apps WHERE app_id = $1 FOR UPDATE", self.app_id.as_str());
-        if app.fetch_optional(&mut *connection).await.map_err(StoreError::from)?.is_none() {
-            return Err(Refusable::Refused(ReceiverRefusal::UnknownApp(self.app_id.clone())));
-        }
+        // The lock makes two additions take turns.
+        self.lock_app(connection).await?;
         let count = sqlx::query_scalar!(
             r#"SELECT count(*) AS "count!" FROM receivers WHERE app_id = $1"#,
             self.app_id.as_str()
@@ -213,7 +209,7 @@ impl ReceiverUpdate {
         event_id: EventId,
     ) -> Result<ReceiverReport, ReceiverError> {
         let receiver = self.locked(connection, id).await?;
-        let event = self.store.event_key(&self.app_id, event_id).await?;
+        let event = event_key(&mut *connection, &self.app_id, event_id).await?;
         let wanted = |of: EventType| receiver.events.is_empty() || receiver.events.contains(&of);
         let event = event.filter(|event| wanted(event.event_type));
         let event = event.ok_or(Refusable::Refused(ReceiverRefusal::UnknownEvent(event_id)))?;
@@ -286,8 +282,17 @@ impl ReceiverUpdate {
         Ok(report)
     }
 
+    pub(super) async fn lock_app(&self, connection: &mut PgConnection) -> Result<(), ReceiverError> {
+        let app =
+            sqlx::query_scalar!("SELECT 1 FROM apps WHERE app_id = $1 FOR UPDATE", self.app_id.as_str());
+        match app.fetch_optional(connection).await.map_err(StoreError::from)? {
+            Some(_) => Ok(()),
+            None => Err(Refusable::Refused(ReceiverRefusal::UnknownApp(self.app_id.clone()))),
+        }
+    }
+
     /// Reads a receiver and locks its row.
-    async fn locked(
+    pub(super) async fn locked(
         &self,
         connection: &mut PgConnection,
         id: &ReceiverId,

@@ -2,6 +2,8 @@
 //! reads and writes.
 
 mod command;
+mod once;
+mod outcome;
 mod search;
 mod sending;
 
@@ -17,6 +19,7 @@ use crate::secrets::random_bytes;
 use crate::{Result, StoreError};
 
 pub use command::ReceiverError;
+pub use outcome::EventOutcome;
 pub use search::{FailedEvent, ReceiverCounts, ReceiverDetail, ReceiverTry};
 pub use sending::{DueDelivery, LeasedReceiver, NotTaken, TriesNote};
 

@@ -40,6 +40,8 @@ pub struct LeasedReceiver {
     pub waiting: i64,
     /// It has failed for a minute or more.
     pub is_away: bool,
+    /// It has failed within the last 30 seconds.
+    pub has_just_failed: bool,
 }
 
 /// An event that is due for another try.
@@ -95,14 +97,16 @@ pub struct TriesNote {
 
 impl Store {
     /// The receivers that have something to be sent, and to which no other instance sends, `limit` at most. They are
-    /// leased to this instance.
+    /// leased to this instance. One that is away gets no event for the first time while it has just failed.
     pub async fn lease_receivers(&self, lease: &[u8; 16], limit: u32) -> Result<Vec<LeasedReceiver>> {
         let leased = sqlx::query!(
             "UPDATE receivers r SET lease = $1, leased_until = now() + make_interval(secs => $2)
              WHERE (app_id, receiver_id) IN (
                  SELECT app_id, receiver_id FROM receivers c
                  WHERE paused_at IS NULL AND (leased_until IS NULL OR leased_until < now()) AND (
-                     EXISTS (SELECT 1 FROM events e WHERE e.app_id = c.app_id AND e.last_no > c.through_no)
+                     (EXISTS (SELECT 1 FROM events e WHERE e.app_id = c.app_id AND e.last_no > c.through_no)
+                         AND (failing_since < now() - interval '1 minute'
+                             AND last_failed_at > now() - interval '30 seconds') IS NOT TRUE)
                      OR EXISTS (
                          SELECT 1 FROM deliveries d WHERE d.app_id = c.app_id AND d.receiver_id = c.receiver_id
                              AND d.state = 'waiting' AND d.next_at <= now()))
@@ -163,7 +167,8 @@ impl Store {
         self.read_receiver(app_id, id, None).await
     }
 
-    async fn leased_receiver(
+    /// A receiver under a lease, as it is now. `None` when it is paused or gone, or another instance has it.
+    pub async fn leased_receiver(
         &self,
         lease: &[u8; 16],
         app_id: &AppId,
@@ -183,9 +188,11 @@ impl Store {
                    CASE WHEN r.former_until > now() THEN r.former_secret END AS former_secret,
                    (SELECT count(*) FROM deliveries d WHERE d.app_id = r.app_id AND d.receiver_id = r.receiver_id
                         AND d.state = 'waiting') AS "waiting!",
-                   coalesce(r.failing_since < now() - interval '1 minute', false) AS "is_away!"
+                   coalesce(r.failing_since < now() - interval '1 minute', false) AS "is_away!",
+                   coalesce(r.last_failed_at > now() - interval '30 seconds', false) AS "has_just_failed!"
                FROM receivers r JOIN apps a ON a.app_id = r.app_id
-               WHERE r.app_id = $1 AND r.receiver_id = $2 AND ($3::bytea IS NULL OR r.lease = $3)"#,
+               WHERE r.app_id = $1 AND r.receiver_id = $2
+                   AND ($3::bytea IS NULL OR (r.lease = $3 AND r.paused_at IS NULL))"#,
             app_id.as_str(),
             id.as_str(),
             lease.map(<[u8; 16]>::as_slice)
@@ -206,6 +213,7 @@ impl Store {
             through_no: row.through_no,
             waiting: row.waiting,
             is_away: row.is_away,
+            has_just_failed: row.has_just_failed,
         }))
     }
 

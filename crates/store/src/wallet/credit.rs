@@ -89,7 +89,11 @@ impl Store {
             Box::pin(write_change(connection, engine, (operator, action), app_id, request, create))
         });
         match outcome.await {
-            Ok(outcome) | Err(Refusable::Refused(outcome)) => Ok(outcome),
+            Ok(outcome) => {
+                self.events.notify_one();
+                Ok(outcome)
+            }
+            Err(Refusable::Refused(outcome)) => Ok(outcome),
             Err(Refusable::Store(error)) => Err(error),
         }
     }

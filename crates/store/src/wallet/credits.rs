@@ -50,7 +50,9 @@ impl Store {
         let outcomes = self.transaction(context, move |connection, (operator, app_id, source, requests)| {
             Box::pin(write_credits(connection, engine, operator, (app_id, app_no), source, requests))
         });
-        outcomes.await.map(Some)
+        let outcomes = outcomes.await?;
+        self.events.notify_one();
+        Ok(Some(outcomes))
     }
 }
 

@@ -15,11 +15,19 @@ const MASTER_KEY: &str = "222222222222222222222222222222222222222222222222222222
 pub struct Program {
     database_url: String,
     folder: PathBuf,
+    settings: Vec<(String, String)>,
 }
 
 impl Program {
     pub fn on(stage: &Stage) -> Self {
-        Self { database_url: stage.url(), folder: stage.folder().to_owned() }
+        Self { database_url: stage.url(), folder: stage.folder().to_owned(), settings: Vec::new() }
+    }
+
+    /// With a variable that is set.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
     }
 
     /// The program, or another that takes its settings.
@@ -39,7 +47,8 @@ impl Program {
             .env("MINITILL_PUBLIC__LISTEN", "127.0.0.1:0")
             .env("MINITILL_OPS__LISTEN", "127.0.0.1:0")
             // All load comes from one address.
-            .env("MINITILL_HTTP__CONNECTIONS_PER_ADDRESS_MAX", "10000");
+            .env("MINITILL_HTTP__CONNECTIONS_PER_ADDRESS_MAX", "10000")
+            .envs(self.settings.iter().map(|(name, value)| (name, value)));
         command
     }
 

@@ -1,0 +1,120 @@
+//! The feed of events (contract 12.5).
+
+use std::time::Duration;
+
+use domain::event::{EventData, EventType};
+use domain::fields::FieldError;
+use domain::ids::AppId;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+use store::{Event, EventCursor, EventFilter, EventPage};
+use tokio::time::Instant;
+
+use super::call::Call;
+use super::describe::{MOMENT, Page, after, answers};
+use super::messages::{cursor_too_old, cursor_unknown, example};
+use super::problem::Problem;
+use super::receivers::EVENT_ID;
+use super::routes::routes;
+use crate::openapi::{APP_ID, Input, OPEN_ID};
+use crate::state::AppState;
+
+/// The longest wait, in seconds.
+const WAIT_SECONDS_MAX: i64 = 30;
+
+routes! { "Notifications":
+    /// Read the feed of events
+    ///
+    /// What happened in all apps, or in one, in an order in which nothing is ever added before what was read. `next`
+    /// is always a cursor: with it as `after` the feed goes on. With `wait` the answer comes as soon as there is an
+    /// event.
+    GET "/events", "listEvents", Read: list -> Page<FeedItem> =>
+        answers("read", "Events in their order, and where to go on.", json!({
+            "items": [{
+                "id": EVENT_ID, "type": "wallet.credited", "timestamp": MOMENT, "app_id": APP_ID,
+                "data": {
+                    "open_id": OPEN_ID, "seq": 1, "ref": "start-player-1", "free_change": 40, "charge_change": 100,
+                    "free_balance": 40, "charge_balance": 100,
+                },
+            }],
+            "next": "1.8899000a",
+        }))
+        .query(feed)
+        .wrong("wait", "expected an integer from 0 to 30, got \"31\"")
+        .refuses([example::cursor_too_old(), example::cursor_unknown()]);
+}
+
+/// An event of the feed.
+#[derive(Serialize, JsonSchema)]
+struct FeedItem {
+    /// Id of the event: `webhook-id` and `message_id` of its notifications.
+    id: String,
+    /// Its type.
+    r#type: EventType,
+    /// Time of the change.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    timestamp: time::OffsetDateTime,
+    /// The app.
+    app_id: AppId,
+    /// What happened.
+    data: EventData,
+}
+
+impl From<Event> for FeedItem {
+    fn from(event: Event) -> Self {
+        let Event { id, event_type, app_id, at, data, .. } = event;
+        Self { id: id.as_text(), r#type: event_type, timestamp: at, app_id, data }
+    }
+}
+
+/// What a caller asks of the feed.
+struct Asked {
+    filter: EventFilter,
+    wait: Duration,
+    after: Option<EventCursor>,
+}
+
+async fn list(state: &AppState, call: &Call) -> Result<Page<FeedItem>, Problem> {
+    let (Asked { filter, wait, after }, limit) = (call.read(feed)?, call.limit()?);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut after = after.unwrap_or(EventCursor::START);
+    let deadline = Instant::now() + wait;
+    let mut heads = state.event_heads.subscribe();
+    loop {
+        heads.mark_unchanged();
+        match state.store.event_page(after, &filter, limit).await? {
+            EventPage::Removed => return Err(cursor_too_old()),
+            EventPage::UnknownCursor => return Err(cursor_unknown()),
+            EventPage::Events(events, next) => {
+                let has_moved = next != after;
+                after = next;
+                let is_over = Instant::now() >= deadline;
+                if !events.is_empty() || (is_over && !has_moved) {
+                    let items = events.into_iter().map(FeedItem::from).collect();
+                    return Ok(Page { items, next: Some(after.to_string()) });
+                }
+                // Others than those that are asked for came, so more may be there.
+                if has_moved && !is_over {
+                    continue;
+                }
+            }
+        }
+        // A server that stops tells nothing more.
+        let _ = tokio::time::timeout_at(deadline, heads.changed()).await;
+    }
+}
+
+fn feed(query: &mut Input<'_>) -> Result<Asked, FieldError> {
+    let app_id = query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?;
+    let of =
+        query.field("type", "Of this type alone.").example("wallet.credited").optional(EventType::parse)?;
+    let about = "How many seconds to wait for an event, if there is none.";
+    let wait = query.field("wait", about).integer(0, WAIT_SECONDS_MAX)?;
+    Ok(Asked {
+        filter: EventFilter { app_id, types: of.into_iter().collect() },
+        wait: Duration::from_secs(wait.and_then(|wait| u64::try_from(wait).ok()).unwrap_or(0)),
+        after: after(query, EventCursor::parse)?,
+    })
+}

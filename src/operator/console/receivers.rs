@@ -1,0 +1,229 @@
+//! Receivers of notifications (contract 12.2): the list of an app, and the page of one with its failed events and its
+//! newest tries. `receivers/changes.rs` answers the forms.
+
+mod changes;
+
+use askama::Template;
+use axum::extract::Path;
+use axum::routing::{MethodRouter, get, post};
+use domain::event::{EventId, EventType};
+use domain::ids::AppId;
+use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverCommand, ReceiverFormat, ReceiverId, TimeSpan};
+use store::{EventKey, EventOutcome, FailedEvent, ReceiverDetail, ReceiverTry};
+
+use super::error::ConsoleError;
+use super::page::{Page, Section, Shown, render, render_search};
+use super::player::counted;
+use super::route::Route;
+use super::visit::{Answer, Visit};
+use crate::state::AppState;
+
+/// A form that does this to the receiver of the path.
+fn command(command: fn(ReceiverId) -> ReceiverCommand) -> MethodRouter<AppState> {
+    post(move |path, visit| changes::change(command, path, visit))
+}
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::page("/console/apps/{app_id}/receivers", || get(list)),
+    // A receiver is told what players do, and has a key.
+    Route::proven("/console/apps/{app_id}/receivers", || post(changes::add)),
+    Route::page("/console/apps/{app_id}/receivers/{receiver_id}", || get(receiver)),
+    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/pause", || command(ReceiverCommand::Pause)),
+    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/resume", || {
+        command(ReceiverCommand::Resume)
+    }),
+    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/test", || post(changes::test)),
+    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/resend", || post(changes::resend_one)),
+    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/resend-failed", || {
+        post(changes::resend_failed)
+    }),
+    Route::proven("/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret", || {
+        post(changes::rotate_secret)
+    }),
+    Route::proven("/console/apps/{app_id}/receivers/{receiver_id}/remove", || {
+        command(ReceiverCommand::Remove)
+    }),
+];
+
+/// Failed events on a page.
+const FAILED: u32 = 20;
+/// Characters of an error that a page shows.
+const ERROR_CHARS_MAX: usize = 120;
+
+/// The path of a receiver's page.
+pub(super) fn receiver_path(app_id: &AppId, id: &ReceiverId) -> String {
+    format!("{}/{id}", list_path(app_id))
+}
+
+fn list_path(app_id: &AppId) -> String {
+    format!("/console/apps/{app_id}/receivers")
+}
+
+/// Why a try has failed: the status of the answer, or that there was none, and the beginning of the error.
+pub(super) fn failure(status: Option<i16>, error: Option<&str>) -> String {
+    let answer = status.map_or_else(|| "no answer".to_owned(), |status| format!("status {status}"));
+    error.map_or_else(|| answer.clone(), |error| format!("{answer}: {}", error_in_words(error)))
+}
+
+/// The beginning of an error. A cause such as `connect_failed` becomes words.
+fn error_in_words(error: &str) -> String {
+    let is_cause = error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let mut words = if is_cause { error.replace('_', " ") } else { error.to_owned() };
+    if let Some((end, _)) = words.char_indices().nth(ERROR_CHARS_MAX) {
+        words.truncate(end);
+        words.push('\u{2026}');
+    }
+    words
+}
+
+/// The length of an answer's beginning.
+fn length(body: &str) -> String {
+    counted(i64::try_from(body.len()).unwrap_or(i64::MAX), "byte")
+}
+
+#[derive(Template)]
+#[template(path = "receivers.html")]
+struct ListPage<'a> {
+    page: Page<'a>,
+    app_id: &'a AppId,
+    receivers: &'a [Receiver],
+    /// The receivers as the page shows them: the form does nothing once they have changed.
+    seen: String,
+}
+
+async fn list(Path(name): Path<String>, visit: Visit) -> Answer {
+    let app_id = find_app(&visit.state, &name).await?;
+    // The mark comes first: a receiver that is added in between makes the form stale, not the page.
+    let seen = visit.state.store.receivers_mark(&app_id).await?;
+    let receivers = visit.state.store.receivers(&app_id).await?;
+    let removed = "The receiver is removed. Nothing more is sent to it.";
+    let page = visit.page(Section::APPS, format!("Receivers of {app_id}"));
+    let page = Page { notice: visit.notice([("remove", removed)]), ..page };
+    render(&ListPage { page, app_id: &app_id, receivers: &receivers, seen })
+}
+
+/// The app of an address.
+async fn find_app(state: &AppState, name: &str) -> Result<AppId, ConsoleError> {
+    let none = || ConsoleError::no_such_app(name);
+    let app_id = AppId::parse(name).map_err(|_| none())?;
+    state.store.find_app(&app_id).await?.map(|_| app_id).ok_or_else(none)
+}
+
+/// The app and the receiver that an address names. They may not exist.
+fn parse((app_id, id): &(String, String)) -> Result<(AppId, ReceiverId), ConsoleError> {
+    let app = AppId::parse(app_id).map_err(|_| ConsoleError::no_such_app(app_id))?;
+    let id = ReceiverId::parse(id).map_err(|_| no_such_receiver(&app, id))?;
+    Ok((app, id))
+}
+
+fn no_such_receiver(app_id: &AppId, id: &str) -> ConsoleError {
+    ConsoleError::not_found(format!("The app {app_id} has no receiver {id}."))
+}
+
+#[derive(Template)]
+#[template(path = "receiver.html")]
+struct ReceiverPage<'a> {
+    page: Page<'a>,
+    path: String,
+    detail: &'a ReceiverDetail,
+    receiver: &'a Receiver,
+    /// The receivers of the app as the page shows them.
+    seen: String,
+    /// The test that led here, as it ended.
+    test: Option<&'a ReceiverTry>,
+    search: Search,
+    failed: Vec<FailedEvent>,
+    /// The address of the page with the oldest failed events, unless this is the one.
+    first: Option<String>,
+    /// The address of the page with the next ones.
+    more: Option<String>,
+}
+
+/// What the form that looks for an event has found.
+enum Search {
+    /// Nothing was asked.
+    Empty,
+    None(EventId),
+    Found(EventKey, EventOutcome),
+}
+
+async fn receiver(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let ((app_id, id), store) = (parse(&names)?, &visit.state.store);
+    let none = || no_such_receiver(&app_id, id.as_str());
+    let seen = store.receivers_mark(&app_id).await?;
+    let detail = store.receiver(&app_id, &id).await?.ok_or_else(none)?;
+    let mut filters = visit.filters();
+    let search = match filters.read("event_id", EventId::parse) {
+        Some(event_id) => look_for(&visit, &app_id, &id, event_id).await?,
+        None => Search::Empty,
+    };
+    let wrong = filters.wrong;
+    let after: Option<i64> = visit.text("after").parse().ok();
+    // One event more than the page shows: it tells whether there is another page.
+    let failed = store.failed_events(&app_id, &id, TimeSpan::default(), after.unwrap_or(0), FAILED + 1);
+    let mut failed = failed.await?.ok_or_else(none)?;
+    let has_more = failed.len() > FAILED as usize;
+    failed.truncate(FAILED as usize);
+    let path = receiver_path(&app_id, &id);
+    let page_after = |no: &str| format!("{path}?after={no}#failed");
+    let page = visit.page(Section::APPS, format!("Receiver {id}"));
+    let template = ReceiverPage {
+        page: Page { notice: notice(&visit, &detail.receiver), ..page.marking(&wrong) },
+        test: detail.tries.iter().find(|tried| tried.event_id == visit.text("tested")),
+        receiver: &detail.receiver,
+        detail: &detail,
+        first: after.map(|_| format!("{path}#failed")),
+        more: failed.last().filter(|_| has_more).map(|last| page_after(&last.no.to_string())),
+        path: path.clone(),
+        seen,
+        search,
+        failed,
+    };
+    render_search(&template, &wrong)
+}
+
+/// The event with this id, and what became of it here.
+async fn look_for(
+    visit: &Visit,
+    app_id: &AppId,
+    id: &ReceiverId,
+    event_id: EventId,
+) -> Result<Search, ConsoleError> {
+    let store = &visit.state.store;
+    let Some(event) = store.event_key(app_id, event_id).await? else { return Ok(Search::None(event_id)) };
+    let outcome = store.event_outcome(&event, id).await?;
+    let outcome = outcome.ok_or_else(|| no_such_receiver(app_id, id.as_str()))?;
+    Ok(Search::Found(event, outcome))
+}
+
+/// What the page tells after a change.
+fn notice(visit: &Visit, receiver: &Receiver) -> Option<String> {
+    if visit.text("done") == "resend" {
+        let when = if receiver.paused_by.is_some() { " as soon as the receiver is resumed" } else { "" };
+        return Some(match visit.text("resent").parse().ok()? {
+            0 => "No failed event lies in this time span, so nothing is sent again.".to_owned(),
+            1 => format!("1 event is sent again{when}."),
+            resent => format!("{} are sent again{when}.", counted(resent, "event")),
+        });
+    }
+    visit.notice([
+        ("pause", "The receiver is paused. What happens from now on waits for it."),
+        ("resume", "The receiver is active again. What has waited for it is sent now."),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_has_the_status_and_the_beginning_of_the_error() {
+        assert_eq!(failure(Some(500), Some("expected 2xx, got 500")), "status 500: expected 2xx, got 500");
+        assert_eq!(failure(None, Some("connect_failed")), "no answer: connect failed");
+        let words = "expected {\"result\":1} with this message_id";
+        assert_eq!(failure(Some(200), Some(words)), format!("status 200: {words}"));
+        assert_eq!(failure(None, None), "no answer");
+        let long = failure(None, Some(&"\u{e9}".repeat(121)));
+        assert_eq!(long, format!("no answer: {}\u{2026}", "\u{e9}".repeat(120)));
+    }
+}

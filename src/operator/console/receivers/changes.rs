@@ -1,0 +1,152 @@
+//! The forms of receivers: each is a command, whose answer is the receiver's page, or the secret that was made.
+
+use axum::extract::Path;
+use axum::response::{IntoResponse as _, Redirect, Response};
+use domain::event::{EventId, EventType};
+use domain::ids::AppId;
+use domain::moment;
+use domain::receiver::{
+    NewReceiver, RECEIVERS_MAX, ReceiverCommand, ReceiverFormat, ReceiverId, ReceiverRefusal, ReceiverReport,
+    ReceiverState, Resend, TimeSpan,
+};
+use store::ReceiverError;
+
+use super::super::error::ConsoleError;
+use super::super::page::Section;
+use super::super::shown_once::ShownOnce;
+use super::super::visit::{Answer, Visit};
+use super::{find_app, list_path, no_such_receiver, parse, receiver_path};
+
+pub(super) async fn add(Path(name): Path<String>, visit: Visit) -> Answer {
+    let app_id = find_app(&visit.state, &name).await?;
+    let url = visit.fields.required("url", |text| visit.state.notifier.read_url(text))?;
+    let format = visit.fields.required("format", ReceiverFormat::parse)?;
+    let is_ticked = |event: &EventType| visit.filled(&format!("events_{event}")).is_some();
+    let events = EventType::ALL.into_iter().filter(is_ticked).collect();
+    let command = ReceiverCommand::Add(NewReceiver { url, events, format });
+    change_once(&visit, &app_id, command).await
+}
+
+pub(super) async fn rotate_secret(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let (app_id, id) = parse(&names)?;
+    change_once(&visit, &app_id, ReceiverCommand::RotateSecret(id)).await
+}
+
+/// Carries out a command that makes a secret. The page of the secret sends its form again when it is reloaded.
+async fn change_once(visit: &Visit, app_id: &AppId, command: ReceiverCommand) -> Answer {
+    let (store, seen) = (&visit.state.store, visit.text("seen"));
+    let report = store.change_receivers_once(&visit.operator()?, app_id, command, seen).await;
+    let have_changed = || {
+        ConsoleError::bad_request(format!(
+            "The receivers of the app {app_id} or their secrets have changed since this form was shown. Either this \
+             form was sent before, or somebody else changed them."
+        ))
+    };
+    let report = report.map_err(|error| refused(error, app_id))?.ok_or_else(have_changed)?;
+    answer(visit, &list_path(app_id), report)
+}
+
+/// Does something to the receiver of the path.
+pub(super) async fn change(
+    command: fn(ReceiverId) -> ReceiverCommand,
+    Path(names): Path<(String, String)>,
+    visit: Visit,
+) -> Answer {
+    let (app_id, id) = parse(&names)?;
+    let path = receiver_path(&app_id, &id);
+    let report = visit.state.store.change_receivers(&visit.operator()?, &app_id, command(id)).await;
+    answer(&visit, &path, report.map_err(|error| refused(error, &app_id))?)
+}
+
+/// Sends one event again, whatever became of it.
+pub(super) async fn resend_one(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let event_id = visit.fields.required("event_id", EventId::parse)?;
+    resend(&names, &visit, Resend::One(event_id)).await
+}
+
+/// Sends all failed events of a time span again.
+pub(super) async fn resend_failed(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let since = visit.fields.optional("from", moment::parse)?;
+    let until = visit.fields.optional("to", moment::parse)?;
+    resend(&names, &visit, Resend::Failed(TimeSpan { since, until })).await
+}
+
+async fn resend(names: &(String, String), visit: &Visit, which: Resend) -> Answer {
+    let (app_id, id) = parse(names)?;
+    let path = receiver_path(&app_id, &id);
+    let command = ReceiverCommand::Resend(id, which);
+    let report = visit.state.store.change_receivers(&visit.operator()?, &app_id, command).await;
+    answer(visit, &path, report.map_err(|error| refused(error, &app_id))?)
+}
+
+/// Sends an event that is marked as a test. The receiver's page shows how it ended.
+pub(super) async fn test(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+    let (app_id, id) = parse(&names)?;
+    visit.operator()?;
+    let (state, none) = (&visit.state, || no_such_receiver(&app_id, id.as_str()));
+    let receiver = state.store.receiver_to_test(&app_id, &id).await?.ok_or_else(none)?;
+    let tried = state.notifier.send_test(&receiver).await;
+    if !state.store.note_test(&app_id, &id, &tried).await? {
+        return Err(none());
+    }
+    Ok(see(&format!("{}?tested={}", receiver_path(&app_id, &id), tried.event_id)))
+}
+
+/// The answer after a command: `path`, which is the receiver's page, or the page of a new secret.
+fn answer(visit: &Visit, path: &str, report: ReceiverReport) -> Answer {
+    match report {
+        ReceiverReport::Added(added) => {
+            let receiver = &added.receiver;
+            let verified = match receiver.format {
+                ReceiverFormat::Standard => {
+                    "Give it to the receiver now. It verifies every notification with it, as Standard Webhooks says."
+                }
+                ReceiverFormat::Platform => NOT_USED,
+            };
+            let next = "The receiver gets what happens from now on. Its page sends a test event.";
+            show_secret(visit, &receiver.app_id, &receiver.receiver_id, added.secret, &[verified, next])
+        }
+        ReceiverReport::Rotated(rotated) => {
+            let next = [
+                "Give it to the receiver now.",
+                "The secret before it signs too for 24 hours. An older one no longer signs.",
+            ];
+            show_secret(visit, &rotated.app_id, &rotated.receiver_id, rotated.secret, &next)
+        }
+        ReceiverReport::Changed(receiver) => match receiver.state {
+            ReceiverState::Paused => Ok(see(&format!("{path}?done=pause"))),
+            ReceiverState::Active | ReceiverState::Failing => Ok(see(&format!("{path}?done=resume"))),
+        },
+        ReceiverReport::Removed(removed) => Ok(see(&format!("{}?done=remove", list_path(&removed.app_id)))),
+        ReceiverReport::Resent(resent) => Ok(see(&format!("{path}?done=resend&resent={}", resent.resent))),
+    }
+}
+
+/// Why a receiver of the platform's format needs no secret.
+pub(super) const NOT_USED: &str = "In the platform format the app secret signs, so this secret is not used.";
+
+fn show_secret(visit: &Visit, app_id: &AppId, id: &ReceiverId, secret: String, what_next: &[&str]) -> Answer {
+    let path = receiver_path(app_id, id);
+    let (owner, secrets) = (("Receiver", id.as_str(), path.as_str()), [("Secret", secret)]);
+    ShownOnce { owner, secrets: &secrets, what_next }.render(visit, Section::APPS, "Secret of the receiver")
+}
+
+fn see(path: &str) -> Response {
+    Redirect::to(path).into_response()
+}
+
+fn refused(error: ReceiverError, app_id: &AppId) -> ConsoleError {
+    match error {
+        ReceiverError::Store(error) => error.into(),
+        ReceiverError::Refused(ReceiverRefusal::UnknownApp(app_id)) => {
+            ConsoleError::no_such_app(app_id.as_str())
+        }
+        ReceiverError::Refused(ReceiverRefusal::Unknown(id)) => no_such_receiver(app_id, id.as_str()),
+        ReceiverError::Refused(ReceiverRefusal::TooMany) => ConsoleError::bad_request(format!(
+            "The app {app_id} has {RECEIVERS_MAX} receivers, and may have no more. Remove one first."
+        )),
+        ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => ConsoleError::bad_request(format!(
+            "event id: the app {app_id} has no event {id} for this receiver, or it was removed."
+        )),
+    }
+}

@@ -1,0 +1,204 @@
+//! Tries (contract 12.4): what takes an event, when it is tried again, and what is kept of tries.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use domain::receiver::{ReceiverFormat, ReceiverState};
+
+use super::{MOMENT, Scene, add, all_events, id, until};
+use crate::game::Game;
+use crate::support::Request;
+use crate::support::receiver::{Notification, Receiver, Reply};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn same(received: &[Notification]) {
+    for notification in received {
+        assert_eq!((notification.id(), &notification.body), (received[0].id(), &received[0].body));
+    }
+}
+
+/// Rules 12.4.1, 12.4.2 and 12.1.10: after each failure the event is tried again, with the same id and the same bytes,
+/// not before its delay, until any 2xx.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_tried_again_after_each_delay_until_it_is_taken() {
+    let delays = [Duration::from_millis(50), Duration::from_millis(600), MILLISECOND];
+    let receiver =
+        Receiver::answering(|_, before| Reply::status([500, 404, 199 + 200, 299][before])).await;
+    let scene = Scene::retrying(&[&receiver], &delays).await;
+    let added = scene.add(&receiver).await;
+    scene.pay("b1").await;
+    scene.until(&added, "it is taken", |shown| shown.receiver.taken == 1).await;
+    let received = receiver.received();
+    same(&received);
+    assert_eq!(received.len(), 4);
+    for (pair, delay) in received.windows(2).zip(delays) {
+        assert!(pair[1].at - pair[0].at >= delay, "{:?} before {delay:?}", pair[1].at - pair[0].at);
+    }
+    let shown = scene.shown(&added).await;
+    assert_eq!((shown.waiting, shown.failed), (0, 0));
+    assert_eq!(shown.receiver.state, ReceiverState::Active);
+    let statuses: Vec<_> = shown.tries.iter().map(|tried| tried.status.unwrap()).collect();
+    assert_eq!(statuses, [299, 399, 404, 500], "newest first");
+    assert_eq!((shown.receiver.last_status, shown.receiver.failing_since), (Some(399), None));
+}
+
+/// Rule 12.4.3: `Retry-After` is the least wait, here longer than the delay.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_receiver_asks_to_wait_is_waited() {
+    let receiver = Receiver::answering(|_, before| match before {
+        0 => Reply::status(503).header("retry-after", "2"),
+        _ => Reply::taken(),
+    })
+    .await;
+    let scene = Scene::retrying(&[&receiver], &[MILLISECOND]).await;
+    scene.add(&receiver).await;
+    scene.pay("b1").await;
+    let received = receiver.until_received(2).await;
+    same(&received);
+    assert!(received[1].at - received[0].at >= Duration::from_secs(2));
+}
+
+/// Rule 12.4.4: nothing is sent to where a redirect leads, and it does not take the event.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_is_not_followed() {
+    let elsewhere = Receiver::taking().await;
+    let location = elsewhere.url("/");
+    let receiver = Receiver::answering(move |_, before| match before {
+        0 => Reply::status(308).header("location", &location),
+        1 => Reply::status(302).header("location", &location),
+        _ => Reply::taken(),
+    })
+    .await;
+    let scene = Scene::retrying(&[&receiver, &elsewhere], &[MILLISECOND; 3]).await;
+    let added = scene.add(&receiver).await;
+    scene.pay("b1").await;
+    scene.until(&added, "it is taken", |shown| shown.receiver.taken == 1).await;
+    same(&receiver.received());
+    let errors: Vec<_> = scene.shown(&added).await.tries.into_iter().map(|tried| tried.error).collect();
+    let expected =
+        [None, Some("expected 2xx, got 302".to_owned()), Some("expected 2xx, got 308".to_owned())];
+    assert_eq!(errors, expected);
+    assert_eq!(elsewhere.connections(), 0);
+}
+
+/// Rule 12.4.8: the 20 newest tries are kept, with 4,096 bytes of each answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_newest_tries_are_kept_with_the_beginning_of_their_answers() {
+    let receiver = Receiver::answering(|_, _| {
+        Reply::status(200).body([&[b'x'; 4094][..], &[0, 0xff], &[b'y'; 5000]].concat())
+    })
+    .await;
+    let scene = Scene::new(&[&receiver]).await;
+    let added = scene.add(&receiver).await;
+    let numbers: Vec<String> = (0..25).map(|number| format!("b{number}")).collect();
+    for number in &numbers {
+        scene.pay(number).await;
+        receiver.until(number, |received| received.iter().any(|came| came.data("biz_no") == *number)).await;
+    }
+    let events = all_events(&scene.till).await;
+    let newest: BTreeSet<String> = events[events.len() - 20..].iter().map(|event| event.id.as_text()).collect();
+    scene.until(&added, "the last tries are noted", |shown| {
+        shown.tries.iter().map(|tried| tried.event_id.clone()).collect::<BTreeSet<_>>() == newest
+    })
+    .await;
+    let tries = scene.shown(&added).await.tries;
+    assert_eq!(tries.len(), 20);
+    assert_eq!(tries[0].event_id, events.last().unwrap().id.as_text(), "newest first");
+    for tried in tries {
+        assert_eq!((tried.status, tried.error), (Some(200), None));
+        // What is no text of the database is replaced.
+        assert_eq!(tried.body, format!("{}\u{fffd}\u{fffd}", "x".repeat(4094)));
+    }
+}
+
+/// Rule 12.4.11: a receiver that does not answer and one that is away hold up no exchange and no other receiver. No more
+/// than `notify.parallel_max` are under way to one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_and_a_dead_receiver_hold_up_nobody() {
+    let slow = Receiver::answering(|_, _| Reply::taken().held()).await;
+    let quick = Receiver::taking().await;
+    let scene = Scene::new(&[&slow, &quick]).await;
+    // Nobody listens at this address.
+    let dead = SocketAddr::from(([127, 0, 0, 77], quick.address.port()));
+    let standard = ReceiverFormat::Standard;
+    let dead = add(&scene.till, &scene.app, &format!("http://{dead}/"), standard, &[]).await;
+    scene.add(&slow).await;
+    scene.add(&quick).await;
+    let numbers: BTreeSet<String> = (0..40).map(|number| format!("b{number}")).collect();
+    for number in &numbers {
+        scene.pay(number).await;
+    }
+    let of = |received: &[Notification]| received.iter().map(|came| came.data("biz_no")).collect::<Vec<_>>();
+    let received = quick.until_received(40).await;
+    assert_eq!(of(&received).len(), 40);
+    assert_eq!(of(&received).into_iter().collect::<BTreeSet<_>>(), numbers);
+    slow.until_received(16).await;
+    tokio::time::sleep(MOMENT).await;
+    assert_eq!(slow.received().len(), 16);
+    scene.until(&dead, "the dead one fails", |shown| shown.receiver.state == ReceiverState::Failing).await;
+    assert_eq!(scene.shown(&dead).await.tries[0].error.as_deref(), Some("connect_failed"));
+    slow.release();
+    let received = slow.until_received(40).await;
+    assert_eq!(of(&received).into_iter().collect::<BTreeSet<_>>(), numbers);
+    scene.pay("last").await;
+    slow.until_received(41).await;
+}
+
+/// Rules 12.6.1, 12.6.4 and 12.6.5: after ten failures in a row new events wait; when the receiver takes one, all are due
+/// at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_receiver_that_was_away_is_sent_when_it_is_back() {
+    let receiver = Receiver::answering(|_, _| Reply::status(500)).await;
+    let scene = Scene::new(&[&receiver]).await;
+    let added = scene.add(&receiver).await;
+    for number in 0..10 {
+        scene.pay(&format!("b{number}")).await;
+        receiver.until_received(number + 1).await;
+    }
+    scene.until(&added, "all have failed once", |shown| shown.waiting == 10).await;
+    for number in 10..15 {
+        scene.pay(&format!("b{number}")).await;
+    }
+    scene.until(&added, "the later ones wait", |shown| shown.waiting == 15).await;
+    tokio::time::sleep(MOMENT).await;
+    assert_eq!(receiver.received().len(), 10, "a receiver that is away gets no new events");
+    receiver.answers(|_, _| Reply::taken());
+    let first = domain::event::EventId::parse(&receiver.received()[0].id()).unwrap();
+    let resend = domain::receiver::Resend::One(first);
+    scene.change(domain::receiver::ReceiverCommand::Resend(id(&added).clone(), resend)).await;
+    scene.until(&added, "nothing waits", |shown| shown.waiting == 0 && shown.receiver.taken == 15).await;
+    let ids: BTreeSet<String> = receiver.received().iter().map(Notification::id).collect();
+    assert_eq!((ids.len(), receiver.received().len()), (15, 25));
+    assert_eq!(scene.shown(&added).await.receiver.state, ReceiverState::Active);
+}
+
+/// Rule 12.4.13: the metrics tell of receivers that fail, and of each try.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_tell_of_failures() {
+    let receiver = Receiver::answering(|_, before| Reply::status(if before == 0 { 200 } else { 500 })).await;
+    let scene = Scene::retrying(&[&receiver], &[]).await;
+    scene.add(&receiver).await;
+    for number in ["b1", "b2"] {
+        scene.pay(number).await;
+        receiver.until(number, |received| received.iter().any(|came| came.data("biz_no") == number)).await;
+    }
+    let mut metrics = String::new();
+    until("the metrics tell of it", async || {
+        metrics = Request::get("/metrics").send(scene.till.operator_address).await.body;
+        metrics.contains("\nminitill_receivers_failing 1\n")
+    })
+    .await;
+    for line in [
+        "minitill_notify_tries_total{outcome=\"taken\"} 1",
+        "minitill_notify_tries_total{outcome=\"not_taken\"} 1",
+        "minitill_notify_failed_total 1",
+        "minitill_notify_first_try_delay_seconds_count 2",
+        "minitill_receivers_paused 0",
+    ] {
+        assert!(metrics.contains(&format!("\n{line}\n")), "{line} is not in {metrics}");
+    }
+    let answer = Game::new(&scene.app, "o1", "b3", 1).send(&scene.till).await;
+    assert_eq!(answer.code(), 1);
+}
