@@ -807,6 +807,7 @@ CREATE TABLE deliveries (
     state       text        NOT NULL,
     tries       integer     NOT NULL,
     next_at     timestamptz,
+    not_before  timestamptz,
     last_at     timestamptz,
     status      smallint,
     error       text,
@@ -825,6 +826,7 @@ COMMENT ON COLUMN deliveries.type IS 'Type of the event.';
 COMMENT ON COLUMN deliveries.state IS 'waiting, failed after the last try, or taken.';
 COMMENT ON COLUMN deliveries.tries IS 'Number of tries since the event was sent first, or sent again.';
 COMMENT ON COLUMN deliveries.next_at IS 'Time of the next try. Null when there is none.';
+COMMENT ON COLUMN deliveries.not_before IS 'Time before which the receiver wants no try. Null when it did not ask.';
 COMMENT ON COLUMN deliveries.last_at IS 'Time of the last try. Null before the first.';
 COMMENT ON COLUMN deliveries.status IS 'HTTP status of the last try. Null when there was no answer.';
 COMMENT ON COLUMN deliveries.error IS 'What the last failure was, in words. Null after a success.';

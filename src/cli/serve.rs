@@ -96,6 +96,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     service_manager::tell(NotifyState::Stopping);
     let exit_by = tokio::time::Instant::now() + EXIT_WITHIN;
     let _ = stop_public.send(true);
+    let _ = stop_notifying.send(true);
     let drained = match ended_early {
         Some(ended) => ended,
         None => serving.await,
@@ -103,7 +104,6 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     if let Some(tracer) = &state.tracer {
         tracer.flush().await;
     }
-    let _ = stop_notifying.send(true);
     let _ = stop_operator.send(true);
     let _ = tokio::time::timeout(NOTIFYING_PATIENCE, notifying).await;
     beside.iter().for_each(tokio::task::JoinHandle::abort);

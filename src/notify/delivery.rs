@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::event::EventType;
+use domain::event::{EventType, RETRY_AFTER_MAX};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use store::{EventKey, LeasedReceiver, NotTaken, ReceiverTry, TriesNote};
@@ -33,8 +33,12 @@ const DUE_EVERY: Duration = Duration::from_millis(250);
 const RENEWED_EVERY: Duration = Duration::from_secs(2);
 /// The lease ends after so long without anything to send.
 const IDLE_FOR: Duration = Duration::from_secs(5);
-/// The most events of a receiver that wait for another try. While there are as many, later events wait in the feed.
-const WAITING_MAX: i64 = 1_000;
+/// The most events that wait for another try at a receiver that is away, and at one that takes others. While there are as
+/// many, later events wait in the feed.
+const WAITING_AWAY_MAX: i64 = 1_000;
+const WAITING_MAX: i64 = 100_000;
+/// How often a receiver counts as back.
+const BACK_EVERY: Duration = Duration::from_mins(1);
 /// Failures in a row after which a receiver counts as away.
 const AWAY_AFTER: u32 = 10;
 /// How often an event of the feed is tried while the receiver is away.
@@ -87,6 +91,7 @@ pub(super) struct Delivery {
     renewed_at: Instant,
     probed_at: Instant,
     active_at: Instant,
+    back_at: Option<Instant>,
     is_over: bool,
 }
 
@@ -124,6 +129,7 @@ impl Delivery {
             renewed_at: now,
             probed_at: if is_probed { now } else { long_ago },
             active_at: now,
+            back_at: None,
             is_over: false,
         }
     }
@@ -163,7 +169,8 @@ impl Delivery {
             return Ok(());
         }
         self.start();
-        let is_still = self.sending.is_empty() && self.ready.is_empty();
+        let is_held = self.is_away() && self.ready.iter().all(|ready| ready.tries.is_none());
+        let is_still = self.sending.is_empty() && (self.ready.is_empty() || is_held);
         let is_idle = is_still && self.keys.is_empty();
         if is_idle && self.has_news || now >= self.noted_at + NOTED_EVERY {
             self.write_note(is_idle).await?;
@@ -251,8 +258,12 @@ impl Delivery {
         let tries: HashMap<i64, i32> = due.iter().map(|due| (due.event_no, due.tries)).collect();
         let numbers: Vec<i64> = due.iter().map(|due| due.event_no).collect();
         let keys = self.shared.store.event_keys(&self.receiver.app_id, &numbers).await?;
-        for event in self.shared.store.tell(keys).await? {
-            self.again.insert(event.no);
+        let events = self.shared.store.tell(keys).await?;
+        let told: BTreeSet<i64> = events.iter().map(|event| event.no).collect();
+        self.note.gone.extend(numbers.iter().filter(|no| !told.contains(no)));
+        self.has_news |= !self.note.gone.is_empty();
+        self.again.extend(numbers);
+        for event in events {
             self.ready.push_back(Ready {
                 no: event.no,
                 at: event.at,
@@ -269,7 +280,8 @@ impl Delivery {
 
     /// Takes events of the feed, if the receiver may get some.
     async fn refill_fresh(&mut self) -> store::Result<()> {
-        if self.ready.len() >= TOLD_AT_ONCE / 2 || self.waiting >= WAITING_MAX {
+        let waiting_max = if self.is_away() { WAITING_AWAY_MAX } else { WAITING_MAX };
+        if self.ready.len() >= TOLD_AT_ONCE / 2 || self.waiting >= waiting_max {
             return Ok(());
         }
         let mut wanted = TOLD_AT_ONCE;
@@ -299,7 +311,6 @@ impl Delivery {
         }
         let events = self.shared.store.tell(keys).await?;
         self.keys.drain(..numbers.len());
-        self.probed_at = Instant::now();
         // One whose row is gone can never be sent.
         let told: BTreeSet<i64> = events.iter().map(|event| event.no).collect();
         self.fresh.retain(|no| told.contains(no) || !numbers.contains(no));
@@ -320,7 +331,7 @@ impl Delivery {
         let (allowed, counted_at) = self.allowed;
         let mut allowed = (allowed + rate * (now - counted_at).as_secs_f64()).min((rate / 10.0).max(1.0));
         while self.sending.len() < self.shared.settings.parallel_max.get() && allowed >= 1.0 {
-            let Some(ready) = self.ready.pop_front() else { break };
+            let Some(ready) = self.next_ready(now) else { break };
             allowed -= 1.0;
             if ready.tries.is_none() {
                 self.shared.metrics.first_try(self.shared.sender.since(ready.at));
@@ -334,6 +345,21 @@ impl Delivery {
         self.allowed = (allowed, now);
     }
 
+    /// The next event to be sent. While the receiver is away, only one of the feed each half minute.
+    fn next_ready(&mut self, now: Instant) -> Option<Ready> {
+        if !self.is_away() {
+            return self.ready.pop_front();
+        }
+        if let Some(place) = self.ready.iter().position(|ready| ready.tries.is_some()) {
+            return self.ready.remove(place);
+        }
+        if !self.sending.is_empty() || now < self.probed_at + PROBED_EVERY {
+            return None;
+        }
+        self.probed_at = now;
+        self.ready.pop_front()
+    }
+
     /// Notes what became of a try.
     fn tried(&mut self, ready: Ready, tried: Tried) {
         self.has_news = true;
@@ -343,7 +369,10 @@ impl Delivery {
         self.note.last_was_taken = Some(is_taken);
         if is_taken {
             self.note.taken += 1;
-            self.note.is_back |= self.is_away();
+            if self.is_away() && self.back_at.is_none_or(|at| at.elapsed() >= BACK_EVERY) {
+                self.note.is_back = true;
+                self.back_at = Some(Instant::now());
+            }
             self.failures = 0;
             match ready.tries {
                 Some(_) => self.note.taken_again.push(ready.no),
@@ -351,6 +380,9 @@ impl Delivery {
             }
         } else {
             self.failures = self.failures.saturating_add(1);
+            if self.failures == AWAY_AFTER {
+                self.probed_at = Instant::now();
+            }
             self.note.pauses |= is_gone;
             let tries = ready.tries.unwrap_or(0).saturating_add(1);
             let chance = f64::from(u16::from_be_bytes(store::secrets::random_bytes())) / f64::from(u16::MAX);
@@ -371,6 +403,7 @@ impl Delivery {
                 event_type: ready.event_type,
                 tries,
                 next_in,
+                asked: retry_after.map(|asked| asked.min(RETRY_AFTER_MAX)),
                 status: shown.status,
                 error: shown.error.clone().unwrap_or_default(),
             });
@@ -415,6 +448,10 @@ impl Delivery {
             let has_waited = !self.fresh.remove(&failed.event_no);
             self.again.remove(&failed.event_no);
             self.waiting += i64::from(failed.next_in.is_some()) - i64::from(has_waited);
+        }
+        for gone in &note.gone {
+            self.again.remove(gone);
+            self.waiting -= 1;
         }
         for taken in &note.taken_again {
             self.again.remove(taken);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::clock::Clock;
-use domain::event::{EventType, ExchangeData};
+use domain::event::{EventData, EventType};
 use domain::fields::Expected;
 use domain::ids::WebUrl;
 use guarded_fetch::{FetchError, FetchSettings, GuardedClient};
@@ -115,21 +115,7 @@ impl Sender {
     pub async fn send_test(&self, receiver: &LeasedReceiver) -> ReceiverTry {
         let id = format!("evt_{}", hex::encode(random_bytes::<18>()));
         let event_type = receiver.types.first().copied().unwrap_or(EventType::ExchangeSucceeded);
-        let data = ExchangeData {
-            open_id: "player-1".to_owned(),
-            zone_id: "zone1_role1".to_owned(),
-            seq: 1,
-            biz_no: "test0001".to_owned(),
-            amount: 60,
-            free_change: -40,
-            charge_change: -20,
-            free_balance: 0,
-            charge_balance: 80,
-            product_name: "Test".to_owned(),
-            product_info: r#"[{"product_id":1,"product_num":1,"product_type":0}]"#.to_owned(),
-            product_desc: "Test".to_owned(),
-            extension: String::new(),
-        };
+        let data = EventData::example(event_type);
         let about = (event_type, receiver.app_id.as_str());
         let message = Message::of_test(id, about, self.now(), receiver.format, &data);
         self.send(receiver, &message).await.shown

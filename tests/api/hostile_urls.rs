@@ -8,12 +8,12 @@ use tokio::net::TcpListener;
 
 use crate::support::{Answer, Request, TestApp, TestTill, encoded};
 
-const HOSTILE: &str = include_str!("../urls/hostile.json");
+pub(crate) const HOSTILE: &str = include_str!("../urls/hostile.json");
 const REFUSED: &str =
     r#"{"result":10000419,"error_msg":"url: expected a picture on a public http or https address"}"#;
 
 /// Counts who connects to any address of this machine on a port; answers nobody.
-async fn inside() -> (u16, Arc<AtomicUsize>) {
+pub(crate) async fn inside() -> (u16, Arc<AtomicUsize>) {
     let connections = Arc::new(AtomicUsize::new(0));
     let every = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let port = every.local_addr().unwrap().port();

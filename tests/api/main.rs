@@ -35,6 +35,7 @@ mod login;
 mod lookups;
 mod master_key;
 mod metrics;
+mod notifications;
 mod openapi;
 mod operator;
 mod operator_changes;

@@ -186,8 +186,12 @@ impl GuardedClient {
     /// `url_bytes_max` and `allow_networks`.
     #[must_use]
     pub fn new(settings: FetchSettings) -> Self {
+        Self::with(settings, Resolver::system(), Tls::default())
+    }
+
+    pub(super) fn with(settings: FetchSettings, resolver: Resolver, tls: Tls) -> Self {
         let settings = Arc::new(settings);
-        let client = pooled(Resolver::system(), Tls::default(), Some(Arc::clone(&settings)));
+        let client = pooled(resolver, tls, Some(Arc::clone(&settings)));
         Self { client, settings }
     }
 
@@ -200,8 +204,8 @@ impl GuardedClient {
     }
 
     /// Sends `body` with these headers. Gives the answer, whatever its status, with the first
-    /// `bytes_max` bytes of its body that came in time. `time` bounds the call. A request whose pooled connection turns out to be closed is sent once more,
-    /// so a server may see it twice.
+    /// `bytes_max` bytes of its body that came in time. `time` bounds the call. A request whose
+    /// pooled connection turns out to be closed is sent once more, so a server may see it twice.
     ///
     /// # Errors
     /// There is no answer; [`FetchError::cause`] says why.

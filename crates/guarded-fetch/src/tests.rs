@@ -2,6 +2,7 @@
 
 mod fairness;
 mod following;
+mod guarded;
 mod hostile;
 mod origin;
 mod reading;

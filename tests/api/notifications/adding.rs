@@ -1,8 +1,7 @@
 //! Receivers that are added (contract 12.2.1, 12.2.8 and 12.2.9), tests (12.4.12), and what none may reach (12.4.10).
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use domain::event::{EventId, EventType};
@@ -10,13 +9,13 @@ use domain::receiver::{RECEIVERS_MAX, ReceiverCommand, ReceiverFormat, ReceiverR
 use futures_util::future::join_all;
 use serde_json::json;
 use store::Refusable;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::standard::signature;
 use super::{Scene, Sending, add, all_events, credit, id, new_receiver, pay, quiet_till};
 use crate::admin::Caller;
 use crate::game::Game;
+use crate::hostile_urls::{HOSTILE, inside};
 use crate::support::receiver::{Receiver, Reply};
 use crate::support::{TestTill, operator};
 
@@ -180,27 +179,6 @@ async fn a_test_in_the_platforms_format() {
         tried.event_id
     );
     assert!(body.starts_with(r#"{"data":{"open_id":"player-1","#) && body.ends_with(&end), "{body}");
-}
-
-const HOSTILE: &str = include_str!("../../urls/hostile.json");
-
-/// Counts who connects to any address of this machine on a port.
-async fn inside() -> (u16, Arc<AtomicUsize>) {
-    let connections = Arc::new(AtomicUsize::new(0));
-    let every = TcpListener::bind("0.0.0.0:0").await.unwrap();
-    let port = every.local_addr().unwrap().port();
-    let mut listeners = vec![every];
-    // A machine without IPv6 has nothing to connect to there.
-    listeners.extend(TcpListener::bind(format!("[::1]:{port}")).await);
-    for listener in listeners {
-        let connections = Arc::clone(&connections);
-        tokio::spawn(async move {
-            while listener.accept().await.is_ok() {
-                connections.fetch_add(1, Ordering::SeqCst);
-            }
-        });
-    }
-    (port, connections)
 }
 
 /// Rules 12.2.8 and 12.4.10: a hostile URL is refused when the receiver is added, or fails with a cause before anything is

@@ -69,7 +69,8 @@ async fn without_its_event_a_change_is_not_made() {
                 + (SELECT count(*) FROM images WHERE blocked_by IS NOT NULL)";
     let before = (till.number(rows).await, till.purses(&app, "o1").await);
     for table in ["wallet_outbox", "outbox"] {
-        till.execute(&format!("ALTER TABLE {table} ADD CONSTRAINT full_up CHECK (count < 0) NOT VALID")).await;
+        till.execute(&format!("ALTER TABLE {table} ADD CONSTRAINT full_up CHECK (count < 0) NOT VALID"))
+            .await;
     }
     assert_ne!(Game::new(&app, "o1", "b1", 1).send(&till).await.status, 200);
     assert_ne!(report(&till, &app, "order-1", 1, &img_id).await.status, 200);

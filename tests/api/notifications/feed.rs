@@ -150,7 +150,8 @@ async fn cursors_that_are_refused() {
     }
     // The database goes back to a time before the last event, and another one happens.
     till.execute("DELETE FROM events WHERE last_no = 4; UPDATE event_head SET last_no = 3").await;
-    let text = "after: no event is at this cursor; it is of another database, or of this one before a restore";
+    let text =
+        "after: no event is at this cursor; it is of another database, or of this one before a restore";
     assert_problem(&get(&last).await, 409, "conflict", text);
     pay(&till, &app, "b4").await;
     all_events(&till).await;

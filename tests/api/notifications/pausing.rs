@@ -154,7 +154,10 @@ async fn a_receiver_that_is_away_is_tried_now_and_then() {
         scene.until(&added, "one more has failed", |shown| shown.failed == tried).await;
         tokio::time::sleep(MOMENT).await;
         let received = receiver.received();
-        assert_eq!((received.len() as i64, received.last().unwrap().data("biz_no").as_str()), (tried, number));
+        assert_eq!(
+            (received.len() as i64, received.last().unwrap().data("biz_no").as_str()),
+            (tried, number)
+        );
         // It takes no place of others meanwhile.
         assert_eq!(scene.till.number("SELECT count(*) FROM receivers WHERE lease IS NOT NULL").await, 0);
     }
@@ -162,5 +165,7 @@ async fn a_receiver_that_is_away_is_tried_now_and_then() {
     scene.till.execute(&at("2 hours", "31 seconds")).await;
     scene.pay("b4").await;
     receiver.until_received(4).await;
-    scene.until(&added, "all others are taken", |shown| (shown.waiting, shown.receiver.taken) == (0, 2)).await;
+    scene
+        .until(&added, "all others are taken", |shown| (shown.waiting, shown.receiver.taken) == (0, 2))
+        .await;
 }

@@ -105,10 +105,9 @@ async fn secrets_sign_on_when_the_master_key_is_replaced() {
     till.execute("UPDATE receivers SET leased_until = now() WHERE lease IS NOT NULL").await;
     let server = program.serve(None).await;
     pay_at(&server, &app, "b3").await;
-    let received = receiver.until(
-        "the third comes",
-        |received| received.iter().any(|notification| notification.data("biz_no") == "b3"),
-    );
+    let received = receiver.until("the third comes", |received| {
+        received.iter().any(|notification| notification.data("biz_no") == "b3")
+    });
     for notification in received.await {
         assert_signed(&notification, &[secret, former]);
     }

@@ -154,7 +154,8 @@ async fn a_server_that_is_killed_leaves_nothing_unsent() {
     receiver.until_received(5 + 16).await;
     server.kill();
     receiver.answers(|_, _| Reply::taken());
-    let lasts = "SELECT count(*) FROM receivers WHERE lease IS NOT NULL AND leased_until <= now() + interval '10 s'";
+    let lasts =
+        "SELECT count(*) FROM receivers WHERE lease IS NOT NULL AND leased_until <= now() + interval '10 s'";
     assert_eq!(till.number(lasts).await, 1);
     // As if the test had waited for it.
     till.execute("UPDATE receivers SET leased_until = now()").await;

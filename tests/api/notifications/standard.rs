@@ -38,8 +38,7 @@ async fn the_events_byte_for_byte() {
     let (till, app) = (&scene.till, &scene.app);
     credit(till, app, "c1", 5, 7).await;
     let exchange = Game::new(app, "o1", "b1", 60).with("pay_priority", 1).with("extension", "x \"1\"");
-    let calls =
-        [exchange, Game::present(app, "o1", "p1", 10), Game::cancel(app, "o1", "k1", "b1", 20)];
+    let calls = [exchange, Game::present(app, "o1", "p1", 10), Game::cancel(app, "o1", "k1", "b1", 20)];
     for call in calls {
         let answer = call.send(till).await;
         assert_eq!(answer.code(), 1, "{}", answer.body);

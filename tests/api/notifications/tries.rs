@@ -24,8 +24,7 @@ fn same(received: &[Notification]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_is_tried_again_after_each_delay_until_it_is_taken() {
     let delays = [Duration::from_millis(50), Duration::from_millis(600), MILLISECOND];
-    let receiver =
-        Receiver::answering(|_, before| Reply::status([500, 404, 199 + 200, 299][before])).await;
+    let receiver = Receiver::answering(|_, before| Reply::status([500, 404, 199 + 200, 299][before])).await;
     let scene = Scene::retrying(&[&receiver], &delays).await;
     let added = scene.add(&receiver).await;
     scene.pay("b1").await;
@@ -77,8 +76,7 @@ async fn a_redirect_is_not_followed() {
     scene.until(&added, "it is taken", |shown| shown.receiver.taken == 1).await;
     same(&receiver.received());
     let errors: Vec<_> = scene.shown(&added).await.tries.into_iter().map(|tried| tried.error).collect();
-    let expected =
-        [None, Some("expected 2xx, got 302".to_owned()), Some("expected 2xx, got 308".to_owned())];
+    let expected = [None, Some("expected 2xx, got 302".to_owned()), Some("expected 2xx, got 308".to_owned())];
     assert_eq!(errors, expected);
     assert_eq!(elsewhere.connections(), 0);
 }
@@ -98,11 +96,13 @@ async fn the_newest_tries_are_kept_with_the_beginning_of_their_answers() {
         receiver.until(number, |received| received.iter().any(|came| came.data("biz_no") == *number)).await;
     }
     let events = all_events(&scene.till).await;
-    let newest: BTreeSet<String> = events[events.len() - 20..].iter().map(|event| event.id.as_text()).collect();
-    scene.until(&added, "the last tries are noted", |shown| {
-        shown.tries.iter().map(|tried| tried.event_id.clone()).collect::<BTreeSet<_>>() == newest
-    })
-    .await;
+    let newest: BTreeSet<String> =
+        events[events.len() - 20..].iter().map(|event| event.id.as_text()).collect();
+    scene
+        .until(&added, "the last tries are noted", |shown| {
+            shown.tries.iter().map(|tried| tried.event_id.clone()).collect::<BTreeSet<_>>() == newest
+        })
+        .await;
     let tries = scene.shown(&added).await.tries;
     assert_eq!(tries.len(), 20);
     assert_eq!(tries[0].event_id, events.last().unwrap().id.as_text(), "newest first");

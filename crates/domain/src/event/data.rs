@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::EventType;
 use crate::ids::{ImgId, OpenId, OrderNo};
 use crate::order::OrderStatus;
 
@@ -155,4 +156,81 @@ pub struct ImageData {
     /// The image.
     #[schemars(with = "ImgId")]
     pub img_id: String,
+}
+
+impl EventData {
+    /// What an event of this type may tell: for tests of receivers, and for documents.
+    #[must_use]
+    pub fn example(of: EventType) -> Self {
+        let text = |text: &str| text.to_owned();
+        let (open_id, zone_id) = (text("player-1"), text("zone1_role1"));
+        match of {
+            EventType::ExchangeSucceeded => Self::Exchange(ExchangeData {
+                open_id,
+                zone_id,
+                seq: 2,
+                biz_no: text("order1001"),
+                amount: 60,
+                free_change: -40,
+                charge_change: -20,
+                free_balance: 0,
+                charge_balance: 80,
+                product_name: text("Double-up card"),
+                product_info: text(r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#),
+                product_desc: text("For one match"),
+                extension: String::new(),
+            }),
+            EventType::PresentSucceeded => Self::Present(PresentData {
+                open_id,
+                zone_id,
+                seq: 3,
+                biz_no: text("present1001"),
+                amount: 10,
+                free_change: 10,
+                charge_change: 0,
+                free_balance: 10,
+                charge_balance: 80,
+                product_desc: text("For the first win"),
+                extension: String::new(),
+            }),
+            EventType::CancelSucceeded => Self::Cancel(CancelData {
+                open_id,
+                zone_id,
+                seq: 4,
+                biz_no: text("refund1001"),
+                amount: 30,
+                free_change: 10,
+                charge_change: 20,
+                free_balance: 20,
+                charge_balance: 100,
+                product_desc: String::new(),
+                extension: String::new(),
+                pay_biz_no: text("order1001"),
+                remaining: 30,
+            }),
+            EventType::WalletCredited | EventType::WalletDebited => {
+                let sign = if of == EventType::WalletCredited { 1 } else { -1 };
+                Self::Operator(OperatorData {
+                    open_id,
+                    seq: 5,
+                    r#ref: text("order-4711"),
+                    free_change: 0,
+                    charge_change: 100 * sign,
+                    free_balance: 20,
+                    charge_balance: 100 + 100 * sign,
+                })
+            }
+            EventType::OrderChanged => Self::Order(OrderData {
+                out_biz_order_no: text("order-000001"),
+                out_order_no: text("pay-000001"),
+                open_id,
+                order_status: 2,
+                order_create_time: 1_795_500_000_000,
+                order_path: text("pages/order/detail?id=1"),
+                product_cover_img_id: "0f".repeat(24),
+                seq: 2,
+            }),
+            EventType::ImageBlocked => Self::Image(ImageData { img_id: "0f".repeat(24) }),
+        }
+    }
 }

@@ -22,14 +22,14 @@ async fn post(client: &ServiceClient, url: &str) -> Result<Bytes, FetchError> {
 
 /// A service that answers `answers` requests on each connection, says nothing of closing it, and
 /// closes it when it has read one request more.
-struct Closing {
-    url: String,
+pub(super) struct Closing {
+    pub(super) url: String,
     connections: Arc<AtomicUsize>,
     requests: Arc<AtomicUsize>,
 }
 
 impl Closing {
-    async fn after(answers: usize) -> Self {
+    pub(super) async fn after(answers: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let service = Self { url, connections: Arc::default(), requests: Arc::default() };
@@ -43,7 +43,8 @@ impl Closing {
         service
     }
 
-    fn seen(&self) -> (usize, usize) {
+    /// Connections and requests that came.
+    pub(super) fn seen(&self) -> (usize, usize) {
         (self.connections.load(Ordering::SeqCst), self.requests.load(Ordering::SeqCst))
     }
 }

@@ -250,10 +250,12 @@ impl Store {
     async fn may_lose_entries(&self, apps: &[String], before: OffsetDateTime) -> Result<(), ArchiveError> {
         let told = sqlx::query!(
             r#"SELECT app_id AS "app_id!", at AS "at!" FROM (
-                   SELECT app_id, at FROM events
+                   SELECT a.app_id, e.at FROM unnest($1::text[]) AS a (app_id)
+                   CROSS JOIN LATERAL (SELECT at FROM events WHERE app_id = a.app_id ORDER BY last_no LIMIT 1) e
                    UNION ALL
-                   SELECT a.app_id, o.at FROM wallet_outbox o JOIN apps a ON a.app_no = o.app_no) e
-               WHERE app_id = ANY ($1) AND at < $2 ORDER BY at LIMIT 1"#,
+                   SELECT a.app_id, o.at FROM wallet_outbox o JOIN apps a ON a.app_no = o.app_no WHERE a.app_id = ANY ($1)
+               ) first
+               WHERE at < $2 ORDER BY at LIMIT 1"#,
             apps,
             before
         );

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::secrets::random_bytes;
 
 pub use numbering::EventHead;
-pub(crate) use numbering::number_some;
+pub(crate) use numbering::{ROWS_AT_ONCE, number_some};
 pub(crate) use telling::event_key;
 pub use telling::{Event, EventCursor, EventFilter, EventKey, EventPage};
 

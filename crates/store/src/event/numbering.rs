@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use crate::{Result, Store};
 
 /// Rows of the outbox that get their numbers in one transaction.
-const ROWS_AT_ONCE: i64 = 1_000;
+pub(crate) const ROWS_AT_ONCE: u64 = 1_000;
 /// Events that are looked at for removal in one transaction, in rows.
 const REMOVED_AT_ONCE: i64 = 5_000;
 
@@ -41,7 +41,7 @@ impl Store {
             let some =
                 self.transaction((), |connection, ()| Box::pin(number_some(connection, false))).await?;
             moved += some;
-            if some < ROWS_AT_ONCE.unsigned_abs() {
+            if some < ROWS_AT_ONCE {
                 return Ok(moved);
             }
         }
@@ -117,7 +117,7 @@ pub(crate) async fn number_some(connection: &mut PgConnection, waits: bool) -> R
             FROM wallet_outbox o JOIN apps a ON a.app_no = o.app_no ORDER BY o.row_id LIMIT $1)
            UNION ALL
            (SELECT NULL, app_id, row_id, at, type, count, keys FROM outbox ORDER BY row_id LIMIT $1)"#,
-        ROWS_AT_ONCE
+        i64::try_from(ROWS_AT_ONCE).unwrap_or(i64::MAX)
     )
     .fetch_all(&mut *connection)
     .await?;
@@ -181,18 +181,18 @@ async fn remove_from_outbox(connection: &mut PgConnection, rows: &[OutboxRow]) -
 async fn remove_some(connection: &mut PgConnection, seconds: f64, after: i64) -> Result<(u64, Option<i64>)> {
     let looked_at = sqlx::query!(
         r#"WITH old AS (
-               SELECT app_id, last_no, count FROM events
-               WHERE last_no > $2 AND at < now() - make_interval(secs => $1) ORDER BY last_no LIMIT $3
+               SELECT app_id, last_no, count, at < now() - make_interval(secs => $1) AS is_old FROM events
+               WHERE last_no > $2 ORDER BY last_no LIMIT $3
            ), gone AS (
                DELETE FROM events e USING old
-               WHERE e.app_id = old.app_id AND e.last_no = old.last_no
+               WHERE old.is_old AND e.app_id = old.app_id AND e.last_no = old.last_no
                    AND NOT EXISTS (SELECT 1 FROM receivers r WHERE r.app_id = old.app_id AND r.through_no < old.last_no)
                    AND NOT EXISTS (
                        SELECT 1 FROM deliveries d WHERE d.app_id = old.app_id AND d.state <> 'taken'
                            AND d.event_no > old.last_no - old.count AND d.event_no <= old.last_no)
                RETURNING e.last_no
            )
-           SELECT (SELECT count(*) FROM old) AS "rows!", (SELECT max(last_no) FROM old) AS next,
+           SELECT (SELECT count(*) FROM old WHERE is_old) AS "rows!", (SELECT max(last_no) FROM old) AS next,
                (SELECT count(*) FROM gone) AS "gone!", (SELECT max(last_no) FROM gone) AS last_gone"#,
         seconds,
         after,
@@ -205,6 +205,7 @@ async fn remove_some(connection: &mut PgConnection, seconds: f64, after: i64) ->
             .execute(connection)
             .await?;
     }
+    // Numbers follow the time but for moments, so behind a young event there is none that is old.
     let next = looked_at.next.filter(|_| looked_at.rows == REMOVED_AT_ONCE);
     Ok((u64::try_from(looked_at.gone).unwrap_or_default(), next))
 }

@@ -436,8 +436,9 @@ impl EntryRow {
         let Self { open_id, seq, free_change, charge_change, free_balance, charge_balance, .. } = self;
         let zone_id = self.zone_id.unwrap_or_default();
         let (extension, remark) = (self.extension.unwrap_or_default(), self.remark.unwrap_or_default());
-        let reference = self.reference.trim_start_matches(REF_MARK).to_owned();
-        let amount = (free_change + charge_change).abs();
+        let reference = self.reference.strip_prefix(REF_MARK).unwrap_or(&self.reference).to_owned();
+        // A credit may be larger, and has none.
+        let amount = free_change.saturating_add(charge_change).saturating_abs();
         let kind = domain::ledger::ReferenceKind::parse(&self.kind).ok()?;
         Some(match EventType::of_entry(kind)? {
             EventType::ExchangeSucceeded => EventData::Exchange(ExchangeData {

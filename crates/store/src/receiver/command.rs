@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 
 use super::{ReceiverRow, new_secret};
 use crate::app::app_exists;
-use crate::event::{event_key, number_some};
+use crate::event::{ROWS_AT_ONCE, event_key, number_some};
 use crate::operator_log::{Action, LogLine};
 use crate::secrets::random_bytes;
 use crate::{Refusable, Result, Store, StoreError};
@@ -85,7 +85,7 @@ impl ReceiverUpdate {
         if count.fetch_one(&mut *connection).await.map_err(StoreError::from)? >= RECEIVERS_MAX {
             return Err(Refusable::Refused(ReceiverRefusal::TooMany));
         }
-        while number_some(&mut *connection, true).await? > 0 {}
+        while number_some(&mut *connection, true).await? == ROWS_AT_ONCE {}
         let receiver_id = ReceiverId::new(random_bytes());
         let secret = new_secret();
         let sealed = self.store.encrypting_key(&mut *connection).await?.seal(&self.app_id, &secret);
@@ -261,6 +261,9 @@ impl ReceiverUpdate {
         what: Value,
     ) -> Result<ReceiverReport, ReceiverError> {
         let report = ReceiverReport::Resent(Resent { resent });
+        if resent == 0 {
+            return Ok(report);
+        }
         let mut after = what;
         after["resent"] = resent.into();
         self.line(Action::ReceiverResend, id).after(after).answer(&report).record(connection).await?;
@@ -277,6 +280,9 @@ impl ReceiverUpdate {
     ) -> Result<ReceiverReport, ReceiverError> {
         let after = self.read(connection, id).await?;
         let report = ReceiverReport::Changed(Box::new(after.clone()));
+        if after.paused_by == before.paused_by {
+            return Ok(report);
+        }
         let line = self.line(action, id).before(json!({ "state": before.state }));
         line.after(json!({ "state": after.state })).answer(&report).record(connection).await?;
         Ok(report)

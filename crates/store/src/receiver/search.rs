@@ -81,7 +81,7 @@ pub struct ReceiverCounts {
     pub failing: u64,
     /// How long the one has failed that fails longest.
     pub failing_for: Duration,
-    /// Age of the oldest event that waits at a receiver that is not paused.
+    /// Age of the oldest event that waits at a receiver that is not paused, or for its number.
     pub lag: Duration,
 }
 
@@ -92,7 +92,9 @@ impl Store {
             r#"SELECT count(*) FILTER (WHERE paused_at IS NOT NULL) AS "paused!",
                    count(*) FILTER (WHERE paused_at IS NULL AND failing_since IS NOT NULL) AS "failing!",
                    extract(epoch FROM now() - min(failing_since) FILTER (WHERE paused_at IS NULL))::float8 AS failing_for,
-                   extract(epoch FROM now() - min(least(fresh.at, again.at)))::float8 AS lag
+                   extract(epoch FROM now() - least(min(fresh.at), min(again.at),
+                       (SELECT at FROM wallet_outbox ORDER BY row_id LIMIT 1), (SELECT at FROM outbox ORDER BY row_id LIMIT 1)
+                   ))::float8 AS lag
                FROM receivers r
                LEFT JOIN LATERAL (
                    SELECT e.at FROM events e WHERE e.app_id = r.app_id AND e.last_no > r.through_no

@@ -68,6 +68,8 @@ pub struct NotTaken {
     pub tries: i32,
     /// How long to wait for the next try. `None` after the last one.
     pub next_in: Option<Duration>,
+    /// How long the receiver wants no try.
+    pub asked: Option<Duration>,
     /// HTTP status, where there was an answer.
     pub status: Option<i16>,
     /// Why it was not taken.
@@ -85,6 +87,8 @@ pub struct TriesNote {
     pub taken_again: Vec<i64>,
     /// Events that were not taken.
     pub not_taken: Vec<NotTaken>,
+    /// Events among them of which nothing is left to be sent.
+    pub gone: Vec<i64>,
     /// Whether the last of all these tries was taken. `None` without any.
     pub last_was_taken: Option<bool>,
     /// The newest tries, newest first.
@@ -320,13 +324,15 @@ async fn write_deliveries(
         let rows = &note.not_taken;
         sqlx::query!(
             "INSERT INTO deliveries (app_id, receiver_id, event_no, event_id, event_at, type, state, tries, next_at,
-                 last_at, status, error)
+                 not_before, last_at, status, error)
              SELECT $1, $2, event_no, event_id, event_at, type, CASE WHEN next_in IS NULL THEN 'failed' ELSE 'waiting' END,
-                 tries, now() + make_interval(secs => next_in), now(), status, error
+                 tries, now() + make_interval(secs => next_in), now() + make_interval(secs => asked), now(), status, error
              FROM unnest($3::bigint[], $4::text[], $5::timestamptz[], $6::text[], $7::integer[], $8::float8[],
-                 $9::smallint[], $10::text[]) AS n (event_no, event_id, event_at, type, tries, next_in, status, error)
+                 $9::smallint[], $10::text[], $11::float8[])
+                 AS n (event_no, event_id, event_at, type, tries, next_in, status, error, asked)
              ON CONFLICT (app_id, receiver_id, event_no) DO UPDATE SET state = excluded.state, tries = excluded.tries,
-                 next_at = excluded.next_at, last_at = excluded.last_at, status = excluded.status, error = excluded.error",
+                 next_at = excluded.next_at, not_before = excluded.not_before, last_at = excluded.last_at,
+                 status = excluded.status, error = excluded.error",
             app_id.as_str(),
             id.as_str(),
             &rows.iter().map(|row| row.event_no).collect::<Vec<_>>(),
@@ -336,14 +342,29 @@ async fn write_deliveries(
             &rows.iter().map(|row| row.tries).collect::<Vec<_>>(),
             &rows.iter().map(|row| row.next_in.map(|next| next.as_secs_f64())).collect::<Vec<_>>() as _,
             &rows.iter().map(|row| row.status).collect::<Vec<_>>() as _,
-            &rows.iter().map(|row| row.error.clone()).collect::<Vec<_>>()
+            &rows.iter().map(|row| row.error.clone()).collect::<Vec<_>>(),
+            &rows.iter().map(|row| row.asked.map(|asked| asked.as_secs_f64())).collect::<Vec<_>>() as _
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    if !note.gone.is_empty() {
+        sqlx::query!(
+            "UPDATE deliveries SET state = 'failed', next_at = NULL, last_at = now(), status = NULL,
+                 error = 'the row that it tells of is gone'
+             WHERE app_id = $1 AND receiver_id = $2 AND event_no = ANY ($3)",
+            app_id.as_str(),
+            id.as_str(),
+            &note.gone
         )
         .execute(&mut *connection)
         .await?;
     }
     if note.is_back {
+        // This try is none of the schedule: if it fails, the schedule goes on as if it had not been.
         sqlx::query!(
-            "UPDATE deliveries SET next_at = now() WHERE app_id = $1 AND receiver_id = $2 AND state = 'waiting'",
+            "UPDATE deliveries SET next_at = greatest(now(), not_before), tries = greatest(tries - 1, 0)
+             WHERE app_id = $1 AND receiver_id = $2 AND state = 'waiting' AND next_at > greatest(now(), not_before)",
             app_id.as_str(),
             id.as_str()
         )

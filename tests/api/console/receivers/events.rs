@@ -165,7 +165,7 @@ async fn failed_events_are_sent_again_one_by_one_or_all_of_a_time_span() {
             .map(str::to_owned)
             .to_vec()
     };
-    assert_eq!(shown[0], row(1, "status 503: expected 2xx, got 503"));
+    assert_eq!(shown[0], row(1, "expected 2xx, got 503"));
     assert_eq!(shown[1], row(2, "no answer: name not found"));
     assert!(first.body.contains(&format!("aria-label=\"Send again {}\"", id(1))));
     assert_eq!(faults(&first.body), Vec::<String>::new());
