@@ -10,6 +10,9 @@ import java.net.http.HttpResponse;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
+import java.security.MessageDigest;
+import java.util.Base64;
+import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -27,7 +30,7 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * A complete client of Minitill: the calls of the wallet, order reports and uploads (Java 17 or newer).
+ * A complete client of Minitill: the wallet, order reports, uploads and notifications (Java 17 or newer).
  *
  * <p>It is for any number of threads.
  *
@@ -46,6 +49,8 @@ public final class Client {
     static final long WAIT_MAX_MS = 8_000;
     /** A token is renewed so long before its end. */
     static final long RENEW_MS = 60_000;
+    /** The clocks of both sides may differ so much, and a notification may take so long. */
+    static final long APART_MAX_SECONDS = 300;
 
     /** Minitill refused the call, and no try of it can have had an effect. */
     public static class Refused extends Exception {
@@ -64,13 +69,17 @@ public final class Client {
         }
     }
 
+    /** A notification that Minitill did not send, or not now. Answer it with 401, and do nothing more. */
+    public static final class NotGenuine extends Exception {
+        NotGenuine(String why) {
+            super(why);
+        }
+    }
+
     /** An answer; then how many tries there were, and whether one of them ended without an answer. */
     public record Answer(int code, String body, boolean replayed, long retryAfterMs, int tries, boolean unsure) {
-        /** A text or a number of the body, by its name. With a JSON library of yours you do without this. */
         String field(String name) {
-            String text = "\"([^\"\\\\]*(?:\\\\.[^\"\\\\]*)*)\"";
-            Matcher found = Pattern.compile("\"" + name + "\":\\s*(?:" + text + "|(-?\\d+))").matcher(body);
-            return !found.find() ? null : found.group(1) != null ? found.group(1) : found.group(2);
+            return Client.field(body, name);
         }
 
         /** The text of all fields of data, without the braces around it. */
@@ -80,6 +89,13 @@ public final class Client {
 
         String msg() {
             return field("msg") != null ? field("msg") : field("error_msg");
+        }
+    }
+
+    /** The event of a notification: its id, and the JSON that came. */
+    public record Event(String id, String json) {
+        String field(String name) {
+            return Client.field(json, name);
         }
     }
 
@@ -309,6 +325,78 @@ public final class Client {
         return body.toString();
     }
 
+    /** A text or a number of a JSON object, by its name. With a JSON library of yours you do without this. */
+    private static String field(String json, String name) {
+        String text = "\"([^\"\\\\]*(?:\\\\.[^\"\\\\]*)*)\"";
+        Matcher found = Pattern.compile("\"" + name + "\":\\s*(?:" + text + "|(-?\\d+))").matcher(json);
+        return !found.find() ? null : found.group(1) != null ? found.group(1) : found.group(2);
+    }
+
+    /**
+     * Gives the event of a notification in the standard format, with its id.
+     *
+     * <p>secrets: the receiver's whsec_..., or several with a space between. Then the values of the three headers,
+     * null for one that is missing. body: the bytes as they came; JSON that was parsed and written again does not
+     * verify. now: Unix seconds. Store the event by its id before you answer: it can come twice.
+     */
+    public static Event verifyNotification(String secrets, String webhookId, String webhookTimestamp,
+            String webhookSignature, byte[] body, long now) throws NotGenuine, GeneralSecurityException {
+        if (webhookTimestamp == null || !webhookTimestamp.matches("[0-9]{1,12}")) {
+            throw new NotGenuine("webhook-timestamp: expected Unix seconds");
+        }
+        if (Math.abs(now - Long.parseLong(webhookTimestamp)) > APART_MAX_SECONDS) {
+            throw new NotGenuine("webhook-timestamp: expected a time within 5 minutes of now");
+        }
+        boolean fits = false;
+        for (String secret : secrets.split(" ", -1)) {
+            Mac mac = Mac.getInstance("HmacSHA256");
+            // An empty key, with which anybody could sign, is an IllegalArgumentException.
+            byte[] key = Base64.getDecoder().decode(secret.startsWith("whsec_") ? secret.substring(6) : "");
+            mac.init(new SecretKeySpec(key, "HmacSHA256"));
+            mac.update((webhookId + "." + webhookTimestamp + ".").getBytes(UTF_8));
+            // The version v1 stands in what is compared, so signatures of other versions never fit.
+            String expected = "v1," + Base64.getEncoder().encodeToString(mac.doFinal(body));
+            for (String given : webhookSignature == null ? new String[0] : webhookSignature.split(" ")) {
+                fits |= MessageDigest.isEqual(expected.getBytes(UTF_8), given.getBytes(UTF_8));
+            }
+        }
+        if (!fits) {
+            throw new NotGenuine("webhook-signature: no signature fits");
+        }
+        return new Event(webhookId, new String(body, UTF_8));
+    }
+
+    /**
+     * Gives the event of a notification in the platform's format, with its id.
+     *
+     * <p>appSecrets: the app secret, or several with a space between; while it changes, the new one and the former
+     * one. kwaisign: the header, or null. body: the bytes as they came. This format holds no time of the try, so only
+     * the id tells a repeat: keep the ids. Take the event by answering 200 with platformAnswer(event).
+     */
+    public static Event verifyPlatformNotification(String appSecrets, String kwaisign, byte[] body)
+            throws NotGenuine, GeneralSecurityException {
+        boolean fits = false;
+        for (String secret : appSecrets.split(" ", -1)) {
+            if (secret.isEmpty()) {
+                throw new IllegalArgumentException("expected an app secret");
+            }
+            MessageDigest md5 = MessageDigest.getInstance("MD5");
+            md5.update(body);
+            String expected = HexFormat.of().formatHex(md5.digest(secret.getBytes(UTF_8)));
+            fits |= kwaisign != null && MessageDigest.isEqual(expected.getBytes(UTF_8), kwaisign.getBytes(UTF_8));
+        }
+        if (!fits) {
+            throw new NotGenuine("kwaisign: expected the MD5 of body and app secret");
+        }
+        String json = new String(body, UTF_8);
+        return new Event(field(json, "message_id"), json);
+    }
+
+    /** The body of the answer that takes an event of the platform's format. Minitill sends it again after any other. */
+    public static String platformAnswer(Event event) {
+        return "{\"result\":1,\"message_id\":\"" + event.id() + "\"}";
+    }
+
     /** What a command does; prints a line for each call, see README.md. Gives whether all succeeded. */
     private static boolean run(Client client, String command, List<String> words) throws Exception {
         Map<String, String> fields = new LinkedHashMap<>(Map.of(
@@ -350,6 +438,19 @@ public final class Client {
                 return print(() -> "\"done\",\"imgId\":\"" + client.upload(picture) + "\"");
             case "upload-url":
                 return print(() -> "\"done\",\"imgId\":\"" + client.uploadByUrl(words.get(0)) + "\"");
+            case "verify":
+                byte[] sent = System.in.readAllBytes();
+                String secrets = System.getenv().getOrDefault("RECEIVER_SECRET", "");
+                long now = words.size() > 3 ? Long.parseLong(words.get(3)) : System.currentTimeMillis() / 1_000;
+                return print(() -> shown(
+                        verifyNotification(secrets, words.get(0), words.get(1), words.get(2), sent, now), ""));
+            case "verify-platform":
+                byte[] body = System.in.readAllBytes();
+                String appSecrets = System.getenv().getOrDefault("APP_SECRET", "");
+                return print(() -> {
+                    Event event = verifyPlatformNotification(appSecrets, words.get(0), body);
+                    return shown(event, "\"answer\":" + platformAnswer(event) + ",");
+                });
             default:
                 throw new IOException(command + ": no such command");
         }
@@ -367,6 +468,12 @@ public final class Client {
     private static String done(Answer answer) {
         String counted = "\"replayed\":" + answer.replayed() + ",\"tries\":" + answer.tries();
         return "\"done\"," + counted + "," + answer.data();
+    }
+
+    /** The id, these fields more, and the fields of the event without the braces around them. */
+    private static String shown(Event event, String more) {
+        String fields = event.json().substring(event.json().indexOf('{') + 1, event.json().lastIndexOf('}'));
+        return "\"done\",\"id\":\"" + event.id() + "\"," + more + fields;
     }
 
     private interface Job {
@@ -389,8 +496,12 @@ public final class Client {
             String outcome = error instanceof Unknown ? "unknown" : "refused";
             // The text is still escaped as JSON.
             line = String.format("\"%s\",\"code\":%d,\"msg\":\"%s\"", outcome, error.code, error.getMessage());
+        } catch (NotGenuine error) {
+            line = "\"not_genuine\",\"msg\":\"" + error.getMessage() + "\"";
         }
-        System.out.println("{\"outcome\":" + line + "}");
+        // In UTF-8, whatever the locale is.
+        System.out.writeBytes(("{\"outcome\":" + line + "}\n").getBytes(UTF_8));
+        System.out.flush();
         return line.startsWith("\"paid\"") || line.startsWith("\"done\"");
     }
 

@@ -1,4 +1,4 @@
-// A complete client of Minitill: the calls of the wallet, order reports and uploads (Go 1.19 or newer).
+// A complete client of Minitill: the wallet, order reports, uploads and notifications (Go 1.19 or newer).
 //
 // Try it: go run client.go pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 package main
@@ -6,11 +6,14 @@ package main
 import (
 	"bytes"
 	"crypto/hmac"
+	"crypto/md5"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"mime/multipart"
 	"net/http"
@@ -35,6 +38,8 @@ const (
 	waitMax = 8 * time.Second
 	// A token is renewed so long before its end.
 	renewBefore = 60 * time.Second
+	// The clocks of both sides may differ so much, and a notification may take so long.
+	apartMax = 300
 )
 
 // Refused: Minitill refused the call. Where Unknown is false, no try of it can have had an effect.
@@ -281,6 +286,91 @@ func SignedBody(fields url.Values, payKey string) string {
 	return fields.Encode()
 }
 
+// NotGenuine: Minitill did not send this notification, or not now. Answer it with 401, and do nothing more.
+type NotGenuine string
+
+func (why NotGenuine) Error() string { return string(why) }
+
+// Event of a notification, with its id. A number in it is a json.Number.
+type Event map[string]any
+
+// VerifyNotification gives the event of a notification in the standard format, or the error NotGenuine.
+//
+// secrets: the receiver's whsec_..., or several with a space between. Then the values of the three headers, empty
+// for one that is missing. body: the bytes as they came; JSON that was parsed and written again does not verify.
+// now: time.Now(), but for tests. Store the event by its id before you answer: it can come twice.
+func VerifyNotification(secrets, id, timestamp, signature string, body []byte, now time.Time) (Event, error) {
+	// Of so few bits no difference overflows.
+	sentAt, err := strconv.ParseUint(timestamp, 10, 40)
+	if err != nil {
+		return nil, NotGenuine("webhook-timestamp: expected Unix seconds")
+	}
+	if apart := now.Unix() - int64(sentAt); apart > apartMax || apart < -apartMax {
+		return nil, NotGenuine("webhook-timestamp: expected a time within 5 minutes of now")
+	}
+	fits := false
+	for _, secret := range strings.Split(secrets, " ") {
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		// A setting that is missing must not become an empty key: anybody could sign with it.
+		if err != nil || len(key) == 0 || !strings.HasPrefix(secret, "whsec_") {
+			return nil, errors.New("expected a secret of a receiver: whsec_ and base64")
+		}
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(id + "." + timestamp + "."))
+		mac.Write(body)
+		// The version v1 stands in what is compared, so signatures of other versions never fit.
+		expected := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		for _, given := range strings.Split(signature, " ") {
+			fits = hmac.Equal([]byte(expected), []byte(given)) || fits
+		}
+	}
+	if !fits {
+		return nil, NotGenuine("webhook-signature: no signature fits")
+	}
+	event, err := parsed(body)
+	if err == nil {
+		event["id"] = id
+	}
+	return event, err
+}
+
+// VerifyPlatformNotification gives the event of a notification in the platform's format, or the error NotGenuine.
+//
+// appSecrets: the app secret, or several with a space between; while it changes, the new one and the former one.
+// kwaisign: the header. body: the bytes as they came. This format holds no time of the try, so only the id tells a
+// repeat: keep the ids. Take the event by answering 200 with PlatformAnswer(event).
+func VerifyPlatformNotification(appSecrets, kwaisign string, body []byte) (Event, error) {
+	fits := false
+	for _, secret := range strings.Split(appSecrets, " ") {
+		if secret == "" {
+			return nil, errors.New("expected an app secret")
+		}
+		sum := md5.Sum(append(append([]byte{}, body...), secret...))
+		fits = hmac.Equal([]byte(hex.EncodeToString(sum[:])), []byte(kwaisign)) || fits
+	}
+	if !fits {
+		return nil, NotGenuine("kwaisign: expected the MD5 of body and app secret")
+	}
+	event, err := parsed(body)
+	if err == nil {
+		event["id"] = event["message_id"]
+	}
+	return event, err
+}
+
+// PlatformAnswer is the body of the answer that takes an event of the platform's format. Minitill sends the event
+// again after any other.
+func PlatformAnswer(event Event) []byte {
+	answer, _ := json.Marshal(map[string]any{"result": 1, "message_id": event["id"]})
+	return answer
+}
+
+func parsed(body []byte) (Event, error) {
+	event, decoder := Event{}, json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	return event, decoder.Decode(&event)
+}
+
 // line is what the command prints of one call; see README.md.
 type line map[string]any
 
@@ -336,6 +426,19 @@ func run(client *Client, command string, words []string, print func(line, error)
 	case "upload-url":
 		id, err := client.UploadByURL(words[0])
 		print(line{"outcome": "done", "imgId": id}, err)
+	case "verify":
+		now := time.Now()
+		if len(words) > 3 {
+			seconds, _ := strconv.ParseInt(words[3], 10, 64)
+			now = time.Unix(seconds, 0)
+		}
+		event, err := VerifyNotification(os.Getenv("RECEIVER_SECRET"), words[0], words[1], words[2], input(), now)
+		print(taken(event), err)
+	case "verify-platform":
+		event, err := VerifyPlatformNotification(client.AppSecret, words[0], input())
+		printed := taken(event)
+		printed["answer"] = json.RawMessage(PlatformAnswer(event))
+		print(printed, err)
 	default:
 		log.Fatal(command + ": no such command")
 	}
@@ -358,6 +461,23 @@ func done(answer *Answer) line {
 	return printed
 }
 
+func taken(event Event) line {
+	printed := line{}
+	for name, value := range event {
+		printed[name] = value
+	}
+	printed["outcome"] = "done"
+	return printed
+}
+
+func input() []byte {
+	body, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return body
+}
+
 func setting(name, otherwise string) string {
 	if value := os.Getenv(name); value != "" {
 		return value
@@ -376,7 +496,10 @@ func main() {
 	status := 0
 	run(client, os.Args[1], os.Args[2:], func(printed line, err error) {
 		var refused *Refused
-		if errors.As(err, &refused) {
+		var notGenuine NotGenuine
+		if errors.As(err, &notGenuine) {
+			printed = line{"outcome": "not_genuine", "msg": notGenuine}
+		} else if errors.As(err, &refused) {
 			printed = line{"outcome": "refused", "code": refused.Code, "msg": refused.Msg}
 			if refused.Unknown {
 				printed["outcome"] = "unknown"

@@ -1,6 +1,7 @@
-// A complete client of Minitill: the calls of the wallet, order reports and uploads (Node.js 18 or newer).
+// A complete client of Minitill: the wallet, order reports, uploads and notifications (Node.js 18 or newer).
 //
 // Try it: node client.js pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
+const { createHash, createHmac, timingSafeEqual } = require("node:crypto");
 const { readFileSync } = require("node:fs");
 const { setTimeout: sleep } = require("node:timers/promises");
 const { signedBody } = require("../sign/sign.js");
@@ -15,6 +16,8 @@ const UNKNOWN = "unknown: repeat with the same number";
 const WAIT_MAX_MS = 8000;
 // A token is renewed so long before its end.
 const RENEW_MS = 60000;
+// The clocks of both sides may differ so much, and a notification may take so long.
+const APART_MAX_SECONDS = 300;
 
 // Minitill refused the call, and no try of it can have had an effect.
 class Refused extends Error {
@@ -26,6 +29,9 @@ class Refused extends Error {
 
 // A try can have had an effect. Repeat with the same number; never take another one.
 class Unknown extends Refused {}
+
+// A notification that Minitill did not send, or not now. Answer it with 401, and do nothing more.
+class NotGenuine extends Error {}
 
 class Client {
   // timeout: milliseconds for one try. total: milliseconds after which no other try begins.
@@ -168,6 +174,63 @@ class Client {
   }
 }
 
+// Gives the event of a notification in the standard format, with its id. Throws NotGenuine.
+//
+// secrets: the receiver's whsec_..., or several with a space between. Then the values of the three headers,
+// undefined for one that is missing. body: a Buffer with the bytes as they came; JSON that was parsed and
+// written again does not verify. now: Unix seconds, for tests. Store the event by its id before you answer:
+// it can come twice.
+function verifyNotification(secrets, webhookId, webhookTimestamp, webhookSignature, body, now = Date.now() / 1000) {
+  const keys = secrets.split(" ").map(keyOf);
+  if (!/^\d{1,12}$/.test(webhookTimestamp)) throw new NotGenuine("webhook-timestamp: expected Unix seconds");
+  if (Math.abs(now - Number(webhookTimestamp)) > APART_MAX_SECONDS) {
+    throw new NotGenuine("webhook-timestamp: expected a time within 5 minutes of now");
+  }
+  const hmac = (key) => createHmac("sha256", key).update(`${webhookId}.${webhookTimestamp}.`).update(body);
+  // The version v1 stands in what is compared, so signatures of other versions never fit.
+  const expected = keys.map((key) => `v1,${hmac(key).digest("base64")}`);
+  const given = (webhookSignature ?? "").split(" ");
+  if (!expected.some((one) => given.some((other) => isSame(one, other)))) {
+    throw new NotGenuine("webhook-signature: no signature fits");
+  }
+  return { ...JSON.parse(body), id: webhookId };
+}
+
+// The key in a secret. A setting that is missing must not become an empty key: anybody could sign with it.
+function keyOf(secret) {
+  const key = Buffer.from(secret.startsWith("whsec_") ? secret.slice(6) : "", "base64");
+  if (key.length === 0) throw new Error("expected a secret of a receiver: whsec_ and base64");
+  return key;
+}
+
+// In a time that does not tell where two texts differ.
+function isSame(one, other) {
+  const [left, right] = [Buffer.from(one), Buffer.from(other)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}
+
+// Gives the event of a notification in the platform's format, with its id. Throws NotGenuine.
+//
+// appSecrets: the app secret, or several with a space between; while it changes, the new one and the former
+// one. kwaisign: the header, or undefined. body: a Buffer with the bytes as they came. This format holds no
+// time of the try, so only the id tells a repeat: keep the ids. Take the event by answering 200 with
+// platformAnswer(event).
+function verifyPlatformNotification(appSecrets, kwaisign, body) {
+  const secrets = appSecrets.split(" ");
+  if (secrets.includes("")) throw new Error("expected an app secret");
+  const expected = secrets.map((secret) => createHash("md5").update(body).update(secret).digest("hex"));
+  if (!expected.some((one) => isSame(one, kwaisign ?? ""))) {
+    throw new NotGenuine("kwaisign: expected the MD5 of body and app secret");
+  }
+  const event = JSON.parse(body);
+  return { ...event, id: event.message_id };
+}
+
+// The body of the answer that takes an event of the platform's format. Minitill sends it again after any other.
+function platformAnswer(event) {
+  return JSON.stringify({ result: 1, message_id: event.id });
+}
+
 // What a command asks for, one function for each line that it prints; see README.md.
 function jobs(client, command, ...words) {
   const player = { open_id: words[0], zone_id: "zone1_role1", os: "android", user_ip: "203.0.113.7" };
@@ -202,6 +265,15 @@ function jobs(client, command, ...words) {
     return [async () => ({ outcome: "done", imgId: await client.upload(readFileSync(words[0])) })];
   }
   if (command === "upload-url") return [async () => ({ outcome: "done", imgId: await client.uploadByUrl(words[0]) })];
+  if (command === "verify") {
+    const [body, secrets, now] = [readFileSync(0), process.env.RECEIVER_SECRET ?? "", words.slice(3).map(Number)];
+    const verify = () => verifyNotification(secrets, words[0], words[1], words[2], body, ...now);
+    return [async () => ({ ...verify(), outcome: "done" })];
+  }
+  if (command === "verify-platform") {
+    const body = readFileSync(0);
+    return [async () => taken(verifyPlatformNotification(client.appSecret ?? "", words[0], body))];
+  }
   throw new Error(`${command}: no such command`);
 }
 
@@ -216,6 +288,10 @@ function done({ body, replayed, tries }) {
   return { outcome: "done", replayed, tries, ...body.data };
 }
 
+function taken(event) {
+  return { ...event, outcome: "done", answer: JSON.parse(platformAnswer(event)) };
+}
+
 async function main({ MINITILL_BASE, APP_ID, APP_SECRET, PAY_KEY, MINITILL_TIMEOUT_MS, MINITILL_TOTAL_MS }) {
   const limits = [Number(MINITILL_TIMEOUT_MS ?? 5000), Number(MINITILL_TOTAL_MS ?? 60000)];
   const client = new Client(MINITILL_BASE ?? "http://127.0.0.1:8080", APP_ID, APP_SECRET, PAY_KEY, ...limits);
@@ -224,8 +300,9 @@ async function main({ MINITILL_BASE, APP_ID, APP_SECRET, PAY_KEY, MINITILL_TIMEO
     try {
       line = await job();
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      line = { outcome: error instanceof Unknown ? "unknown" : "refused", code: error.code, msg: error.message };
+      if (error instanceof NotGenuine) line = { outcome: "not_genuine", msg: error.message };
+      else if (!(error instanceof Refused)) throw error;
+      else line = { outcome: error instanceof Unknown ? "unknown" : "refused", code: error.code, msg: error.message };
     }
     console.log(JSON.stringify(line));
     if (!["paid", "done"].includes(line.outcome)) process.exitCode = 1;
@@ -233,5 +310,6 @@ async function main({ MINITILL_BASE, APP_ID, APP_SECRET, PAY_KEY, MINITILL_TIMEO
 }
 
 module.exports = { Client, Refused, Unknown };
+Object.assign(module.exports, { NotGenuine, verifyNotification, verifyPlatformNotification, platformAnswer });
 
 if (require.main === module) main(process.env);

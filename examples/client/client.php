@@ -1,5 +1,5 @@
 <?php
-// A complete client of Minitill: the calls of the wallet, order reports and uploads (PHP 8.1 or newer, with curl).
+// A complete client of Minitill: the wallet, order reports, uploads and notifications (PHP 8.1 or newer, with curl).
 //
 // Try it: php client.php pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 declare(strict_types=1);
@@ -17,6 +17,8 @@ const FORM = 'application/x-www-form-urlencoded', JSON = 'application/json';
 const WAIT_MAX_SECONDS = 8;
 // A token is renewed so long before its end.
 const RENEW_SECONDS = 60;
+// The clocks of both sides may differ so much, and a notification may take so long.
+const APART_MAX_SECONDS = 300;
 
 // Minitill refused the call, and no try of it can have had an effect. The code is Minitill's.
 class Refused extends Exception
@@ -25,6 +27,11 @@ class Refused extends Exception
 
 // A try can have had an effect. Repeat with the same number; never take another one.
 final class Unknown extends Refused
+{
+}
+
+// A notification that Minitill did not send, or not now. Answer it with 401, and do nothing more.
+final class NotGenuine extends Exception
 {
 }
 
@@ -227,6 +234,71 @@ final class Client
     }
 }
 
+// Gives the event of a notification in the standard format, with its id. Throws NotGenuine.
+//
+// $secrets: the receiver's whsec_..., or several with a space between. Then the values of the three headers, such
+// as $_SERVER['HTTP_WEBHOOK_ID'], null for one that is missing. $body: the bytes as they came, which are
+// file_get_contents('php://input'); JSON that was parsed and written again does not verify. $now: Unix seconds,
+// for tests. Store the event by its id before you answer: it can come twice.
+function verifyNotification(
+    string $secrets,
+    ?string $webhookId,
+    ?string $webhookTimestamp,
+    ?string $webhookSignature,
+    string $body,
+    ?int $now = null,
+): array {
+    $keys = array_map(keyOf(...), explode(' ', $secrets));
+    if (!preg_match('/\A[0-9]{1,12}\z/', $webhookTimestamp ?? '')) {
+        throw new NotGenuine('webhook-timestamp: expected Unix seconds');
+    }
+    if (abs(($now ?? time()) - (int) $webhookTimestamp) > APART_MAX_SECONDS) {
+        throw new NotGenuine('webhook-timestamp: expected a time within 5 minutes of now');
+    }
+    foreach ($keys as $key) {
+        $hmac = hash_hmac('sha256', "{$webhookId}.{$webhookTimestamp}.{$body}", $key, true);
+        foreach (explode(' ', $webhookSignature ?? '') as $signature) {
+            // The version v1 stands in what is compared, so signatures of other versions never fit.
+            if (hash_equals('v1,' . base64_encode($hmac), $signature)) {
+                return ['id' => $webhookId] + json_decode($body, true, flags: JSON_THROW_ON_ERROR);
+            }
+        }
+    }
+    throw new NotGenuine('webhook-signature: no signature fits');
+}
+
+// The key in a secret. A setting that is missing must not become an empty key: anybody could sign with it.
+function keyOf(string $secret): string
+{
+    $key = str_starts_with($secret, 'whsec_') ? base64_decode(substr($secret, 6), true) : '';
+    return $key ?: throw new InvalidArgumentException('expected a secret of a receiver: whsec_ and base64');
+}
+
+// Gives the event of a notification in the platform's format, with its id. Throws NotGenuine.
+//
+// $appSecrets: the app secret, or several with a space between; while it changes, the new one and the former one.
+// $kwaisign: the header, or null. $body: the bytes as they came. This format holds no time of the try, so only the
+// id tells a repeat: keep the ids. Take the event by answering 200 with platformAnswer($event).
+function verifyPlatformNotification(string $appSecrets, ?string $kwaisign, string $body): array
+{
+    foreach (explode(' ', $appSecrets) as $secret) {
+        if ($secret === '') {
+            throw new InvalidArgumentException('expected an app secret');
+        }
+        if (hash_equals(md5($body . $secret), $kwaisign ?? '')) {
+            $event = json_decode($body, true, flags: JSON_THROW_ON_ERROR);
+            return ['id' => $event['message_id']] + $event;
+        }
+    }
+    throw new NotGenuine('kwaisign: expected the MD5 of body and app secret');
+}
+
+// The body of the answer that takes an event of the platform's format. Minitill sends it again after any other.
+function platformAnswer(array $event): string
+{
+    return json_encode(['result' => 1, 'message_id' => $event['id']], JSON_THROW_ON_ERROR);
+}
+
 // What a command asks for, one function for each line that it prints; see README.md.
 function jobs(Client $client, string $command, string ...$words): iterable
 {
@@ -264,6 +336,14 @@ function jobs(Client $client, string $command, string ...$words): iterable
         yield fn () => ['outcome' => 'done', 'imgId' => $client->upload(file_get_contents($words[0]))];
     } elseif ($command === 'upload-url') {
         yield fn () => ['outcome' => 'done', 'imgId' => $client->uploadByUrl($words[0])];
+    } elseif ($command === 'verify') {
+        [$id, $timestamp, $signature] = $words;
+        $now = isset($words[3]) ? (int) $words[3] : null;
+        [$body, $secrets] = [file_get_contents('php://stdin'), getenv('RECEIVER_SECRET') ?: ''];
+        yield fn () => ['outcome' => 'done'] + verifyNotification($secrets, $id, $timestamp, $signature, $body, $now);
+    } elseif ($command === 'verify-platform') {
+        [$body, $secrets] = [file_get_contents('php://stdin'), getenv('APP_SECRET') ?: ''];
+        yield fn () => taken(verifyPlatformNotification($secrets, $words[0], $body));
     } else {
         throw new InvalidArgumentException("{$command}: no such command");
     }
@@ -285,6 +365,11 @@ function done(Answer $answer): array
     return ['outcome' => 'done', 'replayed' => $answer->replayed, 'tries' => $answer->tries] + $answer->body['data'];
 }
 
+function taken(array $event): array
+{
+    return ['outcome' => 'done', 'answer' => json_decode(platformAnswer($event), true)] + $event;
+}
+
 function main(string ...$words): int
 {
     $setting = fn (string $name, string $default = '') => getenv($name) ?: $default;
@@ -299,6 +384,8 @@ function main(string ...$words): int
         } catch (Refused $error) {
             $outcome = $error instanceof Unknown ? 'unknown' : 'refused';
             $line = ['outcome' => $outcome, 'code' => $error->getCode(), 'msg' => $error->getMessage()];
+        } catch (NotGenuine $error) {
+            $line = ['outcome' => 'not_genuine', 'msg' => $error->getMessage()];
         }
         echo json_encode($line), "\n";
         $succeeded = $succeeded && in_array($line['outcome'], ['paid', 'done'], true);

@@ -1,11 +1,15 @@
-"""A complete client of Minitill: the calls of the wallet, order reports and uploads (Python 3.8 or newer).
+"""A complete client of Minitill: the wallet, order reports, uploads and notifications (Python 3.8 or newer).
 
 Try it: python3 client.py pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 """
+import base64
+import hashlib
+import hmac
 import http.client
 import json
 import os
 import pathlib
+import re
 import sys
 import threading
 import time
@@ -26,6 +30,8 @@ FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 WAIT_MAX_SECONDS = 8
 # A token is renewed so long before its end.
 RENEW_SECONDS = 60
+# The clocks of both sides may differ so much, and a notification may take so long.
+APART_MAX_SECONDS = 300
 
 
 class Refused(Exception):
@@ -38,6 +44,10 @@ class Refused(Exception):
 
 class Unknown(Refused):
     """A try can have had an effect. Repeat with the same number; never take another one."""
+
+
+class NotGenuine(Exception):
+    """A notification that Minitill did not send, or not now. Answer it with 401, and do nothing more."""
 
 
 class Answer(NamedTuple):
@@ -187,6 +197,57 @@ class Client:
             connection.close()
 
 
+def verify_notification(secrets, webhook_id, webhook_timestamp, webhook_signature, body, now=None):
+    """Gives the event of a notification in the standard format, with its id. Raises NotGenuine.
+
+    secrets: the receiver's whsec_..., or several with a space between. Then the values of the three headers,
+    None for one that is missing. body: the bytes as they came; JSON that was parsed and written again does not
+    verify. now: Unix seconds, for tests. Store the event by its id before you answer: it can come twice.
+    """
+    keys = [_key(secret) for secret in secrets.split(" ")]
+    if not re.fullmatch("[0-9]{1,12}", webhook_timestamp or ""):
+        raise NotGenuine("webhook-timestamp: expected Unix seconds")
+    if abs((time.time() if now is None else now) - int(webhook_timestamp)) > APART_MAX_SECONDS:
+        raise NotGenuine("webhook-timestamp: expected a time within 5 minutes of now")
+    signed = f"{webhook_id}.{webhook_timestamp}.".encode() + body
+    # The version v1 stands in what is compared, so signatures of other versions never fit.
+    expected = [b"v1," + base64.b64encode(hmac.digest(key, signed, "sha256")) for key in keys]
+    given = (webhook_signature or "").encode().split(b" ")
+    if not any(hmac.compare_digest(one, other) for one in expected for other in given):
+        raise NotGenuine("webhook-signature: no signature fits")
+    return {**json.loads(body), "id": webhook_id}
+
+
+def _key(secret):
+    """The key in a secret. A setting that is missing must not become an empty key: anybody could sign with it."""
+    key = base64.b64decode(secret[6:], validate=True) if secret.startswith("whsec_") else b""
+    if not key:
+        raise ValueError("expected a secret of a receiver: whsec_ and base64")
+    return key
+
+
+def verify_platform_notification(app_secrets, kwaisign, body):
+    """Gives the event of a notification in the platform's format, with its id. Raises NotGenuine.
+
+    app_secrets: the app secret, or several with a space between; while it changes, the new one and the former
+    one. kwaisign: the header, or None. body: the bytes as they came. This format holds no time of the try, so
+    only the id tells a repeat: keep the ids. Take the event by answering 200 with platform_answer(event).
+    """
+    if "" in app_secrets.split(" "):
+        raise ValueError("expected an app secret")
+    expected = [hashlib.md5(body + secret.encode()).hexdigest() for secret in app_secrets.split(" ")]
+    given = (kwaisign or "").encode()
+    if not any(hmac.compare_digest(one.encode(), given) for one in expected):
+        raise NotGenuine("kwaisign: expected the MD5 of body and app secret")
+    event = json.loads(body)
+    return {**event, "id": event["message_id"]}
+
+
+def platform_answer(event):
+    """The body of the answer that takes an event of the platform's format. Minitill sends it again after any other."""
+    return json.dumps({"result": 1, "message_id": event["id"]})
+
+
 def jobs(client, command, *words):
     """What a command asks for, one function for each line that it prints; see README.md."""
     player = {"open_id": words[0], "zone_id": "zone1_role1", "os": "android", "user_ip": "203.0.113.7"}
@@ -219,6 +280,12 @@ def jobs(client, command, *words):
         yield lambda: {"outcome": "done", "imgId": client.upload(pathlib.Path(words[0]).read_bytes())}
     elif command == "upload-url":
         yield lambda: {"outcome": "done", "imgId": client.upload_by_url(words[0])}
+    elif command == "verify":
+        body, secrets = sys.stdin.buffer.read(), os.environ.get("RECEIVER_SECRET", "")
+        yield lambda: {**verify_notification(secrets, *words[:3], body, *map(int, words[3:])), "outcome": "done"}
+    elif command == "verify-platform":
+        body = sys.stdin.buffer.read()
+        yield lambda: taken(verify_platform_notification(client.app_secret or "", words[0], body))
     else:
         sys.exit(f"{command}: no such command")
 
@@ -235,6 +302,10 @@ def done(answer):
     return {"outcome": "done", "replayed": answer.replayed, "tries": answer.tries, **answer.body["data"]}
 
 
+def taken(event):
+    return {**event, "outcome": "done", "answer": json.loads(platform_answer(event))}
+
+
 def main(setting=os.environ.get):
     client = Client(
         setting("MINITILL_BASE", "http://127.0.0.1:8080"), setting("APP_ID"), setting("APP_SECRET"), setting("PAY_KEY"),
@@ -246,6 +317,8 @@ def main(setting=os.environ.get):
         except Refused as error:
             outcome = "unknown" if isinstance(error, Unknown) else "refused"
             line = {"outcome": outcome, "code": error.code, "msg": error.msg}
+        except NotGenuine as error:
+            line = {"outcome": "not_genuine", "msg": str(error)}
         print(json.dumps(line), flush=True)
         succeeded = succeeded and line["outcome"] in ("paid", "done")
     sys.exit(0 if succeeded else 1)

@@ -48,7 +48,7 @@ fn consequence(command: &StoreCommand) -> Option<String> {
             "All exchanges will wait until the ledger is compact.".to_owned()
         }
         StoreCommand::MasterKey(MasterKeyCommand::Rotate { .. }) => {
-            "Every pay key and app secret will be encrypted with a new key.".to_owned()
+            "All that the master key encrypts will be encrypted with a new key.".to_owned()
         }
         StoreCommand::MasterKey(MasterKeyCommand::Forget) => {
             "Former master keys will be removed from the key file. Backups that need them cannot be read."

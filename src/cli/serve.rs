@@ -60,11 +60,11 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     ask_at_the_start(&state).await?;
     let (stop_public, public_stopped) = watch::channel(false);
     let (stop_operator, operator_stopped) = watch::channel(false);
-    let (stop_notifying, notifying_stopped) = watch::channel(false);
     warn_of_open_listener(config.ops.listen, operator_tls.is_some());
     let limits = config.server_limits();
     let _left = Addresses::of(&config).leave_in(&opened.folder);
     let (routes, connections) = (router::public(state.clone()), state.connections.clone());
+    let notifying = start_notifying(&state, public_stopped.clone());
     let mut serving = tokio::spawn(http_server::serve(
         public,
         public_tls,
@@ -84,7 +84,6 @@ pub(super) async fn run(context: &Context) -> Result<()> {
             let _ = http_server::serve(operator, operator_tls, routes, limits, connections, stopped).await;
         }),
     ];
-    let notifying = start_notifying(&state, notifying_stopped);
     let (public, operator) = (config.public.bound_url(), config.ops.bound_url());
     tracing::info!("ready: public {public}, operator {operator}; try `minitill demo`");
     service_manager::tell(NotifyState::Ready);
@@ -96,7 +95,6 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     service_manager::tell(NotifyState::Stopping);
     let exit_by = tokio::time::Instant::now() + EXIT_WITHIN;
     let _ = stop_public.send(true);
-    let _ = stop_notifying.send(true);
     let drained = match ended_early {
         Some(ended) => ended,
         None => serving.await,

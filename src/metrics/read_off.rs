@@ -94,6 +94,23 @@ impl Reading {
             set(&register(&registry, IntGauge::new(name, help)), value);
         }
         self.count_connections(&registry);
+        self.measure_times(&registry, started_at_millis, uptime);
+        let labelled = |name: &str, help: &str, label: &str| {
+            register(&registry, IntGaugeVec::new(Opts::new(name, help), &[label]))
+        };
+        let by_state =
+            labelled("minitill_database_pool_connections", "Connections of the pool, by state.", "state");
+        set(&by_state.with_label_values(&["idle"]), pool.idle.into());
+        set(&by_state.with_label_values(&["used"]), pool.size.saturating_sub(pool.idle).into());
+        let build = labelled("minitill_build_info", "1, with the version of the program.", "version");
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        let cpu = Counter::new("process_cpu_seconds_total", "Processor time that the process has used.");
+        register(&registry, cpu).inc_by(cpu_seconds());
+        registry.gather()
+    }
+
+    /// Times and ages.
+    fn measure_times(&self, registry: &Registry, started_at_millis: i64, uptime: Duration) {
         for (name, help, seconds) in [
             (
                 "minitill_database_probe_duration_seconds",
@@ -108,7 +125,7 @@ impl Reading {
             ),
             (
                 "minitill_notify_lag_seconds",
-                "Age of the oldest event that waits for its first try, or for another one, at a receiver that is not paused.",
+                "Age of the oldest event that waits for its number, or for a try at a receiver that is not paused.",
                 self.receivers.lag.as_secs_f64(),
             ),
             (
@@ -117,20 +134,8 @@ impl Reading {
                 seconds(started_at_millis),
             ),
         ] {
-            register(&registry, Gauge::new(name, help)).set(seconds);
+            register(registry, Gauge::new(name, help)).set(seconds);
         }
-        let labelled = |name: &str, help: &str, label: &str| {
-            register(&registry, IntGaugeVec::new(Opts::new(name, help), &[label]))
-        };
-        let by_state =
-            labelled("minitill_database_pool_connections", "Connections of the pool, by state.", "state");
-        set(&by_state.with_label_values(&["idle"]), pool.idle.into());
-        set(&by_state.with_label_values(&["used"]), pool.size.saturating_sub(pool.idle).into());
-        let build = labelled("minitill_build_info", "1, with the version of the program.", "version");
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        let cpu = Counter::new("process_cpu_seconds_total", "Processor time that the process has used.");
-        register(&registry, cpu).inc_by(cpu_seconds());
-        registry.gather()
     }
 
     /// What the public listener did with connections that were too many.

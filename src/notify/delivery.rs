@@ -384,13 +384,14 @@ impl Delivery {
                 self.probed_at = Instant::now();
             }
             self.note.pauses |= is_gone;
-            let tries = ready.tries.unwrap_or(0).saturating_add(1);
+            let count = ready.tries.unwrap_or(0).saturating_add(1);
             let chance = f64::from(u16::from_be_bytes(store::secrets::random_bytes())) / f64::from(u16::MAX);
             let delays = &self.shared.settings.retry_delays;
-            let next_in = match is_gone {
+            let next_in = if is_gone {
                 // It waits for the end of the pause.
-                true => Some(Duration::ZERO),
-                false => delays.after(u32::try_from(tries).unwrap_or(u32::MAX), retry_after, chance),
+                Some(Duration::ZERO)
+            } else {
+                delays.after(u32::try_from(count).unwrap_or(u32::MAX), retry_after, chance)
             };
             if next_in.is_none() {
                 self.shared.metrics.failed();
@@ -401,7 +402,7 @@ impl Delivery {
                 event_id: ready.message.id,
                 event_at: ready.at,
                 event_type: ready.event_type,
-                tries,
+                tries: count,
                 next_in,
                 asked: retry_after.map(|asked| asked.min(RETRY_AFTER_MAX)),
                 status: shown.status,

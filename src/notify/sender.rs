@@ -158,8 +158,8 @@ mod tests {
             let headers = HeaderMap::from_iter([(header::RETRY_AFTER, HeaderValue::from_static(text))]);
             retry_after(&headers, now)
         };
-        assert_eq!(read("120"), Some(Duration::from_secs(120)));
-        assert_eq!(read("Tue, 24 Nov 2026 06:01:00 GMT"), Some(Duration::from_secs(60)));
+        assert_eq!(read("120"), Some(Duration::from_mins(2)));
+        assert_eq!(read("Tue, 24 Nov 2026 06:01:00 GMT"), Some(Duration::from_mins(1)));
         for text in ["Tue, 24 Nov 2026 05:00:00 GMT", "-1", "soon", ""] {
             assert_eq!(read(text), None, "{text}");
         }

@@ -81,10 +81,11 @@ class Games:
     exchange before it back."""
 
     def __init__(self, server, names, players=PLAYERS):
-        self.names, self.keys, self.tokens = names, {}, {}
+        self.names, self.keys, self.secrets, self.tokens = names, {}, {}, {}
         for name in names:
             scopes = [word for scope in ("epay", "present", "cancel") for word in ("--scope", scope)]
-            self.keys[name] = server.run("app", "create", name, *scopes)["pay_key"]
+            made = server.run("app", "create", name, *scopes)
+            self.keys[name], self.secrets[name] = made["pay_key"], made["app_secret"]
             self.tokens[name] = server.run("token", "issue", name)["access_token"]
             with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
                 file.write("open_id,free,charge,ref\n")
@@ -132,8 +133,8 @@ class Games:
         return f"{caller}n{int(count) - 1}"
 
     @contextlib.contextmanager
-    def load(self, name, servers):
-        """16 callers. At the end each of them finds out about its last number, two minutes at most."""
+    def load(self, name, servers, callers=CALLERS):
+        """So many callers. At the end each of them finds out about its last number, two minutes at most."""
         ends, gives_up = threading.Event(), threading.Event()
 
         def call(caller):
@@ -156,7 +157,7 @@ class Games:
                         self.answers[answer] += 1
                     time.sleep(0.05)
 
-        threads = [threading.Thread(target=call, args=(caller,), daemon=True) for caller in range(CALLERS)]
+        threads = [threading.Thread(target=call, args=(caller,), daemon=True) for caller in range(callers)]
         for thread in threads:
             thread.start()
         try:

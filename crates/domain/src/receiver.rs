@@ -21,6 +21,9 @@ text_type!(
 
 impl ReceiverId {
     /// The id with these random bytes.
+    ///
+    /// # Panics
+    /// Never: eight bytes are 16 digits.
     #[must_use]
     pub fn new(random: [u8; 8]) -> Self {
         Self::parse(&format!("rcv_{}", hex::encode(random))).expect("eight bytes are 16 hexadecimal digits")

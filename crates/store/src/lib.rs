@@ -182,8 +182,7 @@ impl Store {
             connect_timeout: patience,
             statement_timeout: settings.statement_timeout,
         };
-        let exchange_metrics = ExchangeMetrics::default();
-        let replays = exchange::Replays::default();
+        let (exchange_metrics, replays) = (ExchangeMetrics::default(), exchange::Replays::default());
         let size = (settings.exchange_writers, settings.exchange_queue_max);
         let writers = exchange::NodeWriters::start(size, &opening, &exchange_metrics, &replays)?;
         let reports = order::start(settings.exchange_queue_max, &opening)?;

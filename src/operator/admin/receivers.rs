@@ -2,7 +2,7 @@
 
 use domain::event::{EventId, EventType};
 use domain::fields::FieldError;
-use domain::ids::WebUrl;
+use domain::ids::{AppId, WebUrl};
 use domain::receiver::{
     AddedReceiver, NewReceiver, NewReceiverSecret, Receiver, ReceiverCommand, ReceiverFormat, ReceiverId,
     ReceiverReport, RemovedReceiver, Resend, Resent, TimeSpan,
@@ -14,7 +14,7 @@ use store::{FailedEvent, ReceiverDetail};
 
 use super::call::Call;
 use super::describe::{MOMENT, Page, after, answers, lists, moment};
-use super::messages::{example, no_receiver};
+use super::messages::{example, no_app, no_receiver};
 use super::page;
 use super::problem::Problem;
 use super::routes::routes;
@@ -73,7 +73,7 @@ routes! { "Notifications":
     /// Sends an event that is marked as a test, once, and waits for the answer. The feed does not have it.
     POST "/apps/{app_id}/receivers/{receiver_id}/tests", "testReceiver", Check: test -> Tested =>
         answers("tested", "What came of it.", json!({
-            "event_id": EVENT_ID, "taken": false, "status": null, "error": "connect_failed", "body": "",
+            "event_id": EVENT_ID, "taken": false, "status": null, "error": "address_not_public", "body": "",
         }))
         .members([]);
     /// List failed events
@@ -91,7 +91,7 @@ routes! { "Notifications":
     /// Sends one event again, whatever became of it, or all failed events of changes in a span of time: of all times
     /// without `since` and `until`.
     POST "/apps/{app_id}/receivers/{receiver_id}/resends", "resendEvents", Once: resend -> Resent =>
-        answers("resent", "How many are sent again.", json!({ "resent": 0 }))
+        answers("resent", "How many are sent again.", json!({ "resent": 1 }))
             .read(to_resend)
             .wrong("since", "expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got \"soon\"")
             .refuses([example::no_event()]);
@@ -116,8 +116,8 @@ async fn list(state: &AppState, call: &Call) -> Result<Page<Receiver>, Problem> 
     call.fields.only(&[])?;
     let app_id = call.app_id()?;
     let items = state.store.receivers(&app_id).await?;
-    if items.is_empty() && state.store.find_app(&app_id).await?.is_none() {
-        return Err(super::messages::no_app(&app_id));
+    if items.is_empty() {
+        require_app(state, &app_id).await?;
     }
     Ok(Page { items, next: None })
 }
@@ -136,7 +136,10 @@ async fn add(state: &AppState, call: &Call) -> Result<AddedReceiver, Problem> {
 async fn get(state: &AppState, call: &Call) -> Result<ReceiverDetail, Problem> {
     call.fields.only(&[])?;
     let (app_id, id) = (call.app_id()?, receiver_id(call)?);
-    state.store.receiver(&app_id, &id).await?.ok_or_else(|| no_receiver(&id, &app_id))
+    match state.store.receiver(&app_id, &id).await? {
+        Some(receiver) => Ok(receiver),
+        None => Err(missing(state, &app_id, &id).await),
+    }
 }
 
 async fn remove(state: &AppState, call: &Call) -> Result<RemovedReceiver, Problem> {
@@ -171,8 +174,9 @@ async fn rotate(state: &AppState, call: &Call) -> Result<NewReceiverSecret, Prob
 async fn test(state: &AppState, call: &Call) -> Result<Tested, Problem> {
     call.fields.only(&[])?;
     let (app_id, id) = (call.app_id()?, receiver_id(call)?);
-    let receiver = state.store.receiver_to_test(&app_id, &id).await?;
-    let receiver = receiver.ok_or_else(|| no_receiver(&id, &app_id))?;
+    let Some(receiver) = state.store.receiver_to_test(&app_id, &id).await? else {
+        return Err(missing(state, &app_id, &id).await);
+    };
     let tried = state.notifier.send_test(&receiver).await;
     state.store.note_test(&app_id, &id, &tried).await?;
     let taken = tried.error.is_none();
@@ -183,7 +187,7 @@ async fn failed(state: &AppState, call: &Call) -> Result<Page<FailedEvent>, Prob
     let ((span, after), limit) = (call.read(span_and_place)?, call.limit()?);
     let (app_id, id) = (call.app_id()?, receiver_id(call)?);
     let events = state.store.failed_events(&app_id, &id, span, after.unwrap_or(0), limit + 1).await?;
-    let events = events.ok_or_else(|| no_receiver(&id, &app_id))?;
+    let Some(events) = events else { return Err(missing(state, &app_id, &id).await) };
     Ok(page(events, limit, |event| event.no.to_string()))
 }
 
@@ -197,7 +201,7 @@ async fn resend(state: &AppState, call: &Call) -> Result<Resent, Problem> {
 }
 
 fn span_and_place(query: &mut Input<'_>) -> Result<(TimeSpan, Option<i64>), FieldError> {
-    Ok((span(query)?, after(query, |text| parse_no(text))?))
+    Ok((span(query)?, after(query, parse_no)?))
 }
 
 fn parse_no(text: &str) -> Result<i64, domain::fields::Expected> {
@@ -220,6 +224,15 @@ fn to_resend(body: &mut Input<'_>) -> Result<Resend, FieldError> {
         Some(event_id) if span.since.is_none() && span.until.is_none() => Ok(Resend::One(event_id)),
         Some(_) => Err(FieldError::malformed("event_id", "either event_id, or since and until", "")),
     }
+}
+
+async fn require_app(state: &AppState, app_id: &AppId) -> Result<(), Problem> {
+    state.store.find_app(app_id).await?.map(drop).ok_or_else(|| no_app(app_id))
+}
+
+/// Why there is no such receiver.
+async fn missing(state: &AppState, app_id: &AppId, id: &ReceiverId) -> Problem {
+    require_app(state, app_id).await.err().unwrap_or_else(|| no_receiver(id, app_id))
 }
 
 fn receiver_id(call: &Call) -> Result<ReceiverId, Problem> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::console_user::Role;
 use domain::ids::OpenId;
+use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverReport};
 use minitill::config::Config;
 use minitill::openapi::{Content, Example, IMG_ID, Place, Success, plain};
 use minitill::operator::admin::problem::{Kind, Problem};
@@ -20,7 +21,7 @@ use crate::support::program::Program;
 use crate::support::{Answer, AppKind, Request, TestApp, TestTill, committed, fresh_database, operator};
 
 /// What is fresh each time. Everything else must be as documented.
-const FRESH: [&str; 14] = [
+const FRESH: [&str; 21] = [
     "app_secret",
     "pay_key",
     "access_token",
@@ -35,6 +36,13 @@ const FRESH: [&str; 14] = [
     "at",
     "picture",
     "bytes",
+    "receiver_id",
+    "secret",
+    "event_id",
+    "last_at",
+    "id",
+    "timestamp",
+    "next",
 ];
 
 fn defaults() -> Config {
@@ -61,6 +69,28 @@ const IN_TURN: [&str; 12] = [
     "system_error",
     "unavailable",
 ];
+
+/// Adds a receiver, and gives its id.
+pub(super) async fn add_receiver(till: &TestTill, app_id: &str, url: &str) -> String {
+    let url = domain::ids::WebUrl::parse(url).unwrap();
+    let new = NewReceiver { url, events: Vec::new(), format: ReceiverFormat::Standard };
+    let app_id = domain::ids::AppId::parse(app_id).unwrap();
+    let command = ReceiverCommand::Add(new);
+    match till.store.change_receivers(&operator(), &app_id, command).await.unwrap() {
+        ReceiverReport::Added(added) => added.receiver.receiver_id.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An event that the receiver of an app did not take at any try.
+pub(super) async fn fail_event(till: &TestTill, app_id: &str) {
+    let failed = format!(
+        "INSERT INTO deliveries (app_id, receiver_id, event_no, event_id, event_at, type, state, tries, last_at, status, error)
+         SELECT app_id, receiver_id, 1, 'evt_019ab4739e0000112233445566778899000a', now(), 'exchange.succeeded', 'failed',
+             11, now(), 500, 'expected 2xx, got 500' FROM receivers WHERE app_id = '{app_id}'"
+    );
+    till.execute(&failed).await;
+}
 
 /// A till, and a request to it as an example needs it.
 #[derive(Clone)]
@@ -144,6 +174,23 @@ impl Scenario {
             }
         }
         self.sell(&app).await;
+        self.notify(&app).await;
+    }
+
+    /// The receiver of the examples, with what failed at it; and the events of the feed.
+    async fn notify(&mut self, app: &TestApp) {
+        self.till.store.number_events().await.unwrap();
+        let id = self.call.route.id;
+        if !self.call.route.path.contains("{receiver_id}") || self.example == "no_receiver" {
+            return;
+        }
+        let url =
+            if id == "testReceiver" { "http://127.0.0.1/notify" } else { "https://game.example/notify" };
+        let receiver_id = add_receiver(&self.till, app.id.as_str(), url).await;
+        self.path = self.path.replace("rcv_5f0c1a2b3c4d5e6f", &receiver_id);
+        if ["listFailedEvents", "resendEvents"].contains(&id) {
+            fail_event(&self.till, app.id.as_str()).await;
+        }
     }
 
     /// What the call looks up.
@@ -185,10 +232,22 @@ impl Scenario {
             }
             "not_covered" => self.replace("free", Some(json!(41))),
             "more_than_left" => self.replace("amount", Some(json!(61))),
-            "listed" | "shown" | "debited" | "given_back" | "created" | "changed" | "set" | "done"
-            | "made" | "published" | "registered" | "issued" | "revoked" | "known" | "credited"
-            | "blocked" | "unblocked" | "checked" | "no_app" | "no_player" | "no_image" | "no_exchange"
-            | "no_order" | "no_block" | "viewers_key" | "balance_too_large" | "body_too_slow" => {}
+            "too_many_receivers" => {
+                for _ in 0..5 {
+                    add_receiver(&self.till, "demo", "https://game.example/notify").await;
+                }
+            }
+            "no_event" => self.replace("event_id", Some(json!("evt_019ab4739e0000112233445566778899000a"))),
+            "cursor_too_old" => {
+                self.till.execute("UPDATE event_head SET last_no = 9, removed_no = 9").await;
+                self.query.push_str("&after=1.00000000");
+            }
+            "cursor_unknown" => self.query.push_str("&after=99.00000000"),
+            "added" | "tested" | "resent" | "read" | "no_receiver" | "listed" | "shown" | "debited"
+            | "given_back" | "created" | "changed" | "set" | "done" | "made" | "published" | "registered"
+            | "issued" | "revoked" | "known" | "credited" | "blocked" | "unblocked" | "checked"
+            | "no_app" | "no_player" | "no_image" | "no_exchange" | "no_order" | "no_block"
+            | "viewers_key" | "balance_too_large" | "body_too_slow" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
@@ -237,7 +296,10 @@ impl Scenario {
             "listEntries" => "kind=gift".clone_into(&mut self.query),
             "listOrders" => "status=7".clone_into(&mut self.query),
             "listImages" => "blocked=yes".clone_into(&mut self.query),
-            "listOperatorLog" => "since=soon".clone_into(&mut self.query),
+            "listOperatorLog" | "listFailedEvents" => "since=soon".clone_into(&mut self.query),
+            "listEvents" => "wait=31".clone_into(&mut self.query),
+            "addReceiver" => self.replace("url", Some(json!("ftp://game.example"))),
+            "resendEvents" => self.replace("since", Some(json!("soon"))),
             "changeApp" => self.replace("sandbox", Some(json!("yes"))),
             "createApp" => self.replace("app_id", Some(json!("my game"))),
             "setAppLimits" => self.replace("uploads_per_second", Some(json!(-1))),

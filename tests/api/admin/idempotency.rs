@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
+use super::examples::fail_event;
 use super::{Caller, assert_problem, log};
 use crate::game::Game;
 use crate::support::program::Program;
@@ -31,11 +32,18 @@ fn writes() -> Vec<(&'static str, &'static str, Value)> {
         ("creditWallet", "/apps/a1/wallets/o1/credits", json!({"free": 5, "ref": "r1"})),
         ("debitWallet", "/apps/a1/wallets/o1/debits", json!({"charge": 5, "ref": "r2"})),
         ("cancelExchange", "/apps/a1/exchanges/b1/cancels", json!({"amount": 5, "ref": "r3"})),
+        ("addReceiver", "/apps/a1/receivers", json!({"url": "https://game.example/notify"})),
+        ("rotateReceiverSecret", "/apps/a1/receivers/rcv_0000000000000001/secrets", json!({})),
+        ("resendEvents", "/apps/a1/receivers/rcv_0000000000000001/resends", json!({})),
     ]
 }
 
-/// The player and the exchange of the writes.
+/// The player, the exchange and the receiver of the writes, with an event that has failed.
 async fn player_with_exchange(till: &TestTill, app: &TestApp) {
+    let receiver = "INSERT INTO receivers (app_id, receiver_id, url, types, format, secret, through_no)
+         VALUES ('a1', 'rcv_0000000000000001', 'https://game.example/', '{}', 'standard', '', 0)";
+    till.execute(receiver).await;
+    fail_event(till, "a1").await;
     till.player(app, "o1", 0, 100).await;
     assert_eq!(Game::new(app, "o1", "b1", 60).send(till).await.code(), 1);
 }

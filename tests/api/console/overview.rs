@@ -78,7 +78,7 @@ async fn a_refusal_is_counted_once() {
     assert!(answers.quantile(0.5).is_some());
 }
 
-/// Rule 12.4: a receiver that fails or is paused is told on the first page, the oldest trouble first, and five at most.
+/// Rule 12.4.13: a receiver that fails or is paused is told on the first page, the oldest trouble first, and five at most.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_overview_tells_of_receivers_that_fail_or_are_paused() {
     let till = TestTill::start().await;
@@ -112,4 +112,8 @@ async fn the_overview_tells_of_receivers_that_fail_or_are_paused() {
     let page = text(&viewer.get("/console").await.body);
     assert_eq!(page.matches("of the app").count(), 5, "{page}");
     assert!(page.contains("Others that are not shown here: 3. Exchanges, last minute"), "{page}");
+    // What cannot be read is left out.
+    till.execute("ALTER TABLE receivers RENAME COLUMN last_error TO unknown").await;
+    let page = viewer.get("/console").await;
+    assert!(page.status == 200 && !page.body.contains(warning), "{}", page.body);
 }

@@ -8,6 +8,7 @@ use domain::ids::WebUrl;
 use domain::receiver::{
     NewReceiver, Receiver, ReceiverCommand, ReceiverFormat, ReceiverId, ReceiverReport, ReceiverState,
 };
+use minitill::operator::console::{Access, routes};
 use store::OperatorLogFilter;
 
 use super::accessible::faults;
@@ -50,7 +51,8 @@ async fn send_new(admin: &Browser<'_>, fields: &[(&str, &str)]) -> Answer {
     admin.post(LIST, &fields).await
 }
 
-/// Rule 12.2: an admin adds a receiver, whose secret is shown once. The form that is sent again adds no second one.
+/// Rules 12.2.1 and 12.2.12: an admin adds a receiver, whose secret is shown once. The form that is sent again adds no
+/// second one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_admin_adds_receivers_and_each_secret_is_shown_once() {
     let till = TestTill::start().await;
@@ -127,7 +129,17 @@ async fn an_admin_adds_receivers_and_each_secret_is_shown_once() {
     assert_eq!(till.number("SELECT count(*) FROM receivers").await, 5);
 }
 
-/// Rule: what cannot be used is named, and nothing is added.
+/// Rule 8.6.17: whoever makes a key, or a receiver and its end, proves who they are. Other changes need no proof.
+#[test]
+fn new_secrets_and_the_end_of_a_receiver_need_a_proof() {
+    let of_receivers = routes().filter(|route| route.path.starts_with("/console/apps/{app_id}/receivers"));
+    let proven = of_receivers.filter(|route| route.access == Access::Proven).map(|route| route.path);
+    let receiver = "/console/apps/{app_id}/receivers/{receiver_id}";
+    let expected = ["/console/apps/{app_id}/receivers".to_owned(), format!("{receiver}/rotate-secret")];
+    assert_eq!(proven.collect::<Vec<_>>(), [&expected[..], &[format!("{receiver}/remove")]].concat());
+}
+
+/// Rule 12.2.8: what cannot be used is named, and nothing is added.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_cannot_be_is_refused_by_its_field() {
     let till = TestTill::start().await;
@@ -150,7 +162,7 @@ async fn a_receiver_that_cannot_be_is_refused_by_its_field() {
     assert_eq!(till.number("SELECT count(*) FROM receivers").await, 0);
 }
 
-/// Rule 12.2: a new secret is shown once and made once, however often its form is sent.
+/// Rule 12.2.13: a new secret is shown once and made once, however often its form is sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_secret_is_made_once() {
     let till = TestTill::start().await;
@@ -194,7 +206,7 @@ async fn a_form_that_is_sent_twice_at_once_is_carried_out_once() {
     assert_eq!(till.number("SELECT count(*) FROM receivers").await, 1);
 }
 
-/// Every state in words, on both pages.
+/// Rule 12.2.7: every state in words, on both pages.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_state_is_told_in_words() {
     let till = TestTill::start().await;
@@ -257,7 +269,7 @@ async fn each_state_is_told_in_words() {
     }
 }
 
-/// Rule 12.4: an admin pauses and resumes a receiver, sees what waits, and removes it.
+/// Rules 12.2.10 and 12.2.11: an admin pauses and resumes a receiver, sees what waits, and removes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_admin_pauses_resumes_and_removes_a_receiver() {
     let till = TestTill::start().await;
@@ -315,7 +327,7 @@ async fn an_admin_pauses_resumes_and_removes_a_receiver() {
     }
 }
 
-/// Rule 12.5: the test event is marked, and the page tells how it ended. The answer of a receiver is text.
+/// Rule 12.4.12: the test event is marked, and the page tells how it ended. The answer of a receiver is text.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_test_tells_how_it_ended() {
     let server = TestReceiver::taking().await;

@@ -149,7 +149,7 @@ async fn a_test_is_marked_and_tried_once() {
     }
     assert!(ids[0] != ids[1] && ids.iter().all(|id| EventId::parse(id).is_ok()), "{ids:?}");
     // The till's clock stands at this time.
-    let expected = r#"{"type":"exchange.succeeded","timestamp":"2027-01-15T08:00:00Z","app_id":"a1","is_mock":true,"data":{"open_id":"player-1","zone_id":"zone1_role1","seq":1,"biz_no":"test0001","amount":60,"free_change":-40,"charge_change":-20,"free_balance":0,"charge_balance":80,"product_name":"Test","product_info":"[{\"product_id\":1,\"product_num\":1,\"product_type\":0}]","product_desc":"Test","extension":""}}"#;
+    let expected = r#"{"type":"exchange.succeeded","timestamp":"2027-01-15T08:00:00Z","app_id":"a1","is_mock":true,"data":{"open_id":"player-1","zone_id":"zone1_role1","seq":2,"biz_no":"order1001","amount":60,"free_change":-40,"charge_change":-20,"free_balance":0,"charge_balance":80,"product_name":"Double-up card","product_info":"[{\"product_id\":1001,\"product_num\":1,\"product_type\":0}]","product_desc":"For one match","extension":""}}"#;
     for (notification, id) in receiver.received().iter().zip(&ids) {
         assert_eq!((notification.body.as_str(), &notification.id()), (expected, id));
         assert_eq!(notification.header("webhook-signature"), signature(&added.secret, notification));
@@ -168,17 +168,17 @@ async fn a_test_is_marked_and_tried_once() {
 async fn a_test_in_the_platforms_format() {
     let receiver = Receiver::taking_by_id().await;
     let (till, app) = quiet_till(&[&receiver], |_| {}).await;
-    let types = &[EventType::OrderChanged, EventType::ImageBlocked];
+    let types = &[EventType::ImageBlocked, EventType::OrderChanged];
     let added = add(&till, &app, &receiver.url("/"), ReceiverFormat::Platform, types).await;
     let to_test = till.store.receiver_to_test(&app.id, id(&added)).await.unwrap().unwrap();
     let tried = till.till.notifier.send_test(&to_test).await;
     assert_eq!(tried.error, None);
-    let body = &receiver.received()[0].body;
-    let end = format!(
-        r#"}},"biz_type":"order.changed","is_mock":true,"message_id":"{}","app_id":"a1","timestamp":1800000000000}}"#,
+    let img_id = "0f".repeat(24);
+    let expected = format!(
+        r#"{{"data":{{"img_id":"{img_id}"}},"biz_type":"image.blocked","is_mock":true,"message_id":"{}","app_id":"a1","timestamp":1800000000000}}"#,
         tried.event_id
     );
-    assert!(body.starts_with(r#"{"data":{"open_id":"player-1","#) && body.ends_with(&end), "{body}");
+    assert_eq!(receiver.received()[0].body, expected);
 }
 
 /// Rules 12.2.8 and 12.4.10: a hostile URL is refused when the receiver is added, or fails with a cause before anything is

@@ -165,6 +165,7 @@ async fn write(till: &TestTill, app: &crate::support::TestApp, writer: usize, co
         let player = format!("w{writer}");
         let answer = Game::new(app, &player, &format!("{writer}n{number}"), 1).send(till).await;
         assert_eq!(answer.code(), 1, "{}", answer.body);
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
@@ -173,7 +174,8 @@ async fn write(till: &TestTill, app: &crate::support::TestApp, writer: usize, co
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_misses_nothing_while_many_write() {
     const WRITERS: usize = 8;
-    const EACH: usize = 40;
+    const EACH: usize = 60;
+    const LATE: usize = 8;
     let (till, app) = quiet_till(&[], |config| config.database.connections = 8).await;
     let second = TestTill::start_on(till.database_url.clone(), super::reaching(&[])).await;
     for writer in 0..WRITERS {
@@ -191,7 +193,7 @@ async fn a_reader_misses_nothing_while_many_write() {
     // Its transaction is older than those of the others and commits after them.
     let late = servers[0].sql.clone();
     writing.spawn(async move {
-        for number in 0..10 {
+        for number in 0..LATE {
             let mut transaction = late.begin().await.unwrap();
             let row = format!(
                 "INSERT INTO wallet_outbox SELECT app_no, decode(lpad(to_hex((extract(epoch FROM now()) * 1000)::bigint), 12, '0'), 'hex') \
@@ -199,12 +201,13 @@ async fn a_reader_misses_nothing_while_many_write() {
                      int8send(wallet_no) || int8send(1) FROM wallets JOIN apps USING (app_no) WHERE app_id = 'slow'"
             );
             sqlx::raw_sql(sqlx::AssertSqlSafe(row)).execute(&mut *transaction).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            // Longer than others need to write, to get their numbers and to be read.
+            tokio::time::sleep(Duration::from_millis(120)).await;
             transaction.commit().await.unwrap();
         }
     });
     let caller = Caller::admin(&servers[0]).await;
-    let all = WRITERS * EACH + WRITERS + 2 + 10;
+    let all = WRITERS * EACH + WRITERS + 2 + LATE;
     let (mut found, mut cursor, started) = (Vec::new(), String::new(), Instant::now());
     while found.len() < all {
         assert!(started.elapsed() < super::PATIENCE, "{} of {all} came", found.len());

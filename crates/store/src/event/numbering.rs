@@ -97,17 +97,14 @@ impl Store {
 /// Gives numbers to some rows of the outbox, in the order of their time. It holds the head of the events until the
 /// transaction ends. Unless it `waits`, it does nothing while another transaction holds the head.
 pub(crate) async fn number_some(connection: &mut PgConnection, waits: bool) -> Result<u64> {
-    let head = match waits {
-        true => {
-            sqlx::query_scalar!("SELECT last_no FROM event_head FOR UPDATE")
-                .fetch_optional(&mut *connection)
-                .await?
-        }
-        false => {
-            sqlx::query_scalar!("SELECT last_no FROM event_head FOR UPDATE SKIP LOCKED")
-                .fetch_optional(&mut *connection)
-                .await?
-        }
+    let head = if waits {
+        sqlx::query_scalar!("SELECT last_no FROM event_head FOR UPDATE")
+            .fetch_optional(&mut *connection)
+            .await?
+    } else {
+        sqlx::query_scalar!("SELECT last_no FROM event_head FOR UPDATE SKIP LOCKED")
+            .fetch_optional(&mut *connection)
+            .await?
     };
     let Some(mut last_no) = head else { return Ok(0) };
     let mut rows = sqlx::query_as!(
@@ -124,7 +121,8 @@ pub(crate) async fn number_some(connection: &mut PgConnection, waits: bool) -> R
     if rows.is_empty() {
         return Ok(0);
     }
-    rows.sort_by(|one, other| one.row_id.cmp(&other.row_id));
+    // The ids know milliseconds alone.
+    rows.sort_by(|one, other| (one.at, &one.row_id).cmp(&(other.at, &other.row_id)));
     rows.truncate(usize::try_from(ROWS_AT_ONCE).unwrap_or(usize::MAX));
     let numbers: Vec<i64> = rows
         .iter()

@@ -325,9 +325,10 @@ impl Store {
             .await?;
         let mut events = Vec::with_capacity(keys.len());
         for EventKey { no, id, event_type, app_id, at, .. } in keys {
-            match told.remove(&no) {
-                Some(data) => events.push(Event { no, id, event_type, app_id, at, data }),
-                None => tracing::error!(event_id = %id, "the row that an event tells of is gone"),
+            if let Some(data) = told.remove(&no) {
+                events.push(Event { no, id, event_type, app_id, at, data });
+            } else {
+                tracing::error!(event_id = %id, "the row that an event tells of is gone");
             }
         }
         Ok(events)

@@ -130,30 +130,7 @@ impl Store {
                 secrets += 1;
             }
         }
-        let receivers = sqlx::query!(
-            "SELECT app_id, receiver_id, secret, former_secret FROM receivers WHERE app_id = ANY ($1) FOR UPDATE",
-            &app_ids
-        )
-        .fetch_all(&mut *connection)
-        .await?;
-        for receiver in receivers {
-            let again = |sealed: &[u8]| encrypt_again(&keyring, to, &receiver.app_id, sealed);
-            let (secret, former) = (
-                again(&receiver.secret)?,
-                receiver.former_secret.as_deref().map(again).transpose()?.flatten(),
-            );
-            secrets += [&secret, &former].into_iter().flatten().count() as u64;
-            sqlx::query!(
-                "UPDATE receivers SET secret = coalesce($3, secret), former_secret = coalesce($4, former_secret)
-                 WHERE app_id = $1 AND receiver_id = $2 AND ($3::bytea IS NOT NULL OR $4::bytea IS NOT NULL)",
-                receiver.app_id,
-                receiver.receiver_id,
-                secret,
-                former
-            )
-            .execute(&mut *connection)
-            .await?;
-        }
+        secrets += encrypt_receivers_again(connection, &keyring, to, &app_ids).await?;
         Ok((secrets, app_ids.last().cloned()))
     }
 
@@ -209,6 +186,39 @@ impl Store {
         })
         .await
     }
+}
+
+/// Encrypts the secrets of the receivers of these apps that need another key. Returns their number.
+async fn encrypt_receivers_again(
+    connection: &mut PgConnection,
+    keyring: &Keyring,
+    to: &MasterKey,
+    app_ids: &[String],
+) -> Result<u64> {
+    let mut secrets = 0;
+    let receivers = sqlx::query!(
+        "SELECT app_id, receiver_id, secret, former_secret FROM receivers WHERE app_id = ANY ($1) FOR UPDATE",
+        app_ids
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    for receiver in receivers {
+        let again = |sealed: &[u8]| encrypt_again(keyring, to, &receiver.app_id, sealed);
+        let (secret, former) =
+            (again(&receiver.secret)?, receiver.former_secret.as_deref().map(again).transpose()?.flatten());
+        secrets += [&secret, &former].into_iter().flatten().count() as u64;
+        sqlx::query!(
+            "UPDATE receivers SET secret = coalesce($3, secret), former_secret = coalesce($4, former_secret)
+             WHERE app_id = $1 AND receiver_id = $2 AND ($3::bytea IS NOT NULL OR $4::bytea IS NOT NULL)",
+            receiver.app_id,
+            receiver.receiver_id,
+            secret,
+            former
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(secrets)
 }
 
 fn require_current(current: &MasterKey, to: &MasterKey) -> Result<()> {

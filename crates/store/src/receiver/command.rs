@@ -261,7 +261,7 @@ impl ReceiverUpdate {
         what: Value,
     ) -> Result<ReceiverReport, ReceiverError> {
         let report = ReceiverReport::Resent(Resent { resent });
-        if resent == 0 {
+        if resent == 0 && self.operator.request().is_none() {
             return Ok(report);
         }
         let mut after = what;
@@ -312,9 +312,10 @@ impl ReceiverUpdate {
             return Ok(self.read(connection, id).await?);
         }
         let is_known = app_exists(&mut *connection, &self.app_id).await?;
-        Err(Refusable::Refused(match is_known {
-            true => ReceiverRefusal::Unknown(id.clone()),
-            false => ReceiverRefusal::UnknownApp(self.app_id.clone()),
+        Err(Refusable::Refused(if is_known {
+            ReceiverRefusal::Unknown(id.clone())
+        } else {
+            ReceiverRefusal::UnknownApp(self.app_id.clone())
         }))
     }
 

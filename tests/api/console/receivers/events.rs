@@ -23,7 +23,7 @@ async fn fail(till: &TestTill, count: u32) {
     .await;
 }
 
-/// Rule 12.4: an event is found by its id, in every state, and sent again.
+/// Rule 12.4.7: an event is found by its id, in every state, and sent again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_is_found_and_sent_again_whatever_became_of_it() {
     let till = TestTill::start().await;
@@ -101,7 +101,7 @@ async fn an_event_that_is_not_there_is_told() {
     let wrong = "Expected the id of an event: evt_ and 36 hexadecimal digits, got &#34;evt_1&#34;. Find";
     for (id, status, told) in [
         (NO_EVENT, 200, format!("Event id Find The app has no event {NO_EVENT} . {none}")),
-        ("evt_1", 400, format!("Event id {wrong} Nothing was searched. Correct the field that is marked.")),
+        ("evt_1", 400, format!("Nothing was searched. Correct the field that is marked. Event id {wrong}")),
     ] {
         let shown = admin.get(&format!("{page}?event_id={id}")).await;
         assert_eq!(shown.status, status, "{id}");
@@ -117,7 +117,7 @@ async fn an_event_that_is_not_there_is_told() {
     assert!(malformed.status == 400 && malformed.body.contains(words), "{}", malformed.body);
 }
 
-/// Rule 12.2: an event of a type that the receiver is not told of is not sent to it.
+/// Rule 12.4.7: an event of a type that the receiver is not told of is not sent to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_of_another_type_is_not_sent_again() {
     let till = TestTill::start().await;
@@ -146,7 +146,7 @@ async fn an_event_of_another_type_is_not_sent_again() {
     assert_eq!(till.number("SELECT count(*) FROM deliveries").await, 0);
 }
 
-/// Rule 12.4: failed events stand in pages. One of them is sent again, or all of a time span.
+/// Rules 12.4.6 and 12.4.7: failed events stand in pages. One of them is sent again, or all of a time span.
 #[tokio::test(flavor = "multi_thread")]
 async fn failed_events_are_sent_again_one_by_one_or_all_of_a_time_span() {
     let till = TestTill::start().await;
