@@ -1,4 +1,4 @@
-//! `minitill master-key ...` replaces the master key, which encrypts pay keys and app secrets.
+//! `minitill master-key ...` replaces the master key, which encrypts pay keys, app secrets and other secrets.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -131,7 +131,7 @@ enum StoreCommand {
     Audit(audit::AuditArguments),
     /// Move closed periods of the ledgers to files, and back
     Archive(archive::ArchiveArguments),
-    /// Replace the master key, which encrypts pay keys and app secrets
+    /// Replace the master key, which encrypts all secrets in the database
     #[command(subcommand)]
     MasterKey(master_key::MasterKeyCommand),
     /// Add, change and remove users of the console
