@@ -1,4 +1,4 @@
-"""A consumer of Minitill's feed: appends each event to a file, once, wherever it is killed (Python 3.8, not on Windows).
+"""A consumer of Minitill's feed: appends each event to a file, once, wherever it is killed (Python 3.8, Linux or macOS).
 
 Try it: API_KEY=mtk_... python3 consumer.py http://127.0.0.1:8081 events.jsonl [APP_ID]
 """

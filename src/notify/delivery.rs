@@ -295,14 +295,15 @@ impl Delivery {
         let head = *self.head.borrow_and_update();
         if self.keys.is_empty() && self.looked_through < head {
             let (app_id, types) = (&self.receiver.app_id, &self.receiver.types);
-            let (keys, through) = self.shared.store.events_after(app_id, self.looked_through, types).await?;
+            let (keys, through, has_events) =
+                self.shared.store.events_after(app_id, self.looked_through, types).await?;
             if !keys.is_empty() && !self.may_send().await? {
                 return Ok(());
             }
             self.fresh.extend(keys.iter().map(|key| key.no));
             self.keys.extend(keys);
             self.looked_through = through;
-            self.has_news = true;
+            self.has_news |= has_events;
         }
         let keys: Vec<EventKey> = self.keys.iter().take(wanted).cloned().collect();
         let numbers: Vec<i64> = keys.iter().map(|key| key.no).collect();

@@ -8,6 +8,7 @@ mod keeping;
 mod pausing;
 mod platform;
 mod resending;
+mod rows;
 mod secrets;
 mod servers;
 mod standard;

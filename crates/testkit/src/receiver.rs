@@ -73,7 +73,7 @@ impl Reply {
     }
 
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        self.headers += &format!("{name}: {value}\r\n");
+        self.headers = format!("{}{name}: {value}\r\n", self.headers);
         self
     }
 

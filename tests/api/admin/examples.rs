@@ -181,7 +181,8 @@ impl Scenario {
     async fn notify(&mut self, app: &TestApp) {
         self.till.store.number_events().await.unwrap();
         let id = self.call.route.id;
-        if !self.call.route.path.contains("{receiver_id}") || self.example == "no_receiver" {
+        let has_receiver = id == "listReceivers" || self.call.route.path.contains("{receiver_id}");
+        if !has_receiver || self.example == "no_receiver" {
             return;
         }
         let url =

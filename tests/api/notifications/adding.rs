@@ -34,9 +34,9 @@ async fn a_receiver_is_told_of_its_types() {
     }
     credit(&scene.till, &scene.app, "c1", 1, 1).await;
     assert_eq!(all.until_received(7).await.len(), 7);
-    let received = some.until_received(4).await;
+    let came = some.until_received(4).await;
     let of: BTreeSet<String> =
-        received.iter().map(|came| came.json()["type"].as_str().unwrap().to_owned()).collect();
+        came.iter().map(|one| one.json()["type"].as_str().unwrap().to_owned()).collect();
     assert_eq!(of, BTreeSet::from(["present.succeeded".to_owned(), "wallet.credited".to_owned()]));
     for (added, taken) in [(&added, 4), (&of_all, 7)] {
         scene.until(added, "all is taken", |shown| (shown.receiver.taken, shown.waiting) == (taken, 0)).await;
@@ -58,8 +58,7 @@ async fn a_new_receiver_gets_what_happens_after_it_was_added() {
         pay(&till, &app, number).await;
     }
     let _sending = Sending::of(&till);
-    let mut numbers: Vec<_> =
-        receiver.until_received(2).await.iter().map(|came| came.data("biz_no")).collect();
+    let mut numbers: Vec<_> = receiver.until_received(2).await.iter().map(|one| one.data("biz_no")).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, ["b3", "b4"]);
     pay(&till, &app, "b5").await;
@@ -79,7 +78,7 @@ async fn an_app_has_at_most_five_receivers() {
     });
     let added = join_all(adding).await;
     let (done, refused): (Vec<_>, Vec<_>) = added.into_iter().partition(Result::is_ok);
-    assert_eq!((done.len() as i64, refused.len()), (RECEIVERS_MAX, 3));
+    assert_eq!((i64::try_from(done.len()), refused.len()), (Ok(RECEIVERS_MAX), 3));
     for refusal in refused {
         assert!(matches!(refusal, Err(Refusable::Refused(ReceiverRefusal::TooMany))), "{refusal:?}");
     }
@@ -119,8 +118,8 @@ async fn a_receiver_of_another_app_does_not_exist() {
     assert_eq!(store.receivers(&other).await.unwrap(), []);
     scene.till.player(&scene.till.app("a3").await, "o1", 1, 1).await;
     scene.pay("b1").await;
-    let received = receiver.until_received(1).await;
-    assert_eq!((received.len(), received[0].json()["app_id"].clone()), (1, json!("a1")));
+    let came = receiver.until_received(1).await;
+    assert_eq!((came.len(), came[0].json()["app_id"].clone()), (1, json!("a1")));
 }
 
 /// Rule 12.4.12: the exact request of a test. It is tried once, whatever is answered, shown among the tries, and not in
@@ -201,8 +200,8 @@ async fn nothing_is_sent_to_a_hostile_url() {
         // What was refused is tried, too: a receiver may be older than a setting.
         let (sender, receiver) = (till.till.notifier.clone(), receiver.clone());
         tries.spawn(async move {
-            let tried = sender.send_test(&store::LeasedReceiver { url: url.clone(), ..receiver }).await;
-            (url, tried)
+            let attempt = sender.send_test(&store::LeasedReceiver { url: url.clone(), ..receiver }).await;
+            (url, attempt)
         });
     }
     let known = [
@@ -215,10 +214,10 @@ async fn nothing_is_sent_to_a_hostile_url() {
         "address_not_public",
     ];
     let mut by_address = 0;
-    for (url, tried) in tries.join_all().await {
-        let error = tried.error.unwrap_or_else(|| panic!("{url:?} took it"));
+    for (url, attempt) in tries.join_all().await {
+        let error = attempt.error.unwrap_or_else(|| panic!("{url:?} took it"));
         assert!(known.contains(&error.as_str()), "{url:?}: {error}");
-        assert_eq!((tried.status, tried.body.as_str()), (None, ""), "{url:?}");
+        assert_eq!((attempt.status, attempt.body.as_str()), (None, ""), "{url:?}");
         by_address += usize::from(error == "address_not_public");
     }
     assert!(refused > 20 && by_address > 100, "{refused} {by_address}");

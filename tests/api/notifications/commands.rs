@@ -64,11 +64,6 @@ async fn each_command_prints_what_it_does() {
         let [word, more @ ..] = command else { panic!("a command has a word") };
         program.json(&[&["receiver", word, "a1", id][..], more].concat())
     };
-    let of_platform = program.json(&["receiver", "add", "a1", &url, "--format", "platform"]);
-    assert_eq!((&of_platform["format"], &of_platform["events"]), (&json!("platform"), &json!([])));
-    let removed = program.json(&["receiver", "remove", "a1", of_platform["receiver_id"].as_str().unwrap()]);
-    let expected = json!({ "app_id": "a1", "receiver_id": of_platform["receiver_id"], "removed": true });
-    assert_eq!(removed, expected);
     let listed = program.json(&["receiver", "list", "a1"]);
     assert_eq!(members(&listed), ["receivers"]);
     let mut shown = added.clone();
@@ -98,8 +93,8 @@ async fn each_command_prints_what_it_does() {
     assert_eq!(run(&["resend", "--since", "2020-01-01"]), json!({ "resent": 1 }));
     receiver.until_received(2).await;
     assert_eq!(run(&["resend", &event_id]), json!({ "resent": 1 }));
-    let received = receiver.until_received(3).await;
-    assert!(received.iter().all(|notification| notification.id() == event_id));
+    let came = receiver.until_received(3).await;
+    assert!(came.iter().all(|notification| notification.id() == event_id));
 
     let tested = run(&["test"]);
     assert_eq!(members(&tested), ["body", "error", "event_id", "status", "taken"]);
@@ -113,6 +108,19 @@ async fn each_command_prints_what_it_does() {
     assert_eq!(members(&rotated), ["app_id", "receiver_id", "secret"]);
     assert_ne!(rotated["secret"], added["secret"]);
     assert_eq!(run(&["remove"])["removed"], true);
+}
+
+/// Rules 12.2.2 and 12.2.3: a receiver of the platform's format and of all types, until it is removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_of_the_platforms_format() {
+    let scene = Scene::new(&[]).await;
+    let program = Program::on(&scene.till.database_url);
+    let added = program.json(&["receiver", "add", "a1", "http://203.0.113.1/", "--format", "platform"]);
+    assert_eq!((&added["format"], &added["events"]), (&json!("platform"), &json!([])));
+    let removed = program.json(&["receiver", "remove", "a1", added["receiver_id"].as_str().unwrap()]);
+    let expected = json!({ "app_id": "a1", "receiver_id": added["receiver_id"], "removed": true });
+    assert_eq!(removed, expected);
+    assert_eq!(program.json(&["receiver", "list", "a1"]), json!({ "receivers": [] }));
 }
 
 /// Rules 12.2.1 and 12.2.8: what is refused names the field or the receiver.

@@ -56,8 +56,8 @@ async fn the_newest_app_secret_signs() {
     let newest = NewAppSecret::try_from(rotated).unwrap().app_secret;
     assert_ne!(newest, scene.app.secret);
     scene.pay("b2").await;
-    let received = receiver.until_received(2).await;
-    for (notification, secret) in received.iter().zip([&scene.app.secret, &newest]) {
+    let came = receiver.until_received(2).await;
+    for (notification, secret) in came.iter().zip([&scene.app.secret, &newest]) {
         assert_eq!(notification.header("kwaisign"), kwaisign(notification, secret));
     }
 }
@@ -85,9 +85,9 @@ async fn taken_is_what_names_its_id() {
     let added = scene.add_like(&receiver, ReceiverFormat::Platform, &[]).await;
     scene.pay("b1").await;
     scene.until(&added, "it is taken", |shown| shown.receiver.taken == 1).await;
-    let received = receiver.received();
-    assert_eq!(received.len(), NOT_TAKEN + 1);
-    assert!(received.iter().all(|notification| notification.body == received[0].body));
+    let came = receiver.received();
+    assert_eq!(came.len(), NOT_TAKEN + 1);
+    assert!(came.iter().all(|notification| notification.body == came[0].body));
     let tries = scene.shown(&added).await.tries;
     assert_eq!(tries[0].error, None);
     assert_eq!(tries[1].error.as_deref(), Some("expected 2xx, got 500"));

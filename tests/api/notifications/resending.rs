@@ -88,8 +88,8 @@ async fn failed_events_are_sent_again_one_by_one_or_by_a_span_of_time() {
     assert_eq!(resend(&scene, &added, Resend::Failed(EVER)).await, 1);
     scene.until(&added, "all are taken", |shown| (shown.failed, shown.receiver.taken) == (0, 3)).await;
     assert_eq!(resend(&scene, &added, Resend::Failed(EVER)).await, 0);
-    let received = receiver.received();
-    let again = &received[before.len()..];
+    let came = receiver.received();
+    let again = &came[before.len()..];
     for (notification, (id, _)) in again.iter().zip(&events) {
         let first = before.iter().find(|first| first.id() == id.as_text()).unwrap();
         assert_eq!((notification.id(), &notification.body), (first.id(), &first.body));
@@ -127,8 +127,8 @@ async fn any_event_of_the_app_can_be_sent_again() {
     let events = all_events(&scene.till).await;
     for (event, number, count) in [(&events[2], "b1", 2), (&events[1], "b0", 3)] {
         assert_eq!(resend(&scene, &added, Resend::One(event.id)).await, 1);
-        let received = receiver.until_received(count).await;
-        let last = &received[count - 1];
+        let came = receiver.until_received(count).await;
+        let last = &came[count - 1];
         assert_eq!((last.id(), last.data("biz_no").as_str()), (event.id.as_text(), number));
     }
     scene.until(&added, "all are taken", |shown| shown.receiver.taken == 3).await;

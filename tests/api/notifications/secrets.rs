@@ -47,9 +47,9 @@ async fn while_a_secret_rotates_two_sign() {
     assert_eq!(scene.till.number(ends).await, 1);
     scene.till.execute("UPDATE receivers SET former_until = now()").await;
     scene.pay("b4").await;
-    let received = receiver.until_received(4).await;
+    let came = receiver.until_received(4).await;
     let expected: [&[&str]; 4] = [&[first], &[&second, first], &[&third, &second], &[&third]];
-    for (notification, secrets) in received.iter().zip(expected) {
+    for (notification, secrets) in came.iter().zip(expected) {
         assert_signed(notification, secrets);
     }
     let stored = scene.till.number("SELECT count(*) FROM receivers WHERE secret = former_secret").await;
@@ -105,10 +105,9 @@ async fn secrets_sign_on_when_the_master_key_is_replaced() {
     till.execute("UPDATE receivers SET leased_until = now() WHERE lease IS NOT NULL").await;
     let server = program.serve(None).await;
     pay_at(&server, &app, "b3").await;
-    let received = receiver.until("the third comes", |received| {
-        received.iter().any(|notification| notification.data("biz_no") == "b3")
-    });
-    for notification in received.await {
+    let came = receiver
+        .until("the third comes", |came| came.iter().any(|notification| notification.data("biz_no") == "b3"));
+    for notification in came.await {
         assert_signed(&notification, &[secret, former]);
     }
 }

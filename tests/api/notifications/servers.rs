@@ -14,9 +14,9 @@ use crate::support::program::{Program, ServerProcess};
 use crate::support::receiver::{Notification, Receiver, Reply};
 
 /// How often each number came.
-fn counts(received: &[Notification]) -> BTreeMap<String, usize> {
+fn counts(came: &[Notification]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for notification in received {
+    for notification in came {
         *counts.entry(notification.data("biz_no")).or_default() += 1;
     }
     counts
@@ -113,7 +113,7 @@ async fn a_lease_that_ran_out_does_not_double_what_is_sent() {
     until("a task has the lease", async || scene.till.number(is_leased).await == 1).await;
     for number in 2..12 {
         scene.pay(&format!("b{number}")).await;
-        receiver.until(&format!("b{number}"), |received| counts(received).len() == number + 1).await;
+        receiver.until(&format!("b{number}"), |came| counts(came).len() == number + 1).await;
     }
     tokio::time::sleep(MOMENT).await;
     let mut counts = counts(&receiver.received());
@@ -147,8 +147,7 @@ async fn a_server_that_is_killed_leaves_nothing_unsent() {
     .await;
     let (till, app) = quiet_till(&[&receiver], |_| {}).await;
     let added = add(&till, &app, &receiver.url("/"), ReceiverFormat::Standard, &[]).await;
-    let shown =
-        async || till.store.receiver(&app.id, &added.receiver.receiver_id).await.unwrap().unwrap();
+    let shown = async || till.store.receiver(&app.id, &added.receiver.receiver_id).await.unwrap().unwrap();
     let server = program(&till, &receiver).serve(None).await;
     for number in 0..ALL {
         if number == ALL - 5 {
@@ -167,14 +166,14 @@ async fn a_server_that_is_killed_leaves_nothing_unsent() {
     // As if the test had waited for it.
     till.execute("UPDATE receivers SET leased_until = now()").await;
     let _server = program(&till, &receiver).serve(None).await;
-    let received = receiver.until("all come", |received| counts(received).len() == ALL).await;
-    for notification in &received {
-        let first = received.iter().find(|first| first.id() == notification.id()).unwrap();
+    let came = receiver.until("all come", |came| counts(came).len() == ALL).await;
+    for notification in &came {
+        let first = came.iter().find(|first| first.id() == notification.id()).unwrap();
         assert_eq!(first.body, notification.body);
     }
     until("nothing waits", async || shown().await.waiting == 0).await;
     assert_eq!(till.number("SELECT count(*) FROM wallet_outbox").await, 0);
-    let mut ids: Vec<_> = received.iter().map(Notification::id).collect();
+    let mut ids: Vec<_> = came.iter().map(Notification::id).collect();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), ALL);

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use domain::ids::ImgId;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use time::OffsetDateTime;
@@ -10,7 +11,7 @@ use time::format_description::well_known::Rfc3339;
 use super::{Scene, all_events, credit, debit, give_back, report};
 use crate::game::Game;
 use crate::support::receiver::{Notification, Receiver};
-use crate::support::{NOW, PAGE, PICTURE, TestTill, operator};
+use crate::support::{NOW, PAGE, PICTURE, TestApp, TestTill, operator};
 
 /// The signature of a notification by the text of the standard, without its library.
 pub(super) fn signature(secret: &str, notification: &Notification) -> String {
@@ -29,13 +30,8 @@ pub(super) async fn moment(till: &TestTill, statement: &str) -> String {
     at.format(&Rfc3339).unwrap()
 }
 
-/// Rules 12.1.2 to 12.1.8, 12.1.11 and 12.3.1 to 12.3.3: one change of each kind, and the exact requests that tell of them.
-#[tokio::test(flavor = "multi_thread")]
-async fn the_events_byte_for_byte() {
-    let receiver = Receiver::taking().await;
-    let scene = Scene::new(&[&receiver]).await;
-    let added = scene.add(&receiver).await;
-    let (till, app) = (&scene.till, &scene.app);
+/// One change of each kind. Gives the image of the order, which is blocked in the end.
+async fn change_all(till: &TestTill, app: &TestApp) -> ImgId {
     credit(till, app, "c1", 5, 7).await;
     let exchange = Game::new(app, "o1", "b1", 60).with("pay_priority", 1).with("extension", "x \"1\"");
     let calls = [exchange, Game::present(app, "o1", "p1", 10), Game::cancel(app, "o1", "k1", "b1", 20)];
@@ -50,7 +46,11 @@ async fn the_events_byte_for_byte() {
         assert_eq!(report(till, app, "order-1", status, &img_id).await.code(), 1);
     }
     till.store.block_picture(&operator(), store::BlobHash::of(PICTURE), &[], "r").await.unwrap();
+    img_id
+}
 
+/// What is told of these changes: type, the statement that gives the time, and data.
+fn expected(img_id: &ImgId) -> [(&'static str, String, String); 9] {
     let entry = |seq: i64| format!("SELECT at FROM ledger_entries WHERE seq = {seq}");
     let order = |seq: i64| format!("SELECT at FROM order_events WHERE seq = {seq}");
     let items = r#"[{\"product_id\":1,\"product_num\":2,\"product_type\":0}]"#;
@@ -60,7 +60,7 @@ async fn the_events_byte_for_byte() {
             NOW - 1000
         )
     };
-    let expected = [
+    [
         (
             "wallet.credited",
             entry(2),
@@ -100,15 +100,25 @@ async fn the_events_byte_for_byte() {
             "SELECT blocked_at FROM picture_blocks".to_owned(),
             format!(r#"{{"img_id":"{img_id}"}}"#),
         ),
-    ];
-    let received = receiver.until_received(expected.len()).await;
-    assert_eq!(received.len(), expected.len());
+    ]
+}
+
+/// Rules 12.1.2 to 12.1.8, 12.1.11 and 12.3.1 to 12.3.3: one change of each kind, and the exact requests that tell of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_events_byte_for_byte() {
+    let receiver = Receiver::taking().await;
+    let scene = Scene::new(&[&receiver]).await;
+    let added = scene.add(&receiver).await;
+    let (till, app) = (&scene.till, &scene.app);
+    let expected = expected(&change_all(till, app).await);
+    let came = receiver.until_received(expected.len()).await;
+    assert_eq!(came.len(), expected.len());
     // The first event is the credit before the receiver was added.
     let events = all_events(till).await.split_off(1);
     assert_eq!(events.len(), expected.len());
     for (event, (of, at, data)) in events.iter().zip(expected) {
         let id = event.id.as_text();
-        let notification = received.iter().find(|notification| notification.id() == id).expect(of);
+        let notification = came.iter().find(|notification| notification.id() == id).expect(of);
         let at = moment(till, &at).await;
         let body = format!(r#"{{"type":"{of}","timestamp":"{at}","app_id":"a1","data":{data}}}"#);
         assert_eq!(notification.body, body);

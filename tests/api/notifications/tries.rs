@@ -13,9 +13,9 @@ use crate::support::receiver::{Notification, Receiver, Reply};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-fn same(received: &[Notification]) {
-    for notification in received {
-        assert_eq!((notification.id(), &notification.body), (received[0].id(), &received[0].body));
+fn same(came: &[Notification]) {
+    for notification in came {
+        assert_eq!((notification.id(), &notification.body), (came[0].id(), &came[0].body));
     }
 }
 
@@ -29,10 +29,10 @@ async fn an_event_is_tried_again_after_each_delay_until_it_is_taken() {
     let added = scene.add(&receiver).await;
     scene.pay("b1").await;
     scene.until(&added, "it is taken", |shown| shown.receiver.taken == 1).await;
-    let received = receiver.received();
-    same(&received);
-    assert_eq!(received.len(), 4);
-    for (pair, delay) in received.windows(2).zip(delays) {
+    let came = receiver.received();
+    same(&came);
+    assert_eq!(came.len(), 4);
+    for (pair, delay) in came.windows(2).zip(delays) {
         assert!(pair[1].at - pair[0].at >= delay, "{:?} before {delay:?}", pair[1].at - pair[0].at);
     }
     let shown = scene.shown(&added).await;
@@ -54,9 +54,9 @@ async fn what_a_receiver_asks_to_wait_is_waited() {
     let scene = Scene::retrying(&[&receiver], &[MILLISECOND]).await;
     scene.add(&receiver).await;
     scene.pay("b1").await;
-    let received = receiver.until_received(2).await;
-    same(&received);
-    assert!(received[1].at - received[0].at >= Duration::from_secs(2));
+    let came = receiver.until_received(2).await;
+    same(&came);
+    assert!(came[1].at - came[0].at >= Duration::from_secs(2));
 }
 
 /// Rule 12.4.4: nothing is sent to where a redirect leads, and it does not take the event.
@@ -93,7 +93,7 @@ async fn the_newest_tries_are_kept_with_the_beginning_of_their_answers() {
     let numbers: Vec<String> = (0..25).map(|number| format!("b{number}")).collect();
     for number in &numbers {
         scene.pay(number).await;
-        receiver.until(number, |received| received.iter().any(|came| came.data("biz_no") == *number)).await;
+        receiver.until(number, |came| came.iter().any(|one| one.data("biz_no") == *number)).await;
     }
     let events = all_events(&scene.till).await;
     let newest: BTreeSet<String> =
@@ -130,18 +130,18 @@ async fn a_slow_and_a_dead_receiver_hold_up_nobody() {
     for number in &numbers {
         scene.pay(number).await;
     }
-    let of = |received: &[Notification]| received.iter().map(|came| came.data("biz_no")).collect::<Vec<_>>();
-    let received = quick.until_received(40).await;
-    assert_eq!(of(&received).len(), 40);
-    assert_eq!(of(&received).into_iter().collect::<BTreeSet<_>>(), numbers);
+    let of = |came: &[Notification]| came.iter().map(|one| one.data("biz_no")).collect::<Vec<_>>();
+    let came = quick.until_received(40).await;
+    assert_eq!(of(&came).len(), 40);
+    assert_eq!(of(&came).into_iter().collect::<BTreeSet<_>>(), numbers);
     slow.until_received(16).await;
     tokio::time::sleep(MOMENT).await;
     assert_eq!(slow.received().len(), 16);
     scene.until(&dead, "the dead one fails", |shown| shown.receiver.state == ReceiverState::Failing).await;
     assert_eq!(scene.shown(&dead).await.tries[0].error.as_deref(), Some("connect_failed"));
     slow.release();
-    let received = slow.until_received(40).await;
-    assert_eq!(of(&received).into_iter().collect::<BTreeSet<_>>(), numbers);
+    let came = slow.until_received(40).await;
+    assert_eq!(of(&came).into_iter().collect::<BTreeSet<_>>(), numbers);
     scene.pay("last").await;
     slow.until_received(41).await;
 }
@@ -182,7 +182,7 @@ async fn metrics_tell_of_failures() {
     scene.add(&receiver).await;
     for number in ["b1", "b2"] {
         scene.pay(number).await;
-        receiver.until(number, |received| received.iter().any(|came| came.data("biz_no") == number)).await;
+        receiver.until(number, |came| came.iter().any(|one| one.data("biz_no") == number)).await;
     }
     let mut metrics = String::new();
     until("the metrics tell of it", async || {

@@ -169,6 +169,13 @@ impl Store {
         filter: &EventFilter,
         limit: usize,
     ) -> Result<EventPage> {
+        let page = self.read_page(after, filter, limit).await?;
+        // Events may have been removed while they were read.
+        let is_whole = after == EventCursor::START || self.event_head().await?.removed_no <= after.no;
+        Ok(if is_whole { page } else { EventPage::Removed })
+    }
+
+    async fn read_page(&self, after: EventCursor, filter: &EventFilter, limit: usize) -> Result<EventPage> {
         let position = sqlx::query!(
             r#"SELECT h.last_no, h.removed_no,
                 (SELECT row_id FROM events WHERE last_no >= $1 ORDER BY last_no LIMIT 1) AS row_id,
@@ -256,14 +263,14 @@ impl Store {
         })
     }
 
-    /// Events of an app after a number, of these types, with the number up to which all were looked at. The events may be
-    /// fewer than there are: ask again after that number.
+    /// Events of an app after a number, of these types, with the number up to which all were looked at, and whether the app
+    /// has events of any type among them. The events may be fewer than there are: ask again after that number.
     pub async fn events_after(
         &self,
         app_id: &AppId,
         after: i64,
         types: &[EventType],
-    ) -> Result<(Vec<EventKey>, i64)> {
+    ) -> Result<(Vec<EventKey>, i64, bool)> {
         // Before the rows: a row that becomes visible meanwhile has a higher number.
         let head = self.event_head().await?.last_no;
         let rows = self.event_rows(after, Some(app_id), None).await?;
@@ -278,7 +285,7 @@ impl Store {
         {
             keys.extend(row.events(after)?);
         }
-        Ok((keys, through))
+        Ok((keys, through, !rows.is_empty()))
     }
 
     /// The event with this id, if this app has it.
