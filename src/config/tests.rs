@@ -310,10 +310,18 @@ fn documents() -> Vec<std::path::PathBuf> {
 /// environment variable.
 #[test]
 fn every_setting_that_a_document_names_exists() {
+    use domain::event::EventType;
     use regex_lite::Regex;
 
-    /// Names that look like settings: attributes of traces.
-    const OTHERS: [&str; 3] = ["http.request", "http.response", "http.route"];
+    /// Names that look like settings: attributes of traces, and types of events.
+    const OTHERS: [&str; 6] = [
+        "http.request",
+        "http.response",
+        "http.route",
+        EventType::ExchangeSucceeded.as_str(),
+        EventType::OrderChanged.as_str(),
+        EventType::ImageBlocked.as_str(),
+    ];
     let settings: toml::Table = toml::from_str(DEFAULTS).unwrap();
     let sections = settings.keys().cloned().collect::<Vec<_>>().join("|");
     let setting = Regex::new(&format!(r"`({sections})\.([a-z0-9_]+)")).unwrap();
