@@ -9,6 +9,7 @@ use domain::receiver::{
     NewReceiver, ReceiverCommand as Change, ReceiverFormat, ReceiverId, ReceiverRefusal, ReceiverReport,
     Resend, TimeSpan,
 };
+use serde::Serialize;
 use serde_json::json;
 use store::{ReceiverError, Store};
 use time::OffsetDateTime;
@@ -143,11 +144,23 @@ fn sender(context: &Context) -> Sender {
 async fn carry_out(context: &Context, store: &Store, app_id: &AppId, change: Change) -> Result<()> {
     let report = store.change_receivers(&context.operator, app_id, change).await;
     match report.map_err(|error| refused(error, app_id))? {
-        report @ (ReceiverReport::Added(_) | ReceiverReport::Rotated(_)) => context.output.show_once(&report),
+        report @ (ReceiverReport::Added(_) | ReceiverReport::Rotated(_)) => context
+            .output
+            .print(&report, format!("{}\nSave this now. It is not shown again.", text(&report)?)),
         report @ (ReceiverReport::Changed(_) | ReceiverReport::Removed(_) | ReceiverReport::Resent(_)) => {
-            context.output.show(&report)
+            context.output.print(&report, text(&report)?)
         }
     }
+}
+
+/// What people read of a receiver or a report, without its tries.
+fn text(value: &impl Serialize) -> Result<String> {
+    let mut shown = members(value)?;
+    shown.shift_remove("tries");
+    if shown.get("events").is_some_and(|events| events.as_array().is_some_and(Vec::is_empty)) {
+        shown.insert("events".to_owned(), "all".into());
+    }
+    Ok(lines(&shown))
 }
 
 fn refused(error: ReceiverError, app_id: &AppId) -> anyhow::Error {
@@ -171,9 +184,7 @@ fn unknown(app_id: &AppId, id: &ReceiverId) -> anyhow::Error {
 async fn show(context: &Context, store: &Store, receiver: &OneReceiver) -> Result<()> {
     let OneReceiver { app_id, receiver_id } = receiver;
     let detail = store.receiver(app_id, receiver_id).await?.ok_or_else(|| unknown(app_id, receiver_id))?;
-    let mut shown = members(&detail)?;
-    shown.shift_remove("tries");
-    let mut text = lines(&shown);
+    let mut text = text(&detail)?;
     if !detail.tries.is_empty() {
         let columns = ["at", "event_id", "status", "error", "body"];
         text.push_str("\n\nNewest tries:\n");

@@ -138,7 +138,10 @@ impl Host {
         let (_, folder) = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "host").unwrap();
         let socket = format!("{folder}/.s.PGSQL.5432");
         let name = rest.rsplit('/').next().unwrap().to_owned();
-        let admin = sqlx::PgPool::connect_lazy(database_url).unwrap();
+        // It may write whatever the database's own setting says at the moment.
+        let options: sqlx::postgres::PgConnectOptions = database_url.parse().unwrap();
+        let options = options.options([("default_transaction_read_only", "off")]);
+        let admin = sqlx::PgPool::connect_lazy_with(options);
         let listener = TcpListener::bind(address).await.unwrap();
         let mut serving = JoinSet::new();
         serving.spawn(async move {
