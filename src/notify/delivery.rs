@@ -45,8 +45,6 @@ const AWAY_AFTER: u32 = 10;
 const PROBED_EVERY: Duration = Duration::from_secs(30);
 /// The most tries that an operator sees.
 const TRIES_SHOWN: usize = 20;
-/// While so many exchanges wait in this instance, events go out at half of the rate: exchanges come first.
-const BUSY_EXCHANGES: usize = 16;
 /// How long tries under way may take at the end.
 const END_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -330,8 +328,7 @@ impl Delivery {
     /// Starts tries, as many as may be under way and as the rate allows.
     fn start(&mut self) {
         let now = Instant::now();
-        let is_busy = self.shared.store.exchange_queue().0 >= BUSY_EXCHANGES;
-        let rate = f64::from(self.shared.settings.per_second_max.get()) / if is_busy { 2.0 } else { 1.0 };
+        let rate = f64::from(self.shared.settings.per_second_max.get());
         let (allowed, counted_at) = self.allowed;
         let mut allowed = (allowed + rate * (now - counted_at).as_secs_f64()).min((rate / 10.0).max(1.0));
         while self.sending.len() < self.shared.settings.parallel_max.get() && allowed >= 1.0 {
