@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::event::{EventType, RETRY_AFTER_MAX};
+use domain::receiver::ReceiverFormat;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use store::{EventKey, LeasedReceiver, NotTaken, ReceiverTry, TriesNote};
+use store::{Event, EventKey, LeasedReceiver, NotTaken, ReceiverTry, TriesNote};
 use time::OffsetDateTime;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -57,6 +58,13 @@ struct Ready {
     message: Message,
     /// Number of tries before. `None` for an event of the feed.
     tries: Option<i32>,
+}
+
+impl Ready {
+    fn of(event: &Event, format: ReceiverFormat, tries: Option<i32>) -> Self {
+        let message = Message::of(event, format);
+        Self { no: event.no, at: event.at, event_type: event.event_type, message, tries }
+    }
 }
 
 type Sending = Pin<Box<dyn Future<Output = (Ready, Tried)> + Send>>;
@@ -264,13 +272,8 @@ impl Delivery {
         self.has_news |= !self.note.gone.is_empty();
         self.again.extend(numbers);
         for event in events {
-            self.ready.push_back(Ready {
-                no: event.no,
-                at: event.at,
-                event_type: event.event_type,
-                message: Message::of(&event, self.receiver.format),
-                tries: tries.get(&event.no).copied(),
-            });
+            let tries = tries.get(&event.no).copied();
+            self.ready.push_back(Ready::of(&event, self.receiver.format, tries));
         }
         if due.len() == free {
             self.due_at = Instant::now();
@@ -315,13 +318,7 @@ impl Delivery {
         // One whose row is gone can never be sent.
         let told: BTreeSet<i64> = events.iter().map(|event| event.no).collect();
         self.fresh.retain(|no| told.contains(no) || !numbers.contains(no));
-        self.ready.extend(events.into_iter().map(|event| Ready {
-            no: event.no,
-            at: event.at,
-            event_type: event.event_type,
-            message: Message::of(&event, self.receiver.format),
-            tries: None,
-        }));
+        self.ready.extend(events.iter().map(|event| Ready::of(event, self.receiver.format, None)));
         Ok(())
     }
 

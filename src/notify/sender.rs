@@ -8,7 +8,7 @@ use domain::clock::Clock;
 use domain::event::{EventData, EventType};
 use domain::fields::Expected;
 use domain::ids::WebUrl;
-use guarded_fetch::{FetchError, FetchSettings, GuardedClient};
+use guarded_fetch::{FetchSettings, GuardedClient};
 use hyper::header::{self, HeaderMap};
 use hyper::http::StatusCode;
 use store::secrets::random_bytes;
@@ -69,14 +69,6 @@ impl Sender {
                 format!("{}, without a user, on a port of fetch.ports ({ports})", WebUrl::EXPECTED).into(),
             )
         })
-    }
-
-    /// Checks a URL without sending anything.
-    ///
-    /// # Errors
-    /// Why nothing would be sent to it.
-    pub fn check(&self, url: &str) -> Result<(), FetchError> {
-        self.client.check(url)
     }
 
     /// Sends a message once.

@@ -200,7 +200,7 @@ impl Store {
         let (mut keys, mut cursor) = (Vec::new(), after);
         // A filter may pass over many rows.
         for _ in 0..16 {
-            let rows = self.event_rows(cursor.no, filter.app_id.as_ref(), None).await?;
+            let rows = self.event_rows(cursor.no, filter.app_id.as_ref()).await?;
             let is_last = i64::try_from(rows.len()).unwrap_or_default() < ROWS_MAX;
             for row in &rows {
                 let matches =
@@ -229,13 +229,7 @@ impl Store {
         Ok(EventPage::Events(self.tell(keys).await?, cursor))
     }
 
-    async fn event_rows(
-        &self,
-        after: i64,
-        app_id: Option<&AppId>,
-        limit: Option<i64>,
-    ) -> Result<Vec<EventRow>> {
-        let limit = limit.unwrap_or(ROWS_MAX);
+    async fn event_rows(&self, after: i64, app_id: Option<&AppId>) -> Result<Vec<EventRow>> {
         Ok(match app_id {
             Some(app_id) => {
                 sqlx::query_as!(
@@ -244,7 +238,7 @@ impl Store {
                      WHERE app_id = $1 AND last_no > $2 ORDER BY last_no LIMIT $3",
                     app_id.as_str(),
                     after,
-                    limit
+                    ROWS_MAX
                 )
                 .fetch_all(&self.pool)
                 .await?
@@ -255,7 +249,7 @@ impl Store {
                     "SELECT app_id, last_no, at, count, type, row_id, keys FROM events
                      WHERE last_no > $1 ORDER BY last_no LIMIT $2",
                     after,
-                    limit
+                    ROWS_MAX
                 )
                 .fetch_all(&self.pool)
                 .await?
@@ -273,7 +267,7 @@ impl Store {
     ) -> Result<(Vec<EventKey>, i64, bool)> {
         // Before the rows: a row that becomes visible meanwhile has a higher number.
         let head = self.event_head().await?.last_no;
-        let rows = self.event_rows(after, Some(app_id), None).await?;
+        let rows = self.event_rows(after, Some(app_id)).await?;
         let through = match rows.last() {
             Some(last) if i64::try_from(rows.len()).unwrap_or_default() == ROWS_MAX => last.last_no,
             Some(last) => last.last_no.max(head),

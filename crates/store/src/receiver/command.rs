@@ -3,6 +3,7 @@
 
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
+use domain::moment::rfc3339;
 use domain::operator::Operator;
 use domain::receiver::{
     AddedReceiver, NewReceiver, NewReceiverSecret, RECEIVERS_MAX, Receiver, ReceiverCommand, ReceiverId,
@@ -250,7 +251,8 @@ impl ReceiverUpdate {
         .await
         .map_err(StoreError::from)?
         .rows_affected();
-        self.resent(connection, id, resent, json!({ "since": text(since), "until": text(until) })).await
+        let span = json!({ "since": since.map(rfc3339), "until": until.map(rfc3339) });
+        self.resent(connection, id, resent, span).await
     }
 
     async fn resent(
@@ -339,8 +341,4 @@ impl ReceiverUpdate {
 /// What the operator's log shows of a receiver.
 fn shown(receiver: &Receiver) -> Value {
     json!({ "url": receiver.url, "events": receiver.events, "format": receiver.format })
-}
-
-fn text(time: Option<time::OffsetDateTime>) -> Option<String> {
-    time?.format(&time::format_description::well_known::Rfc3339).ok()
 }

@@ -52,30 +52,31 @@ pub(super) async fn change(
     Path(names): Path<(String, String)>,
     visit: Visit,
 ) -> Answer {
-    let (app_id, id) = parse(&names)?;
-    let path = receiver_path(&app_id, &id);
-    let report = visit.state.store.change_receivers(&visit.operator()?, &app_id, command(id)).await;
-    answer(&visit, &path, report.map_err(|error| refused(error, &app_id))?)
+    carry_out(&names, &visit, command).await
 }
 
 /// Sends one event again, whatever became of it.
 pub(super) async fn resend_one(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let event_id = visit.fields.required("event_id", EventId::parse)?;
-    resend(&names, &visit, Resend::One(event_id)).await
+    carry_out(&names, &visit, |id| ReceiverCommand::Resend(id, Resend::One(event_id))).await
 }
 
 /// Sends all failed events of a time span again.
 pub(super) async fn resend_failed(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let since = visit.fields.optional("from", moment::parse)?;
     let until = visit.fields.optional("to", moment::parse)?;
-    resend(&names, &visit, Resend::Failed(TimeSpan { since, until })).await
+    let which = Resend::Failed(TimeSpan { since, until });
+    carry_out(&names, &visit, |id| ReceiverCommand::Resend(id, which)).await
 }
 
-async fn resend(names: &(String, String), visit: &Visit, which: Resend) -> Answer {
+async fn carry_out(
+    names: &(String, String),
+    visit: &Visit,
+    command: impl FnOnce(ReceiverId) -> ReceiverCommand,
+) -> Answer {
     let (app_id, id) = parse(names)?;
     let path = receiver_path(&app_id, &id);
-    let command = ReceiverCommand::Resend(id, which);
-    let report = visit.state.store.change_receivers(&visit.operator()?, &app_id, command).await;
+    let report = visit.state.store.change_receivers(&visit.operator()?, &app_id, command(id)).await;
     answer(visit, &path, report.map_err(|error| refused(error, &app_id))?)
 }
 
