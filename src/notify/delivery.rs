@@ -172,7 +172,7 @@ impl Delivery {
         if now >= self.due_at {
             self.refill_due().await?;
         }
-        self.refill_fresh().await?;
+        let is_behind = self.refill_fresh().await?;
         if self.is_over {
             return Ok(());
         }
@@ -195,7 +195,8 @@ impl Delivery {
             self.is_over = true;
             return Ok(());
         }
-        self.pause((now + NOTED_EVERY).min(self.due_at.max(now + TICK))).await;
+        let until = if is_behind { now } else { (now + NOTED_EVERY).min(self.due_at.max(now + TICK)) };
+        self.pause(until).await;
         Ok(())
     }
 
@@ -281,17 +282,17 @@ impl Delivery {
         Ok(())
     }
 
-    /// Takes events of the feed, if the receiver may get some.
-    async fn refill_fresh(&mut self) -> store::Result<()> {
+    /// Takes events of the feed, if the receiver may get some. Returns whether it took none of many, and more are there.
+    async fn refill_fresh(&mut self) -> store::Result<bool> {
         let waiting_max = if self.is_away() { WAITING_AWAY_MAX } else { WAITING_MAX };
         if self.ready.len() >= TOLD_AT_ONCE / 2 || self.waiting >= waiting_max {
-            return Ok(());
+            return Ok(false);
         }
         let mut wanted = TOLD_AT_ONCE;
         if self.is_away() {
             let is_probed = self.fresh.len() > self.keys.len();
             if Instant::now() < self.probed_at + PROBED_EVERY || is_probed {
-                return Ok(());
+                return Ok(false);
             }
             wanted = 1;
         }
@@ -301,7 +302,7 @@ impl Delivery {
             let (keys, through, has_events) =
                 self.shared.store.events_after(app_id, self.looked_through, types).await?;
             if !keys.is_empty() && !self.may_send().await? {
-                return Ok(());
+                return Ok(false);
             }
             self.fresh.extend(keys.iter().map(|key| key.no));
             self.keys.extend(keys);
@@ -311,7 +312,7 @@ impl Delivery {
         let keys: Vec<EventKey> = self.keys.iter().take(wanted).cloned().collect();
         let numbers: Vec<i64> = keys.iter().map(|key| key.no).collect();
         if keys.is_empty() {
-            return Ok(());
+            return Ok(self.looked_through < head);
         }
         let events = self.shared.store.tell(keys).await?;
         self.keys.drain(..numbers.len());
@@ -319,7 +320,7 @@ impl Delivery {
         let told: BTreeSet<i64> = events.iter().map(|event| event.no).collect();
         self.fresh.retain(|no| told.contains(no) || !numbers.contains(no));
         self.ready.extend(events.iter().map(|event| Ready::of(event, self.receiver.format, None)));
-        Ok(())
+        Ok(false)
     }
 
     /// Starts tries, as many as may be under way and as the rate allows.

@@ -27,6 +27,10 @@ pub use sender::{Sender, Tried};
 const TICK: Duration = Duration::from_millis(50);
 /// How often this is done while nothing seems to happen: another process may have made a change.
 const IDLE_TICK: Duration = Duration::from_secs(1);
+/// The age to which most turns look for events. Every event is there within it, but for one whose transaction was slow.
+const RECENT: Duration = Duration::from_secs(10);
+/// How often events of any age are looked for.
+const ALL_EVERY: Duration = Duration::from_secs(5);
 /// Receivers that one instance sends to at once.
 const RECEIVERS_MAX: usize = 256;
 
@@ -53,10 +57,16 @@ pub async fn run(
     let mut deliveries: JoinSet<()> = JoinSet::new();
     let mut idle = tokio::time::interval(IDLE_TICK);
     idle.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut all_at = Instant::now();
     while !*stop.borrow() {
-        let next = Instant::now() + TICK;
-        let outcome = turn(&shared, &head, deliveries.len()).await;
+        let now = Instant::now();
+        let next = now + TICK;
+        let within = (now < all_at).then_some(RECENT);
+        let outcome = turn(&shared, &head, within, deliveries.len()).await;
         let was_away = outcome.is_err();
+        if !was_away && within.is_none() {
+            all_at = now + ALL_EVERY;
+        }
         match outcome {
             Ok((lease, leased)) => {
                 for receiver in leased {
@@ -88,11 +98,12 @@ pub async fn run(
 async fn turn(
     shared: &Shared,
     head: &watch::Sender<i64>,
+    within: Option<Duration>,
     deliveries: usize,
 ) -> store::Result<([u8; 16], Vec<store::LeasedReceiver>)> {
     let store = &shared.store;
-    if store.has_unnumbered_events().await? {
-        store.number_events().await?;
+    if store.has_unnumbered_events(within).await? {
+        store.number_events(within).await?;
     }
     let last_no = store.event_head().await?.last_no;
     head.send_if_modified(|known| std::mem::replace(known, last_no) != last_no);

@@ -211,7 +211,7 @@ async fn give_back(till: &TestTill, app: &TestApp, biz_no: &str, amount: i64, re
 
 /// Every event of the feed.
 async fn all_events(till: &TestTill) -> Vec<Event> {
-    till.store.number_events().await.unwrap();
+    till.store.number_events(None).await.unwrap();
     let (mut events, mut cursor) = (Vec::new(), EventCursor::START);
     loop {
         match till.store.event_page(cursor, &EventFilter::default(), 200).await.unwrap() {

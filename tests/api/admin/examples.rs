@@ -179,7 +179,7 @@ impl Scenario {
 
     /// The receiver of the examples, with what failed at it; and the events of the feed.
     async fn notify(&mut self, app: &TestApp) {
-        self.till.store.number_events().await.unwrap();
+        self.till.store.number_events(None).await.unwrap();
         let id = self.call.route.id;
         let has_receiver = id == "listReceivers" || self.call.route.path.contains("{receiver_id}");
         if !has_receiver || self.example == "no_receiver" {

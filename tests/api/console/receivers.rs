@@ -38,7 +38,7 @@ fn path(receiver: &Receiver) -> String {
 
 /// The id of the newest event.
 async fn event_id(till: &TestTill) -> EventId {
-    till.store.number_events().await.unwrap();
+    till.store.number_events(None).await.unwrap();
     let sql = "SELECT encode(row_id, 'hex') FROM events ORDER BY last_no DESC LIMIT 1";
     let row: String = sqlx::query_scalar(sql).fetch_one(&till.sql).await.unwrap();
     EventId::parse(&format!("evt_{row}0000")).unwrap()
@@ -294,7 +294,7 @@ async fn an_admin_pauses_resumes_and_removes_a_receiver() {
     );
     till.player(&app, "o1", 1, 2).await;
     till.player(&app, "o2", 1, 2).await;
-    till.store.number_events().await.unwrap();
+    till.store.number_events(None).await.unwrap();
     till.execute(
         "UPDATE events SET at = '2026-11-21T08:00Z' WHERE last_no = (SELECT min(last_no) FROM events)",
     )

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use domain::event::EventType;
 use domain::receiver::{ReceiverFormat, ReceiverState};
 
 use super::{MOMENT, Scene, add, all_events, id, until};
@@ -201,4 +202,37 @@ async fn metrics_tell_of_failures() {
     }
     let answer = Game::new(&scene.app, "o1", "b3", 1).send(&scene.till).await;
     assert_eq!(answer.code(), 1);
+}
+
+/// Rule 12.2.1: a receiver of some types is not held up by many events of other types, nor by one that its transaction
+/// wrote late.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_events_of_other_types_are_passed_over_at_once() {
+    let receiver = Receiver::taking().await;
+    let (till, app) = super::quiet_till(&[&receiver], |_| {}).await;
+    let types = [EventType::WalletDebited];
+    super::add(&till, &app, &receiver.url("/"), ReceiverFormat::Standard, &types).await;
+    super::all_events(&till).await;
+    till.execute(
+        "WITH made AS (
+             INSERT INTO events (app_id, last_no, at, count, type, row_id, keys)
+             SELECT 'a1', h.last_no + n, now(), 1, 'wallet.credited', decode(lpad(to_hex(n), 32, '0'), 'hex'),
+                 (SELECT keys FROM events LIMIT 1)
+             FROM event_head h, generate_series(1, 50000) n RETURNING last_no)
+         UPDATE event_head SET last_no = (SELECT max(last_no) FROM made)",
+    )
+    .await;
+    super::debit(&till, &app, "d1", 1, 0).await;
+    let started = Instant::now();
+    let _sending = super::Sending::of(&till);
+    assert_eq!(receiver.until_received(1).await[0].data("ref"), "d1");
+    // As of a transaction that took an hour. Most looks at the outbox do not go so far back.
+    till.execute(
+        "INSERT INTO wallet_outbox (app_no, row_id, at, type, count, keys)
+         SELECT 1, decode('000000000001', 'hex') || substring(row_id FROM 7), at, type, count, keys
+         FROM events WHERE type = 'wallet.debited'",
+    )
+    .await;
+    assert_eq!(receiver.until_received(2).await[1].data("ref"), "d1");
+    assert!(started.elapsed() < Duration::from_secs(15), "it took {:?}", started.elapsed());
 }

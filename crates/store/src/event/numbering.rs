@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use sqlx::PgConnection;
+use domain::event::row_id;
+use sqlx::{PgConnection, PgExecutor};
 use time::OffsetDateTime;
 
 use crate::{Result, Store};
@@ -33,13 +34,14 @@ struct OutboxRow {
 }
 
 impl Store {
-    /// Gives numbers to all events of the outbox. Returns the number of rows that it moved. Another transaction that does
-    /// the same at this moment leaves it nothing to do.
-    pub async fn number_events(&self) -> Result<u64> {
+    /// Gives numbers to the events of the outbox: to those of the time `within` which they were made, or to all. Returns
+    /// the number of rows that it moved. Another transaction that does the same at this moment leaves it nothing to do.
+    pub async fn number_events(&self, within: Option<Duration>) -> Result<u64> {
         let mut moved = 0;
         loop {
-            let some =
-                self.transaction((), |connection, ()| Box::pin(number_some(connection, false))).await?;
+            let some = self
+                .transaction(within, |connection, within| Box::pin(number_some(connection, false, *within)))
+                .await?;
             moved += some;
             if some < ROWS_AT_ONCE {
                 return Ok(moved);
@@ -52,11 +54,15 @@ impl Store {
         self.events.notified().await;
     }
 
-    /// Whether the outbox has an event.
-    pub async fn has_unnumbered_events(&self) -> Result<bool> {
+    /// Whether the outbox has an event that was made `within` this time before now, or any event.
+    ///
+    /// An old snapshot keeps rows that left the outbox. A look at all rows reads each of them.
+    pub async fn has_unnumbered_events(&self, within: Option<Duration>) -> Result<bool> {
+        let first = first_row_id(&self.pool, within).await?;
         let any = sqlx::query_scalar!(
-            r#"SELECT EXISTS (SELECT 1 FROM wallet_outbox ORDER BY row_id LIMIT 1)
-                   OR EXISTS (SELECT 1 FROM outbox ORDER BY row_id LIMIT 1) AS "any!""#
+            r#"SELECT EXISTS (SELECT 1 FROM wallet_outbox WHERE row_id >= $1 ORDER BY row_id LIMIT 1)
+                   OR EXISTS (SELECT 1 FROM outbox WHERE row_id >= $1 ORDER BY row_id LIMIT 1) AS "any!""#,
+            first.as_slice()
         );
         Ok(any.fetch_one(&self.pool).await?)
     }
@@ -94,9 +100,21 @@ impl Store {
     }
 }
 
-/// Gives numbers to some rows of the outbox, in the order of their time. It holds the head of the events until the
-/// transaction ends. Unless it `waits`, it does nothing while another transaction holds the head.
-pub(crate) async fn number_some(connection: &mut PgConnection, waits: bool) -> Result<u64> {
+/// The lowest id of a row of the outbox that was made `within` this time before now. Empty for all rows.
+async fn first_row_id(executor: impl PgExecutor<'_>, within: Option<Duration>) -> Result<Vec<u8>> {
+    let Some(within) = within else { return Ok(Vec::new()) };
+    let now = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!""#).fetch_one(executor).await?;
+    Ok(row_id(now - within, [0; 10]).to_vec())
+}
+
+/// Gives numbers to some rows of the outbox, in the order of their time: to rows of the time `within` which they were
+/// made, or to all. It holds the head of the events until the transaction ends. Unless it `waits`, it does nothing while
+/// another transaction holds the head.
+pub(crate) async fn number_some(
+    connection: &mut PgConnection,
+    waits: bool,
+    within: Option<Duration>,
+) -> Result<u64> {
     let head = if waits {
         sqlx::query_scalar!("SELECT last_no FROM event_head FOR UPDATE")
             .fetch_optional(&mut *connection)
@@ -107,14 +125,16 @@ pub(crate) async fn number_some(connection: &mut PgConnection, waits: bool) -> R
             .await?
     };
     let Some(mut last_no) = head else { return Ok(0) };
+    let first = first_row_id(&mut *connection, within).await?;
     let mut rows = sqlx::query_as!(
         OutboxRow,
         r#"(SELECT o.app_no AS "app_no?", a.app_id AS "app_id!", o.row_id AS "row_id!", o.at AS "at!", o.type AS "type!",
                 o.count AS "count!", o.keys AS "keys!"
-            FROM wallet_outbox o JOIN apps a ON a.app_no = o.app_no ORDER BY o.row_id LIMIT $1)
+            FROM wallet_outbox o JOIN apps a ON a.app_no = o.app_no WHERE o.row_id >= $2 ORDER BY o.row_id LIMIT $1)
            UNION ALL
-           (SELECT NULL, app_id, row_id, at, type, count, keys FROM outbox ORDER BY row_id LIMIT $1)"#,
-        i64::try_from(ROWS_AT_ONCE).unwrap_or(i64::MAX)
+           (SELECT NULL, app_id, row_id, at, type, count, keys FROM outbox WHERE row_id >= $2 ORDER BY row_id LIMIT $1)"#,
+        i64::try_from(ROWS_AT_ONCE).unwrap_or(i64::MAX),
+        first.as_slice()
     )
     .fetch_all(&mut *connection)
     .await?;

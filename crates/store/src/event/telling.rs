@@ -20,6 +20,8 @@ use crate::{Result, Store, StoreError};
 
 /// Rows that are read at once.
 const ROWS_MAX: i64 = 64;
+/// Rows of any type that are looked at once for some of the types that are wanted.
+const PASSED_OVER_MAX: i64 = 8_192;
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -267,19 +269,43 @@ impl Store {
     ) -> Result<(Vec<EventKey>, i64, bool)> {
         // Before the rows: a row that becomes visible meanwhile has a higher number.
         let head = self.event_head().await?.last_no;
-        let rows = self.event_rows(after, Some(app_id)).await?;
+        let looked_at_max = if types.is_empty() { ROWS_MAX } else { PASSED_OVER_MAX };
+        let types: Vec<String> = types.iter().map(|of| of.as_str().to_owned()).collect();
+        let looked_at = sqlx::query!(
+            r#"SELECT count(*) AS "rows!", max(last_no) AS last_no,
+                   (array_agg(last_no ORDER BY last_no) FILTER (WHERE $3::text[] = '{}' OR type = ANY ($3)))[:$5]
+                       AS wanted
+               FROM (SELECT last_no, type FROM events
+                     WHERE app_id = $1 AND last_no > $2 ORDER BY last_no LIMIT $4) AS looked_at"#,
+            app_id.as_str(),
+            after,
+            &types,
+            looked_at_max,
+            i32::try_from(ROWS_MAX).unwrap_or(i32::MAX)
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        let numbers = looked_at.wanted.unwrap_or_default();
+        let rows = sqlx::query_as!(
+            EventRow,
+            "SELECT app_id, last_no, at, count, type, row_id, keys FROM events
+             WHERE app_id = $1 AND last_no = ANY ($2) ORDER BY last_no",
+            app_id.as_str(),
+            &numbers
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        let last_looked_at = looked_at.last_no.unwrap_or(after);
         let through = match rows.last() {
             Some(last) if i64::try_from(rows.len()).unwrap_or_default() == ROWS_MAX => last.last_no,
-            Some(last) => last.last_no.max(head),
-            None => head.max(after),
+            _ if looked_at.rows == looked_at_max => last_looked_at,
+            _ => head.max(last_looked_at),
         };
         let mut keys = Vec::new();
-        for row in
-            rows.iter().filter(|row| types.is_empty() || types.iter().any(|of| of.as_str() == row.r#type))
-        {
+        for row in &rows {
             keys.extend(row.events(after)?);
         }
-        Ok((keys, through, !rows.is_empty()))
+        Ok((keys, through, looked_at.rows > 0))
     }
 
     /// The event with this id, if this app has it.

@@ -86,7 +86,7 @@ impl ReceiverUpdate {
         if count.fetch_one(&mut *connection).await.map_err(StoreError::from)? >= RECEIVERS_MAX {
             return Err(Refusable::Refused(ReceiverRefusal::TooMany));
         }
-        while number_some(&mut *connection, true).await? == ROWS_AT_ONCE {}
+        while number_some(&mut *connection, true, None).await? == ROWS_AT_ONCE {}
         let receiver_id = ReceiverId::new(random_bytes());
         let secret = new_secret();
         let sealed = self.store.encrypting_key(&mut *connection).await?.seal(&self.app_id, &secret);
