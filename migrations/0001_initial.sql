@@ -832,6 +832,50 @@ COMMENT ON COLUMN deliveries.status IS 'HTTP status of the last try. Null when t
 COMMENT ON COLUMN deliveries.error IS 'What the last failure was, in words. Null after a success.';
 CREATE INDEX deliveries_due ON deliveries (app_id, receiver_id, next_at) WHERE state = 'waiting';
 
+-- The test world of sandbox apps (contract 15).
+
+CREATE TABLE sandbox_faults (
+    app_id   text        NOT NULL,
+    target   text        NOT NULL,
+    fault    text        NOT NULL,
+    delay_ms integer     NOT NULL,
+    times    integer     NOT NULL,
+    happened integer     NOT NULL DEFAULT 0,
+    asked_at timestamptz NOT NULL DEFAULT now(),
+    first_at timestamptz,
+    last_at  timestamptz,
+    CONSTRAINT sandbox_faults_pkey PRIMARY KEY (app_id, target),
+    CONSTRAINT sandbox_faults_fault_known CHECK (
+        fault IN ('lost', 'unavailable', 'late', 'twice', 'never', 'old')),
+    CONSTRAINT sandbox_faults_delay_bounded CHECK (delay_ms BETWEEN 0 AND 60000),
+    CONSTRAINT sandbox_faults_times_bounded CHECK (times BETWEEN 1 AND 1000),
+    CONSTRAINT sandbox_faults_happened_bounded CHECK (happened BETWEEN 0 AND times)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE sandbox_faults IS 'Faults that sandbox apps asked for. A row is removed after a week.';
+COMMENT ON COLUMN sandbox_faults.app_id IS 'The sandbox app.';
+COMMENT ON COLUMN sandbox_faults.target IS 'What the fault happens to: an endpoint, a type of events, or numbers.';
+COMMENT ON COLUMN sandbox_faults.fault IS 'What happens.';
+COMMENT ON COLUMN sandbox_faults.delay_ms IS 'Delay in milliseconds of what is late. 0 for other faults.';
+COMMENT ON COLUMN sandbox_faults.times IS 'How often it was asked for.';
+COMMENT ON COLUMN sandbox_faults.happened IS 'How often it has happened.';
+COMMENT ON COLUMN sandbox_faults.asked_at IS 'When it was asked for.';
+COMMENT ON COLUMN sandbox_faults.first_at IS 'When it happened first.';
+COMMENT ON COLUMN sandbox_faults.last_at IS 'When it happened last.';
+
+CREATE TABLE sandbox_shipments (
+    app_id    text        NOT NULL,
+    biz_no    text        NOT NULL,
+    shipments integer     NOT NULL DEFAULT 1,
+    first_at  timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT sandbox_shipments_pkey PRIMARY KEY (app_id, biz_no),
+    CONSTRAINT sandbox_shipments_positive CHECK (shipments >= 1)
+);
+COMMENT ON TABLE sandbox_shipments IS 'What sandbox apps say that they shipped. A row is removed after a week.';
+COMMENT ON COLUMN sandbox_shipments.app_id IS 'The sandbox app.';
+COMMENT ON COLUMN sandbox_shipments.biz_no IS 'Number of the exchange whose items were shipped.';
+COMMENT ON COLUMN sandbox_shipments.shipments IS 'How often the game said so.';
+COMMENT ON COLUMN sandbox_shipments.first_at IS 'When it said so first.';
+
 -- Operators and the master key (contract 8.5 to 8.7 and 9.4).
 
 CREATE TABLE operator_log (

@@ -22,7 +22,7 @@ pub enum Limited {
     Exchanges,
     /// Balances and queries together.
     Reads,
-    /// Order reports.
+    /// Order reports, and the calls of the test world together.
     Reports,
     /// Image uploads, both ways together.
     Uploads,
@@ -39,7 +39,7 @@ impl Limited {
         match endpoint {
             Endpoint::Exchange | Endpoint::Present | Endpoint::Cancel => Some(Self::Exchanges),
             Endpoint::Balance | Endpoint::Query => Some(Self::Reads),
-            Endpoint::OrderReport => Some(Self::Reports),
+            Endpoint::OrderReport | Endpoint::Sandbox => Some(Self::Reports),
             Endpoint::UploadWithFile | Endpoint::UploadWithUrl => Some(Self::Uploads),
             Endpoint::AccessToken => Some(Self::Tokens),
             Endpoint::Login => Some(Self::Logins),

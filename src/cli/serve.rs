@@ -232,6 +232,7 @@ async fn clean(store: &Store, unused_ttl: Duration, events_keep: Duration) {
         ("old counts of replays", store.forget_old_replays().await),
         ("old uses of keys", store.forget_old_key_uses().await),
         ("old events", store.remove_old_events(events_keep).await),
+        ("old faults of sandbox apps", store.forget_test_worlds().await),
         ("unused images", store.sweep_unused_images(unused_ttl).await),
     ] {
         if let Err(error) = outcome {

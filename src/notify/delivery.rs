@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use domain::event::{EventType, RETRY_AFTER_MAX};
 use domain::receiver::ReceiverFormat;
+use domain::sandbox::{FaultKind, FaultTarget};
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use store::{Event, EventKey, LeasedReceiver, NotTaken, ReceiverTry, TriesNote};
@@ -337,7 +338,7 @@ impl Delivery {
             }
             let (shared, receiver) = (Arc::clone(&self.shared), Arc::clone(&self.receiver));
             self.sending.push(Box::pin(async move {
-                let tried = shared.sender.send(&receiver, &ready.message).await;
+                let tried = send(&shared, &receiver, &ready).await;
                 (ready, tried)
             }));
         }
@@ -462,5 +463,26 @@ impl Delivery {
         }
         self.has_news = !self.note.tries.is_empty();
         Ok(())
+    }
+}
+
+/// Sends once, unless the receiver's app is a sandbox app and has asked for a fault (contract 15.3).
+async fn send(shared: &Shared, receiver: &LeasedReceiver, ready: &Ready) -> Tried {
+    let send = || shared.sender.send(receiver, &ready.message);
+    let Some(app) = &receiver.sandbox else { return send().await };
+    let target = FaultTarget::Notifications(ready.event_type);
+    // A fault that cannot be read does not happen.
+    let fault = shared.store.due_fault(app, target).await.ok().flatten();
+    match fault.map(|fault| (fault.kind, fault.delay)) {
+        Some((FaultKind::Never, _)) => shared.sender.pretend(&ready.message),
+        Some((FaultKind::Late, delay)) => {
+            tokio::time::sleep(delay).await;
+            send().await
+        }
+        Some((FaultKind::Twice, _)) => {
+            send().await;
+            send().await
+        }
+        Some(_) | None => send().await,
     }
 }

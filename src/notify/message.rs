@@ -182,6 +182,7 @@ mod tests {
     fn receiver(format: ReceiverFormat, secrets: &[&str]) -> LeasedReceiver {
         LeasedReceiver {
             app_id: AppId::parse("game").unwrap(),
+            sandbox: None,
             id: ReceiverId::new([0; 8]),
             url: "https://game.example/".to_owned(),
             types: Vec::new(),

@@ -103,6 +103,14 @@ impl Sender {
         }
     }
 
+    /// Sends nothing, and says that the message was taken: a fault that a sandbox app asked for.
+    pub(super) fn pretend(&self, message: &Message) -> Tried {
+        let body = "not sent: a fault that this sandbox app asked for".to_owned();
+        let shown =
+            ReceiverTry { event_id: message.id.clone(), at: self.now(), status: None, error: None, body };
+        Tried { shown, retry_after: None, is_gone: false }
+    }
+
     /// Sends an event that is marked as a test, once.
     pub async fn send_test(&self, receiver: &LeasedReceiver) -> ReceiverTry {
         let id = format!("evt_{}", hex::encode(random_bytes::<18>()));

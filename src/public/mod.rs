@@ -13,6 +13,7 @@ pub mod login;
 pub mod order_report;
 pub mod router;
 pub mod routes;
+pub mod sandbox;
 pub mod token;
 pub mod wallet;
 pub mod wallet_calls;

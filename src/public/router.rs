@@ -12,6 +12,8 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter};
+use domain::app::App;
+use domain::sandbox::SandboxApp;
 use telemetry::traces::{Answered, Trace, TraceParent};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -20,6 +22,7 @@ use tracing::Instrument as _;
 use super::auth;
 use super::docs;
 use super::routes::{Authentication, ROUTES, Route};
+use super::sandbox::{self, Spoilt};
 use crate::client_address::client_address;
 use crate::error::{Code, Envelope, Refusal, panic_text};
 use crate::refusal_log::Unsuccessful;
@@ -165,7 +168,7 @@ async fn observe(State(state): State<AppState>, request: Request, next: Next) ->
     let elapsed = started.elapsed();
     let code = response.extensions().get::<Refused>().map(|refused| refused.code);
     state.metrics.answered(route.map(|route| route.endpoint), code, response.status(), elapsed);
-    if let (Some(app), Some(route)) = (app, route) {
+    if let (Some(app), Some(route)) = (&app, route) {
         state.metrics.answered_app(&app.id, route.endpoint, code);
     }
     let endpoint = route.map_or("unknown", |route| route.path);
@@ -184,8 +187,22 @@ async fn observe(State(state): State<AppState>, request: Request, next: Next) ->
         };
         tracer.end(trace, answered);
     }
+    if let (Some(app), Some(route)) = (app, route) {
+        response = spoilt(&state, &app, route, response).await;
+    }
     response.headers_mut().insert(REQUEST_ID.clone(), request_id);
     response
+}
+
+/// The answer after the fault that a sandbox app asked for, if one happens to it. Log and metrics tell of the answer
+/// before it.
+async fn spoilt(state: &AppState, app: &App, route: &Route, response: Response) -> Response {
+    let Some(app) = SandboxApp::of(app).filter(|_| route.endpoint.has_faults()) else { return response };
+    match sandbox::spoil(state, &app, route.endpoint).await {
+        Spoilt::Whole => response,
+        Spoilt::Lost => sandbox::lost(),
+        Spoilt::Refused(refusal) => rendered(refusal, route.envelope, state),
+    }
 }
 
 fn log(

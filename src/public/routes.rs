@@ -3,7 +3,7 @@
 use axum::routing::{MethodFilter, MethodRouter, on};
 use domain::endpoint::Endpoint;
 
-use super::{exchange, image, image_upload, login, order_report, token, wallet_calls};
+use super::{exchange, image, image_upload, login, order_report, sandbox, token, wallet_calls};
 use crate::config::Config;
 use crate::error::{Envelope, Refusal};
 use crate::openapi::Operation;
@@ -65,10 +65,10 @@ macro_rules! route {
     };
 }
 
-/// Every route of the public listener (contract 1: sections 3 to 6, 10 and 11, and nothing else), those of a
+/// Every route of the public listener (contract 1: sections 3 to 6, 10, 11 and 15, and nothing else), those of a
 /// path together.
 #[rustfmt::skip]
-pub static ROUTES: [Route; 16] = [
+pub static ROUTES: [Route; 18] = [
     route!(POST "/api/{payment_segment}/minigame/pay", "exchange" in "Exchange",
         SignedForm, Exchange, Exchange, exchange::exchange, exchange::describe),
     route!(POST "/api/{payment_segment}/minigame/balance", "getBalance" in "Exchange",
@@ -97,6 +97,10 @@ pub static ROUTES: [Route; 16] = [
         AppSecret, Login, Open, login::login, login::describe_get),
     route!(POST "/oauth2/mp/code2session", "postProgramSession" in "Login",
         AppSecret, Login, Open, login::login, login::describe_post),
+    route!(POST "/sandbox/v1/faults", "askForFault" in "Sandbox",
+        QueryToken, Sandbox, Open, sandbox::faults, sandbox::describe_faults),
+    route!(POST "/sandbox/v1/shipments", "tellOfShipment" in "Sandbox",
+        QueryToken, Sandbox, Open, sandbox::shipments, sandbox::describe_shipments),
     route!(GET "/img/{img_id}", "getImage" in "Images", Path, Image, Open, image::image, image::describe_get),
     route!(HEAD "/img/{img_id}", "headImage" in "Images", Path, Image, Open, image::image, image::describe_head),
 ];

@@ -1,6 +1,7 @@
 //! The calls of the wallet (contract 3 and 10): how each is read, carried out and answered, and what their
 //! descriptions share.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -27,6 +28,7 @@ use super::auth;
 use super::describe::{ANY_KIND, SomeText, wrong_value};
 use super::exchange::BIZ_NO;
 use super::extract::query_fields;
+use super::sandbox;
 use crate::body::read_body;
 use crate::config::{self, Config};
 use crate::error::{Advice, BalancesAdvice, Code, Refusal, SignatureAdvice, json_response};
@@ -64,9 +66,13 @@ pub(super) async fn carry_out(
     let signed = signed.await.map_err(|_| StoreError::past_deadline())??;
     let request = signed.request(&reading).map_err(refused_field)?;
     let told = Told::of(request.value());
+    let app = Arc::clone(request.app());
     match state.store.submit(request, deadline).await? {
         WalletOutcome::Done(receipt) => Ok(receipt_answer(receipt)),
         WalletOutcome::Replayed(receipt) => {
+            if sandbox::makes_numbers_old(state, &app).await {
+                return Err(biz_no_expired(receipt.reference));
+            }
             let mut response = receipt_answer(receipt);
             response.headers_mut().insert(IDEMPOTENT_REPLAYED.clone(), HeaderValue::from_static("true"));
             Ok(response)

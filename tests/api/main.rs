@@ -48,6 +48,7 @@ mod private_postgres;
 mod quotas;
 mod rate_limit;
 mod routes;
+mod sandbox;
 mod service_manager;
 mod snippets;
 mod token;

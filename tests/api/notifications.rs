@@ -163,7 +163,7 @@ async fn add(
 }
 
 /// Waits until this holds.
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !holds().await {
         assert!(started.elapsed() < PATIENCE, "expected that {what}");

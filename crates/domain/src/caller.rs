@@ -133,6 +133,12 @@ pub struct Signed<T> {
 impl<T> Signed<T> {
     /// The app that signed it.
     #[must_use]
+    pub fn app(&self) -> &Arc<App> {
+        &self.caller.app
+    }
+
+    /// The id of that app.
+    #[must_use]
     pub fn app_id(&self) -> &AppId {
         &self.caller.app.id
     }

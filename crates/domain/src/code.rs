@@ -2,8 +2,8 @@
 //! One row of the table below feeds the enum, the OpenAPI document and the tables of the docs.
 
 use crate::endpoint::Endpoint::{
-    self, AccessToken, Balance, Cancel, Exchange, Image, Login, OrderReport, Present, Query, UploadWithFile,
-    UploadWithUrl,
+    self, AccessToken, Balance, Cancel, Exchange, Image, Login, OrderReport, Present, Query, Sandbox,
+    UploadWithFile, UploadWithUrl,
 };
 
 /// What an exchange with this code means for its `biz_no`, when it may be a repeat
@@ -63,7 +63,7 @@ pub struct Row {
 }
 
 /// The endpoints that check an access token or a secret.
-const CALLED: [Endpoint; 10] = [
+const CALLED: [Endpoint; 11] = [
     Exchange,
     Present,
     Cancel,
@@ -74,10 +74,11 @@ const CALLED: [Endpoint; 10] = [
     UploadWithUrl,
     AccessToken,
     Login,
+    Sandbox,
 ];
 /// The endpoints that check an access token.
-const WITH_TOKEN: [Endpoint; 8] =
-    [Exchange, Present, Cancel, Balance, Query, OrderReport, UploadWithFile, UploadWithUrl];
+const WITH_TOKEN: [Endpoint; 9] =
+    [Exchange, Present, Cancel, Balance, Query, OrderReport, UploadWithFile, UploadWithUrl, Sandbox];
 /// The calls of the wallet, which check a signature.
 const SIGNED: [Endpoint; 5] = [Exchange, Present, Cancel, Balance, Query];
 
@@ -91,7 +92,7 @@ codes! {
     Unauthorised = 100_200_102, 401, [], Unknown, WITH_TOKEN,
         "authorisation error: credentials absent, unknown or expired";
     Forbidden = 100_200_102, 403, [], Unknown, CALLED,
-        "authorisation error: the app is suspended or lacks a scope";
+        "authorisation error: the app is suspended, lacks a scope or is no sandbox app";
     LoginCode = 100_200_103, 422, [], Unknown, [Login],
         "login: js_code is unknown, used or expired";
     BadSignature = 100_200_114, 401, [], Unknown, SIGNED,

@@ -25,6 +25,8 @@ crate::word_enum! {
         Login = "login",
         /// A served picture (contract 5.7).
         Image = "image",
+        /// The test world of a sandbox app (contract 15).
+        Sandbox = "sandbox",
     }
 }
 
@@ -44,6 +46,13 @@ impl Endpoint {
             Self::AccessToken => "token",
             Self::Login => "login",
             Self::Image => "served pictures",
+            Self::Sandbox => "sandbox",
         }
+    }
+
+    /// Whether a sandbox app can ask for faults of its answers.
+    #[must_use]
+    pub const fn has_faults(self) -> bool {
+        !matches!(self, Self::Image | Self::Sandbox)
     }
 }

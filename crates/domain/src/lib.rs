@@ -32,6 +32,7 @@ pub mod product_info;
 pub mod quota;
 pub mod receiver;
 pub mod record_set;
+pub mod sandbox;
 pub mod secret;
 pub mod signature;
 pub mod wallet;

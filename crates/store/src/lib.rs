@@ -34,6 +34,7 @@ mod operator_log;
 mod order;
 mod paging;
 mod receiver;
+mod sandbox;
 pub mod secrets;
 mod status;
 mod strangers;
@@ -86,6 +87,7 @@ pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverError, ReceiverTry, TriesNote,
 };
+pub use sandbox::DueFault;
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{

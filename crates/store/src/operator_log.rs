@@ -48,6 +48,7 @@ domain::word_enum! {
         ReceiverRemove = "receiver.remove",
         ReceiverRotateSecret = "receiver.rotate_secret",
         ReceiverResend = "receiver.resend",
+        SandboxFault = "sandbox.fault",
         ImageBlock = "image.block",
         ImageUnblock = "image.unblock",
         /// A rotation begins: another key encrypts from here on.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use domain::event::EventType;
 use domain::ids::AppId;
 use domain::receiver::{ReceiverFormat, ReceiverId};
+use domain::sandbox::SandboxApp;
 use domain::secret::Secret;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -22,6 +23,8 @@ const LEASED_FOR_SECONDS: f64 = 10.0;
 pub struct LeasedReceiver {
     /// The app.
     pub app_id: AppId,
+    /// The same, if it is a sandbox app.
+    pub sandbox: Option<SandboxApp>,
     /// Its id.
     pub id: ReceiverId,
     /// Where events are sent.
@@ -188,7 +191,7 @@ impl Store {
         lease: Option<&[u8; 16]>,
     ) -> Result<Option<LeasedReceiver>> {
         let row = sqlx::query!(
-            r#"SELECT r.url, r.types, r.format, r.secret, r.through_no, a.app_secret,
+            r#"SELECT r.url, r.types, r.format, r.secret, r.through_no, a.app_secret, a.sandbox,
                    CASE WHEN r.former_until > now() THEN r.former_secret END AS former_secret,
                    (SELECT count(*) FROM deliveries d WHERE d.app_id = r.app_id AND d.receiver_id = r.receiver_id
                         AND d.state = 'waiting') AS "waiting!",
@@ -208,6 +211,7 @@ impl Store {
         let app_secret = opened.next().ok_or_else(|| StoreError::damaged("apps"))?;
         Ok(Some(LeasedReceiver {
             app_id: app_id.clone(),
+            sandbox: SandboxApp::read(app_id, row.sandbox),
             id: id.clone(),
             url: row.url,
             types: event_types(&row.types)?,

@@ -1,0 +1,153 @@
+//! The test world of sandbox apps (contract 15): faults that games ask for, and what games say that they shipped. Every
+//! function takes a [`SandboxApp`], so none can be called for an app that takes real money.
+
+use std::time::Duration;
+
+use domain::ids::{AppId, BizNo};
+use domain::operator::Operator;
+use domain::sandbox::{Fault, FaultKind, FaultState, FaultTarget, SandboxApp};
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::operator_log::{Action, LogLine};
+use crate::{Result, Store, StoreError};
+
+/// How long faults and shipments are kept.
+const KEPT_DAYS: i32 = 7;
+/// The most shipments of an app that are kept.
+const SHIPMENTS_MAX: i64 = 100_000;
+
+/// A fault that happens now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueFault {
+    /// What happens.
+    pub kind: FaultKind,
+    /// How late the answer or the notification is.
+    pub delay: Duration,
+}
+
+impl Store {
+    /// Asks for a fault, in place of what was asked for this target before. With an operator, the operator's log tells of
+    /// it; without one, the app itself has asked.
+    pub async fn ask_for_fault(
+        &self,
+        app: &SandboxApp,
+        fault: Fault,
+        operator: Option<&Operator>,
+    ) -> Result<Vec<FaultState>> {
+        let context = (app.clone(), fault, operator.cloned());
+        self.transaction(context, |connection, (app, fault, operator)| {
+            Box::pin(async move {
+                let delay_ms = i32::try_from(fault.delay.as_millis()).unwrap_or(i32::MAX);
+                sqlx::query!(
+                    "INSERT INTO sandbox_faults (app_id, target, fault, delay_ms, times) VALUES ($1, $2, $3, $4, $5)
+                     ON CONFLICT (app_id, target) DO UPDATE SET fault = excluded.fault, delay_ms = excluded.delay_ms,
+                         times = excluded.times, happened = 0, asked_at = now(), first_at = NULL, last_at = NULL",
+                    app.id().as_str(),
+                    fault.target.as_str(),
+                    fault.kind.as_str(),
+                    delay_ms,
+                    fault.times
+                )
+                .execute(&mut *connection)
+                .await?;
+                if let Some(operator) = operator {
+                    let after = json!({ "fault": fault.kind, "times": fault.times, "delay_ms": delay_ms });
+                    let line = LogLine::new(operator, Action::SandboxFault, fault.target.as_str());
+                    line.of_app(app.id()).after(after).record(&mut *connection).await?;
+                }
+                read_faults(connection, app.id()).await
+            })
+        })
+        .await
+    }
+
+    /// Ends all faults of an app.
+    pub async fn end_faults(&self, app: &SandboxApp) -> Result<()> {
+        sqlx::query!("DELETE FROM sandbox_faults WHERE app_id = $1", app.id().as_str())
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// The faults that were asked for, by target, with how often each has happened.
+    pub async fn faults(&self, app: &SandboxApp) -> Result<Vec<FaultState>> {
+        let mut connection = self.pool.acquire().await?;
+        read_faults(&mut connection, app.id()).await
+    }
+
+    /// The fault that happens to this target now, if one does. It counts as happened.
+    pub async fn due_fault(&self, app: &SandboxApp, target: FaultTarget) -> Result<Option<DueFault>> {
+        let due = sqlx::query!(
+            "UPDATE sandbox_faults SET happened = happened + 1, first_at = coalesce(first_at, clock_timestamp()),
+                 last_at = clock_timestamp()
+             WHERE app_id = $1 AND target = $2 AND happened < times RETURNING fault, delay_ms",
+            app.id().as_str(),
+            target.as_str()
+        );
+        let Some(due) = due.fetch_optional(&self.pool).await? else { return Ok(None) };
+        let kind = FaultKind::parse(&due.fault).map_err(|_| StoreError::damaged("sandbox_faults"))?;
+        Ok(Some(DueFault { kind, delay: Duration::from_millis(u64::from(due.delay_ms.unsigned_abs())) }))
+    }
+
+    /// Notes that the game says that it shipped what this number bought. Returns how often it has said so. `None` when
+    /// the app has noted as many numbers as it may.
+    pub async fn note_shipment(&self, app: &SandboxApp, biz_no: &BizNo) -> Result<Option<i32>> {
+        let noted = sqlx::query_scalar!(
+            "INSERT INTO sandbox_shipments AS s (app_id, biz_no)
+             SELECT $1, $2 WHERE (SELECT count(*) FROM sandbox_shipments WHERE app_id = $1) < $3
+             ON CONFLICT (app_id, biz_no) DO UPDATE SET shipments = s.shipments + 1 RETURNING shipments",
+            app.id().as_str(),
+            biz_no.as_str(),
+            SHIPMENTS_MAX
+        );
+        Ok(noted.fetch_optional(&self.pool).await?)
+    }
+
+    /// How often the game said that it shipped what this number bought.
+    pub async fn shipments(&self, app: &SandboxApp, biz_no: &str) -> Result<i32> {
+        let shipments = sqlx::query_scalar!(
+            "SELECT shipments FROM sandbox_shipments WHERE app_id = $1 AND biz_no = $2",
+            app.id().as_str(),
+            biz_no
+        );
+        Ok(shipments.fetch_optional(&self.pool).await?.unwrap_or_default())
+    }
+
+    /// Deletes old faults and shipments. Returns how many.
+    pub async fn forget_test_worlds(&self) -> Result<u64> {
+        let faults = sqlx::query!(
+            "DELETE FROM sandbox_faults WHERE asked_at < now() - make_interval(days => $1)",
+            KEPT_DAYS
+        );
+        let faults = faults.execute(&self.pool).await?.rows_affected();
+        let shipments = sqlx::query!(
+            "DELETE FROM sandbox_shipments WHERE first_at < now() - make_interval(days => $1)",
+            KEPT_DAYS
+        );
+        Ok(faults + shipments.execute(&self.pool).await?.rows_affected())
+    }
+}
+
+async fn read_faults(connection: &mut PgConnection, app_id: &AppId) -> Result<Vec<FaultState>> {
+    let rows = sqlx::query!(
+        "SELECT target, fault, delay_ms, times, happened, first_at, last_at FROM sandbox_faults
+         WHERE app_id = $1 ORDER BY target",
+        app_id.as_str()
+    );
+    let damaged = || StoreError::damaged("sandbox_faults");
+    let rows = rows.fetch_all(connection).await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(FaultState {
+                target: FaultTarget::parse(&row.target).map_err(|_| damaged())?,
+                fault: FaultKind::parse(&row.fault).map_err(|_| damaged())?,
+                delay_ms: row.delay_ms,
+                times: row.times,
+                happened: row.happened,
+                first_at: row.first_at,
+                last_at: row.last_at,
+            })
+        })
+        .collect()
+}

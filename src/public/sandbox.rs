@@ -1,0 +1,196 @@
+//! `/sandbox/v1/...`: the test world of a sandbox app (contract 15). A game asks for faults, and says what it shipped.
+//! Here too is what a fault does to an answer.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use domain::app::App;
+use domain::endpoint::Endpoint;
+use domain::fields::{FieldError, Fields};
+use domain::ids::BizNo;
+use domain::sandbox::{DELAY_MAX, Fault, FaultKind, FaultState, FaultTarget, SandboxApp, TIMES_MAX};
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::timeout;
+
+use super::auth;
+use super::describe::{credentials, wrong_value};
+use super::exchange::BIZ_NO;
+use super::extract::{query_with, succeeded, success};
+use crate::body::read_body;
+use crate::config::Config;
+use crate::error::{Code, Refusal};
+use crate::openapi::{Input, Operation, Place, Success, refusals};
+use crate::rate_limit::Limited;
+use crate::state::AppState;
+
+/// How long an answer waits to learn whether a fault happens to it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+refusals! { Refusal:
+    /// The app takes real money.
+    no_sandbox_app() => Refusal::new(Code::Forbidden, "app_id: expected a sandbox app");
+    /// A field is missing or not acceptable; the text says which, what was expected and what came.
+    illegal_parameter() => wrong_value(Code::IllegalParameter, "target", "everything", FaultTarget::parse);
+}
+
+/// Asks for a fault.
+///
+/// # Errors
+/// The codes of contract 7 that are marked sandbox or all.
+pub async fn faults(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
+    let (app, fields) = read(&state, request).await?;
+    let fault = read_fault(&mut Input::of(&fields))?;
+    Ok(success(Faults { faults: state.store.ask_for_fault(&app, fault, None).await? }))
+}
+
+/// Notes a shipment.
+///
+/// # Errors
+/// The codes of contract 7 that are marked sandbox or all.
+pub async fn shipments(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
+    let (app, fields) = read(&state, request).await?;
+    let biz_no = read_shipment(&mut Input::of(&fields))?;
+    let shipments = state.store.note_shipment(&app, &biz_no).await?;
+    let shipments = shipments.ok_or_else(|| {
+        Refusal::new(Code::IllegalParameter, "biz_no: too many numbers of this app were noted this week")
+    })?;
+    Ok(success(Shipped { shipments }))
+}
+
+/// The sandbox app that calls, and the fields of its body.
+async fn read(state: &AppState, request: Request) -> Result<(SandboxApp, Fields), Refusal> {
+    let (parts, body) = request.into_parts();
+    let (query, body) = query_with(&auth::CREDENTIALS, &state.config.http, &parts, body).await?;
+    let caller = auth::authenticate(state, &query, Limited::Reports).await?;
+    let app = SandboxApp::of(caller.app()).ok_or_else(no_sandbox_app)?;
+    Ok((app, Fields::from_json(&read_body(&state.config.http, body).await?)?))
+}
+
+fn read_fault(body: &mut Input<'_>) -> Result<Fault, Refusal> {
+    let target = "What the fault happens to: answers of an endpoint, notifications of a type, or `numbers`.";
+    let kinds = "`lost`: the connection closes without an answer. `unavailable`: 503. `late`: after `delay_ms`. Of \
+        notifications: `twice`, `late` or `never`. Of `numbers`: `old`, 49 hours older than they are.";
+    let times_max = TIMES_MAX;
+    let delay_max = i64::try_from(DELAY_MAX.as_millis()).unwrap_or(i64::MAX);
+    let target = body.field("target", target).required("exchange", FaultTarget::parse)?;
+    let kind = body.field("fault", kinds).required("lost", FaultKind::parse)?;
+    let times = body
+        .field("times", "How often it happens: to the next ones. Without it, once.")
+        .example(2)
+        .integer(1, times_max)?;
+    let delay = body.field("delay_ms", "Delay in milliseconds. Only of `late`.").integer(0, delay_max)?;
+    let times = i32::try_from(times.unwrap_or(1)).unwrap_or(i32::MAX);
+    Fault::new(target, kind, times, delay).map_err(|(field, expected)| {
+        let got = if field == "fault" { kind.to_string() } else { delay.unwrap_or_default().to_string() };
+        FieldError::malformed(field, expected.0, &got).into()
+    })
+}
+
+fn read_shipment(body: &mut Input<'_>) -> Result<BizNo, FieldError> {
+    body.field("biz_no", "Number of the exchange whose items the game has shipped.")
+        .required(BIZ_NO, BizNo::parse)
+}
+
+/// What comes beside success: every fault of the app, by target.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Faults")]
+struct Faults {
+    faults: Vec<FaultState>,
+}
+
+/// What comes beside success.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Shipped")]
+struct Shipped {
+    /// How often the app said so of this number.
+    #[schemars(range(min = 1))]
+    shipments: i32,
+}
+
+/// What a fault makes of an answer. The call was carried out.
+pub(super) enum Spoilt {
+    /// Nothing comes.
+    Lost,
+    /// This comes in its place.
+    Refused(Refusal),
+    /// It comes, now or after a while.
+    Whole,
+}
+
+/// Waits as the fault says that happens to the next answer of this endpoint to a sandbox app. Tells what becomes of the
+/// answer.
+pub(super) async fn spoil(state: &AppState, app: &SandboxApp, endpoint: Endpoint) -> Spoilt {
+    let fault = due_fault(state, app, FaultTarget::Answers(endpoint)).await;
+    match fault {
+        Some((FaultKind::Lost, _)) => Spoilt::Lost,
+        Some((FaultKind::Unavailable, _)) => {
+            let text = "system error: a fault that this sandbox app asked for";
+            Spoilt::Refused(Refusal::unavailable(text, "a fault of the sandbox"))
+        }
+        Some((_, delay)) => {
+            tokio::time::sleep(delay).await;
+            Spoilt::Whole
+        }
+        None => Spoilt::Whole,
+    }
+}
+
+/// Whether a repeat is answered as if its number were old.
+pub(super) async fn makes_numbers_old(state: &AppState, app: &App) -> bool {
+    let Some(app) = SandboxApp::of(app) else { return false };
+    due_fault(state, &app, FaultTarget::Numbers).await.is_some()
+}
+
+/// A database that is away spoils nothing more.
+async fn due_fault(state: &AppState, app: &SandboxApp, target: FaultTarget) -> Option<(FaultKind, Duration)> {
+    let due = timeout(PATIENCE, state.store.due_fault(app, target)).await;
+    due.ok()?.ok()?.map(|fault| (fault.kind, fault.delay))
+}
+
+/// The answer that never comes: the server closes the connection before the first byte of it.
+pub(super) fn lost() -> Response {
+    let cut =
+        futures_util::stream::once(async { Err::<Bytes, _>(std::io::Error::other("the answer is lost")) });
+    Response::new(Body::from_stream(cut))
+}
+
+const FAULTS: &str = "\
+    Makes the calls of a sandbox app fail as they fail in the wild, so that a game can be tried. A fault takes the place of \
+    the one before of the same target. The answer has every fault with how often it has happened.\n\n\
+    A call whose answer is `lost` or `unavailable` was carried out. `minitill sandbox check` tries a whole game.";
+
+/// What the API's document says of faults.
+pub(super) fn describe_faults(_: &Config) -> Operation<Refusal> {
+    let fault = FaultState {
+        target: FaultTarget::Answers(Endpoint::Exchange),
+        fault: FaultKind::Lost,
+        delay_ms: 0,
+        times: 2,
+        happened: 0,
+        first_at: None,
+        last_at: None,
+    };
+    Operation::new("Ask for a fault", FAULTS)
+        .with(Place::Query, credentials(true))
+        .body(&["application/json"], Input::describe(read_fault))
+        .answers(Success::json(
+            "asked_for",
+            "The next two answers are lost.",
+            &succeeded(Faults { faults: vec![fault] }),
+        ))
+        .refuses([example::no_sandbox_app(), example::illegal_parameter()])
+}
+
+/// What the API's document says of shipments.
+pub(super) fn describe_shipments(_: &Config) -> Operation<Refusal> {
+    let description = "Tells that the game has shipped what an exchange bought. A game under test calls it each time that \
+        it ships, so that `minitill sandbox check` sees what was shipped twice or never.";
+    Operation::new("Tell of a shipment", description)
+        .with(Place::Query, credentials(true))
+        .body(&["application/json"], Input::describe(read_shipment))
+        .answers(Success::json("noted", "The first shipment.", &succeeded(Shipped { shipments: 1 })))
+        .refuses([example::no_sandbox_app()])
+}
