@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 77] = [
+const EXAMPLES: [(&str, &[&str]); 81] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -75,6 +75,16 @@ const EXAMPLES: [(&str, &[&str]); 77] = [
             "minitill receiver resend mygame rcv_5f0c1a2b3c4d5e6f --since 2026-11-21T08:00 --until 2026-11-21T12:00",
         ],
     ),
+    (
+        "sandbox fault",
+        &[
+            "minitill sandbox fault mytest exchange lost --times 3",
+            "minitill sandbox fault mytest wallet.credited late --delay-ms 5000",
+        ],
+    ),
+    ("sandbox faults", &["minitill sandbox faults mytest"]),
+    ("sandbox end-faults", &["minitill sandbox end-faults mytest"]),
+    ("sandbox check", &["minitill sandbox check mytest"]),
     ("user add", &["minitill user add mygame player-1 player-2"]),
     ("user list", &["minitill user list mygame", "minitill user list mygame --begins player"]),
     ("user show", &["minitill user show mygame player-1"]),

@@ -25,6 +25,7 @@ mod output;
 mod postgres;
 mod receiver;
 mod running;
+mod sandbox;
 mod serve;
 mod service_manager;
 mod sign;
@@ -127,6 +128,9 @@ enum StoreCommand {
     /// Tell servers of an app what happens
     #[command(subcommand)]
     Receiver(receiver::ReceiverCommand),
+    /// Try how a game takes faults, with a sandbox app
+    #[command(subcommand)]
+    Sandbox(sandbox::SandboxCommand),
     /// Check every wallet against its ledger; exit code 1 if anything differs
     Audit(audit::AuditArguments),
     /// Move closed periods of the ledgers to files, and back
@@ -256,6 +260,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Receiver(command) => receiver::run(context, store, command).await,
+        StoreCommand::Sandbox(command) => return sandbox::run(context, store, command).await,
         StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
         StoreCommand::Archive(arguments) => archive::run(context, opened, arguments).await,
         StoreCommand::MasterKey(command) => master_key::run(context, store, command).await,

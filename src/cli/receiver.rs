@@ -137,7 +137,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: ReceiverComma
     carry_out(context, store, &receiver.app_id, change(receiver.receiver_id)).await
 }
 
-fn sender(context: &Context) -> Sender {
+pub(super) fn sender(context: &Context) -> Sender {
     Sender::new(context.config.fetch_settings(), std::sync::Arc::clone(&context.clock))
 }
 

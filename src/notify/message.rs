@@ -31,7 +31,7 @@ pub struct Message {
 /// The body in the standard format.
 #[derive(Serialize)]
 struct Standard<'a, D> {
-    r#type: EventType,
+    r#type: &'a str,
     timestamp: String,
     app_id: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ struct Standard<'a, D> {
 #[derive(Serialize)]
 struct Platform<'a, D> {
     data: &'a D,
-    biz_type: EventType,
+    biz_type: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     is_mock: Option<bool>,
     message_id: &'a str,
@@ -55,9 +55,9 @@ impl Message {
     /// The message of an event.
     #[must_use]
     pub fn of(event: &Event, format: ReceiverFormat) -> Self {
-        Self::new(
+        Self::of_any(
             event.id.as_text(),
-            (event.event_type, event.app_id.as_str()),
+            (event.event_type.as_str(), event.app_id.as_str()),
             event.at,
             format,
             None,
@@ -74,12 +74,13 @@ impl Message {
         format: ReceiverFormat,
         data: &impl Serialize,
     ) -> Self {
-        Self::new(id, (event_type, app_id), at, format, Some(true), data)
+        Self::of_any(id, (event_type.as_str(), app_id), at, format, Some(true), data)
     }
 
-    fn new(
+    /// The message of these parts, of a type that may be none of the contract's.
+    pub(super) fn of_any(
         id: String,
-        (r#type, app_id): (EventType, &str),
+        (r#type, app_id): (&str, &str),
         at: OffsetDateTime,
         format: ReceiverFormat,
         is_mock: Option<bool>,

@@ -6,6 +6,7 @@
 mod delivery;
 mod message;
 mod sender;
+mod trial;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use crate::metrics::NotifyMetrics;
 use delivery::Delivery;
 
 pub use sender::{Sender, Tried};
+pub use trial::Trial;
 
 /// How often events get their numbers, and their receivers are looked for, while something happens.
 const TICK: Duration = Duration::from_millis(50);

@@ -11,11 +11,13 @@ use domain::ids::WebUrl;
 use guarded_fetch::{FetchSettings, GuardedClient};
 use hyper::header::{self, HeaderMap};
 use hyper::http::StatusCode;
+use standardwebhooks::WebhookError;
 use store::secrets::random_bytes;
 use store::{LeasedReceiver, ReceiverTry};
 use time::OffsetDateTime;
 
 use super::message::Message;
+use super::trial::Trial;
 
 /// Time limit of a try (contract 12.4).
 const TRY_TIMEOUT: Duration = Duration::from_secs(15);
@@ -73,6 +75,27 @@ impl Sender {
 
     /// Sends a message once.
     pub async fn send(&self, receiver: &LeasedReceiver, message: &Message) -> Tried {
+        let headers = message.headers(receiver, self.now().unix_timestamp());
+        self.send_with(receiver, message, headers).await
+    }
+
+    /// Sends a notification that tries a receiver of the standard format, once.
+    pub async fn send_trial(&self, receiver: &LeasedReceiver, trial: Trial<'_>) -> ReceiverTry {
+        let message = trial.message(receiver, self.now());
+        let signed_at = self.now().unix_timestamp() - trial.age_seconds();
+        let headers = message.headers(receiver, signed_at).map(|mut headers| {
+            trial.change(&mut headers);
+            headers
+        });
+        self.send_with(receiver, &message, headers).await.shown
+    }
+
+    async fn send_with(
+        &self,
+        receiver: &LeasedReceiver,
+        message: &Message,
+        headers: Result<HeaderMap, WebhookError>,
+    ) -> Tried {
         let now = self.now();
         let tried = |status: Option<StatusCode>, error: Option<String>, body: &[u8]| ReceiverTry {
             event_id: message.id.clone(),
@@ -86,9 +109,7 @@ impl Sender {
             retry_after: None,
             is_gone: false,
         };
-        let Ok(headers) = message.headers(receiver, now.unix_timestamp()) else {
-            return failed("secret_unreadable");
-        };
+        let Ok(headers) = headers else { return failed("secret_unreadable") };
         let body = Bytes::copy_from_slice(message.body.as_bytes());
         match self.client.post(&receiver.url, headers, body, TRY_TIMEOUT, ANSWER_BYTES_MAX).await {
             Err(error) => failed(error.cause()),

@@ -61,6 +61,19 @@ pub struct Api {
     pub refusals_in_words: fn(&[&Example<Refused>], u16) -> String,
     /// Its calls, those of a path one after the other.
     pub calls: Vec<Call>,
+    /// What it sends by itself.
+    pub webhooks: Vec<Webhook>,
+}
+
+/// A request that the server sends.
+#[derive(Debug)]
+pub struct Webhook {
+    /// Its name.
+    pub name: &'static str,
+    /// Its path item of the document.
+    pub operation: Value,
+    /// The schemas that it refers to.
+    pub schema: Schema,
 }
 
 /// A call with its route.
@@ -97,6 +110,12 @@ pub struct Refused {
 #[derive(Debug, Clone)]
 struct Ordered<T>(Vec<(String, T)>);
 
+impl<T> Ordered<T> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl<T: Serialize> Serialize for Ordered<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
@@ -112,6 +131,8 @@ pub struct Document {
     security: Vec<Value>,
     tags: Vec<Value>,
     paths: Ordered<Ordered<OperationObject>>,
+    #[serde(skip_serializing_if = "Ordered::is_empty")]
+    webhooks: Ordered<Value>,
     components: Components,
 }
 
@@ -225,8 +246,18 @@ impl Api {
                 .iter()
                 .map(|(name, words)| json!({ "name": name, "description": words }))
                 .collect(),
-            components: Components { security_schemes, schemas: schemas(&self.calls), examples: examples.0 },
+            components: Components {
+                security_schemes,
+                schemas: schemas(&self.calls, &self.webhooks),
+                examples: examples.0,
+            },
             paths: Ordered(paths),
+            webhooks: Ordered(
+                self.webhooks
+                    .into_iter()
+                    .map(|webhook| (webhook.name.to_owned(), webhook.operation))
+                    .collect(),
+            ),
             info: Info {
                 title: self.title,
                 summary: self.summary,
@@ -386,9 +417,10 @@ impl Examples {
     }
 }
 
-/// The named schemas of all calls.
-fn schemas(calls: &[Call]) -> BTreeMap<String, Value> {
+/// The named schemas of all calls and webhooks.
+fn schemas(calls: &[Call], webhooks: &[Webhook]) -> BTreeMap<String, Value> {
     let mut named: BTreeMap<String, Value> = BTreeMap::new();
+    named.extend(webhooks.iter().flat_map(|webhook| webhook.schema.named.clone()));
     for call in calls {
         let successes = call.operation.successes.iter();
         let successes = successes.filter_map(|success| success.content.json()).map(|(schema, _)| schema);

@@ -22,6 +22,7 @@ fn document(calls: Vec<Call>) -> Value {
         refusal_type: JSON,
         refusals_in_words: |refusals, status| format!("{} at {status}.", refusals.len()),
         calls,
+        webhooks: Vec::new(),
     };
     serde_json::to_value(api.document()).unwrap()
 }

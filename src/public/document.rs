@@ -1,5 +1,7 @@
 //! The OpenAPI document of the public API: the rows of the route table with their descriptions.
 
+mod webhooks;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -40,16 +42,19 @@ pub fn document(config: &Config) -> Document {
         refusal_type: "application/json",
         refusals_in_words,
         calls: calls(config).into_iter().map(rendered).collect(),
+        webhooks: webhooks::webhooks(),
     };
     api.document()
 }
 
-const TAGS: [(&str, &str); 5] = [
+const TAGS: [(&str, &str); 7] = [
     ("Exchange", "A game server deducts currency from a player's wallet."),
     ("Orders", "A developer server reports orders."),
     ("Images", "Cover images of orders: uploads, and the pictures themselves."),
     ("Tokens", "Access tokens of an app."),
     ("Login", "A developer server learns who a player is."),
+    ("Sandbox", "The test world of a sandbox app: faults, and what a game under test says."),
+    ("Notifications", "What is sent to the servers of an app."),
 ];
 
 /// What holds for every call (contract 2).

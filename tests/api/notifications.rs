@@ -46,10 +46,10 @@ struct Scene {
 }
 
 /// Sends the notifications of a till, as its server would. It stops when this is dropped.
-struct Sending(watch::Sender<bool>);
+pub(crate) struct Sending(watch::Sender<bool>);
 
 impl Sending {
-    fn of(till: &TestTill) -> Self {
+    pub(crate) fn of(till: &TestTill) -> Self {
         let (stop, stopped) = watch::channel(false);
         let state = till.till.clone();
         let (settings, metrics) = (state.config.notify.clone(), state.metrics.notify().clone());
@@ -66,7 +66,7 @@ impl Drop for Sending {
 }
 
 /// Settings that reach these receivers. An event that was not taken is not tried again for a long time.
-fn reaching(receivers: &[&Receiver]) -> impl FnOnce(&mut Config) + use<> {
+pub(crate) fn reaching(receivers: &[&Receiver]) -> impl FnOnce(&mut Config) + use<> {
     let ports = receivers.iter().map(|receiver| receiver.address.port()).collect();
     |config| {
         config.database.connections = 4;
@@ -149,7 +149,7 @@ fn new_receiver(url: &str, format: ReceiverFormat, events: &[EventType]) -> Rece
     ReceiverCommand::Add(NewReceiver { url: WebUrl::parse(url).unwrap(), events: events.to_vec(), format })
 }
 
-async fn add(
+pub(crate) async fn add(
     till: &TestTill,
     app: &TestApp,
     url: &str,

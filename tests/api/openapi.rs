@@ -4,6 +4,7 @@
 pub(crate) mod scenario;
 pub(crate) mod schema;
 
+use domain::event::EventType;
 use minitill::config::Config;
 use minitill::error::{ErrorStatus, Refusal};
 use minitill::openapi::{Content, Example, Success, viewer};
@@ -77,6 +78,14 @@ fn assert_same(documented: &Value, answer: &Answer, context: &str) {
         }
     }
     assert_eq!(&got, documented, "{context}");
+}
+
+/// A notification is one that the document describes, in one of the formats; the schema of this place holds.
+pub(crate) fn assert_webhook(of: &str, format: usize, notification: &Value) {
+    let document = documented();
+    let schema = &document["webhooks"][of]["post"]["requestBody"]["content"]["application/json"]["schema"];
+    let faults = schema::faults(&document, &schema["anyOf"][format], notification, of);
+    assert!(faults.is_empty(), "{of}: {faults:?}");
 }
 
 /// Every example under the default setting. Under the other one, those that need no till of their own.
@@ -185,6 +194,31 @@ async fn every_example_of_a_picture_is_answered_as_documented() {
     try_every_example("headImage").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn every_example_of_the_test_world_is_answered_as_documented() {
+    try_every_example("askForFault").await;
+    try_every_example("tellOfShipment").await;
+}
+
+/// Rule 12.1.2: the document has a webhook for each type, with an example of both formats. Tests of notifications
+/// compare what is sent.
+#[test]
+fn every_type_of_events_is_a_webhook() {
+    let document = documented();
+    let webhooks = document["webhooks"].as_object().unwrap();
+    let mut types = EventType::WORDS.to_vec();
+    types.sort_unstable();
+    let mut names: Vec<_> = webhooks.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, types);
+    for (of, webhook) in webhooks {
+        let examples = &webhook["post"]["requestBody"]["content"]["application/json"]["examples"];
+        for (format, name) in ["standard", "platform"].into_iter().enumerate() {
+            assert_webhook(of, format, &examples[name]["value"]);
+        }
+    }
+}
+
 #[test]
 fn the_tests_above_try_every_call() {
     let ids: Vec<&str> = calls(&defaults()).iter().map(|call| call.route.id).collect();
@@ -203,6 +237,8 @@ fn the_tests_above_try_every_call() {
         "postGameSession",
         "getProgramSession",
         "postProgramSession",
+        "askForFault",
+        "tellOfShipment",
         "getImage",
         "headImage",
     ];

@@ -1,17 +1,21 @@
 //! The test world of a sandbox app (contract 15).
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use domain::ids::WebUrl;
-use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat};
-use minitill::notify;
+use domain::event::EventType;
+use domain::receiver::ReceiverFormat;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::game::Game;
-use crate::support::receiver::Receiver;
-use crate::support::{Answer, AppKind, Request, TestApp, TestTill, operator};
+use crate::notifications::{Sending, reaching, until};
+use crate::support::program::Program;
+use crate::support::receiver::{Notification, Receiver, Reply};
+use crate::support::{Answer, AppKind, Request, TestApp, TestTill};
 
 async fn sandbox_app(till: &TestTill) -> TestApp {
     let app = till.app_like("a1", AppKind { sandbox: true, ..AppKind::default() }).await;
@@ -29,9 +33,13 @@ async fn ask(till: &TestTill, app: &TestApp, fault: &Value) {
     assert_eq!(answer.code(), 1, "{}", answer.body);
 }
 
+async fn add(till: &TestTill, app: &TestApp, receiver: &Receiver, events: &[EventType]) {
+    crate::notifications::add(till, app, &receiver.url("/"), ReceiverFormat::Standard, events).await;
+}
+
 /// The bytes that come before the connection closes.
-async fn bytes_of(till: &TestTill, request: &Request) -> Vec<u8> {
-    let mut stream = TcpStream::connect(till.address).await.unwrap();
+async fn bytes_of(till: SocketAddr, request: &Request) -> Vec<u8> {
+    let mut stream = TcpStream::connect(till).await.unwrap();
     stream.write_all(&request.bytes()).await.unwrap();
     let mut came = Vec::new();
     // A reset is an end too.
@@ -121,7 +129,7 @@ async fn an_answer_is_lost_after_the_commit() {
     ask(&till, &app, &json!({"target": "exchange", "fault": "lost", "times": 2})).await;
     let game = Game::new(&app, "o1", "b1", 60);
     for _ in 0..2 {
-        assert_eq!(String::from_utf8_lossy(&bytes_of(&till, &game.request()).await), "");
+        assert_eq!(String::from_utf8_lossy(&bytes_of(till.address, &game.request()).await), "");
         assert_eq!(till.purses(&app, "o1").await, (40, 40, 2));
     }
     let answer = game.send(&till).await;
@@ -172,20 +180,10 @@ async fn numbers_become_old() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_notification_comes_twice_late_or_never() {
     let receiver = Receiver::taking().await;
-    let till = TestTill::start_with(|config| {
-        config.fetch.allow_networks = vec!["127.0.0.0/8".parse().unwrap()];
-        config.fetch.ports = vec![receiver.address.port()];
-    })
-    .await;
+    let till = TestTill::start_with(reaching(&[&receiver])).await;
     let app = sandbox_app(&till).await;
-    let url = WebUrl::parse(&receiver.url("/")).unwrap();
-    let add = ReceiverCommand::Add(NewReceiver { url, events: vec![], format: ReceiverFormat::Standard });
-    till.store.change_receivers(&operator(), &app.id, add).await.unwrap();
-    let state = till.till.clone();
-    let (settings, metrics) = (state.config.notify.clone(), state.metrics.notify().clone());
-    let (sender, head) = (state.notifier.clone(), state.event_heads.clone());
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    tokio::spawn(notify::run(till.store.clone(), sender, settings, metrics, head, stopped));
+    add(&till, &app, &receiver, &[]).await;
+    let _sending = Sending::of(&till);
     let pay = async |biz_no: &str| {
         assert_eq!(Game::new(&app, "o1", biz_no, 1).send(&till).await.code(), 1);
     };
@@ -195,19 +193,14 @@ async fn a_notification_comes_twice_late_or_never() {
     assert_eq!((came[0].id(), &came[0].body), (came[1].id(), &came[1].body));
     ask(&till, &app, &json!({"target": "exchange.succeeded", "fault": "never"})).await;
     pay("b2").await;
-    crate::notifications::until("it was left out", async || {
-        till.number("SELECT happened::bigint FROM sandbox_faults").await == 1
-    })
-    .await;
+    until("it was left out", async || till.number("SELECT happened::bigint FROM sandbox_faults").await == 1)
+        .await;
     ask(&till, &app, &json!({"target": "exchange.succeeded", "fault": "late", "delay_ms": 400})).await;
     let started = Instant::now();
     pay("b3").await;
     let came = receiver.until_received(3).await;
     assert_eq!(came[2].data("biz_no"), "b3");
     assert!(started.elapsed() >= Duration::from_millis(400));
-    let shown = till.store.receivers(&app.id).await.unwrap();
-    assert_eq!(shown.len(), 1);
-    stop.send_replace(true);
 }
 
 /// Rule 15.3.1: shipments are counted by number.
@@ -223,4 +216,112 @@ async fn shipments_are_counted() {
     till.execute("UPDATE sandbox_shipments SET first_at = first_at - interval '8 days' WHERE biz_no = 'b1'")
         .await;
     assert_eq!(till.store.forget_test_worlds().await.unwrap(), 1);
+}
+
+/// A game that believes every notification, buys with a new number each time, never repeats, and ships when it is told
+/// that it has paid.
+struct NaiveGame {
+    till: SocketAddr,
+    app: TestApp,
+    bought: AtomicU32,
+}
+
+impl NaiveGame {
+    async fn hears(self: Arc<Self>, notification: Notification) {
+        if notification.json()["type"] != "wallet.credited" {
+            return;
+        }
+        let biz_no = format!("n{}", self.bought.fetch_add(1, Ordering::Relaxed));
+        let order = Game::new(&self.app, &notification.data("open_id"), &biz_no, 1);
+        let answer = bytes_of(self.till, &order.request()).await;
+        if String::from_utf8_lossy(&answer).contains(r#"{"code":1,"#) {
+            let path =
+                format!("/sandbox/v1/shipments?app_id={}&access_token={}", self.app.id, self.app.token);
+            bytes_of(self.till, &Request::post(&path).body(json!({ "biz_no": biz_no }).to_string())).await;
+        }
+    }
+}
+
+/// Rules 15.3.4 to 15.3.6: what a naive game scores.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_naive_game_passes_nine_cases() {
+    let receiver = Receiver::taking().await;
+    let till = TestTill::start_with(reaching(&[&receiver])).await;
+    let app = sandbox_app(&till).await;
+    let program = Program::on(&till.database_url)
+        .with("MINITILL_FETCH__ALLOW_NETWORKS", "127.0.0.1/32")
+        .with("MINITILL_FETCH__PORTS", &receiver.address.port().to_string());
+    let check = ["sandbox", "check", "a1", "--patience", "1500ms"];
+    let complaint = program.complaint(&check);
+    let needed = "receiver of the standard format that is told of wallet.credited and exchange.succeeded";
+    assert_eq!(
+        complaint,
+        format!("minitill: the app has no {needed}; add the game with `minitill receiver add`\n")
+    );
+    add(&till, &app, &receiver, &[EventType::ExchangeSucceeded]).await;
+    assert_eq!(program.complaint(&check), complaint, "it is not told of credits");
+    add(&till, &app, &receiver, &[]).await;
+    let naive = Arc::new(NaiveGame { till: till.address, app: app.clone(), bought: AtomicU32::new(0) });
+    receiver.answers(move |notification, _| {
+        tokio::spawn(Arc::clone(&naive).hears(notification.clone()));
+        Reply::taken()
+    });
+    let _sending = Sending::of(&till);
+    let output =
+        tokio::task::spawn_blocking(move || program.run(&[&check[..], &["--json"]].concat())).await.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let score: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let results = score["results"].as_array().unwrap();
+    let cases: Vec<_> = results.iter().map(|result| result["case"].as_str().unwrap()).collect();
+    let contract = crate::support::committed("docs/contract.md");
+    let (_, listed) = contract.split_once("**15.3.6**").unwrap();
+    let listed: Vec<_> = listed
+        .lines()
+        .filter_map(|line| line.split_once(". ").filter(|(number, _)| number.parse::<u8>().is_ok()))
+        .map(|(_, case)| case)
+        .collect();
+    assert_eq!(cases, listed);
+    let passed: Vec<_> =
+        (1..).zip(results).filter(|(_, result)| result["passed"] == true).map(|(no, _)| no).collect();
+    assert_eq!(passed, [1, 5, 6, 8, 9, 15, 16, 18, 19], "{score:#}");
+    assert_eq!((&score["passed"], &score["cases"]), (&json!(9), &json!(20)));
+    assert_eq!(till.number("SELECT count(*) FROM sandbox_faults").await, 0);
+}
+
+/// Rule 15.3.3: the commands, and their line in the operator's log.
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_are_commands_too() {
+    let till = TestTill::start().await;
+    sandbox_app(&till).await;
+    till.app("a2").await;
+    let program = Program::on(&till.database_url);
+    let asked = program.json(&[
+        "sandbox",
+        "fault",
+        "a1",
+        "wallet.credited",
+        "late",
+        "--delay-ms",
+        "5",
+        "--times",
+        "3",
+    ]);
+    let fault = json!({
+        "target": "wallet.credited", "fault": "late", "delay_ms": 5, "times": 3, "happened": 0, "first_at": null,
+        "last_at": null,
+    });
+    assert_eq!(asked, json!({ "faults": [fault] }));
+    assert_eq!(program.json(&["sandbox", "faults", "a1"]), asked);
+    let line = program.json(&["operator-log", "--limit", "1"])["lines"][0].clone();
+    assert_eq!((&line["action"], &line["subject"]), (&json!("sandbox.fault"), &json!("wallet.credited")));
+    assert_eq!(program.json(&["sandbox", "end-faults", "a1"]), json!({ "faults": [] }));
+    assert_eq!(program.json(&["sandbox", "faults", "a1"]), json!({ "faults": [] }));
+    assert_eq!(
+        program.complaint(&["sandbox", "fault", "a2", "exchange", "lost"]),
+        "minitill: a2 is no sandbox app: faults are for tests, and never for players who pay\n"
+    );
+    assert_eq!(
+        program.complaint(&["sandbox", "fault", "a1", "exchange", "late"]),
+        "minitill: delay_ms: expected an integer from 1 to 60000\n"
+    );
 }

@@ -87,7 +87,7 @@ pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverError, ReceiverTry, TriesNote,
 };
-pub use sandbox::DueFault;
+pub use sandbox::{DueFault, Purchase};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::ids::{AppId, BizNo};
+use domain::ids::{AppId, BizNo, OpenId};
 use domain::operator::Operator;
 use domain::sandbox::{Fault, FaultKind, FaultState, FaultTarget, SandboxApp};
 use serde_json::json;
@@ -24,6 +24,17 @@ pub struct DueFault {
     pub kind: FaultKind,
     /// How late the answer or the notification is.
     pub delay: Duration,
+}
+
+/// An exchange of a game under test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Purchase {
+    /// Its number.
+    pub biz_no: String,
+    /// How often it was repeated, as written within the last second or before.
+    pub replays: i64,
+    /// How often the game says that it shipped it.
+    pub shipments: i32,
 }
 
 impl Store {
@@ -104,14 +115,34 @@ impl Store {
         Ok(noted.fetch_optional(&self.pool).await?)
     }
 
-    /// How often the game said that it shipped what this number bought.
-    pub async fn shipments(&self, app: &SandboxApp, biz_no: &str) -> Result<i32> {
-        let shipments = sqlx::query_scalar!(
-            "SELECT shipments FROM sandbox_shipments WHERE app_id = $1 AND biz_no = $2",
+    /// The exchanges of a player in their order, with their replays and shipments.
+    pub async fn purchases(&self, app: &SandboxApp, open_id: &OpenId) -> Result<Vec<Purchase>> {
+        Ok(sqlx::query_as!(
+            Purchase,
+            r#"SELECT l.reference AS "biz_no!", coalesce(r.replays, 0) AS "replays!", coalesce(s.shipments, 0) AS "shipments!"
+               FROM ledger l
+               LEFT JOIN exchange_replays r ON r.app_id = l.app_id AND r.biz_no = l.reference
+               LEFT JOIN sandbox_shipments s ON s.app_id = l.app_id AND s.biz_no = l.reference
+               WHERE l.app_id = $1 AND l.open_id = $2 AND l.kind = 'exchange' ORDER BY l.seq"#,
             app.id().as_str(),
-            biz_no
-        );
-        Ok(shipments.fetch_optional(&self.pool).await?.unwrap_or_default())
+            open_id.as_str()
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// Numbers that the game says it shipped within this time, and under which nothing was bought.
+    pub async fn shipped_for_nothing(&self, app: &SandboxApp, within: Duration) -> Result<Vec<String>> {
+        Ok(sqlx::query_scalar!(
+            "SELECT s.biz_no FROM sandbox_shipments s
+             WHERE s.app_id = $1 AND s.first_at > now() - make_interval(secs => $2) AND NOT EXISTS (
+                 SELECT 1 FROM ledger l WHERE l.app_id = $1 AND l.entry_reference = s.biz_no AND l.kind = 'exchange')
+             ORDER BY s.first_at LIMIT 10",
+            app.id().as_str(),
+            within.as_secs_f64()
+        )
+        .fetch_all(&self.pool)
+        .await?)
     }
 
     /// Deletes old faults and shipments. Returns how many.

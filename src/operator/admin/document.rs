@@ -60,6 +60,7 @@ pub fn document(config: &Config) -> Document {
         refusal_type: "application/problem+json",
         refusals_in_words,
         calls: calls(config).into_iter().map(rendered).collect(),
+        webhooks: Vec::new(),
     };
     api.document()
 }

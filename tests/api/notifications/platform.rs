@@ -32,6 +32,7 @@ async fn the_request_byte_for_byte() {
         r#"{{"data":{{"open_id":"o1","zone_id":"z1_r1","seq":2,"biz_no":"b1","amount":1,"free_change":0,"charge_change":-1,"free_balance":40,"charge_balance":9999,"product_name":"Sword & shield = 100%","product_info":"{items}","product_desc":"remark","extension":""}},"biz_type":"exchange.succeeded","message_id":"{id}","app_id":"a1","timestamp":{millis}}}"#
     );
     assert_eq!(notification.body, body);
+    crate::openapi::assert_webhook("exchange.succeeded", 1, &notification.json());
     let head = format!(
         "POST /notify?k=v HTTP/1.1\r\nhost: {}\r\nuser-agent: minitill/{}\r\ncontent-type: application/json\r\n\
          kwaisign: {}\r\ncontent-length: {}\r\n\r\n",

@@ -10,6 +10,7 @@ use time::format_description::well_known::Rfc3339;
 
 use super::{Scene, all_events, credit, debit, give_back, report};
 use crate::game::Game;
+use crate::openapi::assert_webhook;
 use crate::support::receiver::{Notification, Receiver};
 use crate::support::{NOW, PAGE, PICTURE, TestApp, TestTill, operator};
 
@@ -122,6 +123,7 @@ async fn the_events_byte_for_byte() {
         let at = moment(till, &at).await;
         let body = format!(r#"{{"type":"{of}","timestamp":"{at}","app_id":"a1","data":{data}}}"#);
         assert_eq!(notification.body, body);
+        assert_webhook(of, 0, &notification.json());
         let head = format!(
             "POST /notify?k=v HTTP/1.1\r\nhost: {}\r\nuser-agent: minitill/{}\r\ncontent-type: application/json\r\n\
              webhook-id: {id}\r\nwebhook-timestamp: {}\r\nwebhook-signature: {}\r\ncontent-length: {}\r\n\r\n",

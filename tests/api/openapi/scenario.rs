@@ -55,7 +55,10 @@ pub(super) const IN_TURN: [&str; 21] = [
 const QUOTA_USED_UP: &str = "DELETE FROM images; UPDATE image_usage SET images = 1000000000000000";
 
 /// These need nothing but their settings, their picture or another way of sending.
-const NEED_NOTHING: [&str; 17] = [
+const NEED_NOTHING: [&str; 20] = [
+    "asked_for",
+    "noted",
+    "no_sandbox_app",
     "deducted",
     "reported",
     "uploaded",
@@ -115,7 +118,8 @@ impl Scenario {
         })
         .await;
         let scopes: &[Scope] = if example == "scope_missing" { &[] } else { &Scope::ALL };
-        let sandbox = example.ends_with("_sandbox");
+        let is_of_sandbox = call.route.endpoint == Endpoint::Sandbox && example != "no_sandbox_app";
+        let sandbox = is_of_sandbox || example.ends_with("_sandbox");
         let kind =
             AppKind { sandbox, scopes, preorder_check: example == "order_not_found", ..AppKind::default() };
         let app = till.app_like("demo", kind).await;
@@ -216,6 +220,9 @@ impl Scenario {
             "bad_signature" => self.pay_key = Some("another".to_owned()),
             "bad_signature_sandbox" => self.sign_unsorted(),
             "illegal_parameter" if self.wallet_call().is_some() => self.replace("ts", "yesterday"),
+            "illegal_parameter" if self.call.route.id == "askForFault" => {
+                self.replace("target", "everything");
+            }
             "illegal_parameter" => self.replace("order_status", "7"),
             "ts_outside_window" => self.replace("ts", "1700000000000"),
             "insufficient_balance" => assert_eq!(self.till.purses(&self.app, "player-1").await, (0, 59, 1)),
@@ -349,6 +356,8 @@ impl Scenario {
         let table = match self.call.route.id {
             _ if self.wallet_call().is_some() => "wallets",
             "reportOrder" => "orders",
+            "askForFault" => "sandbox_faults",
+            "tellOfShipment" => "sandbox_shipments",
             "getAccessToken" | "postAccessToken" => "access_tokens",
             _ if self.call.route.endpoint == Endpoint::Login => "login_codes",
             _ => "images",
