@@ -832,6 +832,21 @@ COMMENT ON COLUMN deliveries.status IS 'HTTP status of the last try. Null when t
 COMMENT ON COLUMN deliveries.error IS 'What the last failure was, in words. Null after a success.';
 CREATE INDEX deliveries_due ON deliveries (app_id, receiver_id, next_at) WHERE state = 'waiting';
 
+-- Health over time (contract 16).
+
+CREATE TABLE health_minutes (
+    at       timestamptz NOT NULL,
+    instance text        NOT NULL,
+    problems text[]      NOT NULL,
+    seen     jsonb       NOT NULL,
+    CONSTRAINT health_minutes_pkey PRIMARY KEY (at, instance)
+);
+COMMENT ON TABLE health_minutes IS 'What each instance saw in each minute. A row is removed after 30 days.';
+COMMENT ON COLUMN health_minutes.at IS 'Beginning of the minute, by the clock of the instance.';
+COMMENT ON COLUMN health_minutes.instance IS 'Host and public port of the instance.';
+COMMENT ON COLUMN health_minutes.problems IS 'What was wrong, as words. Empty when all was well.';
+COMMENT ON COLUMN health_minutes.seen IS 'The figures of the minute.';
+
 -- The test world of sandbox apps (contract 15).
 
 CREATE TABLE sandbox_faults (

@@ -25,6 +25,7 @@ mod client_address;
 pub mod config;
 mod disk_space;
 pub mod error;
+pub mod health;
 pub mod image_judge;
 pub mod metrics;
 pub mod notify;

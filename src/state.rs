@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::config::Config;
 use crate::disk_space::DiskSpace;
+use crate::health::Health;
 use crate::image_judge::ImageJudge;
 use crate::metrics::Metrics;
 use crate::notify::Sender;
@@ -70,6 +71,8 @@ pub struct Shared {
     pub connections: OpenConnections,
     /// What is counted and measured.
     pub metrics: Metrics,
+    /// Health over time, of this instance and all others.
+    pub health: Health,
     /// Where traces of requests go, where the settings name a collector.
     pub tracer: Option<Tracer>,
 }
@@ -116,6 +119,7 @@ impl AppState {
             connections: OpenConnections::default(),
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
             metrics,
+            health: Health::new(config.public.listen.port()),
             fetcher,
             notifier,
             event_heads: watch::Sender::new(0),

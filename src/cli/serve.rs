@@ -105,7 +105,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     let _ = stop_operator.send(true);
     let _ = tokio::time::timeout(NOTIFYING_PATIENCE, notifying).await;
     beside.iter().for_each(tokio::task::JoinHandle::abort);
-    write_last_counts(&opened.store).await;
+    write_last_counts(&state).await;
     opened.close(exit_by.saturating_duration_since(tokio::time::Instant::now())).await;
     let drained = drained.map_err(|fault| anyhow!("the server's task ended: {fault}"))??;
     tracing::info!(connections_cut = drained.connections_cut, "stopped");
@@ -127,9 +127,11 @@ async fn ask_at_the_start(state: &AppState) -> Result<()> {
     Ok(())
 }
 
-/// Writes what was counted since the last time.
-async fn write_last_counts(store: &Store) {
-    let counts = async { tokio::join!(store.write_replays(), store.write_key_uses()) };
+/// Writes what was counted since the last time, and that this instance stops.
+async fn write_last_counts(state: &AppState) {
+    let (store, samples) = (&state.store, state.metrics.last_hour());
+    let goodbye = state.health.tell(store, &samples, true);
+    let counts = async { tokio::join!(store.write_replays(), store.write_key_uses(), goodbye) };
     let _ = tokio::time::timeout(COUNTS_PATIENCE, counts).await;
 }
 
@@ -232,6 +234,7 @@ async fn clean(store: &Store, unused_ttl: Duration, events_keep: Duration) {
         ("old counts of replays", store.forget_old_replays().await),
         ("old uses of keys", store.forget_old_key_uses().await),
         ("old events", store.remove_old_events(events_keep).await),
+        ("old minutes of health", store.forget_old_health().await),
         ("old faults of sandbox apps", store.forget_test_worlds().await),
         ("unused images", store.sweep_unused_images(unused_ttl).await),
     ] {

@@ -30,6 +30,8 @@ pub const DEMO_PICTURE: &[u8] = include_bytes!("demo-cover.png");
 /// How long the database has to answer.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Samples after which a minute is told.
+const SAMPLES_OF_MINUTE: u64 = 6;
 /// Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The operator listener, with the certificate whose names it may be called by.
@@ -141,16 +143,26 @@ async fn read_off(state: &AppState) -> Reading {
     }
 }
 
+/// Takes a sample of this moment.
+pub async fn take_sample(state: &AppState) {
+    let reading = read_off(state).await;
+    state.metrics.keep(state.metrics.sample(state.clock.unix_millis(), reading));
+}
+
 /// Takes a sample every ten seconds, for the console's overview, and ends an interval of the log of refusals. It
 /// never ends by itself.
 pub async fn keep_sampling(state: AppState) {
+    let mut samples = 0_u64;
     let mut interval = tokio::time::interval(SAMPLE_INTERVAL);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         interval.tick().await;
         state.refusal_log.end_interval();
-        let reading = read_off(&state).await;
-        state.metrics.keep(state.metrics.sample(state.clock.unix_millis(), reading));
+        take_sample(&state).await;
+        samples += 1;
+        if samples.is_multiple_of(SAMPLES_OF_MINUTE) {
+            state.health.tell(&state.store, &state.metrics.last_hour(), false).await;
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod exchange_assumptions;
 mod exchange_batches;
 mod exchange_races;
 mod front;
+mod health;
 mod hostile_urls;
 mod image;
 mod image_judge;

@@ -16,7 +16,7 @@ const FLOORS: [&[&str]; 10] = [
     &["public"],
     &["small_copies"],
     &["state"],
-    &["notify"],
+    &["notify", "health"],
     &["disk_space", "image_judge", "metrics", "oidc", "openapi", "rate_limit", "refusal_log"],
     &["body", "outgoing"],
     &["config"],

@@ -16,6 +16,7 @@ pub mod event;
 pub mod exchange;
 pub mod fields;
 pub mod gcra;
+pub mod health;
 pub mod idempotency;
 pub mod ids;
 pub mod key_uses;

@@ -20,6 +20,7 @@ mod engine;
 mod error;
 mod event;
 mod exchange;
+mod health;
 mod hosts;
 mod idempotency;
 mod image;

@@ -49,7 +49,7 @@ const STEPS: [(&str, &[Happens]); 11] = [
     ("lost", &[(EXCHANGE, FaultKind::Lost, 1), (EXCHANGED, FaultKind::Never, 1)]),
     ("lost3", &[(EXCHANGE, FaultKind::Lost, 3), (EXCHANGED, FaultKind::Never, 1)]),
     ("busy", &[(EXCHANGE, FaultKind::Unavailable, 2), (EXCHANGED, FaultKind::Never, 1)]),
-    ("late", &[(EXCHANGE, FaultKind::Late, 1)]),
+    ("late", &[(EXCHANGE, FaultKind::Late, 1), (EXCHANGED, FaultKind::Never, 1)]),
     ("twice", &[(CREDITED, FaultKind::Twice, 1)]),
     ("shipped", &[(EXCHANGED, FaultKind::Twice, 1)]),
     ("untold", &[(EXCHANGED, FaultKind::Never, 1)]),

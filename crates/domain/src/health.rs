@@ -1,0 +1,257 @@
+//! Health of the till over time (contract 16): what each instance saw in a minute, and the verdict in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+/// An instance that has told nothing for so long is silent.
+pub const SILENT_AFTER: Duration = Duration::from_mins(3);
+/// An instance is forgotten by the verdict after so long.
+pub const FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
+/// Answers of a minute below which shares and quantiles say little.
+const ANSWERS_MIN: i64 = 20;
+/// The p99 of exchanges from which on the till is slow.
+const SLOW_MS: f64 = 1000.0;
+
+/// What one instance saw in one minute.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HealthMinute {
+    /// Beginning of the minute.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: OffsetDateTime,
+    /// The instance: its host and port.
+    pub instance: String,
+    /// Exchanges that succeeded.
+    pub succeeded: i64,
+    /// Refusals of exchanges by the number of their code.
+    pub refused: BTreeMap<u32, i64>,
+    /// Half of the exchanges took at most so many milliseconds. `None` without any.
+    pub p50_ms: Option<f64>,
+    /// 99 of 100 exchanges took at most so many milliseconds.
+    pub p99_ms: Option<f64>,
+    /// Exchanges that waited at the end of the minute.
+    pub queue: i64,
+    /// How many may wait.
+    pub queue_max: i64,
+    /// Whether the database answered at each look.
+    pub database_up: bool,
+    /// The longest round trip to the database in milliseconds.
+    pub round_trip_ms: f64,
+    /// Whether the disk had room for new pictures.
+    pub takes_uploads: bool,
+    /// Receivers that failed.
+    pub receivers_failing: i64,
+    /// Whether the instance said that it stops.
+    pub stopped: bool,
+}
+
+crate::word_enum! {
+    /// What can be wrong.
+    pub enum Problem {
+        /// The database did not answer.
+        DatabaseAway = "database_away",
+        /// Exchanges ended without a decision: 10000500, a hundredth or more.
+        Failing = "failing",
+        /// Half of the exchanges that may wait were waiting.
+        Overloaded = "overloaded",
+        /// 99 of 100 exchanges took longer than a second.
+        Slow = "slow",
+        /// The disk had no room for new pictures.
+        UploadsRefused = "uploads_refused",
+        /// A receiver did not take what was sent.
+        ReceiversFailing = "receivers_failing",
+        /// An instance tells nothing any more, and did not say that it stops.
+        Silent = "silent",
+    }
+}
+
+impl HealthMinute {
+    /// What was wrong in this minute.
+    #[must_use]
+    pub fn problems(&self) -> BTreeSet<Problem> {
+        let answers = self.succeeded + self.refused.values().sum::<i64>();
+        let failed = self.refused.get(&10_000_500).copied().unwrap_or_default();
+        let mut problems = BTreeSet::new();
+        let mut note = |problem, is_there| {
+            if is_there {
+                problems.insert(problem);
+            }
+        };
+        note(Problem::DatabaseAway, !self.database_up);
+        note(Problem::Failing, failed > 0 && failed * 100 >= answers);
+        note(Problem::Overloaded, self.queue_max > 0 && self.queue * 2 >= self.queue_max);
+        note(Problem::Slow, answers >= ANSWERS_MIN && self.p99_ms.is_some_and(|p99| p99 > SLOW_MS));
+        note(Problem::UploadsRefused, !self.takes_uploads);
+        note(Problem::ReceiversFailing, self.receivers_failing > 0);
+        problems
+    }
+}
+
+/// A problem of the present.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PresentProblem {
+    /// What is wrong.
+    pub problem: Problem,
+    /// The beginning of the first minute of it, without a minute between that was well.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub since: OffsetDateTime,
+    /// How many instances see it.
+    pub instances: usize,
+}
+
+/// How the till is now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Verdict {
+    /// What is wrong, the worst first. Healthy without any.
+    pub problems: Vec<PresentProblem>,
+    /// How many instances there are, the silent ones too.
+    pub instances: usize,
+}
+
+impl Verdict {
+    /// The verdict at `now` on these minutes, in any order.
+    #[must_use]
+    pub fn of(minutes: &[HealthMinute], now: OffsetDateTime) -> Self {
+        let mut by_instance: BTreeMap<&str, BTreeMap<OffsetDateTime, &HealthMinute>> = BTreeMap::new();
+        for minute in minutes.iter().filter(|minute| minute.at > now - FORGOTTEN_AFTER && minute.at <= now) {
+            by_instance.entry(&minute.instance).or_default().insert(minute.at, minute);
+        }
+        by_instance.retain(|_, told| told.values().next_back().is_some_and(|last| !last.stopped));
+        let mut present: BTreeMap<Problem, (OffsetDateTime, usize)> = BTreeMap::new();
+        for told in by_instance.values() {
+            let Some(last) = told.values().next_back() else { continue };
+            // A minute is told when it is over.
+            if last.at + Duration::from_mins(1) + SILENT_AFTER < now {
+                note(&mut present, Problem::Silent, last.at + Duration::from_mins(1));
+                continue;
+            }
+            for problem in last.problems() {
+                let before = told.values().rev().take_while(|minute| minute.problems().contains(&problem));
+                let since = before.last().map_or(last.at, |minute| minute.at);
+                note(&mut present, problem, since);
+            }
+        }
+        let problems = present
+            .into_iter()
+            .map(|(problem, (since, instances))| PresentProblem { problem, since, instances })
+            .collect();
+        Self { problems, instances: by_instance.len() }
+    }
+}
+
+fn note(present: &mut BTreeMap<Problem, (OffsetDateTime, usize)>, problem: Problem, since: OffsetDateTime) {
+    let known = present.entry(problem).or_insert((since, 0));
+    known.0 = known.0.min(since);
+    known.1 += 1;
+}
+
+/// A span of the past on a strip: the worst that any instance saw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct HealthSpan {
+    /// Its beginning.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub at: OffsetDateTime,
+    /// Minutes that instances told of.
+    pub told: i64,
+    /// What was wrong, in how many of them.
+    pub problems: BTreeMap<Problem, i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+
+    use super::*;
+
+    const NOW: OffsetDateTime = datetime!(2026-11-24 03:10:30 UTC);
+
+    fn minute(instance: &str, ago: u64) -> HealthMinute {
+        HealthMinute {
+            at: datetime!(2026-11-24 03:10 UTC) - Duration::from_mins(ago),
+            instance: instance.to_owned(),
+            succeeded: 100,
+            refused: BTreeMap::new(),
+            p50_ms: Some(3.0),
+            p99_ms: Some(20.0),
+            queue: 0,
+            queue_max: 10_000,
+            database_up: true,
+            round_trip_ms: 0.5,
+            takes_uploads: true,
+            receivers_failing: 0,
+            stopped: false,
+        }
+    }
+
+    #[test]
+    fn a_minute_tells_what_was_wrong() {
+        let well = minute("a", 1);
+        let problems = |change: fn(&mut HealthMinute)| {
+            let mut minute = well.clone();
+            change(&mut minute);
+            minute.problems().into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(problems(|_| {}), []);
+        assert_eq!(problems(|minute| minute.database_up = false), [Problem::DatabaseAway]);
+        assert_eq!(problems(|minute| minute.queue = 5000), [Problem::Overloaded]);
+        assert_eq!(problems(|minute| minute.queue = 4999), []);
+        assert_eq!(problems(|minute| minute.p99_ms = Some(1000.1)), [Problem::Slow]);
+        assert_eq!(
+            problems(|minute| {
+                minute.succeeded = 19;
+                minute.p99_ms = Some(5000.0);
+            }),
+            [],
+            "a few slow ones"
+        );
+        assert_eq!(problems(|minute| minute.takes_uploads = false), [Problem::UploadsRefused]);
+        assert_eq!(problems(|minute| minute.receivers_failing = 1), [Problem::ReceiversFailing]);
+        let failed = |minute: &mut HealthMinute| minute.refused = [(10_000_500, 2)].into();
+        assert_eq!(problems(failed), [Problem::Failing], "2 of 102");
+        assert_eq!(
+            problems(|minute| minute.refused = [(10_000_601, 50)].into()),
+            [],
+            "players without coins"
+        );
+    }
+
+    #[test]
+    fn a_problem_has_its_beginning_and_its_instances() {
+        let mut minutes: Vec<_> = (1..30).flat_map(|ago| [minute("a", ago), minute("b", ago)]).collect();
+        assert_eq!(Verdict::of(&minutes, NOW), Verdict { problems: vec![], instances: 2 });
+        for minute in &mut minutes {
+            let is_bad = minute.instance == "a" && minute.at >= datetime!(2026-11-24 03:02 UTC)
+                || minute.instance == "b" && minute.at >= datetime!(2026-11-24 03:04 UTC)
+                || minute.at == datetime!(2026-11-24 02:50 UTC);
+            minute.database_up = !is_bad;
+        }
+        let verdict = Verdict::of(&minutes, NOW);
+        let problem = PresentProblem {
+            problem: Problem::DatabaseAway,
+            since: datetime!(2026-11-24 03:02 UTC),
+            instances: 2,
+        };
+        assert_eq!(verdict, Verdict { problems: vec![problem], instances: 2 });
+    }
+
+    #[test]
+    fn an_instance_that_tells_nothing_is_silent_unless_it_said_so() {
+        let silent: Vec<_> = (6..9).map(|ago| minute("a", ago)).chain([minute("b", 1)]).collect();
+        let verdict = Verdict::of(&silent, NOW);
+        assert_eq!((verdict.instances, verdict.problems.len()), (2, 1));
+        assert_eq!(verdict.problems[0].problem, Problem::Silent);
+        assert_eq!(verdict.problems[0].since, datetime!(2026-11-24 03:05 UTC));
+        let mut stopped = silent.clone();
+        stopped[0].stopped = true;
+        assert_eq!(Verdict::of(&stopped, NOW), Verdict { problems: vec![], instances: 1 });
+        assert_eq!(Verdict::of(&silent, NOW + FORGOTTEN_AFTER), Verdict { problems: vec![], instances: 0 });
+        // A moment ago it told the minute before.
+        assert_eq!(Verdict::of(&[minute("a", 3)], NOW).problems, []);
+    }
+}

@@ -1,0 +1,145 @@
+//! Health of the till over time (contract 16): this instance tells each minute what it saw, and knows what all told.
+//!
+//! What cannot be written while the database is away waits in memory. So the history has no gap when it is back, and
+//! the console can show the last figures meanwhile.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::health::{FORGOTTEN_AFTER, HealthMinute, HealthSpan, Verdict};
+use store::Store;
+use time::OffsetDateTime;
+use tokio::time::timeout;
+
+use crate::metrics::Sample;
+
+/// Minutes that wait for the database: three days of them.
+const WAITING_MAX: usize = 3 * 24 * 60;
+/// Minutes that are written at once.
+const WRITTEN_AT_ONCE: usize = 500;
+/// How long the database may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What the strip of the console shows.
+pub const STRIP: Duration = Duration::from_hours(7 * 24);
+/// The length of one of its cells.
+pub const CELL: Duration = Duration::from_hours(1);
+
+/// What this instance saw and knows.
+#[derive(Debug)]
+pub struct Health {
+    instance: String,
+    waiting: Mutex<VecDeque<HealthMinute>>,
+    known: Mutex<Known>,
+}
+
+/// What all instances told, as of the last minute in which the database answered, and what this one saw since.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    /// The minutes of the last hour.
+    pub minutes: Vec<HealthMinute>,
+    /// The cells of the strip, oldest first.
+    pub cells: Vec<HealthSpan>,
+}
+
+impl Health {
+    /// Nothing seen yet by the instance that listens on this port.
+    #[must_use]
+    pub fn new(port: u16) -> Self {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Self { instance: format!("{host}:{port}"), waiting: Mutex::default(), known: Mutex::default() }
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn known(&self) -> Known {
+        self.lock_known().clone()
+    }
+
+    /// The verdict now.
+    #[must_use]
+    pub fn verdict(&self, now: OffsetDateTime) -> Verdict {
+        Verdict::of(&self.lock_known().minutes, now)
+    }
+
+    /// Tells the minute that these samples end, oldest first, and learns what others told.
+    pub async fn tell(&self, store: &Store, samples: &[Sample], stopped: bool) {
+        let Some(minute) = self.minute(samples, stopped) else { return };
+        let now = minute.at + Duration::from_mins(1);
+        {
+            let mut known = self.lock_known();
+            known.minutes.retain(|known| (known.at, &known.instance) != (minute.at, &minute.instance));
+            known.minutes.push(minute.clone());
+        }
+        {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            if waiting.len() == WAITING_MAX {
+                waiting.pop_front();
+            }
+            waiting.push_back(minute);
+        }
+        match timeout(PATIENCE, self.exchange_news(store, now)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "health waits for the database"),
+            Err(_) => tracing::debug!("health waits for the database"),
+        }
+    }
+
+    async fn exchange_news(&self, store: &Store, now: OffsetDateTime) -> store::Result<()> {
+        loop {
+            let some: Vec<_> = {
+                let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                waiting.iter().take(WRITTEN_AT_ONCE).cloned().collect()
+            };
+            if some.is_empty() {
+                break;
+            }
+            store.write_health(&some).await?;
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).drain(..some.len());
+        }
+        let minutes = store.health(now - FORGOTTEN_AFTER, now + FORGOTTEN_AFTER).await?;
+        let cells = store.health_spans(first_cell(now), now + FORGOTTEN_AFTER, CELL).await?;
+        *self.lock_known() = Known { minutes, cells };
+        Ok(())
+    }
+
+    /// The minute in which the last of these samples was taken.
+    fn minute(&self, samples: &[Sample], stopped: bool) -> Option<HealthMinute> {
+        let last = samples.last()?;
+        let begins = last.at_millis - 60_000;
+        let first = samples.iter().rev().find(|sample| sample.at_millis <= begins).or(samples.first())?;
+        let within =
+            || samples.iter().rev().take_while(|sample| sample.at_millis > first.at_millis).chain([last]);
+        let answers = last.exchanges.since(&first.exchanges);
+        let millis = |share| answers.quantile(share).map(|seconds| seconds * 1000.0);
+        let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let round_trips = within().map(|sample| sample.reading.database_probe.as_secs_f64() * 1000.0);
+        let (queue, queue_max) = last.reading.queue;
+        Some(HealthMinute {
+            at: OffsetDateTime::from_unix_timestamp(begins.div_euclid(60_000) * 60).ok()?,
+            instance: self.instance.clone(),
+            succeeded: count(answers.succeeded),
+            refused: answers.by_number().map(|(code, refused)| (code, count(refused))).collect(),
+            p50_ms: millis(0.5),
+            p99_ms: millis(0.99),
+            queue: i64::try_from(queue).unwrap_or(i64::MAX),
+            queue_max: i64::try_from(queue_max).unwrap_or(i64::MAX),
+            database_up: within().all(|sample| sample.reading.database_up),
+            round_trip_ms: round_trips.fold(0.0, f64::max),
+            takes_uploads: within().all(|sample| sample.reading.takes_uploads),
+            receivers_failing: count(last.reading.receivers.failing),
+            stopped,
+        })
+    }
+
+    fn lock_known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The beginning of the first cell of the strip: a whole hour.
+#[must_use]
+pub fn first_cell(now: OffsetDateTime) -> OffsetDateTime {
+    let hour = now.unix_timestamp().div_euclid(3600) * 3600;
+    OffsetDateTime::from_unix_timestamp(hour).unwrap_or(now) - STRIP + CELL
+}

@@ -1,0 +1,123 @@
+//! Health over time (contract 16).
+
+use std::time::Duration;
+
+use domain::health::{HealthMinute, Problem};
+use minitill::health::{CELL, Health};
+use minitill::operator::take_sample;
+use time::OffsetDateTime;
+
+use crate::game::Game;
+use crate::support::{NOW, TestTill};
+
+fn now() -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(NOW / 1000).unwrap()
+}
+
+/// Seven samples, ten seconds from one to the next.
+async fn pass_a_minute(till: &TestTill) {
+    for _ in 0..6 {
+        till.clock.advance(Duration::from_secs(10));
+        take_sample(&till.till).await;
+    }
+}
+
+async fn minutes(till: &TestTill) -> Vec<HealthMinute> {
+    let day = Duration::from_hours(24);
+    till.store.health(now() - day, now() + day).await.unwrap()
+}
+
+/// Rules 16.1.1 and 16.1.2: a minute has what was counted and read in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_tells_each_minute_what_it_saw() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 2).await;
+    take_sample(&till.till).await;
+    for biz_no in ["b1", "b2", "b3"] {
+        Game::new(&app, "o1", biz_no, 1).send(&till).await;
+    }
+    pass_a_minute(&till).await;
+    till.till.health.tell(&till.store, &till.till.metrics.last_hour(), false).await;
+    let told = minutes(&till).await;
+    let [minute] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!((minute.succeeded, minute.refused.clone()), (2, [(10_000_601, 1)].into()));
+    assert_eq!(minute.at.unix_timestamp() % 60, 0);
+    assert!(
+        minute.database_up && minute.takes_uploads && !minute.stopped && minute.queue_max > 0,
+        "{minute:?}"
+    );
+    assert!(minute.p50_ms.unwrap() > 0.0 && minute.p99_ms >= minute.p50_ms, "{minute:?}");
+    assert_eq!(minute.problems().len(), 0);
+    // The next minute counts from this one on. What stops says so in its own row.
+    pass_a_minute(&till).await;
+    for stopped in [false, true] {
+        till.till.health.tell(&till.store, &till.till.metrics.last_hour(), stopped).await;
+    }
+    let told = minutes(&till).await;
+    let [_, minute] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!((minute.succeeded, minute.refused.len(), minute.p50_ms), (0, 0, None));
+    assert!(minute.stopped);
+    assert_eq!(till.till.health.verdict(now() + Duration::from_mins(3)).instances, 0);
+}
+
+/// Rule 16.1.3: what cannot be written waits, and the verdict is told from memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn minutes_wait_for_the_database() {
+    let till = TestTill::start().await;
+    let other = Health::new(1);
+    take_sample(&till.till).await;
+    pass_a_minute(&till).await;
+    other.tell(&till.store, &till.till.metrics.last_hour(), false).await;
+    till.execute("ALTER TABLE health_minutes RENAME TO gone").await;
+    pass_a_minute(&till).await;
+    let samples: Vec<_> = till
+        .till
+        .metrics
+        .last_hour()
+        .into_iter()
+        .map(|mut sample| {
+            sample.reading.database_up = sample.at_millis <= NOW + 60_000;
+            sample
+        })
+        .collect();
+    other.tell(&till.store, &samples, false).await;
+    let at = OffsetDateTime::from_unix_timestamp(NOW / 1000 + 121).unwrap();
+    let verdict = other.verdict(at);
+    assert_eq!((verdict.instances, verdict.problems[0].problem), (1, Problem::DatabaseAway));
+    let known = other.known();
+    assert_eq!((known.minutes.len(), known.cells.len()), (2, 1), "the strip is as it was");
+    till.execute("ALTER TABLE gone RENAME TO health_minutes").await;
+    pass_a_minute(&till).await;
+    other.tell(&till.store, &till.till.metrics.last_hour(), false).await;
+    let told = minutes(&till).await;
+    assert_eq!(told.iter().map(|minute| minute.database_up).collect::<Vec<_>>(), [true, false, true]);
+}
+
+/// Rules 16.1.4 and 16.2.2: cells have the minutes of all instances, and old minutes go.
+#[tokio::test(flavor = "multi_thread")]
+async fn cells_count_what_was_wrong() {
+    let till = TestTill::start().await;
+    take_sample(&till.till).await;
+    pass_a_minute(&till).await;
+    till.till.health.tell(&till.store, &till.till.metrics.last_hour(), false).await;
+    let minute = minutes(&till).await.remove(0);
+    let begin = minute.at;
+    let at = |instance: &str, minutes: u64, is_well: bool| HealthMinute {
+        at: begin + Duration::from_mins(minutes),
+        instance: instance.to_owned(),
+        database_up: is_well,
+        takes_uploads: is_well,
+        ..minute.clone()
+    };
+    let more = [at("b", 0, true), at("b", 1, false), at("c", 1, false), at("c", 60, true)];
+    till.store.write_health(&more).await.unwrap();
+    let cells = till.store.health_spans(begin, begin + Duration::from_hours(3), CELL).await.unwrap();
+    let told: Vec<_> = cells.iter().map(|cell| (cell.at - begin, cell.told)).collect();
+    assert_eq!(told, [(Duration::ZERO.try_into().unwrap(), 4), (CELL.try_into().unwrap(), 1)]);
+    assert_eq!(cells[0].problems, [(Problem::DatabaseAway, 2), (Problem::UploadsRefused, 2)].into());
+    assert_eq!(cells[1].problems, [].into());
+    let shift = "UPDATE health_minutes SET at = at + (now() - '2027-01-15 00:00Z') - make_interval(days => ";
+    till.execute(&format!("{shift} CASE instance WHEN 'c' THEN 31 ELSE 2 END)")).await;
+    assert_eq!(till.store.forget_old_health().await.unwrap(), 2);
+}
