@@ -14,6 +14,7 @@ const NUMBER_USED = [10000602, 10000603];
 const CLOSED = 10000608;
 const USED = "unknown: this number was used before; query it";
 const UNKNOWN = "unknown: repeat with the same number";
+const OPEN = "/openapi/mp/developer/";
 const WAIT_MAX_MS = 8000;
 // A token is renewed so long before its end.
 const RENEW_MS = 60000;
@@ -79,21 +80,21 @@ class Client {
   // Reports an order. Throws Refused or Unknown.
   report(order) {
     const body = jsonOf(order);
-    return this.call((token) => this.send(this.open("/openapi/mp/developer/order/v1/report", token), body));
+    return this.call((token) => this.send(this.open(OPEN + "order/v1/report", token), body));
   }
 
   // Uploads the bytes of a PNG or JPEG and gives the imgId. Throws Refused or Unknown.
   async upload(picture) {
     const form = new FormData();
     form.set("file", new Blob([picture]), "cover.png");
-    const answer = await this.call((token) => this.send(this.open("/openapi/mp/developer/file/img/uploadWithFile", token), form));
+    const answer = await this.call((token) => this.send(this.open(OPEN + "file/img/uploadWithFile", token), form));
     return answer.body.data.imgId;
   }
 
   // Lets Minitill fetch a picture and gives the imgId. Throws Refused or Unknown.
   async uploadByUrl(url) {
     const form = new URLSearchParams({ url });
-    const answer = await this.call((token) => this.send(this.open("/openapi/mp/developer/file/img/uploadWithUrl", token), form));
+    const answer = await this.call((token) => this.send(this.open(OPEN + "file/img/uploadWithUrl", token), form));
     return answer.body.data.imgId;
   }
 
@@ -301,7 +302,9 @@ class Game {
 }
 
 function isNew(known, name) {
-  return known.size < known.add(name).size;
+  if (known.has(name)) return false;
+  known.add(name);
+  return true;
 }
 
 // Serves a game at this port of 127.0.0.1, or at a free one for 0, until the program ends.

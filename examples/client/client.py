@@ -28,6 +28,7 @@ NUMBER_USED = (10000602, 10000603)
 CLOSED = 10000608
 USED = "unknown: this number was used before; query it"
 UNKNOWN = "unknown: repeat with the same number"
+OPEN = "/openapi/mp/developer/"
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 WAIT_MAX_SECONDS = 8
 # A token is renewed so long before its end.
@@ -104,20 +105,20 @@ class Client:
     def report(self, order):
         """Reports an order. Raises Refused or Unknown."""
         body = json.dumps(order).encode()
-        return self._call(lambda token: (self._open("/openapi/mp/developer/order/v1/report", token), JSON, body))
+        return self._call(lambda token: (self._open(OPEN + "order/v1/report", token), JSON, body))
 
     def upload(self, picture):
         """Uploads the bytes of a PNG or JPEG and gives the imgId. Raises Refused or Unknown."""
         mark = os.urandom(16).hex()
         head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="cover.png"\r\n\r\n'
         body, kind = head.encode() + picture + f"\r\n--{mark}--\r\n".encode(), f"multipart/form-data; boundary={mark}"
-        answer = self._call(lambda token: (self._open("/openapi/mp/developer/file/img/uploadWithFile", token), kind, body))
+        answer = self._call(lambda token: (self._open(OPEN + "file/img/uploadWithFile", token), kind, body))
         return answer.body["data"]["imgId"]
 
     def upload_by_url(self, url):
         """Lets Minitill fetch a picture and gives the imgId. Raises Refused or Unknown."""
         body = urlencode({"url": url}).encode()
-        answer = self._call(lambda token: (self._open("/openapi/mp/developer/file/img/uploadWithUrl", token), FORM, body))
+        answer = self._call(lambda token: (self._open(OPEN + "file/img/uploadWithUrl", token), FORM, body))
         return answer.body["data"]["imgId"]
 
     def note_shipment(self, biz_no):
