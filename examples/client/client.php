@@ -451,7 +451,7 @@ function receive(Game $game, string $secrets, mixed $connection): void
 {
     stream_set_blocking($connection, false);
     for ($text = ''; ;) {
-        $text .= fread($connection, 65_536);
+        $text .= @stream_get_contents($connection);
         [$head, $body] = explode("\r\n\r\n", $text, 2) + [1 => null];
         $header = fn ($name) => preg_match("/^{$name}: *(.*?)\r?$/mi", $head, $found) ? $found[1] : null;
         if ($body !== null && strlen($body) >= (int) $header('content-length')) {
@@ -469,7 +469,7 @@ function receive(Game $game, string $secrets, mixed $connection): void
     } catch (NotGenuine) {
         $status = '401 Unauthorized';
     }
-    fwrite($connection, "HTTP/1.1 {$status}\r\nConnection: close\r\n\r\n");
+    @fwrite($connection, "HTTP/1.1 {$status}\r\nConnection: close\r\n\r\n");
     fclose($connection);
 }
 
