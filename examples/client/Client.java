@@ -1,7 +1,10 @@
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import com.sun.net.httpserver.Headers;
+import com.sun.net.httpserver.HttpServer;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.net.URI;
 import java.net.URLEncoder;
 import java.net.http.HttpClient;
@@ -16,12 +19,16 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.StringJoiner;
 import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.regex.Matcher;
@@ -30,7 +37,7 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * A complete client of Minitill: the wallet, order reports, uploads and notifications (Java 17 or newer).
+ * A complete client of Minitill: the wallet, orders, uploads, notifications and a tiny game (Java 17 or newer).
  *
  * <p>It is for any number of threads.
  *
@@ -51,6 +58,9 @@ public final class Client {
     static final long RENEW_MS = 60_000;
     /** The clocks of both sides may differ so much, and a notification may take so long. */
     static final long APART_MAX_SECONDS = 300;
+    /** How much the game does at once, and when it tries again what could not be settled. */
+    static final int WORKERS = 32, AGAIN_SECONDS = 30;
+    static final String OPEN = "/openapi/mp/developer/";
 
     /** Minitill refused the call, and no try of it can have had an effect. */
     public static class Refused extends Exception {
@@ -164,7 +174,7 @@ public final class Client {
 
     /** Reports an order, which is a JSON object. */
     public Answer report(String order) throws Refused, GeneralSecurityException, InterruptedException {
-        return open("order/v1/report", "application/json", order.getBytes(UTF_8));
+        return open(OPEN + "order/v1/report", "application/json", order.getBytes(UTF_8));
     }
 
     /** Uploads the bytes of a PNG or JPEG and gives the imgId. */
@@ -175,12 +185,17 @@ public final class Client {
         body.writeBytes(head.getBytes(UTF_8));
         body.writeBytes(picture);
         body.writeBytes(("\r\n--" + mark + "--\r\n").getBytes(UTF_8));
-        return open("file/img/uploadWithFile", "multipart/form-data; boundary=" + mark, body.toByteArray()).field("imgId");
+        return open(OPEN + "file/img/uploadWithFile", "multipart/form-data; boundary=" + mark, body.toByteArray()).field("imgId");
     }
 
     /** Lets Minitill fetch a picture and gives the imgId. */
     public String uploadByUrl(String url) throws Refused, GeneralSecurityException, InterruptedException {
-        return open("file/img/uploadWithUrl", FORM, encoded(Map.of("url", url)).getBytes(UTF_8)).field("imgId");
+        return open(OPEN + "file/img/uploadWithUrl", FORM, encoded(Map.of("url", url)).getBytes(UTF_8)).field("imgId");
+    }
+
+    /** Tells the sandbox that a game under test has shipped. */
+    public Answer noteShipment(String bizNo) throws Refused, GeneralSecurityException, InterruptedException {
+        return open("/sandbox/v1/shipments", "application/json", ("{\"biz_no\":\"" + bizNo + "\"}").getBytes(UTF_8));
     }
 
     private Answer wallet(String call, Map<String, String> own, boolean sentBefore, boolean changes)
@@ -194,11 +209,11 @@ public final class Client {
         });
     }
 
-    private Answer open(String call, String kind, byte[] body)
+    private Answer open(String path, String kind, byte[] body)
             throws Refused, GeneralSecurityException, InterruptedException {
         return call(false, true, token -> {
             String query = encoded(Map.of("app_id", appId, "access_token", token));
-            return send("/openapi/mp/developer/" + call + "?" + query, kind, body);
+            return send(path + "?" + query, kind, body);
         });
     }
 
@@ -349,10 +364,7 @@ public final class Client {
         }
         boolean fits = false;
         for (String secret : secrets.split(" ", -1)) {
-            Mac mac = Mac.getInstance("HmacSHA256");
-            // An empty key, with which anybody could sign, is an IllegalArgumentException.
-            byte[] key = Base64.getDecoder().decode(secret.startsWith("whsec_") ? secret.substring(6) : "");
-            mac.init(new SecretKeySpec(key, "HmacSHA256"));
+            Mac mac = macOf(secret);
             mac.update((webhookId + "." + webhookTimestamp + ".").getBytes(UTF_8));
             // The version v1 stands in what is compared, so signatures of other versions never fit.
             String expected = "v1," + Base64.getEncoder().encodeToString(mac.doFinal(body));
@@ -364,6 +376,14 @@ public final class Client {
             throw new NotGenuine("webhook-signature: no signature fits");
         }
         return new Event(webhookId, new String(body, UTF_8));
+    }
+
+    /** An empty key, with which anybody could sign, is an IllegalArgumentException. */
+    private static Mac macOf(String secret) throws GeneralSecurityException {
+        Mac mac = Mac.getInstance("HmacSHA256");
+        byte[] key = Base64.getDecoder().decode(secret.startsWith("whsec_") ? secret.substring(6) : "");
+        mac.init(new SecretKeySpec(key, "HmacSHA256"));
+        return mac;
     }
 
     /**
@@ -397,19 +417,116 @@ public final class Client {
         return "{\"result\":1,\"message_id\":\"" + event.id() + "\"}";
     }
 
+    /**
+     * A tiny game: it buys an item for each credit, and ships what was paid.
+     *
+     * <p>A real game keeps in its database what this one keeps in memory: an event before it is answered, and a number
+     * in the transaction that gives the item to the player.
+     */
+    public static final class Game {
+        private final Client client;
+        private final Set<String> seen = ConcurrentHashMap.newKeySet(), shipped = ConcurrentHashMap.newKeySet();
+        private final ScheduledExecutorService workers = Executors.newScheduledThreadPool(WORKERS);
+
+        public Game(Client client) {
+            this.client = client;
+        }
+
+        /** Takes an event once. The work comes later, so that the answer need not wait for it. */
+        public void take(Event event) {
+            boolean known = List.of("wallet.credited", "exchange.succeeded").contains(event.field("type"));
+            boolean isMock = event.json().contains("\"is_mock\":true");
+            if (known && !isMock && seen.add(event.id())) {
+                workers.execute(() -> work(event));
+            }
+        }
+
+        private void work(Event event) {
+            try {
+                if (event.field("type").equals("wallet.credited")) {
+                    buy(event);
+                } else {
+                    ship(event.field("biz_no"));
+                }
+            } catch (Exception error) {
+                // Nobody knows yet what became of it. To do all of it again is safe: its number is the same.
+                System.err.println(event.id() + ": " + error);
+                workers.schedule(() -> work(event), AGAIN_SECONDS, TimeUnit.SECONDS);
+            }
+        }
+
+        /** The number comes from the event, so an event that comes again after a restart buys nothing more. */
+        private void buy(Event event) throws Exception {
+            String openId = event.field("open_id"), bizNo = event.id().replace("_", "");
+            boolean isPaid = false;
+            try {
+                isPaid = client.pay(orderOf(openId, "1", bizNo), true).code() == SUCCESS;
+            } catch (Refused error) {
+                // As after too few coins.
+            }
+            // Without success a try can still be on its way. To give the number up tells, and makes sure.
+            if (isPaid || "paid".equals(client.giveUp(openId, bizNo).field("status"))) {
+                ship(bizNo);
+            }
+        }
+
+        private void ship(String bizNo) throws Exception {
+            // The number is kept first: to ship twice is worse than to tell of it late.
+            if (shipped.add(bizNo)) {
+                System.out.println("{\"outcome\":\"shipped\",\"biz_no\":\"" + bizNo + "\"}");
+                client.noteShipment(bizNo);
+            }
+        }
+    }
+
+    /** Serves a game at this port of 127.0.0.1, or at a free one for 0, until the program ends. */
+    public static void play(Client client, String secrets, int port) throws Exception {
+        for (String secret : secrets.split(" ", -1)) {
+            macOf(secret);
+        }
+        Game game = new Game(client);
+        HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 0);
+        server.setExecutor(Executors.newCachedThreadPool());
+        server.createContext("/", request -> {
+            byte[] body = request.getRequestBody().readAllBytes();
+            Headers headers = request.getRequestHeaders();
+            int status = 204;
+            try {
+                game.take(verifyNotification(secrets, headers.getFirst("webhook-id"),
+                        headers.getFirst("webhook-timestamp"), headers.getFirst("webhook-signature"), body,
+                        System.currentTimeMillis() / 1_000));
+            } catch (NotGenuine error) {
+                status = 401;
+            } catch (GeneralSecurityException error) {
+                throw new IOException(error);
+            }
+            request.sendResponseHeaders(status, -1);
+            request.close();
+        });
+        server.start();
+        System.out.println("{\"outcome\":\"playing\",\"port\":" + server.getAddress().getPort() + "}");
+        Thread.currentThread().join();
+    }
+
+    private static Map<String, String> playerOf(String openId) {
+        return Map.of("open_id", openId, "zone_id", "zone1_role1", "os", "android", "user_ip", "203.0.113.7");
+    }
+
+    private static Map<String, String> orderOf(String openId, String amount, String bizNo) {
+        Map<String, String> order = new LinkedHashMap<>(playerOf(openId));
+        order.putAll(Map.of("amount", amount, "biz_no", bizNo, "product_name", "Double-up card",
+                "product_desc", "For one match",
+                "product_info", "[{\"product_id\":1001,\"product_num\":1,\"product_type\":0}]"));
+        return order;
+    }
+
     /** What a command does; prints a line for each call, see README.md. Gives whether all succeeded. */
     private static boolean run(Client client, String command, List<String> words) throws Exception {
-        Map<String, String> fields = new LinkedHashMap<>(Map.of(
-                "open_id", words.get(0), "zone_id", "zone1_role1", "os", "android", "user_ip", "203.0.113.7"));
+        Map<String, String> fields = new LinkedHashMap<>(playerOf(words.get(0)));
         switch (command) {
             case "pay", "pay-again":
-                fields.putAll(Map.of("amount", words.get(1), "product_name", "Double-up card",
-                        "product_desc", "For one match",
-                        "product_info", "[{\"product_id\":1001,\"product_num\":1,\"product_type\":0}]"));
-                return each(words.subList(2, words.size()), number -> {
-                    fields.put("biz_no", number);
-                    return paid(client.pay(fields, command.equals("pay-again")));
-                });
+                return each(words.subList(2, words.size()), number -> paid(
+                        client.pay(orderOf(words.get(0), words.get(1), number), command.equals("pay-again"))));
             case "present":
                 fields.put("amount", words.get(1));
                 return each(words.subList(2, words.size()), number -> {
@@ -451,6 +568,9 @@ public final class Client {
                     Event event = verifyPlatformNotification(appSecrets, words.get(0), body);
                     return shown(event, "\"answer\":" + platformAnswer(event) + ",");
                 });
+            case "play":
+                play(client, System.getenv().getOrDefault("RECEIVER_SECRET", ""), Integer.parseInt(words.get(0)));
+                return true;
             default:
                 throw new IOException(command + ": no such command");
         }

@@ -1,4 +1,4 @@
-// A complete client of Minitill: the wallet, order reports, uploads and notifications (Go 1.19 or newer).
+// A complete client of Minitill: the wallet, orders, uploads, notifications and a tiny game (Go 1.19 or newer).
 //
 // Try it: go run client.go pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 package main
@@ -16,6 +16,7 @@ import (
 	"io"
 	"log"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -40,6 +41,9 @@ const (
 	renewBefore = 60 * time.Second
 	// The clocks of both sides may differ so much, and a notification may take so long.
 	apartMax = 300
+	// How much the game does at once, and when it tries again what could not be settled.
+	workers, again = 32, 30 * time.Second
+	developer      = "/openapi/mp/developer/"
 )
 
 // Refused: Minitill refused the call. Where Unknown is false, no try of it can have had an effect.
@@ -122,7 +126,7 @@ func (client *Client) Report(order map[string]string) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.open("order/v1/report", "application/json", body)
+	_, err = client.open(developer+"order/v1/report", "application/json", body)
 	return err
 }
 
@@ -136,7 +140,7 @@ func (client *Client) Upload(picture []byte) (string, error) {
 	}
 	part.Write(picture)
 	writer.Close()
-	answer, err := client.open("file/img/uploadWithFile", writer.FormDataContentType(), body.Bytes())
+	answer, err := client.open(developer+"file/img/uploadWithFile", writer.FormDataContentType(), body.Bytes())
 	id, _ := answer.Data["imgId"].(string)
 	return id, err
 }
@@ -144,9 +148,19 @@ func (client *Client) Upload(picture []byte) (string, error) {
 // UploadByURL lets Minitill fetch a picture and gives the imgId.
 func (client *Client) UploadByURL(address string) (string, error) {
 	body := url.Values{"url": {address}}.Encode()
-	answer, err := client.open("file/img/uploadWithUrl", form, []byte(body))
+	answer, err := client.open(developer+"file/img/uploadWithUrl", form, []byte(body))
 	id, _ := answer.Data["imgId"].(string)
 	return id, err
+}
+
+// NoteShipment tells the sandbox that a game under test has shipped.
+func (client *Client) NoteShipment(bizNo string) error {
+	body, err := json.Marshal(map[string]string{"biz_no": bizNo})
+	if err != nil {
+		return err
+	}
+	_, err = client.open("/sandbox/v1/shipments", "application/json", body)
+	return err
 }
 
 func (client *Client) wallet(call string, own url.Values, sentBefore, changes bool) (*Answer, error) {
@@ -165,7 +179,7 @@ func (client *Client) wallet(call string, own url.Values, sentBefore, changes bo
 func (client *Client) open(path, kind string, body []byte) (*Answer, error) {
 	return client.call(false, true, func(token string) *Answer {
 		query := url.Values{"app_id": {client.AppID}, "access_token": {token}}
-		return client.send("/openapi/mp/developer/"+path+"?"+query.Encode(), kind, body)
+		return client.send(path+"?"+query.Encode(), kind, body)
 	})
 }
 
@@ -310,10 +324,9 @@ func VerifyNotification(secrets, id, timestamp, signature string, body []byte, n
 	}
 	fits := false
 	for _, secret := range strings.Split(secrets, " ") {
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-		// A setting that is missing must not become an empty key: anybody could sign with it.
-		if err != nil || len(key) == 0 || !strings.HasPrefix(secret, "whsec_") {
-			return nil, errors.New("expected a secret of a receiver: whsec_ and base64")
+		key, err := keyOf(secret)
+		if err != nil {
+			return nil, err
 		}
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(id + "." + timestamp + "."))
@@ -332,6 +345,15 @@ func VerifyNotification(secrets, id, timestamp, signature string, body []byte, n
 		event["id"] = id
 	}
 	return event, err
+}
+
+// keyOf gives the key in a secret. A setting that is missing must not become an empty key: anybody could sign with it.
+func keyOf(secret string) ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil || len(key) == 0 || !strings.HasPrefix(secret, "whsec_") {
+		return nil, errors.New("expected a secret of a receiver: whsec_ and base64")
+	}
+	return key, nil
 }
 
 // VerifyPlatformNotification gives the event of a notification in the platform's format, or the error NotGenuine.
@@ -371,11 +393,119 @@ func parsed(body []byte) (Event, error) {
 	return event, decoder.Decode(&event)
 }
 
+// Game is a tiny game: it buys an item for each credit, and ships what was paid.
+//
+// A real game keeps in its database what this one keeps in memory: an event before it is answered, and a number in
+// the transaction that gives the item to the player.
+type Game struct {
+	client        *Client
+	seen, shipped sync.Map
+	slots         chan struct{}
+}
+
+// Take takes an event once. The work comes later, so that the answer need not wait for it.
+func (game *Game) Take(event Event) {
+	known := event["type"] == "wallet.credited" || event["type"] == "exchange.succeeded"
+	if known && event["is_mock"] != true && isNew(&game.seen, event["id"]) {
+		go game.work(event)
+	}
+}
+
+func isNew(known *sync.Map, name any) bool {
+	_, isKnown := known.LoadOrStore(name, true)
+	return !isKnown
+}
+
+func (game *Game) work(event Event) {
+	game.slots <- struct{}{}
+	defer func() { <-game.slots }()
+	data, _ := event["data"].(map[string]any)
+	var err error
+	if event["type"] == "wallet.credited" {
+		err = game.buy(fmt.Sprint(event["id"]), fmt.Sprint(data["open_id"]))
+	} else {
+		err = game.ship(fmt.Sprint(data["biz_no"]))
+	}
+	if err != nil {
+		// Nobody knows yet what became of it. To do all of it again is safe: its number is the same.
+		log.Printf("%s: %v", event["id"], err)
+		time.AfterFunc(again, func() { game.work(event) })
+	}
+}
+
+// The number comes from the event, so an event that comes again after a restart buys nothing more.
+func (game *Game) buy(id, openID string) error {
+	bizNo := strings.ReplaceAll(id, "_", "")
+	answer, err := game.client.Pay(orderOf(openID, "1", bizNo), true)
+	if err == nil && *answer.Code == success {
+		return game.ship(bizNo)
+	}
+	// Without success a try can still be on its way. To give the number up tells, and makes sure.
+	answer, err = game.client.GiveUp(openID, bizNo)
+	if err == nil && answer.Data["status"] == "paid" {
+		return game.ship(bizNo)
+	}
+	return err
+}
+
+func (game *Game) ship(bizNo string) error {
+	// The number is kept first: to ship twice is worse than to tell of it late.
+	if !isNew(&game.shipped, bizNo) {
+		return nil
+	}
+	fmt.Printf("{\"outcome\":\"shipped\",\"biz_no\":%q}\n", bizNo)
+	return game.client.NoteShipment(bizNo)
+}
+
+// Play serves a game at this port of 127.0.0.1, or at a free one for 0, until the program ends.
+func Play(client *Client, secrets, port string) error {
+	for _, secret := range strings.Split(secrets, " ") {
+		if _, err := keyOf(secret); err != nil {
+			return err
+		}
+	}
+	game := &Game{client: client, slots: make(chan struct{}, workers)}
+	receive := func(writer http.ResponseWriter, request *http.Request) {
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return
+		}
+		given := func(name string) string { return request.Header.Get("webhook-" + name) }
+		event, err := VerifyNotification(secrets, given("id"), given("timestamp"), given("signature"), body, time.Now())
+		if err != nil {
+			writer.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		game.Take(event)
+		writer.WriteHeader(http.StatusNoContent)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("{\"outcome\":\"playing\",\"port\":%d}\n", listener.Addr().(*net.TCPAddr).Port)
+	return http.Serve(listener, http.HandlerFunc(receive))
+}
+
+func playerOf(openID string) url.Values {
+	return url.Values{"open_id": {openID}, "zone_id": {"zone1_role1"}, "os": {"android"}, "user_ip": {"203.0.113.7"}}
+}
+
+func orderOf(openID, amount, bizNo string) url.Values {
+	order := playerOf(openID)
+	order.Set("amount", amount)
+	order.Set("biz_no", bizNo)
+	order.Set("product_name", "Double-up card")
+	order.Set("product_desc", "For one match")
+	order.Set("product_info", `[{"product_id":1001,"product_num":1,"product_type":0}]`)
+	return order
+}
+
 // line is what the command prints of one call; see README.md.
 type line map[string]any
 
 func run(client *Client, command string, words []string, print func(line, error)) {
-	fields := url.Values{"open_id": {words[0]}, "zone_id": {"zone1_role1"}, "os": {"android"}, "user_ip": {"203.0.113.7"}}
+	fields := playerOf(words[0])
 	each := func(numbers []string, change func(url.Values, bool) (*Answer, error), shown func(*Answer) line) {
 		for _, number := range numbers {
 			fields.Set("biz_no", number)
@@ -385,10 +515,7 @@ func run(client *Client, command string, words []string, print func(line, error)
 	}
 	switch command {
 	case "pay", "pay-again":
-		fields.Set("amount", words[1])
-		fields.Set("product_name", "Double-up card")
-		fields.Set("product_desc", "For one match")
-		fields.Set("product_info", `[{"product_id":1001,"product_num":1,"product_type":0}]`)
+		fields = orderOf(words[0], words[1], "")
 		each(words[2:], client.Pay, paid)
 	case "present":
 		fields.Set("amount", words[1])
@@ -439,6 +566,8 @@ func run(client *Client, command string, words []string, print func(line, error)
 		printed := taken(event)
 		printed["answer"] = json.RawMessage(PlatformAnswer(event))
 		print(printed, err)
+	case "play":
+		log.Fatal(Play(client, os.Getenv("RECEIVER_SECRET"), words[0]))
 	default:
 		log.Fatal(command + ": no such command")
 	}

@@ -1,8 +1,9 @@
-// A complete client of Minitill: the wallet, order reports, uploads and notifications (Node.js 18 or newer).
+// A complete client of Minitill: the wallet, orders, uploads, notifications and a tiny game (Node.js 18 or newer).
 //
 // Try it: node client.js pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 const { createHash, createHmac, timingSafeEqual } = require("node:crypto");
 const { readFileSync } = require("node:fs");
+const { createServer } = require("node:http");
 const { setTimeout: sleep } = require("node:timers/promises");
 const { signedBody } = require("../sign/sign.js");
 
@@ -13,11 +14,14 @@ const NUMBER_USED = [10000602, 10000603];
 const CLOSED = 10000608;
 const USED = "unknown: this number was used before; query it";
 const UNKNOWN = "unknown: repeat with the same number";
+const OPEN = "/openapi/mp/developer/";
 const WAIT_MAX_MS = 8000;
 // A token is renewed so long before its end.
 const RENEW_MS = 60000;
 // The clocks of both sides may differ so much, and a notification may take so long.
 const APART_MAX_SECONDS = 300;
+// How much the game does at once, and when it tries again what could not be settled.
+const WORKERS = 32, AGAIN_MS = 30000;
 
 // Minitill refused the call, and no try of it can have had an effect.
 class Refused extends Error {
@@ -75,23 +79,29 @@ class Client {
 
   // Reports an order. Throws Refused or Unknown.
   report(order) {
-    const body = new Blob([JSON.stringify(order)], { type: "application/json" });
-    return this.call((token) => this.send(this.open("order/v1/report", token), body));
+    const body = jsonOf(order);
+    return this.call((token) => this.send(this.open(OPEN + "order/v1/report", token), body));
   }
 
   // Uploads the bytes of a PNG or JPEG and gives the imgId. Throws Refused or Unknown.
   async upload(picture) {
     const form = new FormData();
     form.set("file", new Blob([picture]), "cover.png");
-    const answer = await this.call((token) => this.send(this.open("file/img/uploadWithFile", token), form));
+    const answer = await this.call((token) => this.send(this.open(OPEN + "file/img/uploadWithFile", token), form));
     return answer.body.data.imgId;
   }
 
   // Lets Minitill fetch a picture and gives the imgId. Throws Refused or Unknown.
   async uploadByUrl(url) {
     const form = new URLSearchParams({ url });
-    const answer = await this.call((token) => this.send(this.open("file/img/uploadWithUrl", token), form));
+    const answer = await this.call((token) => this.send(this.open(OPEN + "file/img/uploadWithUrl", token), form));
     return answer.body.data.imgId;
+  }
+
+  // Tells the sandbox that a game under test has shipped. Throws Refused or Unknown.
+  noteShipment(bizNo) {
+    const body = jsonOf({ biz_no: bizNo });
+    return this.call((token) => this.send(this.open("/sandbox/v1/shipments", token), body));
   }
 
   wallet(call, fields, sentBefore, changes = true) {
@@ -102,8 +112,8 @@ class Client {
     return this.call((token) => this.send(`/api/kpay/minigame/${call}`, body(token)), sentBefore, changes);
   }
 
-  open(call, token) {
-    return `/openapi/mp/developer/${call}?${new URLSearchParams({ app_id: this.appId, access_token: token })}`;
+  open(path, token) {
+    return `${path}?${new URLSearchParams({ app_id: this.appId, access_token: token })}`;
   }
 
   // Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
@@ -174,6 +184,10 @@ class Client {
   }
 }
 
+function jsonOf(value) {
+  return new Blob([JSON.stringify(value)], { type: "application/json" });
+}
+
 // Gives the event of a notification in the standard format, with its id. Throws NotGenuine.
 //
 // secrets: the receiver's whsec_..., or several with a space between. Then the values of the three headers,
@@ -231,16 +245,108 @@ function platformAnswer(event) {
   return JSON.stringify({ result: 1, message_id: event.id });
 }
 
+// A tiny game: it buys an item for each credit, and ships what was paid.
+//
+// A real game keeps in its database what this one keeps in memory: an event before it is answered, and a number
+// in the transaction that gives the item to the player.
+class Game {
+  constructor(client) {
+    Object.assign(this, { client, seen: new Set(), shipped: new Set(), queue: [], busy: 0 });
+  }
+
+  // Takes an event once. The work comes later, so that the answer need not wait for it.
+  take(event) {
+    const known = ["wallet.credited", "exchange.succeeded"].includes(event.type);
+    if (known && !event.is_mock && isNew(this.seen, event.id)) this.put(event);
+  }
+
+  put(event) {
+    this.queue.push(event);
+    while (this.busy < WORKERS && this.queue.length > 0) {
+      this.busy++;
+      this.work(this.queue.shift());
+    }
+  }
+
+  async work(event) {
+    for (; event; event = this.queue.shift()) {
+      try {
+        await (event.type === "wallet.credited" ? this.buy(event) : this.ship(event.data.biz_no));
+      } catch (error) {
+        // Nobody knows yet what became of it. To do all of it again is safe: its number is the same.
+        console.error(`${event.id}: ${error}`);
+        sleep(AGAIN_MS, event).then((event) => this.put(event));
+      }
+    }
+    this.busy--;
+  }
+
+  // The number comes from the event, so an event that comes again after a restart buys nothing more.
+  async buy({ id, data: { open_id: openId } }) {
+    const bizNo = id.replace("_", "");
+    const answer = await this.client.pay(orderOf(openId, "1", bizNo), true).catch((error) => {
+      if (!(error instanceof Refused)) throw error;
+      return error;
+    });
+    // Without success a try can still be on its way. To give the number up tells, and makes sure.
+    const isPaid = answer.code === SUCCESS || (await this.client.giveUp(openId, bizNo)).body.data.status === "paid";
+    if (isPaid) await this.ship(bizNo);
+  }
+
+  async ship(bizNo) {
+    // The number is kept first: to ship twice is worse than to tell of it late.
+    if (!isNew(this.shipped, bizNo)) return;
+    console.log(JSON.stringify({ outcome: "shipped", biz_no: bizNo }));
+    await this.client.noteShipment(bizNo);
+  }
+}
+
+function isNew(known, name) {
+  if (known.has(name)) return false;
+  known.add(name);
+  return true;
+}
+
+// Serves a game at this port of 127.0.0.1, or at a free one for 0, until the program ends.
+function play(client, secrets, port) {
+  const game = new Game(client);
+  secrets.split(" ").forEach(keyOf);
+  const server = createServer((request, response) => {
+    const [head, parts] = [request.headers, []];
+    request.on("data", (part) => parts.push(part)).on("end", () => {
+      const given = [head["webhook-id"], head["webhook-timestamp"], head["webhook-signature"]];
+      try {
+        game.take(verifyNotification(secrets, ...given, Buffer.concat(parts)));
+        response.writeHead(204).end();
+      } catch (error) {
+        if (!(error instanceof NotGenuine)) throw error;
+        response.writeHead(401).end();
+      }
+    });
+  });
+  return new Promise((_, fail) => {
+    server.on("error", fail).listen(port, "127.0.0.1", () => {
+      console.log(JSON.stringify({ outcome: "playing", port: server.address().port }));
+    });
+  });
+}
+
+function playerOf(openId) {
+  return { open_id: openId, zone_id: "zone1_role1", os: "android", user_ip: "203.0.113.7" };
+}
+
+function orderOf(openId, amount, bizNo) {
+  return {
+    ...playerOf(openId), amount, biz_no: bizNo, product_name: "Double-up card", product_desc: "For one match",
+    product_info: '[{"product_id":1001,"product_num":1,"product_type":0}]',
+  };
+}
+
 // What a command asks for, one function for each line that it prints; see README.md.
 function jobs(client, command, ...words) {
-  const player = { open_id: words[0], zone_id: "zone1_role1", os: "android", user_ip: "203.0.113.7" };
-  const amount = words[1];
+  const [player, amount] = [playerOf(words[0]), words[1]];
   if (command === "pay" || command === "pay-again") {
-    const order = {
-      ...player, amount, product_name: "Double-up card", product_desc: "For one match",
-      product_info: '[{"product_id":1001,"product_num":1,"product_type":0}]',
-    };
-    const pay = (biz_no) => client.pay({ ...order, biz_no }, command === "pay-again");
+    const pay = (number) => client.pay(orderOf(words[0], amount, number), command === "pay-again");
     return words.slice(2).map((number) => async () => paid(await pay(number)));
   }
   if (command === "present") {
@@ -274,6 +380,7 @@ function jobs(client, command, ...words) {
     const body = readFileSync(0);
     return [async () => taken(verifyPlatformNotification(client.appSecret ?? "", words[0], body))];
   }
+  if (command === "play") return [() => play(client, process.env.RECEIVER_SECRET ?? "", Number(words[0]))];
   throw new Error(`${command}: no such command`);
 }
 
@@ -310,6 +417,6 @@ async function main({ MINITILL_BASE, APP_ID, APP_SECRET, PAY_KEY, MINITILL_TIMEO
 }
 
 module.exports = { Client, Refused, Unknown };
-Object.assign(module.exports, { NotGenuine, verifyNotification, verifyPlatformNotification, platformAnswer });
+Object.assign(module.exports, { NotGenuine, verifyNotification, verifyPlatformNotification, platformAnswer, Game, play });
 
 if (require.main === module) main(process.env);

@@ -1,5 +1,5 @@
 <?php
-// A complete client of Minitill: the wallet, order reports, uploads and notifications (PHP 8.1 or newer, with curl).
+// A complete client of Minitill: the wallet, orders, uploads, notifications and a tiny game (PHP 8.1, with curl).
 //
 // Try it: php client.php pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 declare(strict_types=1);
@@ -19,6 +19,9 @@ const WAIT_MAX_SECONDS = 8;
 const RENEW_SECONDS = 60;
 // The clocks of both sides may differ so much, and a notification may take so long.
 const APART_MAX_SECONDS = 300;
+// How much the game does at once, and when it tries again what could not be settled.
+const WORKERS = 32, AGAIN_SECONDS = 30;
+const OPEN = '/openapi/mp/developer/';
 
 // Minitill refused the call, and no try of it can have had an effect. The code is Minitill's.
 class Refused extends Exception
@@ -56,6 +59,7 @@ final class Client
 {
     private ?string $token = null;
     private float $renewAt = 0;
+    private bool $renews = false;
 
     // timeout: milliseconds for one try. total: milliseconds after which no other try begins.
     public function __construct(
@@ -112,7 +116,7 @@ final class Client
     public function report(array $order): Answer
     {
         $body = json_encode($order, JSON_THROW_ON_ERROR);
-        return $this->call(fn ($token) => $this->send($this->open('order/v1/report', $token), JSON, $body));
+        return $this->call(fn ($token) => $this->send($this->open(OPEN . 'order/v1/report', $token), JSON, $body));
     }
 
     // Uploads the bytes of a PNG or JPEG and gives the imgId. Throws Refused or Unknown.
@@ -121,7 +125,7 @@ final class Client
         $mark = bin2hex(random_bytes(16));
         $head = "--{$mark}\r\nContent-Disposition: form-data; name=\"file\"; filename=\"cover.png\"\r\n\r\n";
         [$kind, $body] = ["multipart/form-data; boundary={$mark}", "{$head}{$picture}\r\n--{$mark}--\r\n"];
-        $answer = $this->call(fn ($token) => $this->send($this->open('file/img/uploadWithFile', $token), $kind, $body));
+        $answer = $this->call(fn ($token) => $this->send($this->open(OPEN . 'file/img/uploadWithFile', $token), $kind, $body));
         return $answer->body['data']['imgId'];
     }
 
@@ -129,8 +133,15 @@ final class Client
     public function uploadByUrl(string $url): string
     {
         $body = http_build_query(['url' => $url]);
-        $answer = $this->call(fn ($token) => $this->send($this->open('file/img/uploadWithUrl', $token), FORM, $body));
+        $answer = $this->call(fn ($token) => $this->send($this->open(OPEN . 'file/img/uploadWithUrl', $token), FORM, $body));
         return $answer->body['data']['imgId'];
+    }
+
+    // Tells the sandbox that a game under test has shipped. Throws Refused or Unknown.
+    public function noteShipment(string $bizNo): Answer
+    {
+        $body = json_encode(['biz_no' => $bizNo], JSON_THROW_ON_ERROR);
+        return $this->call(fn ($token) => $this->send($this->open('/sandbox/v1/shipments', $token), JSON, $body));
     }
 
     private function wallet(string $call, array $fields, bool $sentBefore = false, bool $changes = true): Answer
@@ -141,10 +152,10 @@ final class Client
         }, $sentBefore, $changes);
     }
 
-    private function open(string $call, string $token): string
+    private function open(string $path, string $token): string
     {
         $query = ['app_id' => $this->appId, 'access_token' => $token];
-        return "/openapi/mp/developer/{$call}?" . http_build_query($query);
+        return "{$path}?" . http_build_query($query);
     }
 
     // Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
@@ -164,7 +175,8 @@ final class Client
                 return $answer;
             }
             if ($answer->code === NO_TOKEN && $token !== null && !$renewed) {
-                $this->token = null;
+                // Another Fiber may have renewed it already.
+                $this->token = $this->token === $token ? null : $this->token;
                 $renewed = true;
                 continue;
             }
@@ -180,7 +192,7 @@ final class Client
             if (microtime(true) + $pause > $until) {
                 throw $unsure ? new Unknown(UNKNOWN, $answer->code) : new Refused($answer->msg, $answer->code);
             }
-            sleep($pause);
+            pause($pause);
             $wait = min(2 * $wait, WAIT_MAX_SECONDS);
         }
     }
@@ -188,12 +200,16 @@ final class Client
     // Gets a new token where none is kept. Gives the answer that explains why there is none, else null.
     private function renew(): ?Answer
     {
+        while ($this->renews) {
+            Fiber::suspend();
+        }
         if ($this->token !== null && microtime(true) < $this->renewAt) {
             return null;
         }
-        $this->token = null;
+        [$this->token, $this->renews] = [null, true];
         $fields = ['app_id' => $this->appId, 'app_secret' => $this->appSecret, 'grant_type' => 'client_credentials'];
         $answer = $this->send('/oauth2/access_token', FORM, http_build_query($fields));
+        $this->renews = false;
         if ($answer->code !== SUCCESS) {
             return $answer;
         }
@@ -219,7 +235,7 @@ final class Client
                 return strlen($line);
             },
         ]);
-        $text = curl_exec($request);
+        $text = fetched($request);
         $status = curl_getinfo($request, CURLINFO_RESPONSE_CODE);
         $after = $headers['retry-after'] ?? '';
         $retryAfter = ctype_digit($after) ? (int) $after : 0;
@@ -232,6 +248,30 @@ final class Client
         $replayed = ($headers['idempotent-replayed'] ?? '') === 'true';
         return new Answer($code, $read['msg'] ?? $read['error_msg'] ?? '', $read, $replayed, $retryAfter);
     }
+}
+
+// Waits. In a Fiber, others run meanwhile.
+function pause(float $seconds): void
+{
+    for ($until = microtime(true) + $seconds; Fiber::getCurrent() !== null && microtime(true) < $until;) {
+        Fiber::suspend();
+    }
+    usleep((int) max(0, 1e6 * ($until - microtime(true))));
+}
+
+// As curl_exec. In a Fiber, others run meanwhile.
+function fetched(CurlHandle $request): string|bool
+{
+    if (Fiber::getCurrent() === null) {
+        return curl_exec($request);
+    }
+    $multi = curl_multi_init();
+    curl_multi_add_handle($multi, $request);
+    while (curl_multi_exec($multi, $running) === CURLM_OK && $running) {
+        Fiber::suspend();
+    }
+    $ended = curl_multi_info_read($multi);
+    return $ended && $ended['result'] === CURLE_OK ? curl_multi_getcontent($request) : false;
 }
 
 // Gives the event of a notification in the standard format, with its id. Throws NotGenuine.
@@ -299,17 +339,160 @@ function platformAnswer(array $event): string
     return json_encode(['result' => 1, 'message_id' => $event['id']], JSON_THROW_ON_ERROR);
 }
 
+// A tiny game: it buys an item for each credit, and ships what was paid.
+//
+// A real game keeps in its database what this one keeps in memory: an event before it is answered, and a number
+// in the transaction that gives the item to the player.
+final class Game
+{
+    private array $seen = [], $shipped = [], $queue = [];
+    private int $busy = 0;
+
+    public function __construct(private readonly Client $client)
+    {
+    }
+
+    // Takes an event once. The work comes later, so that the answer need not wait for it.
+    public function take(array $event): void
+    {
+        $known = in_array($event['type'] ?? '', ['wallet.credited', 'exchange.succeeded'], true);
+        if ($known && !($event['is_mock'] ?? false) && isNew($this->seen, $event['id'])) {
+            $this->queue[] = $event;
+        }
+    }
+
+    // The work that can begin now, for a Fiber of its own; null: none.
+    public function next(): ?callable
+    {
+        if ($this->busy >= WORKERS || !$this->queue) {
+            return null;
+        }
+        $this->busy++;
+        $event = array_shift($this->queue);
+        return fn () => $this->work($event);
+    }
+
+    private function work(array $event): void
+    {
+        try {
+            $event['type'] === 'wallet.credited' ? $this->buy($event) : $this->ship($event['data']['biz_no']);
+            $this->busy--;
+        } catch (Throwable $error) {
+            // Nobody knows yet what became of it. To do all of it again is safe: its number is the same.
+            fwrite(STDERR, "{$event['id']}: {$error->getMessage()}\n");
+            $this->busy--;
+            pause(AGAIN_SECONDS);
+            $this->queue[] = $event;
+        }
+    }
+
+    // The number comes from the event, so an event that comes again after a restart buys nothing more.
+    private function buy(array $event): void
+    {
+        [$openId, $bizNo] = [$event['data']['open_id'], str_replace('_', '', $event['id'])];
+        try {
+            $isPaid = $this->client->pay(orderOf($openId, '1', $bizNo), true)->code === SUCCESS;
+        } catch (Refused) {
+            $isPaid = false;
+        }
+        // Without success a try can still be on its way. To give the number up tells, and makes sure.
+        if ($isPaid || $this->client->giveUp($openId, $bizNo)->body['data']['status'] === 'paid') {
+            $this->ship($bizNo);
+        }
+    }
+
+    private function ship(string $bizNo): void
+    {
+        // The number is kept first: to ship twice is worse than to tell of it late.
+        if (isNew($this->shipped, $bizNo)) {
+            echo json_encode(['outcome' => 'shipped', 'biz_no' => $bizNo]), "\n";
+            $this->client->noteShipment($bizNo);
+        }
+    }
+}
+
+function isNew(array &$known, string $name): bool
+{
+    $isNew = !isset($known[$name]);
+    $known[$name] = true;
+    return $isNew;
+}
+
+// Serves a game at this port of 127.0.0.1, or at a free one for 0, until the program ends. Each connection and
+// each piece of work is a Fiber, so one process answers first and works later.
+function play(Client $client, string $secrets, int $port): never
+{
+    array_map(keyOf(...), explode(' ', $secrets));
+    $game = new Game($client);
+    $server = stream_socket_server("tcp://127.0.0.1:{$port}") ?: exit(1);
+    $address = stream_socket_get_name($server, false);
+    echo json_encode(['outcome' => 'playing', 'port' => (int) substr($address, strlen('127.0.0.1:'))]), "\n";
+    for ($fibers = []; ;) {
+        // While something is under way, it goes on 100 times a second.
+        [$ready, $none] = [[$server], null];
+        stream_select($ready, $none, $none, $fibers ? 0 : null, $fibers ? 10_000 : null);
+        if ($ready && $connection = @stream_socket_accept($server, 0)) {
+            $fibers[] = new Fiber(fn () => receive($game, $secrets, $connection));
+        }
+        foreach ($fibers as $at => $fiber) {
+            $fiber->isStarted() ? $fiber->resume() : $fiber->start();
+            if ($fiber->isTerminated()) {
+                unset($fibers[$at]);
+            }
+        }
+        while ($work = $game->next()) {
+            $fibers[] = new Fiber($work);
+        }
+    }
+}
+
+// Takes the request of a connection, and answers it.
+function receive(Game $game, string $secrets, mixed $connection): void
+{
+    stream_set_blocking($connection, false);
+    for ($text = ''; ;) {
+        $text .= @stream_get_contents($connection);
+        [$head, $body] = explode("\r\n\r\n", $text, 2) + [1 => null];
+        $header = fn ($name) => preg_match("/^{$name}: *(.*?)\r?$/mi", $head, $found) ? $found[1] : null;
+        if ($body !== null && strlen($body) >= (int) $header('content-length')) {
+            break;
+        }
+        if (feof($connection)) {
+            return;
+        }
+        Fiber::suspend();
+    }
+    try {
+        $given = array_map($header, ['webhook-id', 'webhook-timestamp', 'webhook-signature']);
+        $game->take(verifyNotification($secrets, ...$given, body: $body));
+        $status = '204 No Content';
+    } catch (NotGenuine) {
+        $status = '401 Unauthorized';
+    }
+    @fwrite($connection, "HTTP/1.1 {$status}\r\nConnection: close\r\n\r\n");
+    fclose($connection);
+}
+
+function playerOf(string $openId): array
+{
+    return ['open_id' => $openId, 'zone_id' => 'zone1_role1', 'os' => 'android', 'user_ip' => '203.0.113.7'];
+}
+
+function orderOf(string $openId, string $amount, string $bizNo): array
+{
+    return playerOf($openId) + [
+        'amount' => $amount, 'biz_no' => $bizNo, 'product_name' => 'Double-up card', 'product_desc' => 'For one match',
+        'product_info' => '[{"product_id":1001,"product_num":1,"product_type":0}]',
+    ];
+}
+
 // What a command asks for, one function for each line that it prints; see README.md.
 function jobs(Client $client, string $command, string ...$words): iterable
 {
-    $player = ['open_id' => $words[0], 'zone_id' => 'zone1_role1', 'os' => 'android', 'user_ip' => '203.0.113.7'];
+    $player = playerOf($words[0]);
     if ($command === 'pay' || $command === 'pay-again') {
         foreach (array_slice($words, 2) as $number) {
-            $order = $player + [
-                'amount' => $words[1], 'biz_no' => $number,
-                'product_name' => 'Double-up card', 'product_desc' => 'For one match',
-                'product_info' => '[{"product_id":1001,"product_num":1,"product_type":0}]',
-            ];
+            $order = orderOf($words[0], $words[1], $number);
             yield fn () => paid($client->pay($order, $command === 'pay-again'));
         }
     } elseif ($command === 'present') {
@@ -344,6 +527,8 @@ function jobs(Client $client, string $command, string ...$words): iterable
     } elseif ($command === 'verify-platform') {
         [$body, $secrets] = [file_get_contents('php://stdin'), getenv('APP_SECRET') ?: ''];
         yield fn () => taken(verifyPlatformNotification($secrets, $words[0], $body));
+    } elseif ($command === 'play') {
+        yield fn () => play($client, getenv('RECEIVER_SECRET') ?: '', (int) $words[0]);
     } else {
         throw new InvalidArgumentException("{$command}: no such command");
     }

@@ -1,4 +1,4 @@
-"""A complete client of Minitill: the wallet, order reports, uploads and notifications (Python 3.8 or newer).
+"""A complete client of Minitill: the wallet, orders, uploads, notifications and a tiny game (Python 3.8 or newer).
 
 Try it: python3 client.py pay OPEN_ID AMOUNT BIZ_NO. README.md beside it has all commands and settings.
 """
@@ -6,9 +6,11 @@ import base64
 import hashlib
 import hmac
 import http.client
+import http.server
 import json
 import os
 import pathlib
+import queue
 import re
 import sys
 import threading
@@ -26,12 +28,15 @@ NUMBER_USED = (10000602, 10000603)
 CLOSED = 10000608
 USED = "unknown: this number was used before; query it"
 UNKNOWN = "unknown: repeat with the same number"
+OPEN = "/openapi/mp/developer/"
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 WAIT_MAX_SECONDS = 8
 # A token is renewed so long before its end.
 RENEW_SECONDS = 60
 # The clocks of both sides may differ so much, and a notification may take so long.
 APART_MAX_SECONDS = 300
+# How much the game does at once, and when it tries again what could not be settled.
+WORKERS, AGAIN_SECONDS = 32, 30
 
 
 class Refused(Exception):
@@ -100,21 +105,26 @@ class Client:
     def report(self, order):
         """Reports an order. Raises Refused or Unknown."""
         body = json.dumps(order).encode()
-        return self._call(lambda token: (self._open("order/v1/report", token), JSON, body))
+        return self._call(lambda token: (self._open(OPEN + "order/v1/report", token), JSON, body))
 
     def upload(self, picture):
         """Uploads the bytes of a PNG or JPEG and gives the imgId. Raises Refused or Unknown."""
         mark = os.urandom(16).hex()
         head = f'--{mark}\r\nContent-Disposition: form-data; name="file"; filename="cover.png"\r\n\r\n'
         body, kind = head.encode() + picture + f"\r\n--{mark}--\r\n".encode(), f"multipart/form-data; boundary={mark}"
-        answer = self._call(lambda token: (self._open("file/img/uploadWithFile", token), kind, body))
+        answer = self._call(lambda token: (self._open(OPEN + "file/img/uploadWithFile", token), kind, body))
         return answer.body["data"]["imgId"]
 
     def upload_by_url(self, url):
         """Lets Minitill fetch a picture and gives the imgId. Raises Refused or Unknown."""
         body = urlencode({"url": url}).encode()
-        answer = self._call(lambda token: (self._open("file/img/uploadWithUrl", token), FORM, body))
+        answer = self._call(lambda token: (self._open(OPEN + "file/img/uploadWithUrl", token), FORM, body))
         return answer.body["data"]["imgId"]
+
+    def note_shipment(self, biz_no):
+        """Tells the sandbox that a game under test has shipped. Raises Refused or Unknown."""
+        body = json.dumps({"biz_no": biz_no}).encode()
+        return self._call(lambda token: (self._open("/sandbox/v1/shipments", token), JSON, body))
 
     def _wallet(self, call, fields, sent_before=False, changes=True):
         def request(token):
@@ -123,8 +133,8 @@ class Client:
 
         return self._call(request, sent_before, changes)
 
-    def _open(self, call, token):
-        return f"/openapi/mp/developer/{call}?" + urlencode({"app_id": self.app_id, "access_token": token})
+    def _open(self, path, token):
+        return f"{path}?" + urlencode({"app_id": self.app_id, "access_token": token})
 
     def _call(self, request, unsure=False, changes=True):
         """Repeats a call until an answer decides. Each try makes its request anew, with a fresh token and ts.
@@ -248,17 +258,103 @@ def platform_answer(event):
     return json.dumps({"result": 1, "message_id": event["id"]})
 
 
+class Game:
+    """A tiny game: it buys an item for each credit, and ships what was paid.
+
+    A real game keeps in its database what this one keeps in memory: an event before it is answered, and a number
+    in the transaction that gives the item to the player.
+    """
+
+    def __init__(self, client):
+        self.client, self.seen, self.shipped = client, set(), set()
+        self.lock, self.queue = threading.Lock(), queue.Queue()
+        for _ in range(WORKERS):
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def take(self, event):
+        """Takes an event once. The work comes later, so that the answer need not wait for it."""
+        known = event.get("type") in ("wallet.credited", "exchange.succeeded")
+        if known and not event.get("is_mock") and self._is_new(self.seen, event["id"]):
+            self.queue.put(event)
+
+    def _is_new(self, known, name):
+        with self.lock:
+            is_new = name not in known
+            known.add(name)
+        return is_new
+
+    def _work(self):
+        while True:
+            event = self.queue.get()
+            try:
+                if event["type"] == "wallet.credited":
+                    self._buy(event)
+                else:
+                    self._ship(event["data"]["biz_no"])
+            except Exception as error:
+                # Nobody knows yet what became of it. To do all of it again is safe: its number is the same.
+                print(f"{event['id']}: {error!r}", file=sys.stderr, flush=True)
+                threading.Timer(AGAIN_SECONDS, self.queue.put, [event]).start()
+
+    def _buy(self, event):
+        """The number comes from the event, so an event that comes again after a restart buys nothing more."""
+        open_id, biz_no = event["data"]["open_id"], event["id"].replace("_", "")
+        try:
+            is_paid = self.client.pay(order_of(open_id, "1", biz_no), sent_before=True).code == SUCCESS
+        except Refused:
+            is_paid = False
+        # Without success a try can still be on its way. To give the number up tells, and makes sure.
+        if is_paid or self.client.give_up(open_id, biz_no).body["data"]["status"] == "paid":
+            self._ship(biz_no)
+
+    def _ship(self, biz_no):
+        # The number is kept first: to ship twice is worse than to tell of it late.
+        if self._is_new(self.shipped, biz_no):
+            print(json.dumps({"outcome": "shipped", "biz_no": biz_no}), flush=True)
+            self.client.note_shipment(biz_no)
+
+
+def play(client, secrets, port):
+    """Serves a game at this port of 127.0.0.1, or at a free one for 0, until the program ends."""
+    game, _ = Game(client), [_key(secret) for secret in secrets.split(" ")]
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers.get("content-length", "0")))
+            headers = [self.headers.get(f"webhook-{name}") for name in ("id", "timestamp", "signature")]
+            try:
+                game.take(verify_notification(secrets, *headers, body))
+                self.send_response(204)
+            except NotGenuine:
+                self.send_response(401)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Receiver)
+    print(json.dumps({"outcome": "playing", "port": server.server_address[1]}), flush=True)
+    server.serve_forever()
+
+
+def player_of(open_id):
+    return {"open_id": open_id, "zone_id": "zone1_role1", "os": "android", "user_ip": "203.0.113.7"}
+
+
+def order_of(open_id, amount, biz_no):
+    return {
+        **player_of(open_id), "amount": amount, "biz_no": biz_no,
+        "product_name": "Double-up card", "product_desc": "For one match",
+        "product_info": '[{"product_id":1001,"product_num":1,"product_type":0}]',
+    }
+
+
 def jobs(client, command, *words):
     """What a command asks for, one function for each line that it prints; see README.md."""
-    player = {"open_id": words[0], "zone_id": "zone1_role1", "os": "android", "user_ip": "203.0.113.7"}
+    player = player_of(words[0])
     if command in ("pay", "pay-again"):
         for number in words[2:]:
-            order = {
-                **player, "amount": words[1], "biz_no": number,
-                "product_name": "Double-up card", "product_desc": "For one match",
-                "product_info": '[{"product_id":1001,"product_num":1,"product_type":0}]',
-            }
-            yield lambda: paid(client.pay(order, command == "pay-again"))
+            yield lambda: paid(client.pay(order_of(*words[:2], number), command == "pay-again"))
     elif command == "present":
         for number in words[2:]:
             yield lambda: done(client.present({**player, "amount": words[1], "biz_no": number}))
@@ -286,6 +382,8 @@ def jobs(client, command, *words):
     elif command == "verify-platform":
         body = sys.stdin.buffer.read()
         yield lambda: taken(verify_platform_notification(client.app_secret or "", words[0], body))
+    elif command == "play":
+        yield lambda: play(client, os.environ.get("RECEIVER_SECRET", ""), int(words[0]))
     else:
         sys.exit(f"{command}: no such command")
 
