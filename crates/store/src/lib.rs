@@ -13,6 +13,7 @@ mod api_key;
 mod app;
 mod archive;
 mod audit;
+mod books;
 mod console_user;
 mod digesting;
 mod directory;
@@ -62,6 +63,10 @@ pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
 pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, CommandError, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
+pub use books::{
+    BillColumn, BillError, BillSums, Credits, Difference, Flows, ReconcileError, Reconciled, Statement,
+    StatementError, TheirFile,
+};
 pub use console_user::{
     ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, NewSecondFactor, NewSession, SessionUser,
     SignInAttempt,
@@ -147,6 +152,7 @@ pub struct Store {
     last_audits: Arc<look_up_cache::LookUpCache<(), Arc<[LastAudit]>>>,
     /// Told after each transaction of this process that has made an event.
     events: Arc<tokio::sync::Notify>,
+    books: books::Permits,
 }
 
 /// The state of the pool of connections.
@@ -237,6 +243,7 @@ impl Store {
             key_uses: key_uses::KeyUses::default(),
             last_audits: Arc::new(look_up_cache::LookUpCache::lasting(audit::LAST_AUDITS_CACHED_FOR)),
             events: Arc::default(),
+            books: books::Permits::default(),
             settings: Arc::new(settings),
         })
     }

@@ -1,5 +1,6 @@
 //! Statements of a wallet as CSV, for programs and for spreadsheets (contract 8.3.9).
 
+use std::borrow::Cow;
 use std::io;
 
 use csv::{IntoInnerError, WriterBuilder};
@@ -18,10 +19,19 @@ pub enum CsvReader {
 }
 
 impl CsvReader {
+    /// What stands before the first line: a byte-order mark tells spreadsheets that the file is UTF-8.
+    #[must_use]
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Program => "",
+            Self::Spreadsheet => "\u{feff}",
+        }
+    }
+
     /// The first line, with what stands before it.
     #[must_use]
     pub fn heading(self) -> String {
-        let mark = if self == Self::Spreadsheet { "\u{feff}" } else { "" };
+        let mark = self.mark();
         let names = "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at";
         format!("{mark}{names},product_name,note,operator\n")
     }
@@ -51,11 +61,13 @@ impl CsvReader {
 
 /// The text with an apostrophe before each cell that a spreadsheet would calculate. In some languages a
 /// semicolon separates cells.
-fn without_formula(text: &str) -> String {
-    let cell = |text: &str| {
-        if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
-    };
-    text.split(';').map(cell).collect::<Vec<_>>().join(";")
+pub(crate) fn without_formula(text: &str) -> Cow<'_, str> {
+    let begins = |cell: &str| cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if !text.split(';').any(begins) {
+        return text.into();
+    }
+    let cell = |text: &str| if begins(text) { format!("'{text}") } else { text.to_owned() };
+    text.split(';').map(cell).collect::<Vec<_>>().join(";").into()
 }
 
 #[cfg(test)]
