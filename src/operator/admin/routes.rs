@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, tokens, wallets,
+    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, reports, tokens,
+    wallets,
 };
 use crate::config::Config;
 use crate::openapi::Operation;
@@ -73,13 +74,13 @@ macro_rules! routes {
     ($tag:literal: $($(#[doc = $words:literal])+ $method:ident $path:literal, $id:literal, $access:ident:
         $handler:ident $([$action:ident])? -> $answer:ty => $described:expr;)+) => {
         /// The routes of this subject, those of a path together.
-        pub(super) const ROUTES: &[super::Route] = &[$(
-            super::Route {
+        pub(in crate::operator::admin) const ROUTES: &[crate::operator::admin::Route] = &[$(
+            crate::operator::admin::Route {
                 method: stringify!($method),
                 path: concat!("/admin/v1", $path),
                 id: $id,
                 tag: $tag,
-                access: super::Access::$access,
+                access: crate::operator::admin::Access::$access,
                 filter: axum::routing::MethodFilter::$method,
                 handler: |state, call| Box::pin(async move {
                     let answer: $answer =
@@ -105,6 +106,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         orders::ROUTES,
         images::ROUTES,
         receivers::ROUTES,
+        reports::statement::ROUTES,
         events::ROUTES,
         operator_log::ROUTES,
     ];

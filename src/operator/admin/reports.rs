@@ -1,0 +1,3 @@
+//! Reports of an app (contract 13).
+
+pub(super) mod statement;
