@@ -21,7 +21,7 @@ pub(super) struct ReconcileArguments {
     app_id: AppId,
     /// CSV file with a heading; it has a column `biz_no`, and others of `minitill report bill`
     file: PathBuf,
-    /// A column of the file that has another name than in the bill, such as order=biz_no
+    /// A column of the file that has another name than in the bill, such as `order=biz_no`
     #[arg(long, value_name = "THEIRS=OURS", value_parser = parse_mapped)]
     map: Vec<(String, BillColumn)>,
     /// Only what happened here on this day, such as 2026-10-31
@@ -76,14 +76,14 @@ async fn show(is_json: bool, found: &mut Reconciled) -> Result<bool> {
     let mut out = io::BufWriter::new(io::stdout());
     let mut list = List { is_json, is_first: true };
     list.begin(&mut out, "{\"only_here\":[")?;
-    let only_here = found
+    let here = found
         .each_only_here(|biz_no| {
             list.item(&mut out, &json!({ "biz_no": biz_no }).to_string(), &["only here", biz_no])
         })
         .await
         .map_err(refused)?;
     list.begin(&mut out, "],\"only_there\":[")?;
-    let only_there = found
+    let there = found
         .each_only_there(|biz_no| {
             list.item(&mut out, &json!({ "biz_no": biz_no }).to_string(), &["only there", biz_no])
         })
@@ -101,15 +101,10 @@ async fn show(is_json: bool, found: &mut Reconciled) -> Result<bool> {
     if is_json {
         writeln!(out, "],\"matched\":{matched}}}")?;
     } else {
-        let counts = [matched, only_here, only_there, differing];
-        let [matched, only_here, only_there, differing] = counts;
-        writeln!(
-            out,
-            "{matched} matched, {only_here} only here, {only_there} only there, {differing} differ"
-        )?;
+        writeln!(out, "{matched} matched, {here} only here, {there} only there, {differing} differ")?;
     }
     out.flush()?;
-    Ok((only_here, only_there, differing) == (0, 0, 0))
+    Ok((here, there, differing) == (0, 0, 0))
 }
 
 /// A list that is printed item by item.

@@ -96,7 +96,7 @@ pub use token::TokenSummary;
 pub use wallet::{
     ArchivedPart, CREDITS_MAX, ChangeOutcome, ChangeRecord, Credit, CreditOutcome, CreditsSource, CsvReader,
     Debit, EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
-    PlayersPage, Wallet, WalletTotals, receipt_shown,
+    PlayersPage, Wallet, WalletTotals, csv_line, receipt_shown,
 };
 
 /// A transaction is tried at most this often.
@@ -221,8 +221,7 @@ impl Store {
         let connections = settings.connections;
         let strangers = strangers::Strangers::new(pool_options.clone(), hosts.address().clone(), connections);
         let pool_options = pool_options.min_connections(settings.connections_at_start);
-        let pool_options = pool_options.max_connections(connections);
-        let pool = pool_options.connect_with(hosts.address().clone()).await?;
+        let pool = pool_options.max_connections(connections).connect_with(hosts.address().clone()).await?;
         engine.find(&mut *pool.acquire().await?).await?;
         if must_write {
             tokio::spawn(hosts.clone().follow([pool.clone(), strangers.pool().clone()], patience));

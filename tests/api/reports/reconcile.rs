@@ -100,13 +100,13 @@ async fn every_seeded_difference_is_named_and_no_other() {
     thousands(&till).await;
     let own = bill(&program, &["--month", "2026-03"]);
     let (mut theirs, mut expected) = (String::new(), Vec::new());
-    let (mut only_here, mut only_there) = (BTreeSet::new(), BTreeSet::new());
+    let (mut here_alone, mut only_there) = (BTreeSet::new(), BTreeSet::new());
     for line in own.lines() {
         let number = line.split(',').nth(4).and_then(|number| number.strip_prefix('x'));
         let number: u32 = number.and_then(|number| number.parse().ok()).unwrap_or_default();
         let changed = match number % 50 {
             7 => {
-                only_here.insert(format!("x{number}"));
+                here_alone.insert(format!("x{number}"));
                 continue;
             }
             11 => {
@@ -133,7 +133,7 @@ async fn every_seeded_difference_is_named_and_no_other() {
         };
         writeln!(theirs, "{changed}").unwrap();
     }
-    assert_eq!((only_here.len(), only_there.len(), expected.len()), (100, 100, 300));
+    assert_eq!((here_alone.len(), only_there.len(), expected.len()), (100, 100, 300));
     let folder = Folder::new("reconcile-seeded");
     let file = folder.write("their.csv", theirs);
     let numbers = |numbers: &BTreeSet<String>| -> Value {
@@ -147,7 +147,7 @@ async fn every_seeded_difference_is_named_and_no_other() {
         })
         .collect();
     let wanted = json!({
-        "matched": 4600, "only_here": numbers(&only_here), "only_there": numbers(&only_there), "differs": differs,
+        "matched": 4600, "only_here": numbers(&here_alone), "only_there": numbers(&only_there), "differs": differs,
     });
     assert_eq!(reconcile(&program, &[&file]).0, wanted);
     assert_eq!(reconcile(&program, &[&file, "--month", "2026-03"]).0, wanted);

@@ -134,14 +134,13 @@ fn name(side: &str, column: BillColumn) -> String {
     format!("{side}_{column}")
 }
 
-/// The columns of the temporary tables.
-fn names(side: &str, columns: &[BillColumn]) -> Vec<String> {
-    columns.iter().map(|column| name(side, *column)).collect()
+/// A part of a statement for each of these columns.
+fn list(columns: &[BillColumn], part: impl Fn(BillColumn) -> String) -> String {
+    columns.iter().map(|column| part(*column)).collect::<Vec<_>>().concat()
 }
 
 async fn make_tables(connection: &mut PgConnection, columns: &[BillColumn]) -> Result<(), StoreError> {
-    let columns: String =
-        names("there", columns).iter().map(|name| format!(", {name} text NOT NULL")).collect();
+    let columns = list(columns, |column| format!(", {} text NOT NULL", name("there", column)));
     let sql = format!(
         "CREATE TEMPORARY TABLE their_lines (biz_no text COLLATE \"C\" NOT NULL, line bigint NOT NULL{columns})"
     );
@@ -155,7 +154,7 @@ async fn send(
     columns: &[BillColumn],
     file: &mut TheirFile,
 ) -> Result<i64, ReconcileError> {
-    let columns: String = names("there", columns).iter().map(|name| format!(", {name}")).collect();
+    let columns = list(columns, |column| format!(", {}", name("there", column)));
     let mut copy =
         connection.copy_in_raw(&format!("COPY their_lines (biz_no, line{columns}) FROM STDIN")).await?;
     let (mut piece, mut without_number) = (Vec::with_capacity(PIECE_BYTES + 64 * 1024), 0);
@@ -209,19 +208,15 @@ async fn compare(
     app_no: i32,
     span: Option<TimeSpan>,
 ) -> Result<(), StoreError> {
-    let list = |names: Vec<String>| names.iter().map(|name| format!(", {name}")).collect::<String>();
-    let here: String =
-        columns.iter().map(|column| format!(", {} AS {}", column.sql(), name("here", *column))).collect();
-    let differ: String = columns
-        .iter()
-        .map(|column| format!(" OR {} <> {}", name("there", *column), name("here", *column)))
-        .collect();
+    let here = list(columns, |column| format!(", {} AS {}", column.sql(), name("here", column)));
+    let differ = list(columns, |column| format!(" OR {} <> {}", name("there", column), name("here", column)));
+    let both_sides = list(columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
     let is_in = if span.is_some() { "at >= $2 AND at < $3" } else { "true" };
     let sql = format!(
         "CREATE TEMPORARY TABLE compared AS
          SELECT coalesce(t.biz_no, o.number) AS biz_no, t.lines,
              CASE WHEN t.biz_no IS NULL THEN {only_here} WHEN o.number IS NULL THEN {only_there}
-                 WHEN NOT o.is_in THEN {other} ELSE {both} END AS found{there_columns}{here_columns}
+                 WHEN NOT o.is_in THEN {other} ELSE {both} END AS found{both_sides}
          FROM (
              SELECT * FROM (
                  SELECT *, row_number() OVER (PARTITION BY biz_no ORDER BY line) AS place,
@@ -238,8 +233,6 @@ async fn compare(
         only_there = Found::OnlyThere as u8,
         other = Found::OtherPeriod as u8,
         both = Found::Both as u8,
-        there_columns = list(names("there", columns)),
-        here_columns = list(names("here", columns)),
     );
     // A statement that makes a table takes no parameters.
     let literal = |at: OffsetDateTime| format!("'{}'::timestamptz", moment::rfc3339(at));
@@ -291,13 +284,10 @@ impl Reconciled {
         &mut self,
         mut each: impl FnMut(&Difference) -> io::Result<()>,
     ) -> Result<(i64, i64), ReconcileError> {
-        let list: String = self
-            .columns
-            .iter()
-            .map(|column| format!(", {}, {}", name("here", *column), name("there", *column)))
-            .collect();
+        let values =
+            list(&self.columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
         let both = Found::Both as u8;
-        let sql = format!("SELECT biz_no, lines{list} FROM compared WHERE found = {both} ORDER BY biz_no");
+        let sql = format!("SELECT biz_no, lines{values} FROM compared WHERE found = {both} ORDER BY biz_no");
         let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut self.connection);
         let mut differing = 0;
         while let Some(row) = rows.try_next().await? {

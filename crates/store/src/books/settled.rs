@@ -1,4 +1,4 @@
-//! When a period gets no more ledger entries (docs/decisions/0048).
+//! When a period gets no more ledger entries (docs/decisions/0049).
 //!
 //! The time of an entry is read before the entry is written, and the commit comes later still. The write refuses a time
 //! that is a minute old (`crate::exchange`). So two minutes after the end of a period each late entry is committed, or in
@@ -14,7 +14,7 @@ use crate::Result;
 
 /// From this time after its end a period is settled. It is more than the minute that writes keep to, because PostgreSQL
 /// may pause between the start of a statement and its locks.
-pub(super) const SETTLES_IN: Duration = Duration::from_secs(120);
+pub(super) const SETTLES_IN: Duration = Duration::from_mins(2);
 /// How long transactions are waited for. They normally take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use csv::{ByteRecord, Reader, StringRecord};
+use csv::{ByteRecord, Position, Reader, StringRecord};
 
 use super::bill::BillColumn;
 use super::reconcile::ReconcileError;
+use crate::csv_line;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest line, in bytes. A quotation mark without its pair would make one line of the rest of the file.
@@ -53,7 +54,7 @@ impl Read for Bounded {
 
 /// A line of the file.
 pub(super) struct TheirLine<'a> {
-    /// Its number, from 1 for the heading.
+    /// Its number, which is higher than that of the line before.
     pub(super) line: u64,
     /// Its `biz_no`. It may be empty.
     pub(super) number: &'a str,
@@ -141,17 +142,15 @@ impl TheirFile {
     /// It has more or fewer columns than the heading, is no UTF-8 or is too long.
     pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_>>, ReconcileError> {
         let Self { path, reader, number, columns, record, .. } = self;
-        let refused = |line: u64, cause: String| {
-            ReconcileError::File(format!("{}: line {line}: {cause}", path.display()))
+        let refused = |position: &Position, cause: String| {
+            ReconcileError::File(format!("{}: line {}: {cause}", path.display(), csv_line(path, position)))
         };
-        let line_of = |error: &csv::Error| error.position().map(csv::Position::line);
         reader.get_mut().left = LINE_BYTES_MAX;
-        let begins = reader.position().line();
+        let begins = reader.position().clone();
         match reader.read_record(record) {
             Ok(false) => return Ok(None),
             Ok(true) => {}
             Err(error) => {
-                let line = line_of(&error).unwrap_or(begins);
                 let cause = match error.kind() {
                     csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
                         format!("expected {expected_len} columns, got {len}")
@@ -160,17 +159,17 @@ impl TheirFile {
                     csv::ErrorKind::Io(error) => error.to_string(),
                     _ => error.to_string(),
                 };
-                return Err(refused(line, cause));
+                return Err(refused(error.position().unwrap_or(&begins), cause));
             }
         }
-        let line = record.position().map_or(0, csv::Position::line);
+        let at = record.position().unwrap_or(&begins);
         if record.as_slice().contains('\0') {
-            return Err(refused(line, "expected a text without zero bytes".to_owned()));
+            return Err(refused(at, "expected a text without zero bytes".to_owned()));
         }
         let number = record.get(*number).unwrap_or_default().trim();
         if number.len() > NUMBER_BYTES_MAX {
-            return Err(refused(line, format!("biz_no: expected at most {NUMBER_BYTES_MAX} bytes")));
+            return Err(refused(at, format!("biz_no: expected at most {NUMBER_BYTES_MAX} bytes")));
         }
-        Ok(Some(TheirLine { line, number, record, columns }))
+        Ok(Some(TheirLine { line: at.line(), number, record, columns }))
     }
 }

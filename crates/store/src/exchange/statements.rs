@@ -152,7 +152,7 @@ pub(super) fn write(engine: Engine, with_items: bool) -> String {
 
 /// The same as statements of one transaction: the items, the entries, the balances of wallets that exist, and the events.
 /// Citus plans them in half of the time.
-fn write_apart() -> [String; 4] {
+pub(super) fn write_apart() -> [String; 4] {
     let unchanged = "c.entry_count / (w.entry_count = c.entry_count_before)::integer";
     let (items, change) = (from_one(ITEMS, OF_ITEMS), from_one(CHANGE, OF_CHANGE));
     let tell = from_one(TELL, OF_TELL);

@@ -1,9 +1,11 @@
 //! Statements of a wallet as CSV, for programs and for spreadsheets (contract 8.3.9).
 
 use std::borrow::Cow;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
 
-use csv::{IntoInnerError, WriterBuilder};
+use csv::{IntoInnerError, Position, WriterBuilder};
 use domain::ledger::EXCHANGE;
 use domain::moment::{plain, rfc3339};
 
@@ -68,6 +70,25 @@ pub(crate) fn without_formula(text: &str) -> Cow<'_, str> {
     }
     let cell = |text: &str| if begins(text) { format!("'{text}") } else { text.to_owned() };
     text.split(';').map(cell).collect::<Vec<_>>().join(";").into()
+}
+
+/// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
+/// count. The position of the reader is before the empty lines that it skipped.
+#[must_use]
+pub fn csv_line(file: &Path, position: &Position) -> u64 {
+    let before = |mut file: File| -> io::Result<u64> {
+        file.seek(SeekFrom::Start(position.byte()))?;
+        let mut empty = 0;
+        for byte in BufReader::new(file).bytes() {
+            match byte? {
+                b'\n' => empty += 1,
+                b'\r' => {}
+                _ => break,
+            }
+        }
+        Ok(empty)
+    };
+    position.line() + File::open(file).and_then(before).unwrap_or_default()
 }
 
 #[cfg(test)]
