@@ -16,8 +16,8 @@ mod operator_log;
 mod orders;
 pub mod problem;
 mod receivers;
-mod reports;
 mod routes;
+mod statement;
 mod tokens;
 mod wallets;
 

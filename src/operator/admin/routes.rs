@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, reports, tokens,
+    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, statement, tokens,
     wallets,
 };
 use crate::config::Config;
@@ -74,13 +74,13 @@ macro_rules! routes {
     ($tag:literal: $($(#[doc = $words:literal])+ $method:ident $path:literal, $id:literal, $access:ident:
         $handler:ident $([$action:ident])? -> $answer:ty => $described:expr;)+) => {
         /// The routes of this subject, those of a path together.
-        pub(in crate::operator::admin) const ROUTES: &[crate::operator::admin::Route] = &[$(
-            crate::operator::admin::Route {
+        pub(super) const ROUTES: &[super::Route] = &[$(
+            super::Route {
                 method: stringify!($method),
                 path: concat!("/admin/v1", $path),
                 id: $id,
                 tag: $tag,
-                access: crate::operator::admin::Access::$access,
+                access: super::Access::$access,
                 filter: axum::routing::MethodFilter::$method,
                 handler: |state, call| Box::pin(async move {
                     let answer: $answer =
@@ -106,7 +106,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         orders::ROUTES,
         images::ROUTES,
         receivers::ROUTES,
-        reports::statement::ROUTES,
+        statement::ROUTES,
         events::ROUTES,
         operator_log::ROUTES,
     ];

@@ -6,11 +6,11 @@ use domain::period::{Period, TimeZone};
 use serde_json::json;
 use store::{Statement, StatementError};
 
-use super::super::call::Call;
-use super::super::describe::answers;
-use super::super::messages::{example, no_app};
-use super::super::problem::Problem;
-use super::super::routes::routes;
+use super::call::Call;
+use super::describe::answers;
+use super::messages::{example, no_app};
+use super::problem::Problem;
+use super::routes::routes;
 use crate::openapi::{APP_ID, Input};
 use crate::state::AppState;
 
@@ -66,7 +66,7 @@ fn flows(credited: i64) -> serde_json::Value {
 }
 
 /// What a report is asked of: an app, a day or a month, and the time zone that gives it its limits.
-pub(super) struct Asked {
+struct Asked {
     app_id: AppId,
     day: Option<Period>,
     month: Option<Period>,

@@ -1,3 +1,0 @@
-//! Reports of an app (contract 13).
-
-pub(super) mod statement;
