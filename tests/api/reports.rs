@@ -11,6 +11,7 @@ use domain::app::Scope;
 use domain::ids::{CreditRef, OpenId};
 use domain::operator::{Operator, OperatorKind};
 use serde_json::json;
+use sqlx::{Connection as _, PgConnection};
 use store::Credit;
 
 use crate::admin::Caller;
@@ -62,6 +63,17 @@ async fn date(till: &TestTill, reference: &str, at: &str) {
     till.execute(&moved).await;
 }
 
+/// Lets sessions that open from now on take a function of this schema for one of PostgreSQL's own.
+async fn replace_function(url: &str, function: &str) {
+    let mut sql = PgConnection::connect(url).await.unwrap();
+    let path = "DO $$ BEGIN
+        EXECUTE format('ALTER DATABASE %I SET search_path = public, pg_catalog', current_database());
+    END $$";
+    for statement in [function, path] {
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statement.to_owned())).execute(&mut sql).await.unwrap();
+    }
+}
+
 async fn play(till: &TestTill, game: Game) {
     let answer = game.send(till).await;
     assert_eq!(answer.code(), 1, "{}", answer.body);
@@ -104,6 +116,9 @@ async fn three_months(name: &str) -> (TestTill, TestApp, Program) {
     for reference in ["!r1", "!i1", "!i2", "!p1", "!p2", "!c1", "g1", "b1", "b1c", "!give", "!take"] {
         date(&till, reference, "2026-03-29T12:00:00.5Z").await;
     }
+    // A player without entries, of the last moment of the month.
+    program.json(&["user", "add", "a1", "o4"]);
+    till.execute("UPDATE wallets SET created_at = '2026-03-31T21:59:59Z' WHERE open_id = 'o4'").await;
     // The last moment before, the first and the last moment of the month, and the first after it.
     date(&till, "!before", "2026-02-28T22:59:59.999999Z").await;
     date(&till, "!r1", "2026-02-28T23:00:00Z").await;

@@ -6,10 +6,11 @@ use domain::console_user::Role;
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
 
-use super::{Folder, three_months, till};
+use super::{Folder, play, replace_function, three_months, till};
 use crate::admin::Caller;
-use crate::support::fresh_database;
+use crate::game::Game;
 use crate::support::program::Program;
+use crate::support::{TestTill, fresh_database};
 
 const MARCH: [&str; 7] = ["report", "statement", "a1", "--month", "2026-03", "--time-zone", "Europe/Berlin"];
 
@@ -21,7 +22,7 @@ period                           2026-03
 time zone                  Europe/Berlin
 since               2026-02-28T23:00:00Z
 until               2026-03-31T22:00:00Z
-wallets                                3
+wallets                                4
 
                                   gifted             charged
 opening balance                     1000                2000
@@ -67,7 +68,7 @@ async fn a_statement_has_a_figure_for_each_kind_and_source() {
             "opening": 2000, "credits": {"command": 10000, "import": 100, "api": 7, "console": 3},
             "presents": 0, "exchanges": 4500, "cancels": 530, "debits": 9, "closing": 8131,
         },
-        "wallets": 3, "ties": true, "document": document, "sha256": sha256,
+        "wallets": 4, "ties": true, "document": document, "sha256": sha256,
     });
     assert_eq!(march, expected);
     let printed = program.run(&MARCH);
@@ -271,4 +272,75 @@ async fn a_late_commit_is_in_the_statement() {
     });
     let words = "entries of 2026-03 may still come: a transaction that writes to the ledger does not end";
     assert_eq!(complaint.await.unwrap(), format!("minitill: --month: {words}\n"));
+}
+
+/// Rule 13.3.7: a period can be closed two minutes after its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_period_is_closed_two_minutes_after_its_end() {
+    let (till, _, program) = till().await;
+    let at = |at: &str| {
+        format!(
+            "CREATE OR REPLACE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS
+             $$ SELECT timestamptz '{at}' $$"
+        )
+    };
+    let asked = ["report", "statement", "a1", "--day", "2026-03-31", "--time-zone", "Europe/Berlin"];
+    let young = "2026-03-31 ended at 2026-03-31T22:00:00Z: entries may come until 2026-03-31T22:02:00Z";
+    for (now, words) in [
+        (
+            "2026-03-31T21:59:59.999999Z",
+            "2026-03-31 has not ended in Europe/Berlin: it ends at 2026-03-31T22:00:00Z",
+        ),
+        ("2026-03-31T22:00:00Z", young),
+        ("2026-03-31T22:01:59.999999Z", young),
+    ] {
+        replace_function(&till.database_url, &at(now)).await;
+        assert_eq!(program.complaint(&asked), format!("minitill: --day: {words}\n"));
+    }
+    replace_function(&till.database_url, &at("2026-03-31T22:02:00Z")).await;
+    assert_eq!(program.json(&asked)["ties"], true);
+}
+
+/// Rule 13.3.7: a write whose time is a minute old is repeated with a new one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_entry_is_not_written_with_an_old_time() {
+    let database = fresh_database().await;
+    // The first statement that writes entries begins a minute after the time that was read for it.
+    let clock = "CREATE SEQUENCE writes;
+        CREATE FUNCTION public.statement_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN
+            IF current_query() LIKE '%INSERT INTO ledger_entries%' AND nextval('writes') = 1 THEN
+                RETURN clock_timestamp() + interval '1 minute';
+            END IF;
+            RETURN pg_catalog.statement_timestamp();
+        END $$";
+    replace_function(&database.url, clock).await;
+    let till = TestTill::start_on(database.url.clone(), |_| {}).await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 10).await;
+    till.execute("SELECT setval('writes', 1, false)").await;
+    play(&till, Game::new(&app, "o1", "b1", 4)).await;
+    assert_eq!(till.purses(&app, "o1").await, (0, 6, 2));
+    assert_eq!(till.number("SELECT last_value FROM writes").await, 2, "it was written at the second try");
+    till.assert_audit_clean().await;
+}
+
+/// Rule 13.3.8: more than two statements at the same time are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_two_statements_at_once_are_refused() {
+    let (till, app, _) = till().await;
+    till.player(&app, "o1", 5, 0).await;
+    let caller = Caller::admin(&till).await;
+    let mut other = PgConnection::connect(&till.database_url).await.unwrap();
+    sqlx::raw_sql("BEGIN; UPDATE wallets SET free_balance = 5").execute(&mut other).await.unwrap();
+    let path = "/reports/statement?app_id=a1&month=2026-03";
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let refused = caller.get(path).await;
+        sqlx::raw_sql("COMMIT").execute(&mut other).await.unwrap();
+        refused
+    };
+    let (first, second, third) = tokio::join!(caller.get(path), caller.get(path), end);
+    assert_eq!((first.status, second.status), (200, 200));
+    assert_eq!((third.status, third.header("retry-after")), (503, Some("1")));
+    assert_eq!(caller.get(path).await.status, 200);
 }
