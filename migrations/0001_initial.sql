@@ -381,6 +381,25 @@ JOIN wallets w ON w.app_no = e.app_no AND w.wallet_no = e.wallet_no
 LEFT JOIN items i ON i.app_no = e.app_no AND i.item_id = e.item_id;
 COMMENT ON VIEW ledger IS 'The ledger entries with the ids of apps and players, references as games and operators sent them, and the texts of items.';
 
+CREATE VIEW bill_lines AS
+SELECT e.app_no, e.wallet_no, e.at, w.open_id, e.seq, e.kind,
+    CASE WHEN e.reference NOT LIKE '!%' THEN e.reference END AS biz_no,
+    CASE WHEN e.reference LIKE '!%' THEN substr(e.reference, 2) END AS ref,
+    e.free_change, e.charge_change, e.free_balance, e.charge_balance, e.zone_id, i.product_name
+FROM (
+    SELECT app_no, wallet_no, at, seq, kind, reference, free_change, charge_change, free_balance, charge_balance,
+        zone_id, item_id
+    FROM ledger_entries WHERE seq IS NOT NULL
+    UNION ALL
+    SELECT app_no, wallet_no, at, seq, kind, reference, free_change, charge_change,
+        (sum(free_change) OVER earlier)::bigint, (sum(charge_change) OVER earlier)::bigint, zone_id, item_id
+    FROM archived_entries WHERE seq IS NOT NULL
+    WINDOW earlier AS (PARTITION BY app_no, wallet_no ORDER BY seq)
+) e
+LEFT JOIN wallets w ON w.app_no = e.app_no AND w.wallet_no = e.wallet_no
+LEFT JOIN items i ON i.app_no = e.app_no AND i.item_id = e.item_id;
+COMMENT ON VIEW bill_lines IS 'Every ledger entry as the bill shows it, archived ones too. The balances of an archived entry are the sums from the first entry of its wallet, because archives take entries from the first on.';
+
 CREATE TABLE exchange_replays (
     app_id   text        NOT NULL,
     biz_no   text        NOT NULL,

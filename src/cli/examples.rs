@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 81] = [
+const EXAMPLES: [(&str, &[&str]); 84] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -24,6 +24,27 @@ const EXAMPLES: [(&str, &[&str]); 81] = [
     ("completions", &["minitill completions bash", "minitill completions zsh", "minitill completions fish"]),
     ("man", &["minitill man /usr/local/share/man/man1"]),
     ("audit", &["minitill audit", "minitill audit --json"]),
+    (
+        "report statement",
+        &[
+            "minitill report statement mygame --month 2026-10 --time-zone Asia/Shanghai",
+            "minitill report statement mygame --day 2026-10-31 --json",
+        ],
+    ),
+    (
+        "report bill",
+        &[
+            "minitill report bill mygame --day 2026-10-31",
+            "minitill report bill mygame --month 2026-10 --time-zone Asia/Shanghai --excel --out october.csv",
+        ],
+    ),
+    (
+        "reconcile",
+        &[
+            "minitill reconcile mygame their.csv",
+            "minitill reconcile mygame their.csv --map order=biz_no --map player=open_id --day 2026-10-31",
+        ],
+    ),
     (
         "archive",
         &[

@@ -24,6 +24,8 @@ mod order;
 mod output;
 mod postgres;
 mod receiver;
+mod reconcile;
+mod report;
 mod running;
 mod sandbox;
 mod serve;
@@ -133,6 +135,11 @@ enum StoreCommand {
     Sandbox(sandbox::SandboxCommand),
     /// Check every wallet against its ledger; exit code 1 if anything differs
     Audit(audit::AuditArguments),
+    /// Make reports of an app: the statement of a period, and the bill
+    #[command(subcommand)]
+    Report(report::ReportCommand),
+    /// Compare the ledger of an app with the books of others; exit code 1 if anything differs
+    Reconcile(reconcile::ReconcileArguments),
     /// Move closed periods of the ledgers to files, and back
     Archive(archive::ArchiveArguments),
     /// Replace the master key, which encrypts all secrets in the database
@@ -262,6 +269,8 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Receiver(command) => receiver::run(context, store, command).await,
         StoreCommand::Sandbox(command) => return sandbox::run(context, store, command).await,
         StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
+        StoreCommand::Report(command) => return report::run(context, store, command).await,
+        StoreCommand::Reconcile(arguments) => return reconcile::run(context, store, arguments).await,
         StoreCommand::Archive(arguments) => archive::run(context, opened, arguments).await,
         StoreCommand::MasterKey(command) => master_key::run(context, store, command).await,
         StoreCommand::ConsoleUser(command) => console_user::run(context, store, command).await,

@@ -201,3 +201,26 @@ async fn a_session_that_ends_leaves_nothing_behind() {
     outcome.unwrap();
     assert_eq!(number(&mut second, ROWS).await, 4);
 }
+
+/// The guard of an entry's time is evaluated once, at the start of the statement, also where there are no rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_of_entries_with_an_old_time_fails_as_a_whole() {
+    let (_till, url) = wallets().await;
+    let mut sql = session(&url).await;
+    let prepare = "PREPARE enter (text[], timestamptz) AS
+        INSERT INTO ledger_entries (app_no, wallet_no, kind, reference, free_change, charge_change, free_balance,
+            charge_balance, at)
+        SELECT 1, 1, 'closed', unnest($1), 0, 0, 0, 0, $2
+        WHERE 1 / ($2 > statement_timestamp() - interval '1 minute')::integer = 1";
+    run(&mut sql, prepare).await.unwrap();
+    for _ in 0..7 {
+        // More than five times: PostgreSQL goes over to one plan for all parameters.
+        for numbers in ["ARRAY['b1', 'b2']", "ARRAY[]::text[]"] {
+            let old = format!("EXECUTE enter ({numbers}, now() - interval '61 seconds')");
+            assert_eq!(run(&mut sql, &old).await.unwrap_err(), "22012");
+        }
+    }
+    assert_eq!(number(&mut sql, ROWS).await, 3);
+    run(&mut sql, "EXECUTE enter (ARRAY['b1', 'b2'], now() - interval '50 seconds')").await.unwrap();
+    assert_eq!(number(&mut sql, ROWS).await, 5);
+}

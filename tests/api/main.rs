@@ -48,6 +48,7 @@ mod order_search;
 mod private_postgres;
 mod quotas;
 mod rate_limit;
+mod reports;
 mod routes;
 mod sandbox;
 mod service_manager;

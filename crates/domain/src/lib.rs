@@ -28,6 +28,7 @@ pub mod operator_log;
 pub mod order;
 pub mod order_center;
 pub mod per_second;
+pub mod period;
 pub mod picture_store;
 pub mod product_info;
 pub mod quota;

@@ -13,6 +13,7 @@ mod api_key;
 mod app;
 mod archive;
 mod audit;
+mod books;
 mod console_user;
 mod digesting;
 mod directory;
@@ -64,6 +65,10 @@ pub use api_key::{ApiKey, ApiKeySummary, RevokeOutcome};
 pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, CommandError, Package};
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
+pub use books::{
+    BillColumn, BillError, BillSums, Credits, Difference, Flows, ReconcileError, Reconciled, Statement,
+    StatementError, TheirFile,
+};
 pub use console_user::{
     ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, NewSecondFactor, NewSession, SessionUser,
     SignInAttempt,
@@ -94,7 +99,7 @@ pub use token::TokenSummary;
 pub use wallet::{
     ArchivedPart, CREDITS_MAX, ChangeOutcome, ChangeRecord, Credit, CreditOutcome, CreditsSource, CsvReader,
     Debit, EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
-    PlayersPage, Wallet, WalletTotals, receipt_shown,
+    PlayersPage, Wallet, WalletTotals, csv_line, receipt_shown,
 };
 
 /// A transaction is tried at most this often.
@@ -150,6 +155,7 @@ pub struct Store {
     last_audits: Arc<look_up_cache::LookUpCache<(), Arc<[LastAudit]>>>,
     /// Told after each transaction of this process that has made an event.
     events: Arc<tokio::sync::Notify>,
+    books: books::Permits,
 }
 
 /// The state of the pool of connections.
@@ -218,8 +224,7 @@ impl Store {
         let connections = settings.connections;
         let strangers = strangers::Strangers::new(pool_options.clone(), hosts.address().clone(), connections);
         let pool_options = pool_options.min_connections(settings.connections_at_start);
-        let pool_options = pool_options.max_connections(connections);
-        let pool = pool_options.connect_with(hosts.address().clone()).await?;
+        let pool = pool_options.max_connections(connections).connect_with(hosts.address().clone()).await?;
         engine.find(&mut *pool.acquire().await?).await?;
         if must_write {
             tokio::spawn(hosts.clone().follow([pool.clone(), strangers.pool().clone()], patience));
@@ -240,6 +245,7 @@ impl Store {
             key_uses: key_uses::KeyUses::default(),
             last_audits: Arc::new(look_up_cache::LookUpCache::lasting(audit::LAST_AUDITS_CACHED_FOR)),
             events: Arc::default(),
+            books: books::Permits::default(),
             settings: Arc::new(settings),
         })
     }

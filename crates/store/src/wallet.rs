@@ -21,7 +21,8 @@ use crate::{Result, Store, StoreError};
 
 pub use credit::receipt_shown;
 pub use credits::{CREDITS_MAX, CreditsSource};
-pub use csv_file::CsvReader;
+pub(crate) use csv_file::without_formula;
+pub use csv_file::{CsvReader, csv_line};
 pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
 

@@ -1,7 +1,7 @@
 //! `minitill wallet import` makes many credits from a CSV file.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail, ensure};
@@ -11,7 +11,7 @@ use domain::ids::{AppId, CreditRef, OpenId};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde_json::{Map, json};
 use sha2::{Digest as _, Sha256};
-use store::{Credit, CreditsSource, Store};
+use store::{Credit, CreditsSource, Store, csv_line};
 
 use super::super::output::progress_bar;
 use super::super::{Context, unknown_app};
@@ -110,7 +110,7 @@ async fn credit_piece(
         match done(outcome, app_id, credit) {
             Ok((_, true)) => tally.replayed += 1,
             Ok((_, false)) => tally.credited += 1,
-            Err(error) => bail!("line {}: {error}", line_of(file, position)),
+            Err(error) => bail!("line {}: {error}", csv_line(file, position)),
         }
     }
     Ok(tally)
@@ -139,7 +139,7 @@ async fn require_known_players(store: &Store, import: Import<'_>) -> Result<()> 
         let open_ids: Vec<String> = rows.iter().map(|(_, credit)| credit.open_id.to_string()).collect();
         let Some(unknown) = store.first_unknown(import.app_id, &open_ids).await? else { continue };
         let row = rows.iter().find(|(_, credit)| credit.open_id.as_str() == unknown);
-        let line = row.map_or(0, |(position, _)| line_of(import.file, position));
+        let line = row.map_or(0, |(position, _)| csv_line(import.file, position));
         bail!("line {line}: {}", unknown_player(import.app_id, &unknown));
     }
     Ok(())
@@ -155,7 +155,7 @@ fn read_rows(import: Import<'_>) -> Result<impl Iterator<Item = Result<(Position
         let record = record?;
         let position = record.position().cloned().unwrap_or_else(Position::new);
         let credit = credit_of(&record, create)
-            .map_err(|problem| anyhow!("line {}: {problem}", line_of(file, &position)))?;
+            .map_err(|problem| anyhow!("line {}: {problem}", csv_line(file, &position)))?;
         Ok((position, credit))
     }))
 }
@@ -176,22 +176,4 @@ fn credit_of(record: &csv::StringRecord, create: bool) -> Result<Credit, String>
     check_credit(free, charge)
         .map_err(|expected| format!("free and charge: expected {}, got 0 and 0", expected.0))?;
     Ok(Credit { open_id, free, charge, reference, note: String::new(), create })
-}
-
-/// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
-/// count. The position of the reader is before the empty lines that it skipped.
-fn line_of(file: &Path, position: &Position) -> u64 {
-    let before = |mut file: File| -> io::Result<u64> {
-        file.seek(SeekFrom::Start(position.byte()))?;
-        let mut empty = 0;
-        for byte in BufReader::new(file).bytes() {
-            match byte? {
-                b'\n' => empty += 1,
-                b'\r' => {}
-                _ => break,
-            }
-        }
-        Ok(empty)
-    };
-    position.line() + File::open(file).and_then(before).unwrap_or_default()
 }

@@ -17,6 +17,7 @@ mod orders;
 pub mod problem;
 mod receivers;
 mod routes;
+mod statement;
 mod tokens;
 mod wallets;
 

@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, tokens, wallets,
+    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, statement, tokens,
+    wallets,
 };
 use crate::config::Config;
 use crate::openapi::Operation;
@@ -105,6 +106,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         orders::ROUTES,
         images::ROUTES,
         receivers::ROUTES,
+        statement::ROUTES,
         events::ROUTES,
         operator_log::ROUTES,
     ];

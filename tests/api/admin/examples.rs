@@ -197,6 +197,9 @@ impl Scenario {
     /// What the call looks up.
     async fn sell(&self, app: &TestApp) {
         let id = self.call.route.id;
+        if id == "getStatement" {
+            self.till.execute("UPDATE ledger_entries SET at = '2026-10-05'").await;
+        }
         if ["getExchange", "cancelExchange"].contains(&id) && self.example != "no_exchange" {
             let game = Game::new(app, "player-1", "order1001", 60).with("product_name", "Double-up card");
             assert_eq!(game.send(&self.till).await.code(), 1);
@@ -245,9 +248,9 @@ impl Scenario {
             }
             "cursor_unknown" => self.query.push_str("&after=99.00000000"),
             "added" | "tested" | "resent" | "read" | "no_receiver" | "listed" | "shown" | "debited"
-            | "given_back" | "created" | "changed" | "set" | "done" | "made" | "published" | "registered"
-            | "issued" | "revoked" | "known" | "credited" | "blocked" | "unblocked" | "checked"
-            | "no_app" | "no_player" | "no_image" | "no_exchange" | "no_order" | "no_block"
+            | "given_back" | "closed" | "created" | "changed" | "set" | "done" | "made" | "published"
+            | "registered" | "issued" | "revoked" | "known" | "credited" | "blocked" | "unblocked"
+            | "checked" | "no_app" | "no_player" | "no_image" | "no_exchange" | "no_order" | "no_block"
             | "viewers_key" | "balance_too_large" | "body_too_slow" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
@@ -298,6 +301,7 @@ impl Scenario {
             "listOrders" => "status=7".clone_into(&mut self.query),
             "listImages" => "blocked=yes".clone_into(&mut self.query),
             "listOperatorLog" | "listFailedEvents" => "since=soon".clone_into(&mut self.query),
+            "getStatement" => "app_id=demo&month=October".clone_into(&mut self.query),
             "listEvents" => "wait=31".clone_into(&mut self.query),
             "addReceiver" => self.replace("url", Some(json!("ftp://game.example"))),
             "resendEvents" => self.replace("since", Some(json!("soon"))),

@@ -15,17 +15,17 @@ use store::{OperatorLogFilter, OperatorLogLine, RevokeOutcome};
 use crate::support::{Answer, Request, TestTill, operator};
 
 /// A caller of the admin API.
-pub(super) struct Caller<'a> {
+pub(crate) struct Caller<'a> {
     till: &'a TestTill,
     pub(super) key: String,
 }
 
 impl<'a> Caller<'a> {
-    pub(super) async fn admin(till: &'a TestTill) -> Self {
+    pub(crate) async fn admin(till: &'a TestTill) -> Self {
         Self::new(till, "backend", Role::Admin).await
     }
 
-    pub(super) async fn new(till: &'a TestTill, name: &str, role: Role) -> Self {
+    pub(crate) async fn new(till: &'a TestTill, name: &str, role: Role) -> Self {
         let name = ApiKeyName::parse(name).unwrap();
         let key = till.store.create_api_key(&operator(), &name, role).await.unwrap().expect("a new name");
         Self { till, key }
@@ -37,12 +37,12 @@ impl<'a> Caller<'a> {
             .header("authorization", &format!("Bearer {}", self.key))
     }
 
-    pub(super) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.request("GET", path).send(self.till.operator_address).await
     }
 
     /// A write with a body and, where one is given, an idempotency key.
-    pub(super) async fn send(&self, method: &str, path: &str, once: Option<&str>, body: &Value) -> Answer {
+    pub(crate) async fn send(&self, method: &str, path: &str, once: Option<&str>, body: &Value) -> Answer {
         self.write(method, path, once, body).send(self.till.operator_address).await
     }
 
@@ -56,7 +56,7 @@ impl<'a> Caller<'a> {
     }
 
     /// A POST that takes effect once.
-    pub(super) async fn post(&self, path: &str, once: &str, body: Value) -> Answer {
+    pub(crate) async fn post(&self, path: &str, once: &str, body: Value) -> Answer {
         self.send("POST", path, Some(once), &body).await
     }
 }

@@ -286,7 +286,7 @@ impl Store {
     }
 
     /// A session without time limits.
-    async fn connect_without_limits(&self) -> Result<PgConnection> {
+    pub(crate) async fn connect_without_limits(&self) -> Result<PgConnection> {
         let mut connection = PgConnection::connect_with(&self.pool.connect_options()).await?;
         let session = "SET statement_timeout = 0; SET lock_timeout = 0; SET timezone = 'UTC'; \
                        SET datestyle = 'ISO, YMD'; SET bytea_output = 'hex'; SET jit = off; SET work_mem = '128MB'";

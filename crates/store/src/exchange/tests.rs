@@ -15,9 +15,12 @@ use domain::wallet::{
 use domain::wallet_call::{WalletCall, WalletForm};
 use proptest::prelude::*;
 
+use crate::engine::Engine;
+
 use super::batch::{
     Batch, Decisions, ExchangeDetail, NewRow, OpenWallet, Record, Rows, Verdict, WalletState,
 };
+use super::statements;
 
 const NOW: i64 = 1_800_000_000_000;
 /// Database time of all batches.
@@ -566,4 +569,16 @@ fn an_unknown_number_is_told_only_while_the_wallet_is_locked() {
     let verdict = |are_locked| batch.decide(&model.rows(&batch, are_locked), AT).verdicts.remove(0);
     assert_eq!(verdict(false), Verdict::NeedsLock);
     assert_eq!(verdict(true), Verdict::Answer(WalletOutcome::Refused(Refused::UnknownNumber)));
+}
+
+#[test]
+fn every_write_of_entries_refuses_a_time_that_is_a_minute_old() {
+    // What PostgreSQL makes of it: `tests/api/exchange_assumptions.rs`.
+    let guard = "WHERE 1 / ($21::timestamptz > statement_timestamp() - interval '1 minute')::integer = 1";
+    for (engine, with_items) in [(Engine::Postgres, false), (Engine::Postgres, true), (Engine::Citus, false)]
+    {
+        assert_eq!(statements::write(engine, with_items).matches(guard).count(), 1);
+    }
+    let [_, entries, ..] = statements::write_apart();
+    assert_eq!(entries.matches(guard).count(), 1);
 }

@@ -1,8 +1,11 @@
 //! Statements of a wallet as CSV, for programs and for spreadsheets (contract 8.3.9).
 
-use std::io;
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
 
-use csv::{IntoInnerError, WriterBuilder};
+use csv::{IntoInnerError, Position, WriterBuilder};
 use domain::ledger::EXCHANGE;
 use domain::moment::{plain, rfc3339};
 
@@ -18,10 +21,19 @@ pub enum CsvReader {
 }
 
 impl CsvReader {
+    /// What stands before the first line: a byte-order mark tells spreadsheets that the file is UTF-8.
+    #[must_use]
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Program => "",
+            Self::Spreadsheet => "\u{feff}",
+        }
+    }
+
     /// The first line, with what stands before it.
     #[must_use]
     pub fn heading(self) -> String {
-        let mark = if self == Self::Spreadsheet { "\u{feff}" } else { "" };
+        let mark = self.mark();
         let names = "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at";
         format!("{mark}{names},product_name,note,operator\n")
     }
@@ -51,11 +63,32 @@ impl CsvReader {
 
 /// The text with an apostrophe before each cell that a spreadsheet would calculate. In some languages a
 /// semicolon separates cells.
-fn without_formula(text: &str) -> String {
-    let cell = |text: &str| {
-        if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
+pub(crate) fn without_formula(text: &str) -> Cow<'_, str> {
+    let begins = |cell: &str| cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if !text.split(';').any(begins) {
+        return text.into();
+    }
+    let cell = |text: &str| if begins(text) { format!("'{text}") } else { text.to_owned() };
+    text.split(';').map(cell).collect::<Vec<_>>().join(";").into()
+}
+
+/// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines
+/// count. The position of the reader is before the empty lines that it skipped.
+#[must_use]
+pub fn csv_line(file: &Path, position: &Position) -> u64 {
+    let before = |mut file: File| -> io::Result<u64> {
+        file.seek(SeekFrom::Start(position.byte()))?;
+        let mut empty = 0;
+        for byte in BufReader::new(file).bytes() {
+            match byte? {
+                b'\n' => empty += 1,
+                b'\r' => {}
+                _ => break,
+            }
+        }
+        Ok(empty)
     };
-    text.split(';').map(cell).collect::<Vec<_>>().join(";")
+    position.line() + File::open(file).and_then(before).unwrap_or_default()
 }
 
 #[cfg(test)]

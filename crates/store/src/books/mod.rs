@@ -1,0 +1,41 @@
+//! The books (contract 13): the statement of a period, the bill, and the comparison with the books of others.
+
+mod bill;
+mod reconcile;
+mod settled;
+mod statement;
+mod their_file;
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{Result, StoreError};
+
+pub use bill::{BillColumn, BillError, BillSums};
+pub use reconcile::{Difference, ReconcileError, Reconciled};
+pub use statement::{Credits, Flows, Statement, StatementError};
+pub use their_file::TheirFile;
+
+/// Statements that a process makes at the same time. Each reads the whole ledger of an app.
+const STATEMENTS_AT_ONCE: usize = 2;
+
+/// The permits of the statements that a process makes.
+#[derive(Debug, Clone)]
+pub(crate) struct Permits(Arc<Semaphore>);
+
+impl Default for Permits {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(STATEMENTS_AT_ONCE)))
+    }
+}
+
+impl Permits {
+    /// A permit for one statement.
+    ///
+    /// # Errors
+    /// `Overloaded` while too many are being made.
+    fn take(&self) -> Result<OwnedSemaphorePermit> {
+        self.0.clone().try_acquire_owned().map_err(|_| StoreError::Overloaded)
+    }
+}

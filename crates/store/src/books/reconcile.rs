@@ -1,0 +1,387 @@
+//! Compares the bill of an app with the books of others (contract 13.5): what is only here, only there, or differs.
+//!
+//! Their file goes into a temporary table, and PostgreSQL joins it with the ledger. So neither the file nor the ledger has
+//! to fit into memory. What the database finds to differ as bytes is compared again by the meaning of its column.
+
+#![expect(clippy::disallowed_methods, reason = "the macros do not know temporary tables")]
+
+use std::io;
+
+use domain::ids::AppId;
+use domain::moment;
+use domain::period::TimeSpan;
+use futures_util::TryStreamExt as _;
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _};
+use time::OffsetDateTime;
+
+use super::bill::BillColumn;
+use super::their_file::TheirFile;
+use crate::wallet::without_formula;
+use crate::{Store, StoreError};
+
+/// Bytes of lines that are sent in a piece.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Why nothing was compared.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// There is no such app.
+    #[error("there is no app {0}")]
+    UnknownApp(AppId),
+    /// The file is not acceptable. The words name it, the line and the field.
+    #[error("{0}")]
+    File(String),
+    /// The result could not be written.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+    /// The store has failed.
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+impl From<StoreError> for ReconcileError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<sqlx::Error> for ReconcileError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// A field that differs.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Difference {
+    /// The number.
+    pub biz_no: String,
+    /// The column of the bill, or [`LINES`].
+    pub field: &'static str,
+    /// Its value here.
+    pub here: String,
+    /// Its value there.
+    pub there: String,
+}
+
+/// The field of a number that has more than one line there.
+pub(super) const LINES: &str = "lines";
+
+/// What a comparison has found.
+#[derive(Debug)]
+pub struct Reconciled {
+    connection: PgConnection,
+    columns: Vec<BillColumn>,
+    /// Numbers in their file.
+    there: i64,
+    /// Lines of their file without a `biz_no`, which are not compared.
+    pub without_number: i64,
+    /// Numbers of their file that are here in another period, which are not compared.
+    pub of_other_periods: i64,
+    /// Numbers that are only there.
+    pub only_there: i64,
+}
+
+/// How a number of the temporary table `compared` was found.
+#[derive(Debug, Clone, Copy)]
+enum Found {
+    OnlyHere = 1,
+    OnlyThere = 2,
+    /// In both, but here in another period.
+    OtherPeriod = 3,
+    /// In both, and the bytes differ.
+    Both = 4,
+}
+
+impl Store {
+    /// Compares the exchanges, presents and games' cancels of an app with a file, those of all times or of a span of time.
+    ///
+    /// # Errors
+    /// A line of the file that is not acceptable.
+    pub async fn reconcile(
+        &self,
+        app_id: &AppId,
+        span: Option<TimeSpan>,
+        mut file: TheirFile,
+    ) -> Result<Reconciled, ReconcileError> {
+        let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
+        let app_no = app_no.fetch_optional(&self.pool).await?;
+        let app_no = app_no.ok_or_else(|| ReconcileError::UnknownApp(app_id.clone()))?;
+        let mut connection = self.connect_without_limits().await?;
+        let columns = file.columns();
+        make_tables(&mut connection, &columns).await?;
+        let without_number = send(&mut connection, &columns, &mut file).await?;
+        connection.execute(sqlx::raw_sql("ANALYZE their_lines")).await?;
+        compare(&mut connection, &columns, app_no, span).await?;
+        let counts = sqlx::query(
+            "SELECT (SELECT count(DISTINCT biz_no) FROM their_lines), count(*) FILTER (WHERE found = 3),
+                 count(*) FILTER (WHERE found = 2) FROM compared",
+        );
+        let counts = counts.fetch_one(&mut connection).await?;
+        Ok(Reconciled {
+            connection,
+            columns,
+            there: counts.try_get(0)?,
+            without_number,
+            of_other_periods: counts.try_get(1)?,
+            only_there: counts.try_get(2)?,
+        })
+    }
+}
+
+/// The name of a column in the temporary tables.
+fn name(side: &str, column: BillColumn) -> String {
+    format!("{side}_{column}")
+}
+
+/// A part of a statement for each of these columns.
+fn list(columns: &[BillColumn], part: impl Fn(BillColumn) -> String) -> String {
+    columns.iter().map(|column| part(*column)).collect::<Vec<_>>().concat()
+}
+
+async fn make_tables(connection: &mut PgConnection, columns: &[BillColumn]) -> Result<(), StoreError> {
+    let columns = list(columns, |column| format!(", {} text NOT NULL", name("there", column)));
+    let sql = format!(
+        "CREATE TEMPORARY TABLE their_lines (biz_no text COLLATE \"C\" NOT NULL, line bigint NOT NULL{columns})"
+    );
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await?;
+    Ok(())
+}
+
+/// Sends the lines of the file. Returns how many have no `biz_no`.
+async fn send(
+    connection: &mut PgConnection,
+    columns: &[BillColumn],
+    file: &mut TheirFile,
+) -> Result<i64, ReconcileError> {
+    let columns = list(columns, |column| format!(", {}", name("there", column)));
+    let mut copy =
+        connection.copy_in_raw(&format!("COPY their_lines (biz_no, line{columns}) FROM STDIN")).await?;
+    let (mut piece, mut without_number) = (Vec::with_capacity(PIECE_BYTES + 64 * 1024), 0);
+    loop {
+        let line = match file.next() {
+            Ok(Some(line)) => line,
+            Ok(None) => break,
+            Err(error) => {
+                copy.abort("the file is not acceptable").await?;
+                return Err(error);
+            }
+        };
+        if line.number.is_empty() {
+            without_number += 1;
+            continue;
+        }
+        escape(&mut piece, line.number);
+        piece.extend_from_slice(format!("\t{}", line.line).as_bytes());
+        for value in line.values() {
+            piece.push(b'\t');
+            escape(&mut piece, value);
+        }
+        piece.push(b'\n');
+        if piece.len() >= PIECE_BYTES {
+            copy.send(piece.as_slice()).await?;
+            piece.clear();
+        }
+    }
+    copy.send(piece.as_slice()).await?;
+    copy.finish().await?;
+    Ok(without_number)
+}
+
+/// Adds a text as COPY reads it.
+fn escape(piece: &mut Vec<u8>, text: &str) {
+    for byte in text.bytes() {
+        match byte {
+            b'\\' => piece.extend_from_slice(b"\\\\"),
+            b'\t' => piece.extend_from_slice(b"\\t"),
+            b'\n' => piece.extend_from_slice(b"\\n"),
+            b'\r' => piece.extend_from_slice(b"\\r"),
+            other => piece.push(other),
+        }
+    }
+}
+
+/// Makes the temporary table `compared`: each number but for those that are the same bytes in both.
+async fn compare(
+    connection: &mut PgConnection,
+    columns: &[BillColumn],
+    app_no: i32,
+    span: Option<TimeSpan>,
+) -> Result<(), StoreError> {
+    let here = list(columns, |column| format!(", {} AS {}", column.sql(), name("here", column)));
+    let differ = list(columns, |column| format!(" OR {} <> {}", name("there", column), name("here", column)));
+    let both_sides = list(columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
+    let is_in = if span.is_some() { "at >= $2 AND at < $3" } else { "true" };
+    let sql = format!(
+        "CREATE TEMPORARY TABLE compared AS
+         SELECT coalesce(t.biz_no, o.number) AS biz_no, t.lines,
+             CASE WHEN t.biz_no IS NULL THEN {only_here} WHEN o.number IS NULL THEN {only_there}
+                 WHEN NOT o.is_in THEN {other} ELSE {both} END AS found{both_sides}
+         FROM (
+             SELECT * FROM (
+                 SELECT *, row_number() OVER (PARTITION BY biz_no ORDER BY line) AS place,
+                     count(*) OVER (PARTITION BY biz_no) AS lines
+                 FROM their_lines) l
+             WHERE place = 1) t
+         FULL JOIN (
+             SELECT biz_no AS number, {is_in} AS is_in{here} FROM bill_lines
+             WHERE app_no = $1 AND kind IN ('exchange', 'present', 'cancel') AND biz_no IS NOT NULL) o
+             ON o.number = t.biz_no
+         WHERE (t.biz_no IS NULL AND o.is_in) OR o.number IS NULL
+             OR (t.biz_no IS NOT NULL AND (NOT o.is_in OR t.lines > 1{differ}))",
+        only_here = Found::OnlyHere as u8,
+        only_there = Found::OnlyThere as u8,
+        other = Found::OtherPeriod as u8,
+        both = Found::Both as u8,
+    );
+    // A statement that makes a table takes no parameters.
+    let literal = |at: OffsetDateTime| format!("'{}'::timestamptz", moment::rfc3339(at));
+    let sql = sql.replace("$1", &app_no.to_string());
+    let sql = match span {
+        Some(TimeSpan { since, until }) => sql.replace("$2", &literal(since)).replace("$3", &literal(until)),
+        None => sql,
+    };
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await?;
+    connection.execute(sqlx::raw_sql("ANALYZE compared")).await?;
+    Ok(())
+}
+
+impl Reconciled {
+    /// Numbers that are only here, in their order.
+    pub async fn each_only_here(
+        &mut self,
+        each: impl FnMut(&str) -> io::Result<()>,
+    ) -> Result<i64, ReconcileError> {
+        self.numbers(Found::OnlyHere, each).await
+    }
+
+    /// Numbers that are only there, in their order.
+    pub async fn each_only_there(
+        &mut self,
+        each: impl FnMut(&str) -> io::Result<()>,
+    ) -> Result<i64, ReconcileError> {
+        self.numbers(Found::OnlyThere, each).await
+    }
+
+    async fn numbers(
+        &mut self,
+        found: Found,
+        mut each: impl FnMut(&str) -> io::Result<()>,
+    ) -> Result<i64, ReconcileError> {
+        let sql = format!("SELECT biz_no FROM compared WHERE found = {} ORDER BY biz_no", found as u8);
+        let mut numbers = sqlx::query_scalar::<_, String>(AssertSqlSafe(sql)).fetch(&mut self.connection);
+        let mut count = 0;
+        while let Some(number) = numbers.try_next().await? {
+            each(&number)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Fields that differ, in the order of the numbers. Returns how many numbers are in both and do not differ, and how
+    /// many do.
+    pub async fn each_difference(
+        &mut self,
+        mut each: impl FnMut(&Difference) -> io::Result<()>,
+    ) -> Result<(i64, i64), ReconcileError> {
+        let values =
+            list(&self.columns, |column| format!(", {}, {}", name("here", column), name("there", column)));
+        let both = Found::Both as u8;
+        let sql = format!("SELECT biz_no, lines{values} FROM compared WHERE found = {both} ORDER BY biz_no");
+        let mut rows = sqlx::query(AssertSqlSafe(sql)).fetch(&mut self.connection);
+        let mut differing = 0;
+        while let Some(row) = rows.try_next().await? {
+            let (biz_no, lines): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let mut differences = Vec::new();
+            if lines > 1 {
+                differences.push((LINES, "1".to_owned(), lines.to_string()));
+            }
+            for (place, column) in self.columns.iter().enumerate() {
+                let (here, there): (String, String) =
+                    (row.try_get(2 + 2 * place)?, row.try_get(3 + 2 * place)?);
+                if !column.is_same(&here, &there) {
+                    differences.push((column.as_str(), here, there));
+                }
+            }
+            differing += i64::from(!differences.is_empty());
+            for (field, here, there) in differences {
+                each(&Difference { biz_no: biz_no.clone(), field, here, there })?;
+            }
+        }
+        Ok((self.there - self.only_there - self.of_other_periods - differing, differing))
+    }
+
+    /// Ends the session with its temporary tables.
+    pub async fn close(self) -> Result<(), StoreError> {
+        Ok(self.connection.close().await?)
+    }
+}
+
+impl BillColumn {
+    /// Whether a value there is the one here: an integer as a number, a time to the precision that it has there, and a
+    /// text with or without the apostrophe that keeps it from being a formula.
+    fn is_same(self, here: &str, there: &str) -> bool {
+        if here == there {
+            return true;
+        }
+        match self {
+            _ if self.is_integer() => {
+                there.trim().parse::<i64>().is_ok_and(|there| here.parse() == Ok(there))
+            }
+            Self::At => match (moment::parse(here), moment::parse(&there.trim().replacen(' ', "T", 1))) {
+                (Ok(here), Ok(at)) => to_precision(here, there) == to_precision(at, there),
+                _ => false,
+            },
+            _ => *there == *without_formula(here),
+        }
+    }
+}
+
+/// The moment in units of the last digit that the text has behind its seconds.
+fn to_precision(at: OffsetDateTime, text: &str) -> i128 {
+    let behind = text.split_once('.').map_or("", |(_, behind)| behind);
+    let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+    let lost = u32::try_from(9_usize.saturating_sub(digits)).unwrap_or_default();
+    at.unix_timestamp_nanos().div_euclid(10_i128.pow(lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_compared_by_the_meaning_of_its_column() {
+        let at = "2026-10-31T08:00:05.123456Z";
+        for (column, here, there) in [
+            (BillColumn::FreeChange, "-60", " -060 "),
+            (BillColumn::FreeChange, "60", "+60"),
+            (BillColumn::At, at, "2026-10-31 08:00:05"),
+            (BillColumn::At, at, "2026-10-31T16:00:05.123+08:00"),
+            (BillColumn::ProductName, "=1+1", "'=1+1"),
+            (BillColumn::ProductName, "'=1+1", "'=1+1"),
+            (BillColumn::ProductName, "a;=b", "a;'=b"),
+        ] {
+            assert!(column.is_same(here, there), "{column}: {here}, {there}");
+        }
+        for (column, here, there) in [
+            (BillColumn::FreeChange, "-60", "60"),
+            (BillColumn::FreeChange, "-60", ""),
+            (BillColumn::FreeChange, "-60", "-60.5"),
+            (BillColumn::At, at, "2026-10-31 08:00:06"),
+            (BillColumn::At, at, "2026-10-31T08:00:05.123457Z"),
+            (BillColumn::At, at, "soon"),
+            (BillColumn::ProductName, "=1+1", "=1+2"),
+            (BillColumn::ProductName, "Sword", "'Sword"),
+            (BillColumn::ProductName, "Sword", "sword"),
+        ] {
+            assert!(!column.is_same(here, there), "{column}: {here}, {there}");
+        }
+    }
+
+    #[test]
+    fn copy_reads_back_what_was_escaped() {
+        let mut piece = Vec::new();
+        escape(&mut piece, "a\\N\tb\r\nc");
+        assert_eq!(piece, b"a\\\\N\\tb\\r\\nc");
+    }
+}

@@ -1,0 +1,71 @@
+//! When a period gets no more ledger entries (docs/decisions/0049).
+//!
+//! The time of an entry is read before the entry is written, and the commit comes later still. The write refuses a time
+//! that is a minute old (`crate::exchange`). So two minutes after the end of a period each late entry is committed, or in
+//! a transaction that holds a lock on its table. Such transactions are waited for.
+
+use std::time::Duration;
+
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+use tokio::time::Instant;
+
+use crate::Result;
+
+/// From this time after its end a period is settled. It is more than the minute that writes keep to, because PostgreSQL
+/// may pause between the start of a statement and its locks.
+pub(super) const SETTLES_IN: Duration = Duration::from_mins(2);
+/// How long transactions are waited for. They normally take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(50);
+
+/// Whether more entries may come before a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// None can come.
+    Yes,
+    /// The time has not come.
+    NotEnded,
+    /// The time was less than [`SETTLES_IN`] ago.
+    TooYoung,
+    /// A transaction that may write such an entry does not end.
+    Written,
+}
+
+/// Whether more entries may come before `until`. It waits for transactions that may write them.
+pub(super) async fn settled(connection: &mut PgConnection, until: OffsetDateTime) -> Result<Settled> {
+    let now = sqlx::query!(
+        r#"SELECT clock_timestamp() < $1 AS "is_before!",
+               clock_timestamp() < $1 + make_interval(secs => $2) AS "is_young!""#,
+        until,
+        SETTLES_IN.as_secs_f64()
+    );
+    let now = now.fetch_one(&mut *connection).await?;
+    if now.is_before {
+        return Ok(Settled::NotEnded);
+    }
+    if now.is_young {
+        return Ok(Settled::TooYoung);
+    }
+    let writers = sqlx::query_scalar!(
+        r#"SELECT coalesce(array_agg(DISTINCT virtualtransaction), '{}') AS "writers!" FROM pg_locks
+           WHERE mode = 'RowExclusiveLock' AND relation IN ('ledger_entries'::regclass, 'wallets'::regclass)
+             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"#
+    );
+    let mut writers = writers.fetch_one(&mut *connection).await?;
+    let deadline = Instant::now() + PATIENCE;
+    while !writers.is_empty() {
+        if Instant::now() >= deadline {
+            return Ok(Settled::Written);
+        }
+        tokio::time::sleep(POLL).await;
+        let still = sqlx::query_scalar!(
+            r#"SELECT coalesce(array_agg(DISTINCT virtualtransaction), '{}') AS "writers!" FROM pg_locks
+               WHERE mode = 'RowExclusiveLock' AND relation IN ('ledger_entries'::regclass, 'wallets'::regclass)
+                 AND virtualtransaction = ANY ($1)"#,
+            &writers
+        );
+        writers = still.fetch_one(&mut *connection).await?;
+    }
+    Ok(Settled::Yes)
+}

@@ -1,0 +1,130 @@
+//! `minitill reconcile` compares the ledger of an app with the books of others (contract 13.5).
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use domain::ids::AppId;
+use domain::period::Period;
+use serde_json::json;
+use store::{BillColumn, Difference, ReconcileError, Reconciled, Store, TheirFile};
+
+use super::output::{complain, tab_separated};
+use super::report::{ZoneArguments, parse_day, parse_month};
+use super::{Context, unknown_app};
+
+#[derive(Debug, Args)]
+pub(super) struct ReconcileArguments {
+    /// Id of the app
+    app_id: AppId,
+    /// CSV file with a heading; it has a column `biz_no`, and others of `minitill report bill`
+    file: PathBuf,
+    /// A column of the file that has another name than in the bill, such as `order=biz_no`
+    #[arg(long, value_name = "THEIRS=OURS", value_parser = parse_mapped)]
+    map: Vec<(String, BillColumn)>,
+    /// Only what happened here on this day, such as 2026-10-31
+    #[arg(long, value_name = "DAY", value_parser = parse_day, conflicts_with = "month")]
+    day: Option<Period>,
+    /// Only what happened here in this month, such as 2026-10
+    #[arg(long, value_name = "MONTH", value_parser = parse_month)]
+    month: Option<Period>,
+    #[command(flatten)]
+    zone: ZoneArguments,
+}
+
+fn parse_mapped(text: &str) -> Result<(String, BillColumn), String> {
+    // A name may have an equals sign. No column of the bill has one.
+    let (theirs, ours) = text.rsplit_once('=').ok_or("expected THEIRS=OURS, such as order=biz_no")?;
+    let column = BillColumn::parse(ours).map_err(|expected| format!("expected {} behind =", expected.0))?;
+    Ok((theirs.trim().to_owned(), column))
+}
+
+pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileArguments) -> Result<ExitCode> {
+    let ReconcileArguments { app_id, file, map, day, month, zone } = arguments;
+    let file = TheirFile::open(&file, &map).map_err(refused)?;
+    if !file.ignored().is_empty() {
+        complain(&format!("columns that the bill does not have are ignored: {}", file.ignored().join(", ")));
+    }
+    let span = day.or(month).map(|period| zone.span(period));
+    let mut found = store.reconcile(&app_id, span, file).await.map_err(refused)?;
+    if found.without_number > 0 {
+        complain(&format!("{} lines without a biz_no are not compared", found.without_number));
+    }
+    if found.of_other_periods > 0 {
+        complain(&format!(
+            "{} numbers that are of another period here are not compared",
+            found.of_other_periods
+        ));
+    }
+    let is_same = show(context.output.is_json, &mut found).await?;
+    found.close().await?;
+    Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn refused(error: ReconcileError) -> anyhow::Error {
+    match error {
+        ReconcileError::UnknownApp(app_id) => unknown_app(&app_id),
+        ReconcileError::Store(error) => error.into(),
+        ReconcileError::File(_) | ReconcileError::Output(_) => anyhow!("{error}"),
+    }
+}
+
+/// Prints what was found, one by one, so that many differences need little memory. Returns whether there are none.
+async fn show(is_json: bool, found: &mut Reconciled) -> Result<bool> {
+    let mut out = io::BufWriter::new(io::stdout());
+    let mut list = List { is_json, is_first: true };
+    list.begin(&mut out, "{\"only_here\":[")?;
+    let here = found
+        .each_only_here(|biz_no| {
+            list.item(&mut out, &json!({ "biz_no": biz_no }).to_string(), &["only here", biz_no])
+        })
+        .await
+        .map_err(refused)?;
+    list.begin(&mut out, "],\"only_there\":[")?;
+    let there = found
+        .each_only_there(|biz_no| {
+            list.item(&mut out, &json!({ "biz_no": biz_no }).to_string(), &["only there", biz_no])
+        })
+        .await
+        .map_err(refused)?;
+    list.begin(&mut out, "],\"differs\":[")?;
+    let (matched, differing) = found
+        .each_difference(|difference| {
+            let Difference { biz_no, field, here, there } = difference;
+            let object = serde_json::to_string(difference)?;
+            list.item(&mut out, &object, &["differs", biz_no, field, here, there])
+        })
+        .await
+        .map_err(refused)?;
+    if is_json {
+        writeln!(out, "],\"matched\":{matched}}}")?;
+    } else {
+        writeln!(out, "{matched} matched, {here} only here, {there} only there, {differing} differ")?;
+    }
+    out.flush()?;
+    Ok((here, there, differing) == (0, 0, 0))
+}
+
+/// A list that is printed item by item.
+struct List {
+    is_json: bool,
+    is_first: bool,
+}
+
+impl List {
+    fn begin(&mut self, out: &mut impl io::Write, json: &str) -> io::Result<()> {
+        self.is_first = true;
+        if self.is_json { out.write_all(json.as_bytes()) } else { Ok(()) }
+    }
+
+    fn item(&mut self, out: &mut impl io::Write, json: &str, cells: &[&str]) -> io::Result<()> {
+        if !self.is_json {
+            let cells: Vec<String> = cells.iter().map(|cell| (*cell).to_owned()).collect();
+            return writeln!(out, "{}", tab_separated(&cells));
+        }
+        let separator = if std::mem::take(&mut self.is_first) { "" } else { "," };
+        write!(out, "{separator}{json}")
+    }
+}

@@ -1,0 +1,109 @@
+//! The statement of a period (contract 13.3).
+
+use domain::fields::FieldError;
+use domain::ids::AppId;
+use domain::period::{Period, TimeZone};
+use serde_json::json;
+use store::{Statement, StatementError};
+
+use super::call::Call;
+use super::describe::answers;
+use super::messages::{example, no_app};
+use super::problem::Problem;
+use super::routes::routes;
+use crate::openapi::{APP_ID, Input};
+use crate::state::AppState;
+
+/// The document of the example.
+const DOCUMENT: &str = "\
+Statement of all wallets
+
+app                                 demo
+period                           2026-10
+time zone                  Asia/Shanghai
+since               2026-09-30T16:00:00Z
+until               2026-10-31T16:00:00Z
+wallets                                1
+
+                                  gifted             charged
+opening balance                        0                   0
++ credits: command                    40                 100
++ credits: import                      0                   0
++ credits: api                         0                   0
++ credits: console                     0                   0
++ presents                             0                   0
+- exchanges                            0                   0
++ cancels                              0                   0
+- debits                               0                   0
+closing balance                       40                 100
+
+ties to the ledger: yes
+sha256: ";
+const SHA256: &str = "746aebfc7a71a10feff2c9a4c7c414dae7afaa92ca05d797db6db2f739361ec8";
+
+routes! { "Reports":
+    /// Close a day or a month
+    ///
+    /// What was in all purses of an app at the beginning, what came in and went out, and what was there at the end.
+    /// `ties` tells whether the ledger says the same. A period can be closed two minutes after its end; from then on its
+    /// statement is the same bytes whenever it is made. One of `month` and `day` must be there.
+    GET "/reports/statement", "getStatement", Read: get -> Statement =>
+        answers("closed", "The statement.", json!({
+            "app_id": APP_ID, "period": "2026-10", "time_zone": "Asia/Shanghai", "since": "2026-09-30T16:00:00Z",
+            "until": "2026-10-31T16:00:00Z", "free": flows(40), "charge": flows(100), "wallets": 1, "ties": true,
+            "document": format!("{DOCUMENT}{SHA256}"), "sha256": SHA256,
+        }))
+        .query(asked)
+        .wrong("month", "expected a month such as 2026-10, got \"October\"")
+        .refuses([example::no_app()]);
+}
+
+fn flows(credited: i64) -> serde_json::Value {
+    json!({
+        "opening": 0, "credits": { "command": credited, "import": 0, "api": 0, "console": 0 }, "presents": 0,
+        "exchanges": 0, "cancels": 0, "debits": 0, "closing": credited,
+    })
+}
+
+/// What a report is asked of: an app, a day or a month, and the time zone that gives it its limits.
+struct Asked {
+    app_id: AppId,
+    day: Option<Period>,
+    month: Option<Period>,
+    zone: TimeZone,
+}
+
+fn asked(query: &mut Input<'_>) -> Result<Asked, FieldError> {
+    let app_id = query.field("app_id", "The app.").required(APP_ID, AppId::parse)?;
+    let month = query.field("month", "Of this month.").example("2026-10");
+    let month = month.demand("pattern", r"^\d{4}-\d{2}$").optional_as::<String, _>(Period::month)?;
+    let day = query.field("day", "Of this day, such as 2026-10-31.");
+    let day = day.demand("format", "date").optional_as::<String, _>(Period::day)?;
+    let about = "Time zone of the day or month, by its IANA name; UTC without it.";
+    let zone = query.field("time_zone", about).example("Asia/Shanghai").optional(TimeZone::parse)?;
+    Ok(Asked { app_id, day, month, zone: zone.unwrap_or_default() })
+}
+
+impl Asked {
+    /// The one period.
+    fn period(&self) -> Result<Period, Problem> {
+        match (self.month, self.day) {
+            (Some(period), None) | (None, Some(period)) => Ok(period),
+            (None, None) => Err(Problem::field("month", "expected a month or a day, got none")),
+            (Some(_), Some(_)) => Err(Problem::field("month", "expected a month or a day, got both")),
+        }
+    }
+}
+
+async fn get(state: &AppState, call: &Call) -> Result<Statement, Problem> {
+    let asked = call.read(asked)?;
+    let period = asked.period()?;
+    let statement = state.store.period_statement(&asked.app_id, period, &asked.zone).await;
+    statement.map_err(|error| match error {
+        StatementError::UnknownApp(app_id) => no_app(&app_id),
+        StatementError::NotClosed(_) | StatementError::TooLarge(_) => {
+            Problem::field(period.field(), error.to_string())
+        }
+        StatementError::Store(error) => error.into(),
+    })
+}

@@ -1,0 +1,246 @@
+//! `minitill reconcile` (contract 13.5).
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::{Folder, date, play, three_months, till};
+use crate::game::Game;
+use crate::support::TestTill;
+use crate::support::program::Program;
+
+fn bill(program: &Program, more: &[&str]) -> String {
+    let output = program.run(&[&["report", "bill", "a1"], more].concat());
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What it finds, with the exit code that fits, and what it says besides.
+fn reconcile(program: &Program, arguments: &[&str]) -> (Value, String) {
+    let output = program.run(&[&["reconcile", "a1"], arguments, &["--json"]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
+    let lists = ["only_here", "only_there", "differs"].map(|name| found[name].as_array().unwrap().len());
+    let expected = i32::from(lists.iter().any(|length| *length > 0));
+    assert_eq!(output.status.code(), Some(expected), "{found}");
+    (found, said)
+}
+
+fn same(matched: u32) -> Value {
+    json!({"matched": matched, "only_here": [], "only_there": [], "differs": []})
+}
+
+/// Rule 13.5.1: our own bill has no difference, for programs and for spreadsheets, archived or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_bill_has_no_difference() {
+    let (till, app, program) = three_months("round-trip").await;
+    let names = [
+        "@SUM(A1)",
+        "-1",
+        "+1;=2",
+        "\t=1",
+        "\r=1",
+        "'=1",
+        "a\\N\\t",
+        "\u{5e01}\u{1f4b0}",
+        " blank ",
+        "=\"x\"\r\n",
+    ];
+    for (place, name) in names.into_iter().enumerate() {
+        play(&till, Game::new(&app, "o1", &format!("q{place}"), 1).with("product_name", name)).await;
+        date(&till, &format!("q{place}"), "2026-03-10T00:00:00.000120Z").await;
+    }
+    let folder = Folder::new("reconcile-own");
+    let march = ["--month", "2026-03", "--time-zone", "Europe/Berlin"];
+    let own = folder.write("own.csv", bill(&program, &march));
+    let excel = folder.write("excel.csv", bill(&program, &[&march[..], &["--excel"]].concat()));
+    let windows =
+        folder.write("windows.csv", bill(&program, &march).replace("Z,o", "Z , o").replace(" , o", ",o"));
+    for file in [&own, &excel, &windows] {
+        let (found, said) = reconcile(&program, &[&[file.as_str()], &march[..]].concat());
+        assert_eq!(found, same(13));
+        assert_eq!(said, "minitill: 9 lines without a biz_no are not compared\n");
+        // All exchanges, presents and games' cancels are in March.
+        assert_eq!(reconcile(&program, &[file]).0, same(13));
+    }
+    let people = program.run(&["reconcile", "a1", &own]);
+    let printed = String::from_utf8(people.stdout).unwrap();
+    assert_eq!(printed, "13 matched, 0 only here, 0 only there, 0 differ\n");
+    till.execute(crate::audit::REHASH).await;
+    till.execute("DELETE FROM wallet_outbox").await;
+    till.execute(
+        "SELECT rehash(wallet_no, max(seq)) FROM ledger_entries WHERE seq IS NOT NULL GROUP BY wallet_no",
+    )
+    .await;
+    program.json(&["archive", "--before", "2026-03-31T21:00", "--to", folder.path()]);
+    assert_eq!(reconcile(&program, &[&own]).0, same(13));
+}
+
+/// Thousands of exchanges of one player, each a line of the bill.
+async fn thousands(till: &TestTill) {
+    till.execute(
+        "INSERT INTO items (app_no, item_id, product_name, product_info, product_desc)
+         SELECT app_no, sha256('=1'), '=1;\"a\", b', '[]', '' FROM apps;
+         INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change, free_balance,
+             charge_balance, chain_hash, at, item_id, zone_id)
+         SELECT app_no, wallet_no, 1 + n, 'exchange', 'x' || n, 0, -1, 0, 9000 - n, sha256(''),
+             timestamptz '2026-03-05 00:00:00Z' + n * interval '1.000001 s', sha256('=1'), '1_1'
+         FROM wallets CROSS JOIN generate_series(1, 5000) n;
+         UPDATE wallets SET charge_balance = 4000, entry_count = 5001",
+    )
+    .await;
+}
+
+/// Rule 13.5.2: a hundred seeded differences of each kind are named, and no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_seeded_difference_is_named_and_no_other() {
+    let (till, app, program) = till().await;
+    till.player(&app, "o1", 0, 9000).await;
+    thousands(&till).await;
+    let own = bill(&program, &["--month", "2026-03"]);
+    let (mut theirs, mut expected) = (String::new(), Vec::new());
+    let (mut here_alone, mut only_there) = (BTreeSet::new(), BTreeSet::new());
+    for line in own.lines() {
+        let number = line.split(',').nth(4).and_then(|number| number.strip_prefix('x'));
+        let number: u32 = number.and_then(|number| number.parse().ok()).unwrap_or_default();
+        let changed = match number % 50 {
+            7 => {
+                here_alone.insert(format!("x{number}"));
+                continue;
+            }
+            11 => {
+                only_there.insert(format!("y{number}"));
+                writeln!(theirs, "{}", line.replace(&format!(",x{number},"), &format!(",y{number},")))
+                    .unwrap();
+                line.to_owned()
+            }
+            13 => {
+                expected.push((number, "charge_change", "-1".to_owned(), "-2".to_owned()));
+                line.replace(",0,-1,", ",0,-2,")
+            }
+            17 => {
+                expected.push((number, "product_name", "=1;\"a\", b".to_owned(), "'=2;\"a\", b".to_owned()));
+                line.replace("'=1", "'=2")
+            }
+            19 => {
+                let at = line.split(',').next().unwrap();
+                let there = at.replace("2026-03-05", "2026-03-06");
+                expected.push((number, "at", at.to_owned(), there.clone()));
+                line.replace(at, &there)
+            }
+            _ => line.to_owned(),
+        };
+        writeln!(theirs, "{changed}").unwrap();
+    }
+    assert_eq!((here_alone.len(), only_there.len(), expected.len()), (100, 100, 300));
+    let folder = Folder::new("reconcile-seeded");
+    let file = folder.write("their.csv", theirs);
+    let numbers = |numbers: &BTreeSet<String>| -> Value {
+        numbers.iter().map(|biz_no| json!({"biz_no": biz_no})).collect()
+    };
+    expected.sort_by_key(|(number, ..)| format!("x{number}"));
+    let differs: Value = expected
+        .iter()
+        .map(|(number, field, here, there)| {
+            json!({"biz_no": format!("x{number}"), "field": field, "here": here, "there": there})
+        })
+        .collect();
+    let wanted = json!({
+        "matched": 4600, "only_here": numbers(&here_alone), "only_there": numbers(&only_there), "differs": differs,
+    });
+    assert_eq!(reconcile(&program, &[&file]).0, wanted);
+    assert_eq!(reconcile(&program, &[&file, "--month", "2026-03"]).0, wanted);
+}
+
+/// Rule 13.5.3 to 13.5.5: their names, a part of the columns, numbers that are there twice, other periods.
+#[tokio::test(flavor = "multi_thread")]
+async fn their_names_are_mapped_and_what_is_there_twice_differs() {
+    let (_till, _, program) = three_months("mapped").await;
+    let folder = Folder::new("reconcile-mapped");
+    let lines = "\u{feff}\"order=no\", player ,coins,kind,note\r\n g1 ,o1,+7000000,present,\"a, \"\"b\"\"\"\r\n\
+        b1,o2,0,exchange,\r\nb1c,o1,0,cancel,\r\n\r\nb1c,o9,0,cancel,\r\n,o1,5,credit,\r\n";
+    let file = folder.write("their.csv", lines);
+    let map = ["--map", "order=no=biz_no", "--map", "player=open_id", "--map", "coins=free_change"];
+    let (found, said) = reconcile(&program, &[&[file.as_str()], &map[..]].concat());
+    let expected = json!({
+        "matched": 1, "only_here": [], "only_there": [],
+        "differs": [
+            {"biz_no": "b1", "field": "open_id", "here": "o1", "there": "o2"},
+            {"biz_no": "b1c", "field": "lines", "here": "1", "there": "2"},
+        ],
+    });
+    assert_eq!(found, expected);
+    let words = "minitill: columns that the bill does not have are ignored: note\n\
+        minitill: 1 lines without a biz_no are not compared\n";
+    assert_eq!(said, words);
+    let people = program.run(&[&["reconcile", "a1", &file], &map[..]].concat());
+    let printed = "differs\tb1\topen_id\to1\to2\ndiffers\tb1c\tlines\t1\t2\n\
+        1 matched, 0 only here, 0 only there, 2 differ\n";
+    assert_eq!(
+        (people.status.code(), String::from_utf8(people.stdout).unwrap().as_str()),
+        (Some(1), printed)
+    );
+    // All of them are of the 29th here.
+    let numbers = folder.write("numbers.csv", "biz_no\ng1\nb1\nz1\n");
+    let (found, said) = reconcile(&program, &[&numbers, "--day", "2026-03-28"]);
+    assert_eq!(
+        found,
+        json!({"matched": 0, "only_here": [], "only_there": [{"biz_no": "z1"}], "differs": []})
+    );
+    assert_eq!(said, "minitill: 2 numbers that are of another period here are not compared\n");
+    let (found, _) = reconcile(&program, &[&numbers, "--day", "2026-03-29"]);
+    let expected = json!({
+        "matched": 2, "only_here": [{"biz_no": "b1c"}], "only_there": [{"biz_no": "z1"}], "differs": [],
+    });
+    assert_eq!(found, expected);
+}
+
+/// Rule 13.5.6: a file that cannot be compared is refused, and the line is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_cannot_be_compared_is_refused() {
+    let (_till, _, program) = till().await;
+    let folder = Folder::new("reconcile-refused");
+    let long = format!("biz_no,kind\nb1,\"{}", "x\n".repeat(100_000));
+    for (text, map, words) in [
+        (
+            &b"order,kind\nb1,exchange\n"[..],
+            None,
+            "there is no column biz_no; name it with --map NAME=biz_no; there are order, kind",
+        ),
+        (b"", None, "there is no column biz_no; name it with --map NAME=biz_no; there are "),
+        (b"biz_no,kind\n", Some("order=biz_no"), "--map: there is no column order; there are biz_no, kind"),
+        (b"biz_no,kind,kind\n", None, "two columns are kind"),
+        (b"biz_no,kind\nb1,exchange\n\nb2\n", None, "line 4: expected 2 columns, got 1"),
+        (b"biz_no,kind\nb1,exchange\nb2,\xff\n", None, "line 3: expected UTF-8"),
+        (b"biz_no,kind\nb1,\0\n", None, "line 2: expected a text without zero bytes"),
+        (
+            long.as_bytes(),
+            None,
+            "line 2: expected at most 65536 bytes; is a quotation mark without its pair?",
+        ),
+    ] {
+        let file = folder.write("their.csv", text);
+        let map = map.map_or(Vec::new(), |map| vec!["--map", map]);
+        let complaint = program.complaint(&[&["reconcile", "a1", &file], &map[..]].concat());
+        assert_eq!(complaint, format!("minitill: {file}: {words}\n"));
+    }
+    let missing = folder.file("missing.csv");
+    assert_eq!(
+        program.complaint(&["reconcile", "a1", &missing]),
+        format!("minitill: {missing}: No such file or directory (os error 2)\n")
+    );
+    assert_eq!(
+        program.complaint(&["reconcile", "a1", folder.path()]),
+        format!("minitill: {}: it is a folder\n", folder.path())
+    );
+    let file = folder.write("their.csv", "biz_no\nb1\n");
+    let unknown = "minitill: there is no app a9; to list all apps, run `minitill app list`\n";
+    assert_eq!(program.complaint(&["reconcile", "a9", &file]), unknown);
+    let usage = program.run(&["reconcile", "a1", &file, "--map", "order=number"]);
+    let words = String::from_utf8(usage.stderr).unwrap();
+    assert!(
+        usage.status.code() == Some(2) && words.contains("expected at, open_id, seq, kind, biz_no"),
+        "{words}"
+    );
+}
