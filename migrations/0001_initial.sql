@@ -397,6 +397,34 @@ COMMENT ON COLUMN exchange_replays.replays IS 'Number of replays. The first succ
 COMMENT ON COLUMN exchange_replays.first_at IS 'Database time when the first replay was written, about a second after it.';
 COMMENT ON COLUMN exchange_replays.last_at IS 'Database time when the last replay was written.';
 
+CREATE TABLE exchange_refusals (
+    app_id     text        NOT NULL,
+    biz_no     text        NOT NULL,
+    open_id    text        NOT NULL,
+    code       bigint      NOT NULL,
+    kind       text        NOT NULL,
+    first_at   timestamptz NOT NULL,
+    last_at    timestamptz NOT NULL,
+    count      bigint      NOT NULL,
+    request_id text        NOT NULL,
+    CONSTRAINT exchange_refusals_pkey PRIMARY KEY (app_id, biz_no, open_id, code),
+    CONSTRAINT exchange_refusals_kind_known CHECK (kind IN ('exchange', 'present', 'cancel')),
+    CONSTRAINT exchange_refusals_count_positive CHECK (count >= 1)
+);
+COMMENT ON TABLE exchange_refusals IS 'Refused exchanges, presents and cancels that were properly signed (contract 13.1). A process notes them in memory and writes once a second. What it has not written is lost when it ends. A row is removed 30 days after its last refusal, and when the app has 100,000 newer rows.';
+COMMENT ON COLUMN exchange_refusals.app_id IS 'The app.';
+COMMENT ON COLUMN exchange_refusals.biz_no IS 'The number, which was not used.';
+COMMENT ON COLUMN exchange_refusals.open_id IS 'The player. The app may not know it.';
+COMMENT ON COLUMN exchange_refusals.code IS 'Code of the answer.';
+COMMENT ON COLUMN exchange_refusals.kind IS 'What was asked for the last time: exchange, present or cancel.';
+COMMENT ON COLUMN exchange_refusals.first_at IS 'Database time of the first refusal.';
+COMMENT ON COLUMN exchange_refusals.last_at IS 'Database time of the last refusal.';
+COMMENT ON COLUMN exchange_refusals.count IS 'Number of refusals.';
+COMMENT ON COLUMN exchange_refusals.request_id IS 'Id of the last request.';
+CREATE INDEX exchange_refusals_of_player ON exchange_refusals (app_id, open_id, last_at);
+-- The oldest of an app.
+CREATE INDEX exchange_refusals_oldest ON exchange_refusals (app_id, last_at);
+
 CREATE TABLE audits (
     scope           text        NOT NULL,
     started_at      timestamptz NOT NULL,

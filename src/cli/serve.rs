@@ -30,7 +30,9 @@ const EXIT_WITHIN: Duration = Duration::from_millis(9500);
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
 /// How often the servers that share the rate limits are counted.
 const INSTANCES_INTERVAL: Duration = Duration::from_secs(3);
-/// How often the counts of replays are stored.
+/// How often old refusals are removed. An app adds at most 60,000 rows on each server meanwhile.
+const REFUSALS_INTERVAL: Duration = Duration::from_mins(1);
+/// How often the counts of replays and the refusals are stored.
 const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the last counts may take to be stored when the server stops.
 const COUNTS_PATIENCE: Duration = Duration::from_secs(1);
@@ -129,7 +131,8 @@ async fn ask_at_the_start(state: &AppState) -> Result<()> {
 
 /// Writes what was counted since the last time.
 async fn write_last_counts(store: &Store) {
-    let counts = async { tokio::join!(store.write_replays(), store.write_key_uses()) };
+    let counts =
+        async { tokio::join!(store.write_replays(), store.write_refusals(), store.write_key_uses()) };
     let _ = tokio::time::timeout(COUNTS_PATIENCE, counts).await;
 }
 
@@ -184,7 +187,7 @@ fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option
 
 async fn keep_house(state: AppState) {
     // Removing rows can take long, so nothing else waits for it.
-    tokio::join!(keep_counts(&state), keep_clean(&state));
+    tokio::join!(keep_counts(&state), keep_clean(&state), keep_refusals_few(&state));
 }
 
 /// Counts the servers, and writes what was counted of requests.
@@ -203,6 +206,9 @@ async fn keep_counts(state: &AppState) {
                 if let Err(error) = store.write_replays().await {
                     tracing::warn!(%error, "counts of replays could not be stored; they are lost");
                 }
+                if let Err(error) = store.write_refusals().await {
+                    tracing::warn!(%error, "refusals could not be stored; next attempt in a second");
+                }
             }
             _ = key_uses.tick() => {
                 if let Err(error) = store.write_key_uses().await {
@@ -219,6 +225,18 @@ async fn keep_clean(state: &AppState) {
     loop {
         cleaning.tick().await;
         clean(&state.store, state.config.image.unused_ttl, state.config.notify.keep).await;
+    }
+}
+
+/// Removes old refusals. A flood of them does not wait for an hour.
+async fn keep_refusals_few(state: &AppState) {
+    let mut removing = tokio::time::interval(REFUSALS_INTERVAL);
+    removing.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        removing.tick().await;
+        if let Err(error) = state.store.remove_old_refusals().await {
+            tracing::warn!(%error, "old refusals could not be removed; next attempt in a minute");
+        }
     }
 }
 

@@ -69,7 +69,10 @@ pub use console_user::{
 pub use engine::Engine;
 pub use error::{Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventPage};
-pub use exchange::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
+pub use exchange::{
+    CancelRecord, ExchangeRecord, NumberRecord, NumberUse, ReferenceMatch, RefusalRecord, RefusedChange,
+    RefusedNumber, ReplayCount,
+};
 pub use hosts::DatabaseAddress;
 pub use idempotency::EarlierAnswer;
 pub use image::{
@@ -91,7 +94,7 @@ pub use token::TokenSummary;
 pub use wallet::{
     ArchivedPart, CREDITS_MAX, ChangeOutcome, ChangeRecord, Credit, CreditOutcome, CreditsSource, CsvReader,
     Debit, EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
-    PlayersPage, Wallet, WalletTotals, receipt_shown,
+    PlayersPage, Wallet, WalletDetail, WalletTotals, receipt_shown,
 };
 
 /// A transaction is tried at most this often.
@@ -143,6 +146,7 @@ pub struct Store {
     own_stores: Arc<image::OwnStores>,
     exchange_metrics: ExchangeMetrics,
     replays: exchange::Replays,
+    refusals: exchange::Refusals,
     key_uses: key_uses::KeyUses,
     last_audits: Arc<look_up_cache::LookUpCache<(), Arc<[LastAudit]>>>,
     /// Told after each transaction of this process that has made an event.
@@ -214,9 +218,8 @@ impl Store {
             });
         let connections = settings.connections;
         let strangers = strangers::Strangers::new(pool_options.clone(), hosts.address().clone(), connections);
-        let pool_options = pool_options.min_connections(settings.connections_at_start);
-        let pool_options = pool_options.max_connections(connections);
-        let pool = pool_options.connect_with(hosts.address().clone()).await?;
+        let pool = pool_options.min_connections(settings.connections_at_start).max_connections(connections);
+        let pool = pool.connect_with(hosts.address().clone()).await?;
         engine.find(&mut *pool.acquire().await?).await?;
         if must_write {
             tokio::spawn(hosts.clone().follow([pool.clone(), strangers.pool().clone()], patience));
@@ -234,6 +237,7 @@ impl Store {
             own_stores: Arc::default(),
             exchange_metrics,
             replays,
+            refusals: exchange::Refusals::default(),
             key_uses: key_uses::KeyUses::default(),
             last_audits: Arc::new(look_up_cache::LookUpCache::lasting(audit::LAST_AUDITS_CACHED_FOR)),
             events: Arc::default(),

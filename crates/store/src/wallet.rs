@@ -16,6 +16,7 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::exchange::RefusalRecord;
 use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store, StoreError};
 
@@ -43,6 +44,16 @@ pub struct Wallet {
     pub charge_balance: i64,
     /// Number of ledger entries.
     pub entries: i64,
+}
+
+/// A wallet, and how its player was refused (contract 13.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct WalletDetail {
+    /// The wallet.
+    #[serde(flatten)]
+    pub wallet: Wallet,
+    /// Refusals of the player in the last 30 days, the newest first, at most 100. Some may be missing.
+    pub refusals: Vec<RefusalRecord>,
 }
 
 /// A ledger entry of a statement.

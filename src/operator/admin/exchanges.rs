@@ -9,7 +9,7 @@ use domain::wallet_call::{WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use store::{ExchangeRecord, GiveBack};
+use store::{GiveBack, NumberRecord};
 
 use super::call::Call;
 use super::describe::{MOMENT, answers};
@@ -25,9 +25,12 @@ routes! { "Exchanges":
     ///
     /// What was sold under an order number: the request as it came, its ledger entry, and until when a
     /// repeat gets the same answer. It also shows what a repeat with the same content gets now, and one
-    /// with other content. `user_ip`, the player's address, is there for a key of the role admin alone. A
-    /// refused exchange leaves nothing to show.
-    GET "/apps/{app_id}/exchanges/{biz_no}", "getExchange", Read: get -> ExchangeRecord =>
+    /// with other content. `user_ip`, the player's address, is there for a key of the role admin alone.
+    ///
+    /// `refusals` are the properly signed exchanges, presents and cancels under this number that were refused in the
+    /// last 30 days, once for each player and code. A number that was only ever refused has `app_id`, `biz_no` and
+    /// `refusals` alone.
+    GET "/apps/{app_id}/exchanges/{biz_no}", "getExchange", Read: get -> NumberRecord =>
         answers("shown", "The exchange.", exchange_example());
     /// Give an exchange back
     ///
@@ -56,12 +59,12 @@ routes! { "Exchanges":
         .refuses([example::no_app()]);
 }
 
-/// An exchange that deducted. The player's address is personal: only an admin's key is told it.
-async fn get(state: &AppState, call: &Call) -> Result<ExchangeRecord, Problem> {
+/// An exchange that deducted, or how its number was refused. The player's address is personal: only an admin's key is told it.
+async fn get(state: &AppState, call: &Call) -> Result<NumberRecord, Problem> {
     call.fields.only(&[])?;
     let (app_id, biz_no) = (call.app_id()?, call.segment("biz_no", "exchange", BizNo::parse)?);
-    let exchange = state.store.exchange(&app_id, &biz_no, call.is_admin()).await?;
-    exchange.ok_or_else(|| no_exchange(&app_id, &biz_no))
+    let number = state.store.number(&app_id, &biz_no, call.is_admin()).await?;
+    number.ok_or_else(|| no_exchange(&app_id, &biz_no))
 }
 
 /// Gives an exchange back, or a part of it.
@@ -187,6 +190,6 @@ fn exchange_example() -> Value {
         "product_desc": "remark", "extension": "", "seq": 2, "free_change": 0, "charge_change": -60,
         "free_balance": 40, "charge_balance": 40, "created_at": MOMENT, "replayed_until": MOMENT,
         "same_content": "replayed", "other_content": "conflict", "remaining": 60,
-        "cancels": [], "replays": null,
+        "cancels": [], "replays": null, "refusals": [],
     })
 }

@@ -15,13 +15,13 @@ use store::{OperatorLogFilter, OperatorLogLine, RevokeOutcome};
 use crate::support::{Answer, Request, TestTill, operator};
 
 /// A caller of the admin API.
-pub(super) struct Caller<'a> {
+pub(crate) struct Caller<'a> {
     till: &'a TestTill,
     pub(super) key: String,
 }
 
 impl<'a> Caller<'a> {
-    pub(super) async fn admin(till: &'a TestTill) -> Self {
+    pub(crate) async fn admin(till: &'a TestTill) -> Self {
         Self::new(till, "backend", Role::Admin).await
     }
 
@@ -37,7 +37,7 @@ impl<'a> Caller<'a> {
             .header("authorization", &format!("Bearer {}", self.key))
     }
 
-    pub(super) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.request("GET", path).send(self.till.operator_address).await
     }
 
@@ -69,7 +69,7 @@ pub(super) async fn revoke(till: &TestTill, name: &str) {
 
 /// A success with exactly this body.
 #[track_caller]
-pub(super) fn assert_answer(answer: &Answer, status: u16, body: &Value) {
+pub(crate) fn assert_answer(answer: &Answer, status: u16, body: &Value) {
     assert_eq!((answer.status, &answer.json()), (status, body), "{}", answer.body);
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
@@ -78,7 +78,7 @@ pub(super) fn assert_answer(answer: &Answer, status: u16, body: &Value) {
 
 /// A problem of this kind with this detail.
 #[track_caller]
-pub(super) fn assert_problem(answer: &Answer, status: u16, name: &str, detail: &str) {
+pub(crate) fn assert_problem(answer: &Answer, status: u16, name: &str, detail: &str) {
     let body = answer.json();
     assert_eq!((answer.status, &body["status"]), (status, &Value::from(status)), "{}", answer.body);
     assert_eq!(
