@@ -220,6 +220,8 @@ COMMENT ON COLUMN ledger_entries.extension IS 'Text of the developer, as sent. E
 COMMENT ON COLUMN ledger_entries.remark IS 'Remark of a present or a cancel, as sent, or note of the operator. Null for an exchange.';
 COMMENT ON COLUMN ledger_entries.of_biz_no IS 'The exchange that a cancel gives back. Null for other kinds.';
 CREATE UNIQUE INDEX ledger_entries_seq ON ledger_entries (app_no, wallet_no, seq);
+-- The entries of an app in the order of their time. Entries of one batch have the same time, so the index stays small.
+CREATE INDEX ledger_entries_at ON ledger_entries (app_no, at);
 -- The cancels of an exchange in their order. Two of them never leave the same rest.
 CREATE UNIQUE INDEX ledger_entries_cancels ON ledger_entries (app_no, of_biz_no, remaining) WHERE of_biz_no IS NOT NULL;
 
@@ -345,6 +347,8 @@ COMMENT ON COLUMN archived_entries.zone_id IS 'Zone and role, as sent. Null for 
 COMMENT ON COLUMN archived_entries.remark IS 'Note of an operator''s entry. Null for others.';
 COMMENT ON COLUMN archived_entries.of_biz_no IS 'The exchange that a cancel gives back. Null for other kinds.';
 CREATE INDEX archived_entries_cancels ON archived_entries (app_no, of_biz_no, remaining) WHERE of_biz_no IS NOT NULL;
+
+CREATE INDEX archived_entries_at ON archived_entries (app_no, at);
 
 CREATE VIEW archived_digests AS
 SELECT app_no, sum(hash_record_extended(ROW(app_no, reference, wallet_no, seq, kind, at, free_change, charge_change,

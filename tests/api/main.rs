@@ -49,6 +49,7 @@ mod quotas;
 mod rate_limit;
 mod refusals;
 mod routes;
+mod sales;
 mod service_manager;
 mod snippets;
 mod token;

@@ -34,6 +34,7 @@ mod operator_log;
 mod order;
 mod paging;
 mod receiver;
+mod sales;
 pub mod secrets;
 mod status;
 mod strangers;
@@ -89,6 +90,7 @@ pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverError, ReceiverTry, TriesNote,
 };
+pub use sales::{ListedKind, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesPage, Zone};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{

@@ -3,16 +3,16 @@
 use domain::caller::{SignatureVerdict, examine_signature};
 use domain::exchange::{AMOUNT_MAX, Amount};
 use domain::fields::{Expected, FieldError, Fields};
-use domain::ids::{AppId, BizNo};
+use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::signature::Mistake;
 use domain::wallet_call::{WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use store::{GiveBack, NumberRecord};
+use store::{GiveBack, ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
 
 use super::call::Call;
-use super::describe::{MOMENT, answers};
+use super::describe::{MOMENT, Page, after, answers, lists, moment};
 use super::messages::{example, no_app, no_exchange};
 use super::problem::Problem;
 use super::routes::routes;
@@ -21,6 +21,18 @@ use crate::openapi::{APP_ID, Input, NOW_MILLIS, OPEN_ID};
 use crate::state::AppState;
 
 routes! { "Exchanges":
+    /// List exchanges
+    ///
+    /// Exchanges, presents and cancels of an app, or of all, newest first. A cancel has the zone and the product of its
+    /// exchange. A page looks through 100,000 entries of an app at most: it may be empty and have a `next`.
+    GET "/exchanges", "listExchanges", Read: list -> Page<SaleRow> =>
+        lists("A page of exchanges.", &json!({
+            "app_id": APP_ID, "kind": "exchange", "biz_no": BIZ_NO, "ref": null, "pay_biz_no": null, "open_id": OPEN_ID,
+            "zone_id": "z1_r1", "product_name": "Double-up card", "amount": 60, "free_change": 0, "charge_change": -60,
+            "created_at": MOMENT,
+        }))
+        .query(filter_and_place)
+        .wrong("kind", "expected exchange, present or cancel, got \"gift\"");
     /// Show an exchange
     ///
     /// What was sold under an order number: the request as it came, its ledger entry, and until when a
@@ -57,6 +69,28 @@ routes! { "Exchanges":
         .read(signed)
         .wrong("form", "is missing")
         .refuses([example::no_app()]);
+}
+
+async fn list(state: &AppState, call: &Call) -> Result<Page<SaleRow>, Problem> {
+    let (filter, after) = call.read(filter_and_place)?;
+    let found = state.store.sales(&filter, after.as_ref(), call.limit()?).await?;
+    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
+}
+
+fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCursor>), FieldError> {
+    let product_name = query.field("product_name", "Of this product. A present has none.");
+    let product_name = product_name.example("Double-up card").optional(ProductText::parse)?;
+    let zone = query.field("zone", "Of this zone: what `zone_id` has before its first underscore.");
+    let filter = SaleFilter {
+        product_name,
+        zone: zone.example("z1").optional_as::<String, _>(Zone::parse)?,
+        app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
+        since: moment(query.field("since", "At or after this moment."))?,
+        until: moment(query.field("until", "Before this moment."))?,
+        open_id: query.field("open_id", "Of this player.").example(OPEN_ID).optional(OpenId::parse)?,
+        kind: query.field("kind", "Of this kind.").example("exchange").optional(ListedKind::parse)?,
+    };
+    Ok((filter, after(query, SaleCursor::parse)?))
 }
 
 /// An exchange that deducted, or how its number was refused. The player's address is personal: only an admin's key is told it.

@@ -279,8 +279,7 @@ impl Store {
                JOIN items i ON i.app_no = x.app_no AND i.item_id = x.item_id
                LEFT JOIN ledger_entries e ON e.app_no = x.app_no AND e.reference = x.reference
                LEFT JOIN exchange_replays r ON r.app_id = $1 AND r.biz_no = $2
-               WHERE x.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND x.reference = $2
-                 AND x.kind = 'exchange'"#,
+               WHERE x.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND x.reference = $2 AND x.kind = 'exchange'"#,
             app_id.as_str(),
             biz_no.as_str(),
             REPLAY_HOURS
