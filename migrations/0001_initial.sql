@@ -366,6 +366,28 @@ SELECT app_no, reference, wallet_no, seq, kind, free_change, charge_change, coal
 FROM archived_entries;
 COMMENT ON VIEW numbers IS 'Every number that was ever used, with what decides about its next use.';
 
+CREATE VIEW sales AS
+SELECT app_no, at, item_id, zone_id, 1 AS count, -free_change AS free_taken, -charge_change AS charge_taken,
+    0::bigint AS free_given_back, 0::bigint AS charge_given_back
+FROM ledger_entries WHERE kind = 'exchange'
+UNION ALL
+SELECT app_no, at, item_id, zone_id, 1, -free_change, -charge_change, 0, 0 FROM archived_entries WHERE kind = 'exchange'
+UNION ALL
+SELECT c.app_no, c.at, coalesce(x.item_id, a.item_id), coalesce(x.zone_id, a.zone_id), 0, 0, 0, c.free_change,
+    c.charge_change
+FROM ledger_entries c
+LEFT JOIN ledger_entries x ON x.app_no = c.app_no AND x.reference = c.of_biz_no
+LEFT JOIN archived_entries a ON a.app_no = c.app_no AND a.reference = c.of_biz_no
+WHERE c.kind = 'cancel'
+UNION ALL
+SELECT c.app_no, c.at, coalesce(x.item_id, a.item_id), coalesce(x.zone_id, a.zone_id), 0, 0, 0, c.free_change,
+    c.charge_change
+FROM archived_entries c
+LEFT JOIN ledger_entries x ON x.app_no = c.app_no AND x.reference = c.of_biz_no
+LEFT JOIN archived_entries a ON a.app_no = c.app_no AND a.reference = c.of_biz_no
+WHERE c.kind = 'cancel';
+COMMENT ON VIEW sales IS 'What exchanges took and what cancels gave back, each under the item and the zone of its exchange (contract 13.2).';
+
 -- Names in place of numbers, for readers that are not in a hurry.
 
 CREATE VIEW players AS

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 77] = [
+const EXAMPLES: [(&str, &[&str]); 78] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -73,6 +73,13 @@ const EXAMPLES: [(&str, &[&str]); 77] = [
         &[
             "minitill receiver resend mygame rcv_5f0c1a2b3c4d5e6f evt_019ab4739e0000112233445566778899000a",
             "minitill receiver resend mygame rcv_5f0c1a2b3c4d5e6f --since 2026-11-21T08:00 --until 2026-11-21T12:00",
+        ],
+    ),
+    (
+        "report revenue",
+        &[
+            "minitill report revenue mygame --since 2026-10-01 --until 2026-11-01 --time-zone Asia/Shanghai",
+            "minitill report revenue mygame --group day,product_name --csv",
         ],
     ),
     ("user add", &["minitill user add mygame player-1 player-2"]),

@@ -24,6 +24,7 @@ mod order;
 mod output;
 mod postgres;
 mod receiver;
+mod report;
 mod running;
 mod serve;
 mod service_manager;
@@ -127,6 +128,9 @@ enum StoreCommand {
     /// Tell servers of an app what happens
     #[command(subcommand)]
     Receiver(receiver::ReceiverCommand),
+    /// Show what an app has sold
+    #[command(subcommand)]
+    Report(report::ReportCommand),
     /// Check every wallet against its ledger; exit code 1 if anything differs
     Audit(audit::AuditArguments),
     /// Move closed periods of the ledgers to files, and back
@@ -256,6 +260,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Receiver(command) => receiver::run(context, store, command).await,
+        StoreCommand::Report(command) => report::run(context, store, command).await,
         StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
         StoreCommand::Archive(arguments) => archive::run(context, opened, arguments).await,
         StoreCommand::MasterKey(command) => master_key::run(context, store, command).await,

@@ -8,6 +8,7 @@ use store::GiveBack;
 
 use crate::admin::{Caller, assert_answer, assert_problem};
 use crate::game::Game;
+use crate::support::program::Program;
 use crate::support::{AppKind, TestApp, TestTill, encoded, operator};
 
 /// What is in an archive has left the ledger.
@@ -203,4 +204,178 @@ async fn a_page_that_examines_much_ends_and_the_next_goes_on() {
         page(&caller, &format!("app_id=a1&product_name=Shield&after={after}")).await,
         (vec!["a1 B2".to_owned()], None)
     );
+}
+
+/// The sums of a row: count, and then gifted and charged coins taken and given back.
+fn sums(sums: [i64; 5]) -> Value {
+    let [count, free_taken, charge_taken, free_given_back, charge_given_back] = sums;
+    let net = free_taken + charge_taken - free_given_back - charge_given_back;
+    json!({
+        "count": count, "free_taken": free_taken, "charge_taken": charge_taken, "free_given_back": free_given_back,
+        "charge_given_back": charge_given_back, "net": net,
+    })
+}
+
+fn row(groups: Value, of: [i64; 5]) -> Value {
+    let mut row = sums(of);
+    row.as_object_mut().unwrap().extend(groups.as_object().unwrap().clone());
+    row
+}
+
+/// What each report of [`till`] has as its rows: a query, and the rows.
+fn reports() -> Vec<(&'static str, Vec<Value>)> {
+    let day = |day: &str, of| row(json!({ "day": day }), of);
+    vec![
+        ("", vec![day("2026-10-20", [3, 100, 90, 0, 0]), day("2026-10-21", [0, 0, 0, 80, 40])]),
+        (
+            "&time_zone=Asia/Shanghai",
+            vec![day("2026-10-21", [3, 100, 90, 80, 30]), day("2026-10-22", [0, 0, 0, 0, 10])],
+        ),
+        (
+            "&time_zone=Asia/Kathmandu",
+            vec![day("2026-10-20", [2, 100, 50, 0, 0]), day("2026-10-21", [1, 0, 40, 80, 40])],
+        ),
+        (
+            "&time_zone=Asia/Kolkata",
+            vec![day("2026-10-20", [3, 100, 90, 0, 0]), day("2026-10-21", [0, 0, 0, 80, 40])],
+        ),
+        (
+            "&group=product_name",
+            vec![
+                row(json!({"product_name": "Shield"}), [1, 0, 20, 0, 0]),
+                row(json!({"product_name": "Sword"}), [2, 100, 70, 80, 40]),
+            ],
+        ),
+        (
+            "&group=zone",
+            vec![
+                row(json!({"zone": "z1"}), [2, 100, 50, 80, 30]),
+                row(json!({"zone": "z2"}), [1, 0, 40, 0, 10]),
+            ],
+        ),
+        (
+            "&group=zone,day,product_name",
+            vec![
+                row(json!({"day": "2026-10-20", "product_name": "Shield", "zone": "z1"}), [1, 0, 20, 0, 0]),
+                row(json!({"day": "2026-10-20", "product_name": "Sword", "zone": "z1"}), [1, 100, 30, 0, 0]),
+                row(json!({"day": "2026-10-20", "product_name": "Sword", "zone": "z2"}), [1, 0, 40, 0, 0]),
+                row(json!({"day": "2026-10-21", "product_name": "Sword", "zone": "z1"}), [0, 0, 0, 80, 30]),
+                row(json!({"day": "2026-10-21", "product_name": "Sword", "zone": "z2"}), [0, 0, 0, 0, 10]),
+            ],
+        ),
+        // In since, out until: of the moments of B2 and B3.
+        ("&since=2026-10-20T16:30:00Z&until=2026-10-20T18:20:00Z", vec![day("2026-10-20", [1, 0, 20, 0, 0])]),
+        // Without an offset they are in the time zone of the report.
+        (
+            "&since=2026-10-22&until=2026-10-23&time_zone=Asia/Shanghai",
+            vec![day("2026-10-22", [0, 0, 0, 0, 10])],
+        ),
+        ("&since=2026-10-21T16:00:00.000001Z", vec![]),
+    ]
+}
+
+async fn assert_reports(caller: &Caller<'_>, when: &str) {
+    for (query, rows) in reports() {
+        let answer = caller.get(&format!("/reports/revenue?app_id=a1{query}")).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.json()["rows"], json!(rows), "{when}: {query}");
+        let of = |name: &str| rows.iter().map(|row| row[name].as_i64().unwrap()).sum::<i64>();
+        let total = ["count", "free_taken", "charge_taken", "free_given_back", "charge_given_back"].map(of);
+        assert_eq!(answer.json()["total"], sums(total), "{when}: {query}");
+    }
+}
+
+/// Rule 13.2.3 to 13.2.5: by day, product and zone, in zones of quarter and half hours, archived entries too.
+#[tokio::test(flavor = "multi_thread")]
+async fn revenue_is_summed_by_day_product_and_zone() {
+    let (till, _) = till().await;
+    let caller = Caller::admin(&till).await;
+    assert_reports(&caller, "ledger").await;
+    till.execute(ARCHIVE).await;
+    assert_reports(&caller, "archive").await;
+    let query = "/reports/revenue?app_id=a1&since=2026-10-20&until=2026-10-21T01:00&time_zone=Asia/Shanghai&group=zone";
+    let expected = json!({
+        "app_id": "a1", "since": "2026-10-19T16:00:00Z", "until": "2026-10-20T17:00:00Z", "time_zone": "Asia/Shanghai",
+        "rows": [row(json!({"zone": "z1"}), [2, 100, 50, 0, 0])], "total": sums([2, 100, 50, 0, 0]),
+    });
+    assert_answer(&caller.get(query).await, 200, &expected);
+}
+
+/// Rule 13.2.3: each wrong field by its exact answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_report_is_refused_by_the_field() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    let caller = Caller::admin(&till).await;
+    for (query, field, detail) in [
+        ("", "app_id", "is missing"),
+        (
+            "app_id=a1&group=hour",
+            "group",
+            r#"expected day, product_name and zone, each at most once, with commas between them, got "hour""#,
+        ),
+        (
+            "app_id=a1&group=day,day",
+            "group",
+            r#"expected day, product_name and zone, each at most once, with commas between them, got "day,day""#,
+        ),
+        (
+            "app_id=a1&time_zone=Mars",
+            "time_zone",
+            r#"expected the IANA name of a time zone, such as Asia/Shanghai, got "Mars""#,
+        ),
+        (
+            "app_id=a1&time_zone=%2B08",
+            "time_zone",
+            r#"expected the IANA name of a time zone, such as Asia/Shanghai, got "+08""#,
+        ),
+        (
+            "app_id=a1&since=2026-10-02&until=2026-10-02",
+            "until",
+            r#"expected a moment after since, got "2026-10-02""#,
+        ),
+        (
+            "app_id=a1&since=soon",
+            "since",
+            r#"expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got "soon""#,
+        ),
+    ] {
+        let wrong = caller.get(&format!("/reports/revenue?{query}")).await;
+        assert_problem(&wrong, 422, "invalid-field", &format!("wrong: {field}"));
+        assert_eq!(wrong.json()["errors"], json!([{"field": field, "detail": detail}]), "{query}");
+    }
+    let unknown = caller.get("/reports/revenue?app_id=a9").await;
+    assert_problem(&unknown, 404, "not-found", "there is no app a9");
+}
+
+/// Rule 13.2.6: the command has the same, as a table, as CSV without formulas, and as JSON.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_prints_revenue_as_a_table_as_csv_and_as_json() {
+    let (till, app) = till().await;
+    let game = Game::new(&app, "o2", "B9", 3).with("zone_id", "-1_r").with("product_name", "=1+1,\"x\"");
+    assert_eq!(game.send(&till).await.code(), 1);
+    till.execute("UPDATE ledger_entries SET at = '2026-10-20T17:00:00Z' WHERE reference = 'B9'").await;
+    let program = Program::on(&till.database_url);
+    let printed = |more: &[&str]| {
+        let of = ["report", "revenue", "a1", "--until", "2026-10-21", "--group", "product_name,zone"];
+        let output = program.run(&[&of, more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let heading = "product_name,zone,count,free_taken,charge_taken,free_given_back,charge_given_back,net\n";
+    let lines = "\"'=1+1,\"\"x\"\"\",'-1,1,0,3,0,0,3\nShield,z1,1,0,20,0,0,20\nSword,z1,1,100,30,0,0,130\n\
+                 Sword,z2,1,0,40,0,0,40\ntotal,,4,100,93,0,0,193\n";
+    assert_eq!(printed(&["--csv"]), format!("{heading}{lines}"));
+    let table = printed(&[]);
+    assert_eq!(table.lines().next(), Some(heading.trim().replace(',', "\t").as_str()));
+    assert_eq!(table.lines().last(), Some("total\t\t4\t100\t93\t0\t0\t193"));
+    let json: Value = serde_json::from_str(&printed(&["--json"])).unwrap();
+    let query = "/reports/revenue?app_id=a1&until=2026-10-21&group=product_name,zone";
+    assert_eq!(json, Caller::admin(&till).await.get(query).await.json());
+    let complaint = program.complaint(&["report", "revenue", "a9"]);
+    assert_eq!(complaint, "minitill: there is no app a9; to list all apps, run `minitill app list`\n");
+    let complaint = program.complaint(&["report", "revenue", "a1", "--time-zone", "Mars"]);
+    let words =
+        "minitill: time zone: expected the IANA name of a time zone, such as Asia/Shanghai, got \"Mars\"\n";
+    assert_eq!(complaint, words);
 }

@@ -90,7 +90,10 @@ pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverError, ReceiverTry, TriesNote,
 };
-pub use sales::{ListedKind, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesPage, Zone};
+pub use sales::{
+    ListedKind, REVENUE_ROWS_MAX, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport,
+    RevenueRow, RevenueSums, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesPage, Zone,
+};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{

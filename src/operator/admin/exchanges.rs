@@ -79,7 +79,7 @@ async fn list(state: &AppState, call: &Call) -> Result<Page<SaleRow>, Problem> {
 
 fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCursor>), FieldError> {
     let product_name = query.field("product_name", "Of this product. A present has none.");
-    let product_name = product_name.example("Double-up card").optional(ProductText::parse)?;
+    let product_name = product_name.optional(ProductText::parse)?;
     let zone = query.field("zone", "Of this zone: what `zone_id` has before its first underscore.");
     let filter = SaleFilter {
         product_name,

@@ -304,7 +304,7 @@ impl Store {
             .bind(wallet_no)
             .bind(filter.kind.map(ListedKind::as_str))
             .bind(filter.zone.as_ref().map(Zone::as_str))
-            .bind(filter.product_name.as_ref().map(|name| name.as_str()))
+            .bind(filter.product_name.as_ref().map(ProductText::as_str))
             .bind(i64::try_from(wanted).unwrap_or(i64::MAX));
         let rows: Vec<Found> = rows.fetch_all(&self.pool).await?;
         let mut through = None;

@@ -3,6 +3,7 @@
 use std::io;
 
 use csv::{IntoInnerError, WriterBuilder};
+use domain::csv::csv_text;
 use domain::ledger::EXCHANGE;
 use domain::moment::{plain, rfc3339};
 
@@ -40,22 +41,13 @@ impl CsvReader {
             if line.kind == EXCHANGE { (row.text.as_str(), "") } else { ("", row.text.as_str()) };
         let mut writer = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
         writer.serialize((
-            (line.seq, &line.kind, &line.biz_no, line.reference.as_deref().map(without_formula)),
+            (line.seq, &line.kind, &line.biz_no, line.reference.as_deref().map(csv_text)),
             (line.free_change, line.charge_change, line.free_balance, line.charge_balance, at),
-            (without_formula(product), without_formula(note), row.operator.as_deref().map(without_formula)),
+            (csv_text(product), csv_text(note), row.operator.as_deref().map(csv_text)),
         ))?;
         let bytes = writer.into_inner().map_err(IntoInnerError::into_error)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
-}
-
-/// The text with an apostrophe before each cell that a spreadsheet would calculate. In some languages a
-/// semicolon separates cells.
-fn without_formula(text: &str) -> String {
-    let cell = |text: &str| {
-        if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
-    };
-    text.split(';').map(cell).collect::<Vec<_>>().join(";")
 }
 
 #[cfg(test)]
