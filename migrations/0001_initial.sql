@@ -388,6 +388,57 @@ LEFT JOIN archived_entries a ON a.app_no = c.app_no AND a.reference = c.of_biz_n
 WHERE c.kind = 'cancel';
 COMMENT ON VIEW sales IS 'What exchanges took and what cancels gave back, each under the item and the zone of its exchange (contract 13.2).';
 
+CREATE VIEW sold_entries AS
+SELECT e.app_no, e.wallet_no, e.seq, e.at, coalesce(e.item_id, x.item_id, a.item_id) AS item_id,
+    CASE WHEN e.kind = 'exchange' THEN e.zone_id ELSE coalesce(x.zone_id, a.zone_id) END AS zone_id,
+    CASE WHEN e.kind = 'exchange' THEN 1 ELSE 0 END AS count,
+    CASE WHEN e.kind = 'exchange' THEN -e.free_change ELSE 0 END AS free_taken,
+    CASE WHEN e.kind = 'exchange' THEN -e.charge_change ELSE 0 END AS charge_taken,
+    CASE WHEN e.kind = 'cancel' THEN e.free_change ELSE 0 END AS free_given_back,
+    CASE WHEN e.kind = 'cancel' THEN e.charge_change ELSE 0 END AS charge_given_back
+FROM ledger_entries e
+LEFT JOIN ledger_entries x ON x.app_no = e.app_no AND x.reference = e.of_biz_no
+LEFT JOIN archived_entries a ON a.app_no = e.app_no AND a.reference = e.of_biz_no
+WHERE e.kind IN ('exchange', 'cancel');
+COMMENT ON VIEW sold_entries IS 'The same of the ledger alone, with the keys of its entries. Entries can be joined by their keys, which PostgreSQL does not push into a union.';
+
+CREATE TABLE sales_hours (
+    app_no            integer     NOT NULL,
+    cut               smallint    NOT NULL,
+    hour              timestamptz NOT NULL,
+    product_name      text        COLLATE "C" NOT NULL,
+    zone              text        COLLATE "C" NOT NULL,
+    count             bigint      NOT NULL,
+    free_taken        numeric     NOT NULL,
+    charge_taken      numeric     NOT NULL,
+    free_given_back   numeric     NOT NULL,
+    charge_given_back numeric     NOT NULL,
+    CONSTRAINT sales_hours_pkey PRIMARY KEY (app_no, cut, hour, product_name, zone),
+    CONSTRAINT sales_hours_cut_known CHECK (cut IN (1, 2, 3))
+) WITH (fillfactor = 70);
+COMMENT ON TABLE sales_hours IS 'Sums of the view sales by the hour (contract 13.2). They have the entries whose events have numbers up to sales_head.';
+COMMENT ON COLUMN sales_hours.app_no IS 'The app.';
+COMMENT ON COLUMN sales_hours.cut IS '1: by zone. 2: by product. 3: by both. Each report reads the smallest of them that has its groups.';
+COMMENT ON COLUMN sales_hours.hour IS 'Beginning of the hour (UTC).';
+COMMENT ON COLUMN sales_hours.product_name IS 'Name of what was bought. Empty in sums of all products.';
+COMMENT ON COLUMN sales_hours.zone IS 'The zone. Empty in sums of all zones.';
+COMMENT ON COLUMN sales_hours.count IS 'Number of exchanges.';
+COMMENT ON COLUMN sales_hours.free_taken IS 'Gifted currency that exchanges took. Sums may need more than 64 bits.';
+COMMENT ON COLUMN sales_hours.charge_taken IS 'Charged currency that exchanges took.';
+COMMENT ON COLUMN sales_hours.free_given_back IS 'Gifted currency that cancels gave back in this hour.';
+COMMENT ON COLUMN sales_hours.charge_given_back IS 'Charged currency that cancels gave back in this hour.';
+
+CREATE TABLE sales_head (
+    id         smallint NOT NULL,
+    through_no bigint   NOT NULL,
+    CONSTRAINT sales_head_pkey PRIMARY KEY (id),
+    CONSTRAINT sales_head_single CHECK (id = 1)
+) WITH (fillfactor = 20);
+COMMENT ON TABLE sales_head IS 'How far sales_hours has come. There is one row. A transaction that adds to sales_hours holds it.';
+COMMENT ON COLUMN sales_head.id IS '1.';
+COMMENT ON COLUMN sales_head.through_no IS 'Number of the last event that is in sales_hours. 0 before the first.';
+INSERT INTO sales_head (id, through_no) VALUES (1, 0);
+
 -- Names in place of numbers, for readers that are not in a hurry.
 
 CREATE VIEW players AS

@@ -260,7 +260,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Order(command) => order::run(context, store, command).await,
         StoreCommand::Image(command) => return image::run(context, store, command).await,
         StoreCommand::Receiver(command) => receiver::run(context, store, command).await,
-        StoreCommand::Report(command) => report::run(context, store, command).await,
+        StoreCommand::Report(command) => return report::run(context, store, command).await,
         StoreCommand::Audit(arguments) => return audit::run(context, store, arguments).await,
         StoreCommand::Archive(arguments) => archive::run(context, opened, arguments).await,
         StoreCommand::MasterKey(command) => master_key::run(context, store, command).await,

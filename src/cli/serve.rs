@@ -32,6 +32,10 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
 const INSTANCES_INTERVAL: Duration = Duration::from_secs(3);
 /// How often old refusals are removed. An app adds at most 60,000 rows on each server meanwhile.
 const REFUSALS_INTERVAL: Duration = Duration::from_mins(1);
+/// How often new exchanges are added to the sums of their hours. Until then a report reads each of them.
+const ROLL_UP_INTERVAL: Duration = Duration::from_secs(10);
+/// How many times as long as it worked that task pauses, while there is more to add.
+const ROLL_UP_PAUSES: u32 = 30;
 /// How often the counts of replays and the refusals are stored.
 const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the last counts may take to be stored when the server stops.
@@ -187,7 +191,7 @@ fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option
 
 async fn keep_house(state: AppState) {
     // Removing rows can take long, so nothing else waits for it.
-    tokio::join!(keep_counts(&state), keep_clean(&state), keep_refusals_few(&state));
+    tokio::join!(keep_counts(&state), keep_clean(&state), keep_refusals_few(&state), keep_rolled_up(&state));
 }
 
 /// Counts the servers, and writes what was counted of requests.
@@ -236,6 +240,27 @@ async fn keep_refusals_few(state: &AppState) {
         removing.tick().await;
         if let Err(error) = state.store.remove_old_refusals().await {
             tracing::warn!(%error, "old refusals could not be removed; next attempt in a minute");
+        }
+    }
+}
+
+/// Adds new exchanges to the sums of their hours. It leaves the database to the exchanges most of the time, also when it
+/// has much to add.
+async fn keep_rolled_up(state: &AppState) {
+    let mut rolling = tokio::time::interval(ROLL_UP_INTERVAL);
+    rolling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        rolling.tick().await;
+        loop {
+            let began = tokio::time::Instant::now();
+            match state.store.roll_up_some_sales().await {
+                Ok(true) => tokio::time::sleep(began.elapsed() * ROLL_UP_PAUSES).await,
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "exchanges could not be added to the sums of their hours");
+                    break;
+                }
+            }
         }
     }
 }

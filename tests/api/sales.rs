@@ -216,7 +216,7 @@ fn sums(sums: [i64; 5]) -> Value {
     })
 }
 
-fn row(groups: Value, of: [i64; 5]) -> Value {
+fn row(groups: &Value, of: [i64; 5]) -> Value {
     let mut row = sums(of);
     row.as_object_mut().unwrap().extend(groups.as_object().unwrap().clone());
     row
@@ -224,7 +224,7 @@ fn row(groups: Value, of: [i64; 5]) -> Value {
 
 /// What each report of [`till`] has as its rows: a query, and the rows.
 fn reports() -> Vec<(&'static str, Vec<Value>)> {
-    let day = |day: &str, of| row(json!({ "day": day }), of);
+    let day = |day: &str, of| row(&json!({ "day": day }), of);
     vec![
         ("", vec![day("2026-10-20", [3, 100, 90, 0, 0]), day("2026-10-21", [0, 0, 0, 80, 40])]),
         (
@@ -242,25 +242,25 @@ fn reports() -> Vec<(&'static str, Vec<Value>)> {
         (
             "&group=product_name",
             vec![
-                row(json!({"product_name": "Shield"}), [1, 0, 20, 0, 0]),
-                row(json!({"product_name": "Sword"}), [2, 100, 70, 80, 40]),
+                row(&json!({"product_name": "Shield"}), [1, 0, 20, 0, 0]),
+                row(&json!({"product_name": "Sword"}), [2, 100, 70, 80, 40]),
             ],
         ),
         (
             "&group=zone",
             vec![
-                row(json!({"zone": "z1"}), [2, 100, 50, 80, 30]),
-                row(json!({"zone": "z2"}), [1, 0, 40, 0, 10]),
+                row(&json!({"zone": "z1"}), [2, 100, 50, 80, 30]),
+                row(&json!({"zone": "z2"}), [1, 0, 40, 0, 10]),
             ],
         ),
         (
             "&group=zone,day,product_name",
             vec![
-                row(json!({"day": "2026-10-20", "product_name": "Shield", "zone": "z1"}), [1, 0, 20, 0, 0]),
-                row(json!({"day": "2026-10-20", "product_name": "Sword", "zone": "z1"}), [1, 100, 30, 0, 0]),
-                row(json!({"day": "2026-10-20", "product_name": "Sword", "zone": "z2"}), [1, 0, 40, 0, 0]),
-                row(json!({"day": "2026-10-21", "product_name": "Sword", "zone": "z1"}), [0, 0, 0, 80, 30]),
-                row(json!({"day": "2026-10-21", "product_name": "Sword", "zone": "z2"}), [0, 0, 0, 0, 10]),
+                row(&json!({"day": "2026-10-20", "product_name": "Shield", "zone": "z1"}), [1, 0, 20, 0, 0]),
+                row(&json!({"day": "2026-10-20", "product_name": "Sword", "zone": "z1"}), [1, 100, 30, 0, 0]),
+                row(&json!({"day": "2026-10-20", "product_name": "Sword", "zone": "z2"}), [1, 0, 40, 0, 0]),
+                row(&json!({"day": "2026-10-21", "product_name": "Sword", "zone": "z1"}), [0, 0, 0, 80, 30]),
+                row(&json!({"day": "2026-10-21", "product_name": "Sword", "zone": "z2"}), [0, 0, 0, 0, 10]),
             ],
         ),
         // In since, out until: of the moments of B2 and B3.
@@ -290,15 +290,23 @@ async fn assert_reports(caller: &Caller<'_>, when: &str) {
 async fn revenue_is_summed_by_day_product_and_zone() {
     let (till, _) = till().await;
     let caller = Caller::admin(&till).await;
-    assert_reports(&caller, "ledger").await;
+    assert_reports(&caller, "not rolled up").await;
+    till.store.number_events().await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    assert_reports(&caller, "rolled up").await;
     till.execute(ARCHIVE).await;
-    assert_reports(&caller, "archive").await;
+    assert_reports(&caller, "archived").await;
     let query = "/reports/revenue?app_id=a1&since=2026-10-20&until=2026-10-21T01:00&time_zone=Asia/Shanghai&group=zone";
     let expected = json!({
         "app_id": "a1", "since": "2026-10-19T16:00:00Z", "until": "2026-10-20T17:00:00Z", "time_zone": "Asia/Shanghai",
-        "rows": [row(json!({"zone": "z1"}), [2, 100, 50, 0, 0])], "total": sums([2, 100, 50, 0, 0]),
+        "rows": [row(&json!({"zone": "z1"}), [2, 100, 50, 0, 0])], "total": sums([2, 100, 50, 0, 0]),
     });
     assert_answer(&caller.get(query).await, 200, &expected);
+    // Without the sums only what is read from the ledger is left: the reports do read them.
+    till.execute("DELETE FROM sales_hours").await;
+    let all = caller.get("/reports/revenue?app_id=a1").await.json();
+    assert_eq!((&all["rows"], &all["total"]), (&json!([]), &sums([0; 5])));
 }
 
 /// Rule 13.2.3: each wrong field by its exact answer.
@@ -378,4 +386,64 @@ async fn the_command_prints_revenue_as_a_table_as_csv_and_as_json() {
     let words =
         "minitill: time zone: expected the IANA name of a time zone, such as Asia/Shanghai, got \"Mars\"\n";
     assert_eq!(complaint, words);
+}
+
+/// Rule 13.2.7 and 13.2.8: the sums of the hours tie to the ledger before, while and after they are added up, and a
+/// difference is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_roll_up_ties_to_the_ledger_and_a_difference_is_told() {
+    let (till, app) = till().await;
+    let program = Program::on(&till.database_url);
+    let check = || program.json(&["report", "check", "a1"]);
+    let ties = |rows: u32, left: u32| json!({"app_id": "a1", "ties": true, "rows": rows, "not_rolled_up": left, "differs": []});
+    assert_eq!(check(), ties(0, 5), "nothing is rolled up");
+    till.store.number_events().await.unwrap();
+    assert_eq!(check(), ties(0, 5), "what has a number and is not rolled up");
+    till.store.roll_up_sales().await.unwrap();
+    // 16:00: Shield and Sword in z1; 18:00, 15:00 and 16:00: Sword, each in one zone.
+    assert_eq!(check(), ties(5 + 3 + 3 + 3, 0));
+    assert_eq!(Game::new(&app, "o2", "B8", 3).send(&till).await.code(), 1);
+    assert_eq!(check(), ties(14, 1));
+    till.store.number_events().await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    assert_eq!(check(), ties(17, 0));
+    till.execute(ARCHIVE).await;
+    assert_eq!(check(), ties(17, 0), "archived entries stay in the sums");
+
+    till.execute("UPDATE sales_hours SET count = count + 1, free_taken = free_taken + 7 WHERE cut = 2 AND product_name = 'Shield'")
+        .await;
+    let output = program.run(&["report", "check", "a1", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let difference =
+        json!({"hour": "2026-10-20T16:00:00Z", "product_name": "Shield", "zone": "", "count": 1, "net": "7"});
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["ties"], &told["differs"]), (&json!(false), &json!([difference])));
+    let complaint = program.complaint(&["report", "check", "a9"]);
+    assert_eq!(complaint, "minitill: there is no app a9; to list all apps, run `minitill app list`\n");
+}
+
+/// Rule 13.2.7: an exchange whose transaction ends late is in the report when it is there, and in the roll-up once.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_that_roll_up_at_once_add_each_exchange_once() {
+    let (till, app) = till().await;
+    for place in 0..40 {
+        assert_eq!(Game::new(&app, "o2", &format!("D{place}"), 1).send(&till).await.code(), 1);
+        if place % 10 == 0 {
+            till.store.number_events().await.unwrap();
+        }
+        let (one, other) = tokio::join!(till.store.roll_up_sales(), till.store.roll_up_sales());
+        one.unwrap();
+        other.unwrap();
+    }
+    till.store.number_events().await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    let check = till.store.check_roll_up(&app.id).await.unwrap();
+    assert!(check.ties && check.not_rolled_up == 0, "{check:?}");
+    assert_eq!(till.number("SELECT sum(count)::bigint FROM sales_hours WHERE cut = 3").await, 44);
+    // An event stays until its entry is in the sums.
+    till.execute("UPDATE events SET at = now() - interval '90 days'; UPDATE sales_head SET through_no = 0")
+        .await;
+    till.execute("ALTER TABLE sales_hours RENAME TO away").await;
+    till.store.remove_old_events(std::time::Duration::from_mins(1)).await.unwrap_err();
+    assert!(till.number("SELECT count(*) FROM events").await > 0);
 }

@@ -92,7 +92,8 @@ pub use receiver::{
 };
 pub use sales::{
     ListedKind, REVENUE_ROWS_MAX, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport,
-    RevenueRow, RevenueSums, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesPage, Zone,
+    RevenueRow, RevenueSums, RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow,
+    SalesPage, Zone,
 };
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;

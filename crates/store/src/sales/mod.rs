@@ -2,9 +2,11 @@
 
 mod list;
 mod revenue;
+mod roll_up;
 
 pub use list::{ListedKind, SaleCursor, SaleFilter, SaleKey, SaleRow, SalesPage, Zone};
 pub use revenue::{
     REVENUE_ROWS_MAX, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport, RevenueRow,
     RevenueSums,
 };
+pub use roll_up::{RollUpCheck, RollUpDifference};

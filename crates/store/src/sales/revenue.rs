@@ -9,6 +9,8 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::{Date, OffsetDateTime};
 
+use super::roll_up::{of_hours, of_keys, split_hours};
+use crate::engine::Engine;
 use crate::{Refusable, Result, Store, StoreError};
 
 /// The most rows of a report.
@@ -208,15 +210,22 @@ impl Store {
     /// # Errors
     /// What does not fit in the query, or the database does not answer.
     pub async fn revenue(&self, query: RevenueQuery) -> Result<RevenueReport, RevenueError> {
-        self.transaction(query, |connection, query| Box::pin(report(connection, query))).await
+        let engine = self.engine.get();
+        self.transaction(query, move |connection, query| Box::pin(report(connection, query, engine))).await
     }
 }
 
-async fn report(connection: &mut PgConnection, query: &RevenueQuery) -> Result<RevenueReport, RevenueError> {
+async fn report(
+    connection: &mut PgConnection,
+    query: &RevenueQuery,
+    engine: Engine,
+) -> Result<RevenueReport, RevenueError> {
     // All parts of the report are of one moment.
     sqlx::query!("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         .execute(&mut *connection)
         .await?;
+    // To compile the statements would take longer than most reports.
+    sqlx::query!("SET LOCAL jit = off").execute(&mut *connection).await?;
     let app_no =
         app_no(connection, &query.app_id).await?.ok_or(Refusable::Refused(RevenueRefusal::UnknownApp))?;
     if !is_time_zone(connection, &query.time_zone).await? {
@@ -235,8 +244,10 @@ async fn report(connection: &mut PgConnection, query: &RevenueQuery) -> Result<R
         by_zone: has(RevenueGroup::Zone),
         time_zone: query.time_zone.clone(),
     };
-    let mut groups = Groups::default();
-    groups.add(of_ledger(connection, &scope, since, until).await?)?;
+    let groups = match span(connection, app_no, since, until).await? {
+        Some(span) => groups(connection, &scope, span, engine).await?,
+        None => Groups::default(),
+    };
     if groups.0.len() > REVENUE_ROWS_MAX {
         return Err(Refusable::Refused(RevenueRefusal::TooManyRows));
     }
@@ -286,12 +297,76 @@ async fn resolve(
     }
 }
 
+/// A span with both ends: the first is in it, the second is not.
+type Span = (OffsetDateTime, OffsetDateTime);
+
+/// The part of a span in which the app has entries, from hour to hour where an end is open. `None`: it has none.
+async fn span(
+    connection: &mut PgConnection,
+    app_no: i32,
+    since: Option<OffsetDateTime>,
+    until: Option<OffsetDateTime>,
+) -> Result<Option<Span>> {
+    let ends = sqlx::query!(
+        "SELECT date_trunc('hour', least(
+                 (SELECT min(at) FROM ledger_entries WHERE app_no = $1),
+                 (SELECT min(at) FROM archived_entries WHERE app_no = $1)), 'UTC') AS first,
+             date_trunc('hour', greatest(
+                 (SELECT max(at) FROM ledger_entries WHERE app_no = $1),
+                 (SELECT max(at) FROM archived_entries WHERE app_no = $1)), 'UTC') + interval '1 hour' AS last",
+        app_no
+    );
+    let ends = ends.fetch_one(connection).await?;
+    let Some((first, last)) = ends.first.zip(ends.last) else { return Ok(None) };
+    let span = (since.map_or(first, |since| since.max(first)), until.map_or(last, |until| until.min(last)));
+    Ok(Some(span).filter(|(since, until)| since < until))
+}
+
+/// Whole hours come from the roll-up and from what it does not have yet. The ends, and hours in which a day begins, come
+/// from the ledger.
+async fn groups(
+    connection: &mut PgConnection,
+    scope: &Scope,
+    (since, until): Span,
+    engine: Engine,
+) -> Result<Groups> {
+    let mut groups = Groups::default();
+    let (first, last) = (hour_after(since), hour_before(until));
+    if engine == Engine::Citus || first >= last {
+        groups.add(of_ledger(connection, scope, (since, until)).await?)?;
+        return Ok(groups);
+    }
+    let mut of_the_ledger = vec![(since, first), (last, until)];
+    if scope.by_day {
+        let split = split_hours(connection, &scope.time_zone, (first, last)).await?;
+        of_the_ledger.extend(split.into_iter().map(|hour| (hour, hour + HOUR)));
+    }
+    for part in of_the_ledger.into_iter().filter(|(since, until)| since < until) {
+        groups.add(of_ledger(connection, scope, part).await?)?;
+    }
+    groups.add(of_hours(connection, scope, (first, last)).await?)?;
+    groups.add(of_keys(connection, scope, (first, last)).await?)?;
+    Ok(groups)
+}
+
+const HOUR: time::Duration = time::Duration::hours(1);
+
+/// The beginning of the hour of a moment (UTC).
+fn hour_before(moment: OffsetDateTime) -> OffsetDateTime {
+    moment.truncate_to_hour()
+}
+
+/// The first beginning of an hour at or after a moment.
+fn hour_after(moment: OffsetDateTime) -> OffsetDateTime {
+    let before = hour_before(moment);
+    if before == moment { moment } else { before + HOUR }
+}
+
 /// The sums of a span as the ledger has them.
 pub(super) async fn of_ledger(
     connection: &mut PgConnection,
     scope: &Scope,
-    since: Option<OffsetDateTime>,
-    until: Option<OffsetDateTime>,
+    (since, until): Span,
 ) -> Result<Vec<GroupRow>> {
     let rows = sqlx::query_as!(
         GroupRow,
@@ -305,8 +380,8 @@ pub(super) async fn of_ledger(
            WHERE s.app_no = $1 AND s.at >= $2 AND s.at < $3
            GROUP BY 1, 2, 3"#,
         scope.app_no,
-        since.unwrap_or(OffsetDateTime::UNIX_EPOCH),
-        until.unwrap_or(time::macros::datetime!(9999-12-31 00:00 UTC)),
+        since,
+        until,
         scope.by_day,
         scope.by_product,
         scope.by_zone,
