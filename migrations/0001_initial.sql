@@ -220,6 +220,8 @@ COMMENT ON COLUMN ledger_entries.extension IS 'Text of the developer, as sent. E
 COMMENT ON COLUMN ledger_entries.remark IS 'Remark of a present or a cancel, as sent, or note of the operator. Null for an exchange.';
 COMMENT ON COLUMN ledger_entries.of_biz_no IS 'The exchange that a cancel gives back. Null for other kinds.';
 CREATE UNIQUE INDEX ledger_entries_seq ON ledger_entries (app_no, wallet_no, seq);
+-- The entries of an app in the order of their time. Entries of one batch have the same time, so the index stays small.
+CREATE INDEX ledger_entries_at ON ledger_entries (app_no, at);
 -- The cancels of an exchange in their order. Two of them never leave the same rest.
 CREATE UNIQUE INDEX ledger_entries_cancels ON ledger_entries (app_no, of_biz_no, remaining) WHERE of_biz_no IS NOT NULL;
 
@@ -346,6 +348,8 @@ COMMENT ON COLUMN archived_entries.remark IS 'Note of an operator''s entry. Null
 COMMENT ON COLUMN archived_entries.of_biz_no IS 'The exchange that a cancel gives back. Null for other kinds.';
 CREATE INDEX archived_entries_cancels ON archived_entries (app_no, of_biz_no, remaining) WHERE of_biz_no IS NOT NULL;
 
+CREATE INDEX archived_entries_at ON archived_entries (app_no, at);
+
 CREATE VIEW archived_digests AS
 SELECT app_no, sum(hash_record_extended(ROW(app_no, reference, wallet_no, seq, kind, at, free_change, charge_change,
     free_balance, charge_balance, remaining, pay_priority, item_id, zone_id, remark, of_biz_no), 0)::numeric) AS digest
@@ -361,6 +365,79 @@ SELECT app_no, reference, wallet_no, seq, kind, free_change, charge_change, coal
     coalesce(charge_balance, 0), remaining, of_biz_no, pay_priority, item_id, zone_id, NULL, remark, at, true
 FROM archived_entries;
 COMMENT ON VIEW numbers IS 'Every number that was ever used, with what decides about its next use.';
+
+CREATE VIEW sales AS
+SELECT app_no, at, item_id, zone_id, 1 AS count, -free_change AS free_taken, -charge_change AS charge_taken,
+    0::bigint AS free_given_back, 0::bigint AS charge_given_back
+FROM ledger_entries WHERE kind = 'exchange'
+UNION ALL
+SELECT app_no, at, item_id, zone_id, 1, -free_change, -charge_change, 0, 0 FROM archived_entries WHERE kind = 'exchange'
+UNION ALL
+SELECT c.app_no, c.at, coalesce(x.item_id, a.item_id), coalesce(x.zone_id, a.zone_id), 0, 0, 0, c.free_change,
+    c.charge_change
+FROM ledger_entries c
+LEFT JOIN ledger_entries x ON x.app_no = c.app_no AND x.reference = c.of_biz_no
+LEFT JOIN archived_entries a ON a.app_no = c.app_no AND a.reference = c.of_biz_no
+WHERE c.kind = 'cancel'
+UNION ALL
+SELECT c.app_no, c.at, coalesce(x.item_id, a.item_id), coalesce(x.zone_id, a.zone_id), 0, 0, 0, c.free_change,
+    c.charge_change
+FROM archived_entries c
+LEFT JOIN ledger_entries x ON x.app_no = c.app_no AND x.reference = c.of_biz_no
+LEFT JOIN archived_entries a ON a.app_no = c.app_no AND a.reference = c.of_biz_no
+WHERE c.kind = 'cancel';
+COMMENT ON VIEW sales IS 'What exchanges took and what cancels gave back, each under the item and the zone of its exchange (contract 13.2).';
+
+CREATE VIEW sold_entries AS
+SELECT e.app_no, e.wallet_no, e.seq, e.at, coalesce(e.item_id, x.item_id, a.item_id) AS item_id,
+    CASE WHEN e.kind = 'exchange' THEN e.zone_id ELSE coalesce(x.zone_id, a.zone_id) END AS zone_id,
+    CASE WHEN e.kind = 'exchange' THEN 1 ELSE 0 END AS count,
+    CASE WHEN e.kind = 'exchange' THEN -e.free_change ELSE 0 END AS free_taken,
+    CASE WHEN e.kind = 'exchange' THEN -e.charge_change ELSE 0 END AS charge_taken,
+    CASE WHEN e.kind = 'cancel' THEN e.free_change ELSE 0 END AS free_given_back,
+    CASE WHEN e.kind = 'cancel' THEN e.charge_change ELSE 0 END AS charge_given_back
+FROM ledger_entries e
+LEFT JOIN ledger_entries x ON x.app_no = e.app_no AND x.reference = e.of_biz_no
+LEFT JOIN archived_entries a ON a.app_no = e.app_no AND a.reference = e.of_biz_no
+WHERE e.kind IN ('exchange', 'cancel');
+COMMENT ON VIEW sold_entries IS 'The same of the ledger alone, with the keys of its entries. Entries can be joined by their keys, which PostgreSQL does not push into a union.';
+
+CREATE TABLE sales_hours (
+    app_no            integer     NOT NULL,
+    cut               smallint    NOT NULL,
+    hour              timestamptz NOT NULL,
+    product_name      text        COLLATE "C" NOT NULL,
+    zone              text        COLLATE "C" NOT NULL,
+    count             bigint      NOT NULL,
+    free_taken        numeric     NOT NULL,
+    charge_taken      numeric     NOT NULL,
+    free_given_back   numeric     NOT NULL,
+    charge_given_back numeric     NOT NULL,
+    CONSTRAINT sales_hours_pkey PRIMARY KEY (app_no, cut, hour, product_name, zone),
+    CONSTRAINT sales_hours_cut_known CHECK (cut IN (1, 2, 3))
+) WITH (fillfactor = 70);
+COMMENT ON TABLE sales_hours IS 'Sums of the view sales by the hour (contract 13.2). They have the entries whose events have numbers up to sales_head.';
+COMMENT ON COLUMN sales_hours.app_no IS 'The app.';
+COMMENT ON COLUMN sales_hours.cut IS '1: by zone. 2: by product. 3: by both. Each report reads the smallest of them that has its groups.';
+COMMENT ON COLUMN sales_hours.hour IS 'Beginning of the hour (UTC).';
+COMMENT ON COLUMN sales_hours.product_name IS 'Name of what was bought. Empty in sums of all products.';
+COMMENT ON COLUMN sales_hours.zone IS 'The zone. Empty in sums of all zones.';
+COMMENT ON COLUMN sales_hours.count IS 'Number of exchanges.';
+COMMENT ON COLUMN sales_hours.free_taken IS 'Gifted currency that exchanges took. Sums may need more than 64 bits.';
+COMMENT ON COLUMN sales_hours.charge_taken IS 'Charged currency that exchanges took.';
+COMMENT ON COLUMN sales_hours.free_given_back IS 'Gifted currency that cancels gave back in this hour.';
+COMMENT ON COLUMN sales_hours.charge_given_back IS 'Charged currency that cancels gave back in this hour.';
+
+CREATE TABLE sales_head (
+    id         smallint NOT NULL,
+    through_no bigint   NOT NULL,
+    CONSTRAINT sales_head_pkey PRIMARY KEY (id),
+    CONSTRAINT sales_head_single CHECK (id = 1)
+) WITH (fillfactor = 20);
+COMMENT ON TABLE sales_head IS 'How far sales_hours has come. There is one row. A transaction that adds to sales_hours holds it.';
+COMMENT ON COLUMN sales_head.id IS '1.';
+COMMENT ON COLUMN sales_head.through_no IS 'Number of the last event that is in sales_hours. 0 before the first.';
+INSERT INTO sales_head (id, through_no) VALUES (1, 0);
 
 -- Names in place of numbers, for readers that are not in a hurry.
 
@@ -415,6 +492,34 @@ COMMENT ON COLUMN exchange_replays.biz_no IS 'Order number of the exchange that 
 COMMENT ON COLUMN exchange_replays.replays IS 'Number of replays. The first success does not count.';
 COMMENT ON COLUMN exchange_replays.first_at IS 'Database time when the first replay was written, about a second after it.';
 COMMENT ON COLUMN exchange_replays.last_at IS 'Database time when the last replay was written.';
+
+CREATE TABLE exchange_refusals (
+    app_id     text        NOT NULL,
+    biz_no     text        NOT NULL,
+    open_id    text        NOT NULL,
+    code       bigint      NOT NULL,
+    kind       text        NOT NULL,
+    first_at   timestamptz NOT NULL,
+    last_at    timestamptz NOT NULL,
+    count      bigint      NOT NULL,
+    request_id text        NOT NULL,
+    CONSTRAINT exchange_refusals_pkey PRIMARY KEY (app_id, biz_no, open_id, code),
+    CONSTRAINT exchange_refusals_kind_known CHECK (kind IN ('exchange', 'present', 'cancel')),
+    CONSTRAINT exchange_refusals_count_positive CHECK (count >= 1)
+);
+COMMENT ON TABLE exchange_refusals IS 'Refused exchanges, presents and cancels that were properly signed (contract 13.1). A process notes them in memory and writes once a second. What it has not written is lost when it ends. A row is removed 30 days after its last refusal, and when the app has 100,000 newer rows.';
+COMMENT ON COLUMN exchange_refusals.app_id IS 'The app.';
+COMMENT ON COLUMN exchange_refusals.biz_no IS 'The number, which was not used.';
+COMMENT ON COLUMN exchange_refusals.open_id IS 'The player. The app may not know it.';
+COMMENT ON COLUMN exchange_refusals.code IS 'Code of the answer.';
+COMMENT ON COLUMN exchange_refusals.kind IS 'What was asked for the last time: exchange, present or cancel.';
+COMMENT ON COLUMN exchange_refusals.first_at IS 'Database time of the first refusal.';
+COMMENT ON COLUMN exchange_refusals.last_at IS 'Database time of the last refusal.';
+COMMENT ON COLUMN exchange_refusals.count IS 'Number of refusals.';
+COMMENT ON COLUMN exchange_refusals.request_id IS 'Id of the last request.';
+CREATE INDEX exchange_refusals_of_player ON exchange_refusals (app_id, open_id, last_at);
+-- The oldest of an app.
+CREATE INDEX exchange_refusals_oldest ON exchange_refusals (app_id, last_at);
 
 CREATE TABLE audits (
     scope           text        NOT NULL,

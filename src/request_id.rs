@@ -12,6 +12,17 @@ pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id
 /// Longest request id that is echoed.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
+/// The id of a request, among its extensions.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) HeaderValue);
+
+impl RequestId {
+    /// The id as text.
+    pub(crate) fn as_text(&self) -> String {
+        self.0.to_str().unwrap_or_default().to_owned()
+    }
+}
+
 /// The id that came, or a fresh one.
 pub(crate) fn request_id(request: &Request) -> HeaderValue {
     let sent = request.headers().get(&REQUEST_ID).filter(|value| {

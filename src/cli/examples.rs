@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 84] = [
+const EXAMPLES: [(&str, &[&str]); 86] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -96,6 +96,14 @@ const EXAMPLES: [(&str, &[&str]); 84] = [
             "minitill receiver resend mygame rcv_5f0c1a2b3c4d5e6f --since 2026-11-21T08:00 --until 2026-11-21T12:00",
         ],
     ),
+    (
+        "report revenue",
+        &[
+            "minitill report revenue mygame --since 2026-10-01 --until 2026-11-01 --time-zone Asia/Shanghai",
+            "minitill report revenue mygame --group day,product_name --csv",
+        ],
+    ),
+    ("report check", &["minitill report check mygame"]),
     (
         "sandbox fault",
         &[

@@ -20,7 +20,7 @@ pub(super) enum ExchangeCommand {
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: u32,
     },
-    /// Show an exchange: who paid how much for what, and what a retry gets
+    /// Show an exchange: who paid how much for what, what a retry gets, and how the number was refused
     Show {
         /// Id of the app
         app_id: AppId,
@@ -44,11 +44,12 @@ pub(super) async fn run(context: &Context, store: &Store, command: ExchangeComma
         }
         ExchangeCommand::Show { app_id, biz_no } => (app_id, biz_no),
     };
-    let exchange = store.exchange(&app_id, &biz_no, true).await?;
+    let number = store.number(&app_id, &biz_no, true).await?;
     let none = || {
         anyhow!(
-            "the app {app_id} has no exchange {biz_no}; a refused exchange stores nothing, see the server log"
+            "the app {app_id} has no exchange {biz_no}, and refused none in the last 30 days; a request without a \
+             right signature leaves no trace but in the server log"
         )
     };
-    context.output.show(&exchange.ok_or_else(none)?)
+    context.output.show(&number.ok_or_else(none)?)
 }

@@ -1,6 +1,8 @@
 //! `minitill report ...` makes reports of an app (contract 13).
 
 mod bill;
+mod check;
+mod revenue;
 mod statement;
 
 use std::process::ExitCode;
@@ -19,6 +21,10 @@ pub(super) enum ReportCommand {
     Statement(statement::StatementArguments),
     /// Write each ledger entry of a day or a month as a line of CSV, with the sums at the end
     Bill(bill::BillArguments),
+    /// Show what exchanges have taken and what cancels have given back, in sums
+    Revenue(revenue::RevenueArguments),
+    /// Compare the sums of which reports are made with the ledger; exit code 1 if anything differs
+    Check(check::CheckArguments),
 }
 
 /// A day or a month.
@@ -71,5 +77,9 @@ pub(super) async fn run(context: &Context, store: &Store, command: ReportCommand
         ReportCommand::Bill(arguments) => {
             bill::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
         }
+        ReportCommand::Revenue(arguments) => {
+            revenue::run(context, store, arguments).await.map(|()| ExitCode::SUCCESS)
+        }
+        ReportCommand::Check(arguments) => check::run(context, store, arguments).await,
     }
 }

@@ -30,7 +30,13 @@ const EXIT_WITHIN: Duration = Duration::from_millis(9500);
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_hours(1);
 /// How often the servers that share the rate limits are counted.
 const INSTANCES_INTERVAL: Duration = Duration::from_secs(3);
-/// How often the counts of replays are stored.
+/// How often old refusals are removed. An app adds at most 60,000 rows on each server meanwhile.
+const REFUSALS_INTERVAL: Duration = Duration::from_mins(1);
+/// How often new exchanges are added to the sums of their hours. Until then a report reads each of them.
+const ROLL_UP_INTERVAL: Duration = Duration::from_secs(10);
+/// How many times as long as it worked that task pauses, while there is more to add.
+const ROLL_UP_PAUSES: u32 = 30;
+/// How often the counts of replays and the refusals are stored.
 const REPLAYS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the last counts may take to be stored when the server stops.
 const COUNTS_PATIENCE: Duration = Duration::from_secs(1);
@@ -131,7 +137,9 @@ async fn ask_at_the_start(state: &AppState) -> Result<()> {
 async fn write_last_counts(state: &AppState) {
     let (store, samples) = (&state.store, state.metrics.last_hour());
     let goodbye = state.health.tell(store, &samples, true);
-    let counts = async { tokio::join!(store.write_replays(), store.write_key_uses(), goodbye) };
+    let counts = async {
+        tokio::join!(store.write_replays(), store.write_refusals(), store.write_key_uses(), goodbye)
+    };
     let _ = tokio::time::timeout(COUNTS_PATIENCE, counts).await;
 }
 
@@ -186,7 +194,7 @@ fn listen(section: &str, settings: &mut Listener) -> Result<(TcpListener, Option
 
 async fn keep_house(state: AppState) {
     // Removing rows can take long, so nothing else waits for it.
-    tokio::join!(keep_counts(&state), keep_clean(&state));
+    tokio::join!(keep_counts(&state), keep_clean(&state), keep_refusals_few(&state), keep_rolled_up(&state));
 }
 
 /// Counts the servers, and writes what was counted of requests.
@@ -205,6 +213,9 @@ async fn keep_counts(state: &AppState) {
                 if let Err(error) = store.write_replays().await {
                     tracing::warn!(%error, "counts of replays could not be stored; they are lost");
                 }
+                if let Err(error) = store.write_refusals().await {
+                    tracing::warn!(%error, "refusals could not be stored; next attempt in a second");
+                }
             }
             _ = key_uses.tick() => {
                 if let Err(error) = store.write_key_uses().await {
@@ -221,6 +232,39 @@ async fn keep_clean(state: &AppState) {
     loop {
         cleaning.tick().await;
         clean(&state.store, state.config.image.unused_ttl, state.config.notify.keep).await;
+    }
+}
+
+/// Removes old refusals. A flood of them does not wait for an hour.
+async fn keep_refusals_few(state: &AppState) {
+    let mut removing = tokio::time::interval(REFUSALS_INTERVAL);
+    removing.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        removing.tick().await;
+        if let Err(error) = state.store.remove_old_refusals().await {
+            tracing::warn!(%error, "old refusals could not be removed; next attempt in a minute");
+        }
+    }
+}
+
+/// Adds new exchanges to the sums of their hours. It leaves the database to the exchanges most of the time, also when it
+/// has much to add.
+async fn keep_rolled_up(state: &AppState) {
+    let mut rolling = tokio::time::interval(ROLL_UP_INTERVAL);
+    rolling.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        rolling.tick().await;
+        loop {
+            let began = tokio::time::Instant::now();
+            match state.store.roll_up_some_sales().await {
+                Ok(true) => tokio::time::sleep(began.elapsed() * ROLL_UP_PAUSES).await,
+                Ok(false) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "exchanges could not be added to the sums of their hours");
+                    break;
+                }
+            }
+        }
     }
 }
 

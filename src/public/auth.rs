@@ -6,7 +6,9 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use domain::app::{App, Scope};
-use domain::caller::{Caller, NotSigned, Signed, TokenRefused, proves_secret, verify_for_nobody};
+use domain::caller::{
+    Caller, NotSigned, Signed, TokenRefused, is_signed_by, proves_secret, verify_for_nobody,
+};
 use domain::fields::{FieldError, Fields};
 use domain::ids::AppId;
 use domain::signature::Mistake;
@@ -114,31 +116,73 @@ pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
     if caller.app().holds(scope) { Ok(()) } else { Err(scope_missing(scope)) }
 }
 
+/// A refusal of a call before its fields are read.
+#[derive(Debug)]
+pub struct CallRefused {
+    /// What is answered.
+    pub refusal: Refusal,
+    /// The app whose pay key has signed the call. `None` where none has.
+    pub signed_by: Option<AppId>,
+}
+
 /// Checks the access token, the scope where one is needed, and then the signature of a call (contract 3 and 10).
 ///
 /// # Errors
 /// As [`authenticate`]; 100200102 without the scope; 100200114 for a signature that is absent or does not match.
-pub async fn authenticate_call(state: &AppState, form: WalletForm) -> Result<Signed<WalletForm>, Refusal> {
+pub async fn authenticate_call(
+    state: &AppState,
+    form: WalletForm,
+) -> Result<Signed<WalletForm>, CallRefused> {
+    let caller = match admit_call(state, &form).await {
+        Ok(caller) => caller,
+        Err(refusal) => {
+            let signed_by = signed_by(state, &form, &refusal).await;
+            return Err(CallRefused { refusal, signed_by });
+        }
+    };
+    let not_signed = match caller.verify(form) {
+        Ok(signed) => return Ok(signed),
+        Err(NotSigned::Mismatch(Some(mut finding))) => {
+            match state.store.try_keys_of_others(&mut finding).await {
+                Ok(()) => not_signed(NotSigned::Mismatch(Some(finding))),
+                Err(error) => error.into(),
+            }
+        }
+        Err(why) => not_signed(why),
+    };
+    Err(CallRefused { refusal: not_signed, signed_by: None })
+}
+
+/// What is checked before the signature.
+async fn admit_call(state: &AppState, form: &WalletForm) -> Result<Caller, Refusal> {
     let limited = match form.call {
         WalletCall::Exchange | WalletCall::Present | WalletCall::Cancel => Limited::Exchanges,
         WalletCall::Balance | WalletCall::Query => Limited::Reads,
     };
-    let caller = authenticate(state, &form.fields, limited).await.and_then(|caller| {
-        form.call.scope().map_or(Ok(()), |scope| require_scope(&caller, scope))?;
-        Ok(caller)
-    });
-    let caller = caller.inspect_err(|_| verify_for_nobody(&form))?;
+    let caller = authenticate(state, &form.fields, limited).await?;
+    form.call.scope().map_or(Ok(()), |scope| require_scope(&caller, scope))?;
     // A client that sends the form in the query learns that, and not that its signature is wrong.
-    if let Some(error) = form.fields.misplaced(form.call.required_fields()) {
-        return Err(if error.field == "sign" { absent(Code::BadSignature, &error) } else { error.into() });
+    match form.fields.misplaced(form.call.required_fields()) {
+        Some(error) if error.field == "sign" => Err(absent(Code::BadSignature, &error)),
+        Some(error) => Err(error.into()),
+        None => Ok(caller),
     }
-    match caller.verify(form) {
-        Err(NotSigned::Mismatch(Some(mut finding))) => {
-            state.store.try_keys_of_others(&mut finding).await?;
-            Err(not_signed(NotSigned::Mismatch(Some(finding))))
-        }
-        verified => verified.map_err(not_signed),
-    }
+}
+
+/// The app that has signed a call which is refused before its signature is checked. It takes what the check takes, for an
+/// unknown app too (contract 3.2.5).
+async fn signed_by(state: &AppState, form: &WalletForm, refusal: &Refusal) -> Option<AppId> {
+    // While the database is away, it is not asked once more.
+    let app_id = form.fields.text("app_id").filter(|_| refusal.transport.is_none());
+    let app = match app_id.map(AppId::parse) {
+        Some(Ok(app_id)) => state.store.find_app(&app_id).await.ok().flatten(),
+        Some(Err(_)) | None => None,
+    };
+    let Some(app) = app else {
+        verify_for_nobody(form);
+        return None;
+    };
+    is_signed_by(&app, form).then(|| app.id.clone())
 }
 
 /// The refusal of a signature. A sandbox app gets the string that the server signed, and the mistake.

@@ -26,7 +26,7 @@ use super::sandbox::{self, Spoilt};
 use crate::client_address::client_address;
 use crate::error::{Code, Envelope, Refusal, panic_text};
 use crate::refusal_log::Unsuccessful;
-use crate::request_id::{REQUEST_ID, request_id};
+use crate::request_id::{REQUEST_ID, RequestId, request_id};
 use crate::state::AppState;
 
 static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -138,8 +138,9 @@ fn caught(panic: Box<dyn std::any::Any + Send + 'static>) -> Response {
 /// Gives the request its id, the metrics their numbers and the log its line (contract 9.7). Never a query, a header or a
 /// body (contract 2.8).
 /// The client's address stands in it where clients are servers, not where players look at pictures.
-async fn observe(State(state): State<AppState>, request: Request, next: Next) -> Response {
+async fn observe(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     let request_id = request_id(&request);
+    request.extensions_mut().insert(RequestId(request_id.clone()));
     let method = request.method().clone();
     let route = route_of(&request);
     let unknown_path = route.is_none().then(|| path::shown(request.uri().path()));

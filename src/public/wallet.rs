@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::{Extensions, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use domain::app::Scope;
-use domain::exchange::{AMOUNT_MAX, Balances, Timestamp};
+use domain::caller::Signed;
+use domain::exchange::{AMOUNT_MAX, Balances, Reading, Timestamp};
 use domain::fields::{FieldError, Fields, Place};
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
-use domain::ledger::REF_MARK;
+use domain::ledger::{REF_MARK, ReferenceKind};
 use domain::moment;
 use domain::signature::{Mistake, PayKey, canonical_string};
 use domain::wallet::{
@@ -21,10 +22,10 @@ use domain::wallet::{
 use domain::wallet_call::{WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
-use store::StoreError;
+use store::{RefusedChange, Store, StoreError};
 use tokio::time::Instant;
 
-use super::auth;
+use super::auth::{self, CallRefused};
 use super::describe::{ANY_KIND, SomeText, wrong_value};
 use super::exchange::BIZ_NO;
 use super::extract::query_fields;
@@ -36,6 +37,7 @@ use crate::openapi::{
     self, ACCESS_TOKEN, APP_ID, Example, Field, NOW_MILLIS, OPEN_ID, Operation, PAY_KEY, Success, plain,
     refusals,
 };
+use crate::request_id::RequestId;
 use crate::state::AppState;
 
 /// Tells that the answer is that of an earlier try.
@@ -62,9 +64,33 @@ pub(super) async fn carry_out(
     let form = WalletForm { call, fields: Fields::from_urlencoded(&body)?.beside(&query, place) };
     let reading = state.reading();
     let deadline = Instant::now() + state.config.exchange.deadline;
+    let trace = Trace::of(&form, &parts.extensions);
     let signed = tokio::time::timeout_at(deadline, auth::authenticate_call(state, form));
-    let signed = signed.await.map_err(|_| StoreError::past_deadline())??;
-    let request = signed.request(&reading).map_err(refused_field)?;
+    let signed = match signed.await.map_err(|_| StoreError::past_deadline())? {
+        Ok(signed) => signed,
+        Err(CallRefused { refusal, signed_by }) => {
+            if let (Some(trace), Some(app_id)) = (trace, signed_by) {
+                trace.leave(&state.store, app_id, &refusal);
+            }
+            return Err(refusal);
+        }
+    };
+    let app_id = signed.app_id().clone();
+    let answered = answer_signed(state, signed, &reading, deadline).await;
+    if let (Err(refusal), Some(trace)) = (&answered, trace) {
+        trace.leave(&state.store, app_id, refusal);
+    }
+    answered
+}
+
+/// Fields; then, in the store, order number, `ts` and wallet.
+async fn answer_signed(
+    state: &AppState,
+    signed: Signed<WalletForm>,
+    reading: &Reading,
+    deadline: Instant,
+) -> Result<Response, Refusal> {
+    let request = signed.request(reading).map_err(refused_field)?;
     let told = Told::of(request.value());
     let app = Arc::clone(request.app());
     match state.store.submit(request, deadline).await? {
@@ -80,6 +106,31 @@ pub(super) async fn carry_out(
         WalletOutcome::Balance(balances) => Ok(answer(&Purses::from(balances))),
         WalletOutcome::Number(number) => Ok(answer(&NumberAnswer::from(*number))),
         WalletOutcome::Refused(why) => Err(told.refusal(why, &state.config.exchange, reading.now_millis)),
+    }
+}
+
+/// What a refused change leaves, once its signature is known to be right (contract 13.1).
+struct Trace {
+    open_id: OpenId,
+    biz_no: BizNo,
+    kind: ReferenceKind,
+    request_id: String,
+}
+
+impl Trace {
+    /// `None` for a call that changes nothing, and without a player and a number that can be ones.
+    fn of(form: &WalletForm, extensions: &Extensions) -> Option<Self> {
+        Some(Self {
+            kind: form.call.change()?,
+            open_id: OpenId::parse(form.fields.text("open_id")?).ok()?,
+            biz_no: BizNo::parse(form.fields.text("biz_no")?).ok()?,
+            request_id: extensions.get::<RequestId>().map(RequestId::as_text).unwrap_or_default(),
+        })
+    }
+
+    fn leave(self, store: &Store, app_id: AppId, refusal: &Refusal) {
+        let Self { open_id, biz_no, kind, request_id } = self;
+        store.note_refusal(RefusedChange { app_id, open_id, biz_no, kind, code: refusal.code, request_id });
     }
 }
 

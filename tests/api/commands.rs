@@ -72,8 +72,8 @@ async fn what_there_is_is_listed_and_shown() {
     assert_eq!((&credit[0]["kind"], &credit[0]["app_id"]), (&json!("credit"), &json!("a1")));
     assert_eq!((found(&["B1", "--app", "a2"]), found(&["B1", "--limit", "0"])), (json!([]), json!([])));
     let none = program.complaint(&["exchange", "show", "a1", "B2"]);
-    let words =
-        "minitill: the app a1 has no exchange B2; a refused exchange stores nothing, see the server log\n";
+    let words = "minitill: the app a1 has no exchange B2, and refused none in the last 30 days; a request without a \
+                 right signature leaves no trace but in the server log\n";
     assert_eq!(none, words);
     assert_eq!(program.json(&["user", "show", "a1", "o1"])["charge_balance"], 6);
     assert_eq!(program.json(&["user", "list", "a1"])["users"].as_array().unwrap().len(), 1);

@@ -246,7 +246,7 @@ async fn an_exchange_is_shown_as_it_came() {
                        "product_period": null}],
             "product_desc": "remark", "extension": "x=1", "seq": 2, "free_change": -50,
             "charge_change": -500, "free_balance": 50, "charge_balance": 0,
-            "same_content": "replayed", "other_content": "conflict", "replays": null,
+            "same_content": "replayed", "other_content": "conflict", "replays": null, "refusals": [],
         })
     );
     let item = Item {

@@ -106,6 +106,15 @@ pub fn proves_secret(app: Option<&App>, text: &str) -> bool {
     proven.inspect(|secret| secret.uses.add(1)).is_some()
 }
 
+/// Whether a live pay key of the app made the signature of a call that is refused for another reason (contract 13.1).
+/// It proves nothing for the call, and does not count as a use of the key. It takes what [`Caller::verify`] takes.
+#[must_use]
+pub fn is_signed_by(app: &App, form: &WalletForm) -> bool {
+    let Some(sign) = form.fields.text("sign").map(Sign::new) else { return false };
+    let string_to_sign = string_to_sign(form);
+    app.live_pay_keys.iter().any(|key| key.verifies(&string_to_sign, &sign))
+}
+
 /// Does the work of [`Caller::verify`] for a request whose app or token was refused, so that an
 /// unknown app takes as long as a wrong key (contract 3).
 pub fn verify_for_nobody(form: &WalletForm) {

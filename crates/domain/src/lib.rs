@@ -11,6 +11,7 @@ pub mod changes;
 pub mod clock;
 pub mod code;
 pub mod console_user;
+pub mod csv;
 pub mod endpoint;
 pub mod event;
 pub mod exchange;

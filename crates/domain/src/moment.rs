@@ -1,7 +1,7 @@
 //! Moments as people type them.
 
-use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::fields::Expected;
 
@@ -10,10 +10,34 @@ use super::fields::Expected;
 /// # Errors
 /// Anything else.
 pub fn parse(text: &str) -> Result<OffsetDateTime, Expected> {
-    let ends = ["", "Z", ":00Z", "T00:00:00Z", "-01T00:00:00Z"];
+    match parse_given(text)? {
+        GivenMoment::Fixed(moment) => Ok(moment),
+        GivenMoment::Local(local) => Ok(local.assume_utc()),
+    }
+}
+
+/// A moment as it was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GivenMoment {
+    /// With an offset.
+    Fixed(OffsetDateTime),
+    /// Without an offset: in a time zone that is given elsewhere.
+    Local(PrimitiveDateTime),
+}
+
+/// Reads what [`parse`] reads, and keeps whether an offset stands.
+///
+/// # Errors
+/// Anything else.
+pub fn parse_given(text: &str) -> Result<GivenMoment, Expected> {
+    if let Ok(fixed) = OffsetDateTime::parse(text, &Rfc3339) {
+        return Ok(GivenMoment::Fixed(fixed));
+    }
+    let ends = ["Z", ":00Z", "T00:00:00Z", "-01T00:00:00Z"];
     let whole = ends.map(|end| format!("{text}{end}"));
     let moment = whole.iter().find_map(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
-    moment.ok_or(Expected::new("a date and time such as 2026-11-21 or 2026-11-21T08:00"))
+    let local = moment.map(|moment| GivenMoment::Local(PrimitiveDateTime::new(moment.date(), moment.time())));
+    local.ok_or(Expected::new("a date and time such as 2026-11-21 or 2026-11-21T08:00"))
 }
 
 /// A moment as people and scripts read it: RFC 3339 in UTC.

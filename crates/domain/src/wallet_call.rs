@@ -3,6 +3,7 @@
 use super::app_settings::Scope;
 use super::endpoint::Endpoint;
 use super::fields::Fields;
+use super::ledger::ReferenceKind;
 
 /// A call of the wallet. It signs its fields with the pay key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -167,6 +168,17 @@ impl WalletCall {
             Self::Present => Some(Scope::Present),
             Self::Cancel => Some(Scope::Cancel),
             Self::Exchange | Self::Balance | Self::Query => None,
+        }
+    }
+
+    /// What it changes a wallet by. `None` for a call that only asks.
+    #[must_use]
+    pub const fn change(self) -> Option<ReferenceKind> {
+        match self {
+            Self::Exchange => Some(ReferenceKind::Exchange),
+            Self::Present => Some(ReferenceKind::Present),
+            Self::Cancel => Some(ReferenceKind::Cancel),
+            Self::Balance | Self::Query => None,
         }
     }
 

@@ -36,6 +36,7 @@ mod operator_log;
 mod order;
 mod paging;
 mod receiver;
+mod sales;
 mod sandbox;
 pub mod secrets;
 mod status;
@@ -76,7 +77,10 @@ pub use console_user::{
 pub use engine::Engine;
 pub use error::{Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventPage};
-pub use exchange::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
+pub use exchange::{
+    CancelRecord, ExchangeRecord, NumberRecord, NumberUse, ReferenceMatch, RefusalRecord, RefusedChange,
+    RefusedNumber, ReplayCount,
+};
 pub use hosts::DatabaseAddress;
 pub use idempotency::EarlierAnswer;
 pub use image::{
@@ -93,13 +97,18 @@ pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverError, ReceiverTry, TriesNote,
 };
+pub use sales::{
+    ListedKind, REVENUE_ROWS_MAX, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport,
+    RevenueRow, RevenueSums, RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow,
+    SalesPage, Zone,
+};
 pub use sandbox::{DueFault, Purchase};
 pub use status::DatabaseStatus;
 pub use token::TokenSummary;
 pub use wallet::{
     ArchivedPart, CREDITS_MAX, ChangeOutcome, ChangeRecord, Credit, CreditOutcome, CreditsSource, CsvReader,
     Debit, EntryKind, GiveBack, LedgerFilter, LedgerLine, LedgerPage, LedgerRow, PlayerCursor, PlayerFilter,
-    PlayersPage, Wallet, WalletTotals, csv_line, receipt_shown,
+    PlayersPage, Wallet, WalletDetail, WalletTotals, csv_line, receipt_shown,
 };
 
 /// A transaction is tried at most this often.
@@ -151,6 +160,7 @@ pub struct Store {
     own_stores: Arc<image::OwnStores>,
     exchange_metrics: ExchangeMetrics,
     replays: exchange::Replays,
+    refusals: exchange::Refusals,
     key_uses: key_uses::KeyUses,
     last_audits: Arc<look_up_cache::LookUpCache<(), Arc<[LastAudit]>>>,
     /// Told after each transaction of this process that has made an event.
@@ -180,8 +190,7 @@ impl Store {
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let objects = Objects::new(&settings.picture_stores).map_err(StoreError::PicturesUnavailable)?;
-        let statement_timeout = settings.statement_timeout.as_millis();
-        let idle_timeout = IDLE_IN_TRANSACTION_TIMEOUT.as_millis();
+        let timeouts = [settings.statement_timeout, IDLE_IN_TRANSACTION_TIMEOUT];
         let (must_write, patience) = (settings.must_write, settings.acquire_timeout);
         let hosts = Hosts::find(address, must_write, patience).await?;
         let engine = engine::PresentEngine::default();
@@ -194,37 +203,25 @@ impl Store {
         let (exchange_metrics, replays) = (ExchangeMetrics::default(), exchange::Replays::default());
         let size = (settings.exchange_writers, settings.exchange_queue_max);
         let writers = exchange::NodeWriters::start(size, &opening, &exchange_metrics, &replays)?;
-        let reports = order::start(settings.exchange_queue_max, &opening)?;
+        let reports = order::start(size.1, &opening)?;
         let pool_options = PgPoolOptions::new()
             .acquire_timeout(patience)
             .idle_timeout(None)
             .max_lifetime(None)
             .test_before_acquire(false)
-            .after_connect(move |connection, _| {
-                Box::pin(async move {
-                    let session = format!(
-                        "SET statement_timeout = {statement_timeout}; \
-                         SET idle_in_transaction_session_timeout = {idle_timeout}; SET timezone = 'UTC'"
-                    );
-                    sqlx::raw_sql(sqlx::AssertSqlSafe(session)).execute(&mut *connection).await?;
-                    if must_write && !takes_writes(connection).await? {
-                        return Err(sqlx::Error::Protocol("it takes no writes: is it a standby?".to_owned()));
-                    }
-                    Ok(())
-                })
-            })
+            .after_connect(move |connection, _| Box::pin(prepare_session(connection, timeouts, must_write)))
             .before_acquire({
                 let hosts = hosts.clone();
                 move |connection, session| {
                     let is_present = hosts.is_present(session.age);
-                    // One round trip detects a dead session, and a session that is inside a transaction.
                     Box::pin(async move { Ok(is_present && is_between_transactions(connection).await?) })
                 }
             });
-        let connections = settings.connections;
-        let strangers = strangers::Strangers::new(pool_options.clone(), hosts.address().clone(), connections);
+        let strangers =
+            strangers::Strangers::new(pool_options.clone(), hosts.address().clone(), settings.connections);
         let pool_options = pool_options.min_connections(settings.connections_at_start);
-        let pool = pool_options.max_connections(connections).connect_with(hosts.address().clone()).await?;
+        let pool =
+            pool_options.max_connections(settings.connections).connect_with(hosts.address().clone()).await?;
         engine.find(&mut *pool.acquire().await?).await?;
         if must_write {
             tokio::spawn(hosts.clone().follow([pool.clone(), strangers.pool().clone()], patience));
@@ -242,6 +239,7 @@ impl Store {
             own_stores: Arc::default(),
             exchange_metrics,
             replays,
+            refusals: exchange::Refusals::default(),
             key_uses: key_uses::KeyUses::default(),
             last_audits: Arc::new(look_up_cache::LookUpCache::lasting(audit::LAST_AUDITS_CACHED_FOR)),
             events: Arc::default(),
@@ -312,7 +310,26 @@ impl Store {
     }
 }
 
-/// True when a session is outside any transaction. The pool hands out only such sessions.
+/// Gives a new session its time limits: for a statement, and for a transaction that idles.
+async fn prepare_session(
+    connection: &mut PgConnection,
+    timeouts: [Duration; 2],
+    must_write: bool,
+) -> Result<(), sqlx::Error> {
+    let [statement_timeout, idle_timeout] = timeouts.map(|timeout| timeout.as_millis());
+    let session = format!(
+        "SET statement_timeout = {statement_timeout}; \
+         SET idle_in_transaction_session_timeout = {idle_timeout}; SET timezone = 'UTC'"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(session)).execute(&mut *connection).await?;
+    if must_write && !takes_writes(connection).await? {
+        return Err(sqlx::Error::Protocol("it takes no writes: is it a standby?".to_owned()));
+    }
+    Ok(())
+}
+
+/// True when a session is outside any transaction. The pool hands out only such sessions: one round trip detects a dead
+/// session, too.
 pub async fn is_between_transactions(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
     // Inside a transaction, the transaction's time is older than the statement's. It must be a simple
     // query: in the extended protocol the two times always differ.

@@ -16,12 +16,12 @@ use serde::Serialize;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
+use crate::exchange::RefusalRecord;
 use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store, StoreError};
 
 pub use credit::receipt_shown;
 pub use credits::{CREDITS_MAX, CreditsSource};
-pub(crate) use csv_file::without_formula;
 pub use csv_file::{CsvReader, csv_line};
 pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};
@@ -44,6 +44,16 @@ pub struct Wallet {
     pub charge_balance: i64,
     /// Number of ledger entries.
     pub entries: i64,
+}
+
+/// A wallet, and how its player was refused (contract 13.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct WalletDetail {
+    /// The wallet.
+    #[serde(flatten)]
+    pub wallet: Wallet,
+    /// Refusals of the player in the last 30 days, the newest first, at most 100. Some may be missing.
+    pub refusals: Vec<RefusalRecord>,
 }
 
 /// A ledger entry of a statement.

@@ -65,10 +65,11 @@ pub fn document(config: &Config) -> Document {
     api.document()
 }
 
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 7] = [
     ("Apps", "Apps: their settings, keys, tokens and what they offer."),
     ("Players", "The players of an app, their wallets and ledger entries."),
     ("Exchanges", "What was sold under an order number, and why a signature does not match."),
+    ("Reports", "What an app has sold, in sums."),
     ("Orders", "Orders, as developers have reported them."),
     ("Images", "Uploaded images, and blocks of pictures."),
     ("Operator log", "What operators did."),

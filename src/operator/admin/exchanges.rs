@@ -3,16 +3,16 @@
 use domain::caller::{SignatureVerdict, examine_signature};
 use domain::exchange::{AMOUNT_MAX, Amount};
 use domain::fields::{Expected, FieldError, Fields};
-use domain::ids::{AppId, BizNo};
+use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::signature::Mistake;
 use domain::wallet_call::{WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use store::{ExchangeRecord, GiveBack};
+use store::{GiveBack, ListedKind, NumberRecord, SaleCursor, SaleFilter, SaleRow, Zone};
 
 use super::call::Call;
-use super::describe::{MOMENT, answers};
+use super::describe::{MOMENT, Page, after, answers, lists, moment};
 use super::messages::{example, no_app, no_exchange};
 use super::problem::Problem;
 use super::routes::routes;
@@ -21,13 +21,28 @@ use crate::openapi::{APP_ID, Input, NOW_MILLIS, OPEN_ID};
 use crate::state::AppState;
 
 routes! { "Exchanges":
+    /// List exchanges
+    ///
+    /// Exchanges, presents and cancels of an app, or of all, newest first. A cancel has the zone and the product of its
+    /// exchange. A page looks through 100,000 entries of an app at most: it may be empty and have a `next`.
+    GET "/exchanges", "listExchanges", Read: list -> Page<SaleRow> =>
+        lists("A page of exchanges.", &json!({
+            "app_id": APP_ID, "kind": "exchange", "biz_no": BIZ_NO, "ref": null, "pay_biz_no": null, "open_id": OPEN_ID,
+            "zone_id": "z1_r1", "product_name": "Double-up card", "amount": 60, "free_change": 0, "charge_change": -60,
+            "created_at": MOMENT,
+        }))
+        .query(filter_and_place)
+        .wrong("kind", "expected exchange, present or cancel, got \"gift\"");
     /// Show an exchange
     ///
     /// What was sold under an order number: the request as it came, its ledger entry, and until when a
     /// repeat gets the same answer. It also shows what a repeat with the same content gets now, and one
-    /// with other content. `user_ip`, the player's address, is there for a key of the role admin alone. A
-    /// refused exchange leaves nothing to show.
-    GET "/apps/{app_id}/exchanges/{biz_no}", "getExchange", Read: get -> ExchangeRecord =>
+    /// with other content. `user_ip`, the player's address, is there for a key of the role admin alone.
+    ///
+    /// `refusals` are the properly signed exchanges, presents and cancels under this number that were refused in the
+    /// last 30 days, once for each player and code. A number that was only ever refused has `app_id`, `biz_no` and
+    /// `refusals` alone.
+    GET "/apps/{app_id}/exchanges/{biz_no}", "getExchange", Read: get -> NumberRecord =>
         answers("shown", "The exchange.", exchange_example());
     /// Give an exchange back
     ///
@@ -56,12 +71,34 @@ routes! { "Exchanges":
         .refuses([example::no_app()]);
 }
 
-/// An exchange that deducted. The player's address is personal: only an admin's key is told it.
-async fn get(state: &AppState, call: &Call) -> Result<ExchangeRecord, Problem> {
+async fn list(state: &AppState, call: &Call) -> Result<Page<SaleRow>, Problem> {
+    let (filter, after) = call.read(filter_and_place)?;
+    let found = state.store.sales(&filter, after.as_ref(), call.limit()?).await?;
+    Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
+}
+
+fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCursor>), FieldError> {
+    let product_name = query.field("product_name", "Of this product. A present has none.");
+    let product_name = product_name.optional(ProductText::parse)?;
+    let zone = query.field("zone", "Of this zone: what `zone_id` has before its first underscore.");
+    let filter = SaleFilter {
+        product_name,
+        zone: zone.example("z1").optional_as::<String, _>(Zone::parse)?,
+        app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
+        since: moment(query.field("since", "At or after this moment."))?,
+        until: moment(query.field("until", "Before this moment."))?,
+        open_id: query.field("open_id", "Of this player.").example(OPEN_ID).optional(OpenId::parse)?,
+        kind: query.field("kind", "Of this kind.").example("exchange").optional(ListedKind::parse)?,
+    };
+    Ok((filter, after(query, SaleCursor::parse)?))
+}
+
+/// An exchange that deducted, or how its number was refused. The player's address is personal: only an admin's key is told it.
+async fn get(state: &AppState, call: &Call) -> Result<NumberRecord, Problem> {
     call.fields.only(&[])?;
     let (app_id, biz_no) = (call.app_id()?, call.segment("biz_no", "exchange", BizNo::parse)?);
-    let exchange = state.store.exchange(&app_id, &biz_no, call.is_admin()).await?;
-    exchange.ok_or_else(|| no_exchange(&app_id, &biz_no))
+    let number = state.store.number(&app_id, &biz_no, call.is_admin()).await?;
+    number.ok_or_else(|| no_exchange(&app_id, &biz_no))
 }
 
 /// Gives an exchange back, or a part of it.
@@ -187,6 +224,6 @@ fn exchange_example() -> Value {
         "product_desc": "remark", "extension": "", "seq": 2, "free_change": 0, "charge_change": -60,
         "free_balance": 40, "charge_balance": 40, "created_at": MOMENT, "replayed_until": MOMENT,
         "same_content": "replayed", "other_content": "conflict", "remaining": 60,
-        "cancels": [], "replays": null,
+        "cancels": [], "replays": null, "refusals": [],
     })
 }

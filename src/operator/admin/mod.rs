@@ -16,6 +16,7 @@ mod operator_log;
 mod orders;
 pub mod problem;
 mod receivers;
+mod reports;
 mod routes;
 mod statement;
 mod tokens;

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, statement, tokens,
-    wallets,
+    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, reports, statement,
+    tokens, wallets,
 };
 use crate::config::Config;
 use crate::openapi::Operation;
@@ -103,6 +103,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         wallets::ROUTES,
         credits::ROUTES,
         exchanges::ROUTES,
+        reports::ROUTES,
         orders::ROUTES,
         images::ROUTES,
         receivers::ROUTES,

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 use store::{
     ChangeOutcome, Credit, CreditOutcome, Debit, EntryKind, LedgerFilter, LedgerRow, PlayerCursor,
-    PlayerFilter, Wallet,
+    PlayerFilter, Wallet, WalletDetail,
 };
 
 use super::apps::command;
@@ -42,9 +42,10 @@ routes! { "Players":
     /// Show a wallet
     ///
     /// Both purses of a player as they are: gifted (`free_balance`) and charged currency, and the number of
-    /// ledger entries.
-    GET "/apps/{app_id}/wallets/{open_id}", "getWallet", Read: get -> Wallet =>
-        answers("shown", "The wallet.", json!(wallet_example()));
+    /// ledger entries. `refusals` are the properly signed exchanges, presents and cancels of the player that were refused
+    /// in the last 30 days, once for each number and code.
+    GET "/apps/{app_id}/wallets/{open_id}", "getWallet", Read: get -> WalletDetail =>
+        answers("shown", "The wallet.", json!(WalletDetail { wallet: wallet_example(), refusals: Vec::new() }));
     /// List ledger entries
     ///
     /// What went into a wallet and out of it, newest first, each with both balances after it. `text` is
@@ -137,11 +138,13 @@ fn entries_and_place(query: &mut Input<'_>) -> Result<(LedgerFilter, Option<i64>
     Ok((filter, after(query, place)?))
 }
 
-async fn get(state: &AppState, call: &Call) -> Result<Wallet, Problem> {
+async fn get(state: &AppState, call: &Call) -> Result<WalletDetail, Problem> {
     call.fields.only(&[])?;
     let (app_id, open_id) = (call.app_id()?, call.segment("open_id", "player", OpenId::parse)?);
     let wallet = state.store.wallet(&app_id, &open_id).await?;
-    wallet.ok_or_else(|| no_player(&app_id, &open_id))
+    let wallet = wallet.ok_or_else(|| no_player(&app_id, &open_id))?;
+    let refusals = state.store.refusals_of_player(&app_id, &open_id).await?;
+    Ok(WalletDetail { wallet, refusals })
 }
 
 async fn credit(state: &AppState, call: &Call) -> Result<Credited, Problem> {

@@ -200,7 +200,7 @@ impl Scenario {
         if id == "getStatement" {
             self.till.execute("UPDATE ledger_entries SET at = '2026-10-05'").await;
         }
-        if ["getExchange", "cancelExchange"].contains(&id) && self.example != "no_exchange" {
+        if ["getExchange", "cancelExchange", "listExchanges"].contains(&id) && self.example != "no_exchange" {
             let game = Game::new(app, "player-1", "order1001", 60).with("product_name", "Double-up card");
             assert_eq!(game.send(&self.till).await.code(), 1);
         }
@@ -297,7 +297,8 @@ impl Scenario {
         match self.call.route.id {
             "listApps" => "limit=0".clone_into(&mut self.query),
             "listWallets" => "open_id=o.1".clone_into(&mut self.query),
-            "listEntries" => "kind=gift".clone_into(&mut self.query),
+            "listEntries" | "listExchanges" => "kind=gift".clone_into(&mut self.query),
+            "getRevenue" => "app_id=demo&time_zone=Mars".clone_into(&mut self.query),
             "listOrders" => "status=7".clone_into(&mut self.query),
             "listImages" => "blocked=yes".clone_into(&mut self.query),
             "listOperatorLog" | "listFailedEvents" => "since=soon".clone_into(&mut self.query),

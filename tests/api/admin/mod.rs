@@ -69,7 +69,7 @@ pub(super) async fn revoke(till: &TestTill, name: &str) {
 
 /// A success with exactly this body.
 #[track_caller]
-pub(super) fn assert_answer(answer: &Answer, status: u16, body: &Value) {
+pub(crate) fn assert_answer(answer: &Answer, status: u16, body: &Value) {
     assert_eq!((answer.status, &answer.json()), (status, body), "{}", answer.body);
     assert_eq!(answer.header("content-type"), Some("application/json"));
     assert_eq!(answer.header("cache-control"), Some("no-store"));
@@ -78,7 +78,7 @@ pub(super) fn assert_answer(answer: &Answer, status: u16, body: &Value) {
 
 /// A problem of this kind with this detail.
 #[track_caller]
-pub(super) fn assert_problem(answer: &Answer, status: u16, name: &str, detail: &str) {
+pub(crate) fn assert_problem(answer: &Answer, status: u16, name: &str, detail: &str) {
     let body = answer.json();
     assert_eq!((answer.status, &body["status"]), (status, &Value::from(status)), "{}", answer.body);
     assert_eq!(

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use csv::WriterBuilder;
+use domain::csv::csv_text;
 use domain::ids::AppId;
 use domain::moment::{plain, rfc3339};
 use domain::period::TimeSpan;
 use futures_util::TryStreamExt as _;
 
-use crate::wallet::without_formula;
 use crate::{CsvReader, Store, StoreError};
 
 /// Bytes that are written at once.
@@ -144,7 +144,7 @@ impl Store {
 
 /// A text that is no formula. Null is empty.
 fn text(text: Option<&str>) -> Cow<'_, str> {
-    without_formula(text.unwrap_or_default())
+    csv_text(text.unwrap_or_default())
 }
 
 impl BillColumn {

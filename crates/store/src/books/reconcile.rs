@@ -7,6 +7,7 @@
 
 use std::io;
 
+use domain::csv::csv_text;
 use domain::ids::AppId;
 use domain::moment;
 use domain::period::TimeSpan;
@@ -16,7 +17,6 @@ use time::OffsetDateTime;
 
 use super::bill::BillColumn;
 use super::their_file::TheirFile;
-use crate::wallet::without_formula;
 use crate::{Store, StoreError};
 
 /// Bytes of lines that are sent in a piece.
@@ -332,7 +332,7 @@ impl BillColumn {
                 (Ok(here), Ok(at)) => to_precision(here, there) == to_precision(at, there),
                 _ => false,
             },
-            _ => *there == *without_formula(here),
+            _ => *there == *csv_text(here),
         }
     }
 }

@@ -6,6 +6,7 @@ use domain::event::row_id;
 use sqlx::{PgConnection, PgExecutor};
 use time::OffsetDateTime;
 
+use crate::engine::Engine;
 use crate::{Result, Store};
 
 /// Rows of the outbox that get their numbers in one transaction.
@@ -78,12 +79,14 @@ impl Store {
     /// deliveries. Returns the number of rows.
     pub async fn remove_old_events(&self, keep: Duration) -> Result<u64> {
         let seconds = keep.as_secs_f64();
+        self.roll_up_sales().await?;
+        let has_roll_up = self.engine.get() == Engine::Postgres;
         let mut removed = 0;
         let mut after = 0;
         loop {
             let (some, next) = self
-                .transaction((seconds, after), |connection, (seconds, after)| {
-                    Box::pin(remove_some(connection, *seconds, *after))
+                .transaction((seconds, after), move |connection, (seconds, after)| {
+                    Box::pin(remove_some(connection, *seconds, *after, has_roll_up))
                 })
                 .await?;
             removed += some;
@@ -196,7 +199,13 @@ async fn remove_from_outbox(connection: &mut PgConnection, rows: &[OutboxRow]) -
 }
 
 /// Removes some rows of events after this number. Returns how many, and the number to go on after. `None` at the end.
-async fn remove_some(connection: &mut PgConnection, seconds: f64, after: i64) -> Result<(u64, Option<i64>)> {
+/// Events that the roll-up of sales does not have stay.
+async fn remove_some(
+    connection: &mut PgConnection,
+    seconds: f64,
+    after: i64,
+    has_roll_up: bool,
+) -> Result<(u64, Option<i64>)> {
     let looked_at = sqlx::query!(
         r#"WITH old AS (
                SELECT app_id, last_no, count, at < now() - make_interval(secs => $1) AS is_old FROM events
@@ -204,6 +213,7 @@ async fn remove_some(connection: &mut PgConnection, seconds: f64, after: i64) ->
            ), gone AS (
                DELETE FROM events e USING old
                WHERE old.is_old AND e.app_id = old.app_id AND e.last_no = old.last_no
+                   AND (NOT $4 OR e.last_no <= (SELECT through_no FROM sales_head))
                    AND NOT EXISTS (SELECT 1 FROM receivers r WHERE r.app_id = old.app_id AND r.through_no < old.last_no)
                    AND NOT EXISTS (
                        SELECT 1 FROM deliveries d WHERE d.app_id = old.app_id AND d.state <> 'taken'
@@ -214,7 +224,8 @@ async fn remove_some(connection: &mut PgConnection, seconds: f64, after: i64) ->
                (SELECT count(*) FROM gone) AS "gone!", (SELECT max(last_no) FROM gone) AS last_gone"#,
         seconds,
         after,
-        REMOVED_AT_ONCE
+        REMOVED_AT_ONCE,
+        has_roll_up
     )
     .fetch_one(&mut *connection)
     .await?;

@@ -6,12 +6,14 @@
 
 mod batch;
 mod columns;
+mod counts;
 mod database;
 mod driver;
 mod known;
 mod nodes;
 mod operators;
 mod record;
+mod refusals;
 mod replays;
 mod rows;
 mod session;
@@ -33,7 +35,11 @@ use crate::{Result, Store};
 
 pub(super) use nodes::NodeWriters;
 pub(super) use operators::{change, plan_by_keys};
-pub use record::{CancelRecord, ExchangeRecord, NumberUse, ReferenceMatch, ReplayCount};
+pub use record::{
+    CancelRecord, ExchangeRecord, NumberRecord, NumberUse, ReferenceMatch, RefusedNumber, ReplayCount,
+};
+pub(super) use refusals::Refusals;
+pub use refusals::{RefusalRecord, RefusedChange};
 pub(super) use replays::Replays;
 
 /// The writers of wallets.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
+use super::refusals::RefusalRecord;
 use super::statements::REPLAY_HOURS;
 use crate::{Result, Store};
 
@@ -79,9 +80,35 @@ pub struct ExchangeRecord {
     pub cancels: Vec<CancelRecord>,
     /// Replays of the last 30 days, if any. Some may be missing.
     pub replays: Option<ReplayCount>,
+    /// Refusals of this number in the last 30 days, the newest first, at most 100. Some may be missing.
+    pub refusals: Vec<RefusalRecord>,
     /// The file with the ledger entry of an archived exchange. Some fields are only there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub archive: Option<String>,
+}
+
+/// What is known of a number: the exchange that deducted under it, or that nothing did and how it was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "ExchangeOrRefusals")]
+#[serde(untagged)]
+pub enum NumberRecord {
+    /// An exchange deducted.
+    Exchange(Box<ExchangeRecord>),
+    /// No exchange deducted.
+    Refused(RefusedNumber),
+}
+
+/// A number under which no exchange has deducted, and that was refused (contract 13.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct RefusedNumber {
+    /// The app.
+    #[schemars(with = "AppId")]
+    pub app_id: String,
+    /// The number.
+    #[schemars(with = "BizNo")]
+    pub biz_no: String,
+    /// Its refusals in the last 30 days, the newest first, at most 100. Some may be missing.
+    pub refusals: Vec<RefusalRecord>,
 }
 
 /// A cancel of an exchange.
@@ -194,7 +221,25 @@ impl Store {
         .await?)
     }
 
-    /// The exchange with this `biz_no`. `None` when none deducted, because a refusal records nothing.
+    /// The exchange with this `biz_no`, or its refusals where none deducted. `None` when there is nothing of either.
+    /// `with_user_ip` includes the player's address.
+    pub async fn number(
+        &self,
+        app_id: &AppId,
+        biz_no: &BizNo,
+        with_user_ip: bool,
+    ) -> Result<Option<NumberRecord>> {
+        if let Some(exchange) = self.exchange(app_id, biz_no, with_user_ip).await? {
+            return Ok(Some(NumberRecord::Exchange(Box::new(exchange))));
+        }
+        let refusals = self.refusals_of_number(app_id, biz_no).await?;
+        let (app_id, biz_no) = (app_id.to_string(), biz_no.to_string());
+        let is_known = !refusals.is_empty();
+        Ok(is_known.then_some(NumberRecord::Refused(RefusedNumber { app_id, biz_no, refusals })))
+    }
+
+    /// The exchange with this `biz_no`. `None` when none deducted. The writers' statements use the same hours and the same
+    /// clock.
     /// `with_user_ip` includes the player's address.
     pub async fn exchange(
         &self,
@@ -202,7 +247,6 @@ impl Store {
         biz_no: &BizNo,
         with_user_ip: bool,
     ) -> Result<Option<ExchangeRecord>> {
-        // The writers' statements use the same hours and the same clock.
         let row = sqlx::query!(
             r#"SELECT w.open_id AS "open_id!", x.zone_id AS "zone_id!", e.os AS "os?", e.ts AS "ts?",
                       e.user_ip AS "user_ip?", x.pay_priority AS "pay_priority!",
@@ -235,8 +279,7 @@ impl Store {
                JOIN items i ON i.app_no = x.app_no AND i.item_id = x.item_id
                LEFT JOIN ledger_entries e ON e.app_no = x.app_no AND e.reference = x.reference
                LEFT JOIN exchange_replays r ON r.app_id = $1 AND r.biz_no = $2
-               WHERE x.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND x.reference = $2
-                 AND x.kind = 'exchange'"#,
+               WHERE x.app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND x.reference = $2 AND x.kind = 'exchange'"#,
             app_id.as_str(),
             biz_no.as_str(),
             REPLAY_HOURS
@@ -269,6 +312,7 @@ impl Store {
             remaining: row.remaining,
             cancels: row.cancels.0,
             replays: row.replays.map(|Json(replays)| replays),
+            refusals: self.refusals_of_number(app_id, biz_no).await?,
             archive: row.archive,
         }))
     }

@@ -1,11 +1,11 @@
 //! Statements of a wallet as CSV, for programs and for spreadsheets (contract 8.3.9).
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use csv::{IntoInnerError, Position, WriterBuilder};
+use domain::csv::csv_text;
 use domain::ledger::EXCHANGE;
 use domain::moment::{plain, rfc3339};
 
@@ -52,24 +52,13 @@ impl CsvReader {
             if line.kind == EXCHANGE { (row.text.as_str(), "") } else { ("", row.text.as_str()) };
         let mut writer = WriterBuilder::new().has_headers(false).from_writer(Vec::new());
         writer.serialize((
-            (line.seq, &line.kind, &line.biz_no, line.reference.as_deref().map(without_formula)),
+            (line.seq, &line.kind, &line.biz_no, line.reference.as_deref().map(csv_text)),
             (line.free_change, line.charge_change, line.free_balance, line.charge_balance, at),
-            (without_formula(product), without_formula(note), row.operator.as_deref().map(without_formula)),
+            (csv_text(product), csv_text(note), row.operator.as_deref().map(csv_text)),
         ))?;
         let bytes = writer.into_inner().map_err(IntoInnerError::into_error)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
-}
-
-/// The text with an apostrophe before each cell that a spreadsheet would calculate. In some languages a
-/// semicolon separates cells.
-pub(crate) fn without_formula(text: &str) -> Cow<'_, str> {
-    let begins = |cell: &str| cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    if !text.split(';').any(begins) {
-        return text.into();
-    }
-    let cell = |text: &str| if begins(text) { format!("'{text}") } else { text.to_owned() };
-    text.split(';').map(cell).collect::<Vec<_>>().join(";").into()
 }
 
 /// The number of a record's line, as editors count: a quoted record can span several lines, and empty lines

@@ -1,0 +1,295 @@
+//! Refused exchanges, presents and cancels, for those who are asked why a player got nothing (contract 13.1).
+//! Nothing depends on them.
+//!
+//! A handler notes a refusal in memory when it answers. Once a second one statement writes what was noted. What could
+//! not be written waits for the next write. What a process has not written is lost when it dies.
+
+use std::time::Duration;
+
+use domain::code::Code;
+use domain::ids::{AppId, BizNo, OpenId};
+use domain::ledger::ReferenceKind;
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use super::counts::{Count, Counts, NamesMax, Taken};
+use crate::{Result, Store};
+
+/// Refusals of different names that wait for a write. They take some 2 MB.
+const NAMES_MAX: NamesMax = NamesMax { all: 4_096, of_app: 1_000 };
+/// How long a refusal is kept after the last time.
+const KEPT_DAYS: i32 = 30;
+/// Rows that an app keeps, the newest. Until the next removal it may have more.
+const ROWS_OF_APP_MAX: i64 = 100_000;
+/// Rows that one statement removes.
+const REMOVED_AT_ONCE: i64 = 5_000;
+/// Refusals that are shown of a number or a player, the newest.
+const SHOWN_MAX: i64 = 100;
+
+/// A properly signed change that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedChange {
+    /// The app that signed it.
+    pub app_id: AppId,
+    /// The player.
+    pub open_id: OpenId,
+    /// The number, which the refusal did not use.
+    pub biz_no: BizNo,
+    /// What was asked for: an exchange, a present or a cancel.
+    pub kind: ReferenceKind,
+    /// The code of the answer.
+    pub code: Code,
+    /// Id of the request.
+    pub request_id: String,
+}
+
+/// What counts together: number, player and code.
+type Name = (String, String, u32);
+
+/// The refusals of one name since the last write, in the time of the process's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct RefusalCount {
+    first: Duration,
+    last: Duration,
+    count: i64,
+    /// Of the last.
+    kind: ReferenceKind,
+    /// Of the last.
+    request_id: String,
+}
+
+impl Count for RefusalCount {
+    fn add(&mut self, other: Self) {
+        self.first = self.first.min(other.first);
+        self.count += other.count;
+        if other.last >= self.last {
+            (self.last, self.kind, self.request_id) = (other.last, other.kind, other.request_id);
+        }
+    }
+}
+
+/// The refusals since the last write. It is cheap to clone, and all clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusals(Counts<Name, RefusalCount>);
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self(Counts::new(NAMES_MAX))
+    }
+}
+
+/// How often a code has refused a number of a player in the last 30 days.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Refusal")]
+pub struct RefusalRecord {
+    /// The player.
+    #[schemars(with = "OpenId")]
+    pub open_id: String,
+    /// The number.
+    #[schemars(with = "BizNo")]
+    pub biz_no: String,
+    /// What was asked for the last time.
+    #[schemars(extend("enum" = ["exchange", "present", "cancel"]))]
+    pub kind: String,
+    /// The code of the answer.
+    pub code: i64,
+    /// The first time, by the database's clock.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub first_at: OffsetDateTime,
+    /// The last time.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub last_at: OffsetDateTime,
+    /// How often.
+    pub count: i64,
+    /// Id of the last request, as the server log has it.
+    pub request_id: String,
+}
+
+impl Store {
+    /// Notes a refusal, to be written within a second. It waits for nothing.
+    pub fn note_refusal(&self, refused: RefusedChange) {
+        let now = self.clock.monotonic();
+        let RefusedChange { app_id, open_id, biz_no, kind, code, request_id } = refused;
+        let name = (biz_no.to_string(), open_id.to_string(), code.number());
+        self.refusals.0.count([(
+            app_id,
+            name,
+            RefusalCount { first: now, last: now, count: 1, kind, request_id },
+        )]);
+    }
+
+    /// Writes the refusals that this process has noted since the last call. The server calls it once a second. What a
+    /// failed write had is in the next one.
+    pub async fn write_refusals(&self) -> Result<()> {
+        let Taken { counts, uncounted } = self.refusals.0.take();
+        if uncounted > 0 {
+            tracing::warn!(uncounted, "more requests were refused in a second than leave a trace");
+        }
+        if counts.is_empty() {
+            return Ok(());
+        }
+        let rows = Rows::new(&counts, self.clock.monotonic());
+        // A caller that stops waiting does not stop the write, so nothing is counted twice.
+        let written =
+            self.transaction(rows, |connection, rows| Box::pin(async move { rows.write(connection).await }));
+        let written = written.await;
+        if written.is_err() {
+            self.refusals.0.count(counts);
+        }
+        written
+    }
+
+    /// Removes refusals that are older than 30 days, and of each app those beyond its newest 100,000, in small steps.
+    /// Returns the number of rows.
+    pub async fn remove_old_refusals(&self) -> Result<u64> {
+        let mut removed = 0;
+        loop {
+            // Rows that are being written stay for the next time.
+            let some = sqlx::query!(
+                "DELETE FROM exchange_refusals gone USING (
+                     SELECT r.app_id, r.biz_no, r.open_id, r.code FROM apps a
+                     CROSS JOIN LATERAL (
+                         SELECT coalesce((
+                             SELECT last_at FROM exchange_refusals r WHERE r.app_id = a.app_id
+                             ORDER BY last_at DESC OFFSET $2 LIMIT 1), '-infinity') AS at) beyond
+                     CROSS JOIN LATERAL (
+                         SELECT * FROM exchange_refusals r
+                         WHERE r.app_id = a.app_id
+                             AND (r.last_at < now() - make_interval(days => $1) OR r.last_at <= beyond.at)
+                         ORDER BY r.last_at LIMIT $3 FOR UPDATE SKIP LOCKED) r
+                     LIMIT $3) old
+                 WHERE gone.app_id = old.app_id AND gone.biz_no = old.biz_no AND gone.open_id = old.open_id
+                     AND gone.code = old.code",
+                KEPT_DAYS,
+                ROWS_OF_APP_MAX,
+                REMOVED_AT_ONCE
+            );
+            let some = some.execute(&self.pool).await?.rows_affected();
+            removed += some;
+            if some < u64::try_from(REMOVED_AT_ONCE).unwrap_or_default() {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// The refusals of a number, the newest first, at most 100.
+    pub async fn refusals_of_number(&self, app_id: &AppId, biz_no: &BizNo) -> Result<Vec<RefusalRecord>> {
+        Ok(sqlx::query_as!(
+            RefusalRecord,
+            "SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id FROM exchange_refusals
+             WHERE app_id = $1 AND biz_no = $2 AND last_at > now() - make_interval(days => $3)
+             ORDER BY last_at DESC, open_id, code LIMIT $4",
+            app_id.as_str(),
+            biz_no.as_str(),
+            KEPT_DAYS,
+            SHOWN_MAX
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// The refusals of a player, the newest first, at most 100.
+    pub async fn refusals_of_player(&self, app_id: &AppId, open_id: &OpenId) -> Result<Vec<RefusalRecord>> {
+        Ok(sqlx::query_as!(
+            RefusalRecord,
+            "SELECT open_id, biz_no, kind, code, first_at, last_at, count, request_id FROM exchange_refusals
+             WHERE app_id = $1 AND open_id = $2 AND last_at > now() - make_interval(days => $3)
+             ORDER BY last_at DESC, biz_no, code LIMIT $4",
+            app_id.as_str(),
+            open_id.as_str(),
+            KEPT_DAYS,
+            SHOWN_MAX
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+}
+
+/// The columns of a write.
+#[derive(Debug, Default)]
+struct Rows {
+    app_ids: Vec<String>,
+    biz_nos: Vec<String>,
+    open_ids: Vec<String>,
+    codes: Vec<i64>,
+    kinds: Vec<String>,
+    /// Seconds before the write.
+    first_ago: Vec<f64>,
+    last_ago: Vec<f64>,
+    counts: Vec<i64>,
+    request_ids: Vec<String>,
+}
+
+impl Rows {
+    fn new(counts: &[(AppId, Name, RefusalCount)], now: Duration) -> Self {
+        let mut rows = Self::default();
+        for (app_id, (biz_no, open_id, code), count) in counts {
+            rows.app_ids.push(app_id.to_string());
+            rows.biz_nos.push(biz_no.clone());
+            rows.open_ids.push(open_id.clone());
+            rows.codes.push(i64::from(*code));
+            rows.kinds.push(count.kind.as_str().to_owned());
+            rows.first_ago.push(now.saturating_sub(count.first).as_secs_f64());
+            rows.last_ago.push(now.saturating_sub(count.last).as_secs_f64());
+            rows.counts.push(count.count);
+            rows.request_ids.push(count.request_id.clone());
+        }
+        rows
+    }
+
+    async fn write(&self, connection: &mut sqlx::PgConnection) -> Result<()> {
+        sqlx::query!(
+            "INSERT INTO exchange_refusals AS known
+                 (app_id, biz_no, open_id, code, kind, first_at, last_at, count, request_id)
+             SELECT app_id, biz_no, open_id, code, kind, now() - make_interval(secs => first_ago),
+                 now() - make_interval(secs => last_ago), count, request_id
+             FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::float8[], $7::float8[],
+                 $8::bigint[], $9::text[])
+                 AS noted (app_id, biz_no, open_id, code, kind, first_ago, last_ago, count, request_id)
+             ON CONFLICT (app_id, biz_no, open_id, code) DO UPDATE
+             SET first_at = least(known.first_at, excluded.first_at),
+                 last_at = greatest(known.last_at, excluded.last_at),
+                 count = known.count + excluded.count,
+                 kind = CASE WHEN excluded.last_at >= known.last_at THEN excluded.kind ELSE known.kind END,
+                 request_id = CASE WHEN excluded.last_at >= known.last_at THEN excluded.request_id
+                     ELSE known.request_id END",
+            &self.app_ids,
+            &self.biz_nos,
+            &self.open_ids,
+            &self.codes,
+            &self.kinds,
+            &self.first_ago,
+            &self.last_ago,
+            &self.counts,
+            &self.request_ids
+        )
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Contract 13.1: what a failed write had is counted with what came meanwhile, in either order.
+    #[test]
+    fn two_counts_become_one_in_any_order() {
+        let at = |first: u64, last: u64, count, request_id: &str| RefusalCount {
+            first: Duration::from_secs(first),
+            last: Duration::from_secs(last),
+            count,
+            kind: ReferenceKind::Exchange,
+            request_id: request_id.to_owned(),
+        };
+        let (early, late) = (at(1, 3, 2, "early"), at(5, 8, 4, "late"));
+        for (one, other) in [(early.clone(), late.clone()), (late, early)] {
+            let mut both = one;
+            both.add(other);
+            assert_eq!(both, at(1, 8, 6, "late"));
+        }
+    }
+}

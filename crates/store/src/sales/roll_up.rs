@@ -1,0 +1,318 @@
+//! The roll-up: sums of each hour, so that a report need not read every exchange of a month (contract 13.2.7).
+//!
+//! It follows the numbers of the events, which are given after the commit. So each ledger entry is added once, however
+//! late its transaction ends, and what is not added yet is known by its number ([`unrolled`]).
+
+use std::collections::BTreeMap;
+
+use domain::event::{EventKeys, EventType};
+use domain::ids::AppId;
+use serde::Serialize;
+use sqlx::PgConnection;
+use time::OffsetDateTime;
+
+use super::revenue::{GroupRow, RevenueRefusal, Scope, app_no};
+use crate::engine::Engine;
+use crate::exchange::plan_by_keys;
+use crate::{Refusable, Result, Store, StoreError};
+
+/// Rows of events that one transaction adds. Each has 512 events at most.
+const EVENT_ROWS_AT_ONCE: i64 = 200;
+/// The most differences that a check shows.
+const DIFFERENCES_MAX: i64 = 100;
+
+/// Ledger entries by wallet and sequence number.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    wallet_nos: Vec<i64>,
+    seqs: Vec<i64>,
+}
+
+impl Keys {
+    /// Adds the entries of a row of events that are exchanges or cancels.
+    fn add(&mut self, event_type: &str, keys: &[u8]) -> Result<()> {
+        let damaged = || StoreError::damaged("events");
+        let event_type = EventType::parse(event_type).map_err(|_| damaged())?;
+        if !matches!(event_type, EventType::ExchangeSucceeded | EventType::CancelSucceeded) {
+            return Ok(());
+        }
+        if let EventKeys::Entries(entries) = EventKeys::decode(event_type, keys).ok_or_else(damaged)? {
+            self.wallet_nos.extend(entries.iter().map(|(wallet_no, _)| wallet_no.0));
+            self.seqs.extend(entries.iter().map(|(_, seq)| *seq));
+        }
+        Ok(())
+    }
+}
+
+/// Whether the sums of the hours are those of the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RollUpCheck {
+    /// The app.
+    pub app_id: String,
+    /// Whether all sums are the same.
+    pub ties: bool,
+    /// Number of rows of the roll-up.
+    pub rows: i64,
+    /// Number of exchanges and cancels that it does not have yet. They are read from the ledger.
+    pub not_rolled_up: usize,
+    /// Sums that differ, at most 100.
+    pub differs: Vec<RollUpDifference>,
+}
+
+/// A sum that is not what the ledger has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RollUpDifference {
+    /// Beginning of the hour.
+    #[serde(with = "time::serde::rfc3339")]
+    pub hour: OffsetDateTime,
+    /// The product. Empty in a sum of all products.
+    pub product_name: String,
+    /// The zone. Empty in a sum of all zones.
+    pub zone: String,
+    /// Exchanges that the roll-up has too many. Negative: too few.
+    pub count: i64,
+    /// What it has too much of what was taken, less what was given back. Text, because it may need more than 64 bits.
+    pub net: String,
+}
+
+impl Store {
+    /// Adds to the roll-up what has a number and is not in it.
+    pub async fn roll_up_sales(&self) -> Result<()> {
+        while self.roll_up_some_sales().await? {}
+        Ok(())
+    }
+
+    /// Adds some of it, and tells whether there may be more. Another transaction that does the same at this moment leaves it
+    /// nothing to do. Citus has no roll-up.
+    pub async fn roll_up_some_sales(&self) -> Result<bool> {
+        let engine = self.engine.get();
+        if engine == Engine::Citus {
+            return Ok(false);
+        }
+        self.transaction((), move |connection, ()| Box::pin(roll_up_some(connection, engine))).await
+    }
+
+    /// Compares the roll-up of an app with its ledger. It reads all of the ledger, however long that takes.
+    pub async fn check_roll_up(&self, app_id: &AppId) -> Result<RollUpCheck, Refusable<RevenueRefusal>> {
+        let app_id = app_id.clone();
+        self.transaction(app_id, |connection, app_id| Box::pin(check(connection, app_id))).await
+    }
+}
+
+async fn roll_up_some(connection: &mut PgConnection, engine: Engine) -> Result<bool> {
+    let head = sqlx::query_scalar!("SELECT through_no FROM sales_head FOR UPDATE SKIP LOCKED");
+    let Some(through_no) = head.fetch_optional(&mut *connection).await? else { return Ok(false) };
+    let rows = sqlx::query!(
+        r#"SELECT a.app_no AS "app_no?", e.last_no, e.type, e.keys FROM events e LEFT JOIN apps a ON a.app_id = e.app_id
+           WHERE e.last_no > $1 ORDER BY e.last_no LIMIT $2"#,
+        through_no,
+        EVENT_ROWS_AT_ONCE
+    );
+    let rows = rows.fetch_all(&mut *connection).await?;
+    let Some(last) = rows.last() else { return Ok(false) };
+    let (through_no, count) = (last.last_no, i64::try_from(rows.len()).unwrap_or(i64::MAX));
+    let mut by_app: BTreeMap<i32, Keys> = BTreeMap::new();
+    for row in rows {
+        if let Some(app_no) = row.app_no {
+            by_app.entry(app_no).or_default().add(&row.r#type, &row.keys)?;
+        }
+    }
+    plan_by_keys(connection, engine).await?;
+    for (app_no, keys) in by_app {
+        add_up(connection, app_no, &keys).await?;
+    }
+    sqlx::query!("UPDATE sales_head SET through_no = $1", through_no).execute(connection).await?;
+    Ok(count == EVENT_ROWS_AT_ONCE)
+}
+
+async fn add_up(connection: &mut PgConnection, app_no: i32, keys: &Keys) -> Result<()> {
+    sqlx::query!(
+        "INSERT INTO sales_hours AS known (app_no, cut, hour, product_name, zone, count, free_taken, charge_taken,
+             free_given_back, charge_given_back)
+         SELECT $1, 3 - 2 * grouping(i.product_name) - grouping(split_part(s.zone_id, '_', 1)),
+             date_trunc('hour', s.at, 'UTC') AS hour, coalesce(i.product_name, ''),
+             coalesce(split_part(s.zone_id, '_', 1), ''), sum(s.count), sum(s.free_taken), sum(s.charge_taken),
+             sum(s.free_given_back), sum(s.charge_given_back)
+         FROM unnest($2::bigint[], $3::bigint[]) AS k (wallet_no, seq)
+         JOIN sold_entries s ON s.app_no = $1 AND s.wallet_no = k.wallet_no AND s.seq = k.seq
+         JOIN items i ON i.app_no = $1 AND i.item_id = s.item_id
+         GROUP BY GROUPING SETS (
+             (date_trunc('hour', s.at, 'UTC'), i.product_name),
+             (date_trunc('hour', s.at, 'UTC'), split_part(s.zone_id, '_', 1)),
+             (date_trunc('hour', s.at, 'UTC'), i.product_name, split_part(s.zone_id, '_', 1)))
+         ON CONFLICT (app_no, cut, hour, product_name, zone) DO UPDATE
+         SET count = known.count + excluded.count, free_taken = known.free_taken + excluded.free_taken,
+             charge_taken = known.charge_taken + excluded.charge_taken,
+             free_given_back = known.free_given_back + excluded.free_given_back,
+             charge_given_back = known.charge_given_back + excluded.charge_given_back",
+        app_no,
+        &keys.wallet_nos,
+        &keys.seqs
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// The exchanges and cancels of an app that are not in the roll-up, in the snapshot of the transaction.
+pub(super) async fn unrolled(connection: &mut PgConnection, app_no: i32) -> Result<Keys> {
+    let rows = sqlx::query!(
+        r#"SELECT e.type AS "type!", e.keys AS "keys!" FROM events e
+           WHERE e.app_id = (SELECT app_id FROM apps WHERE app_no = $1)
+               AND e.last_no > (SELECT through_no FROM sales_head)
+           UNION ALL
+           SELECT o.type, o.keys FROM wallet_outbox o WHERE o.app_no = $1"#,
+        app_no
+    );
+    let mut keys = Keys::default();
+    for row in rows.fetch_all(connection).await? {
+        keys.add(&row.r#type, &row.keys)?;
+    }
+    Ok(keys)
+}
+
+/// The sums of whole hours from the roll-up. Rows by day leave out hours in which a day begins.
+pub(super) async fn of_hours(
+    connection: &mut PgConnection,
+    scope: &Scope,
+    (since, until): (OffsetDateTime, OffsetDateTime),
+) -> Result<Vec<GroupRow>> {
+    let cut: i16 = match (scope.by_product, scope.by_zone) {
+        (true, true) => 3,
+        (false, true) => 1,
+        (true | false, false) => 2,
+    };
+    let rows = sqlx::query_as!(
+        GroupRow,
+        r#"SELECT CASE WHEN $5 THEN (h.hour AT TIME ZONE $8)::date END AS day,
+               CASE WHEN $6 THEN h.product_name END AS product_name, CASE WHEN $7 THEN h.zone END AS zone,
+               sum(h.count)::text AS "count!", sum(h.free_taken)::text AS "free_taken!",
+               sum(h.charge_taken)::text AS "charge_taken!", sum(h.free_given_back)::text AS "free_given_back!",
+               sum(h.charge_given_back)::text AS "charge_given_back!"
+           FROM sales_hours h
+           WHERE h.app_no = $1 AND h.cut = $2 AND h.hour >= $3 AND h.hour < $4
+               AND NOT ($5 AND (h.hour AT TIME ZONE $8)::date
+                   <> ((h.hour + interval '1 hour' - interval '1 microsecond') AT TIME ZONE $8)::date)
+           GROUP BY 1, 2, 3"#,
+        scope.app_no,
+        cut,
+        since,
+        until,
+        scope.by_day,
+        scope.by_product,
+        scope.by_zone,
+        &scope.time_zone
+    );
+    Ok(rows.fetch_all(connection).await?)
+}
+
+/// The sums of the same hours of what is not rolled up.
+pub(super) async fn of_keys(
+    connection: &mut PgConnection,
+    scope: &Scope,
+    (since, until): (OffsetDateTime, OffsetDateTime),
+) -> Result<Vec<GroupRow>> {
+    let keys = unrolled(connection, scope.app_no).await?;
+    let rows = sqlx::query_as!(
+        GroupRow,
+        r#"SELECT CASE WHEN $6 THEN (s.at AT TIME ZONE $9)::date END AS day,
+               CASE WHEN $7 THEN i.product_name END AS product_name,
+               CASE WHEN $8 THEN split_part(s.zone_id, '_', 1) END AS zone,
+               sum(s.count)::text AS "count!", sum(s.free_taken)::text AS "free_taken!",
+               sum(s.charge_taken)::text AS "charge_taken!", sum(s.free_given_back)::text AS "free_given_back!",
+               sum(s.charge_given_back)::text AS "charge_given_back!"
+           FROM unnest($2::bigint[], $3::bigint[]) AS k (wallet_no, seq)
+           JOIN sold_entries s ON s.app_no = $1 AND s.wallet_no = k.wallet_no AND s.seq = k.seq
+           JOIN items i ON i.app_no = $1 AND i.item_id = s.item_id
+           CROSS JOIN LATERAL (SELECT date_trunc('hour', s.at, 'UTC') AS hour) h
+           WHERE s.at >= $4 AND s.at < $5
+               AND NOT ($6 AND (h.hour AT TIME ZONE $9)::date
+                   <> ((h.hour + interval '1 hour' - interval '1 microsecond') AT TIME ZONE $9)::date)
+           GROUP BY 1, 2, 3"#,
+        scope.app_no,
+        &keys.wallet_nos,
+        &keys.seqs,
+        since,
+        until,
+        scope.by_day,
+        scope.by_product,
+        scope.by_zone,
+        &scope.time_zone
+    );
+    Ok(rows.fetch_all(connection).await?)
+}
+
+/// The hours of a span in which a day begins, but not at their beginning: zones with half and quarter hours have them.
+pub(super) async fn split_hours(
+    connection: &mut PgConnection,
+    time_zone: &str,
+    (since, until): (OffsetDateTime, OffsetDateTime),
+) -> Result<Vec<OffsetDateTime>> {
+    let hours = sqlx::query_scalar!(
+        r#"SELECT h.hour AS "hour!" FROM generate_series($1::timestamptz, $2::timestamptz - interval '1 hour', '1 hour')
+               AS h (hour)
+           WHERE (h.hour AT TIME ZONE $3)::date
+               <> ((h.hour + interval '1 hour' - interval '1 microsecond') AT TIME ZONE $3)::date"#,
+        since,
+        until,
+        time_zone
+    );
+    Ok(hours.fetch_all(connection).await?)
+}
+
+async fn check(
+    connection: &mut PgConnection,
+    app_id: &AppId,
+) -> Result<RollUpCheck, Refusable<RevenueRefusal>> {
+    sqlx::query!("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
+    let app_no = app_no(connection, app_id).await?.ok_or(Refusable::Refused(RevenueRefusal::UnknownApp))?;
+    let keys = unrolled(connection, app_no).await?;
+    let rows =
+        sqlx::query_scalar!(r#"SELECT count(*) AS "rows!" FROM sales_hours WHERE app_no = $1"#, app_no);
+    let rows = rows.fetch_one(&mut *connection).await?;
+    let differs = sqlx::query_as!(
+        RollUpDifference,
+        r#"WITH detail AS (
+               SELECT 1 AS sign, date_trunc('hour', s.at, 'UTC') AS hour, i.product_name,
+                   split_part(s.zone_id, '_', 1) AS zone, s.count, s.free_taken, s.charge_taken, s.free_given_back,
+                   s.charge_given_back
+               FROM unnest($2::bigint[], $3::bigint[]) AS k (wallet_no, seq)
+               JOIN sold_entries s ON s.app_no = $1 AND s.wallet_no = k.wallet_no AND s.seq = k.seq
+               JOIN items i ON i.app_no = $1 AND i.item_id = s.item_id
+               UNION ALL
+               SELECT -1, date_trunc('hour', s.at, 'UTC'), i.product_name, split_part(s.zone_id, '_', 1), s.count,
+                   s.free_taken, s.charge_taken, s.free_given_back, s.charge_given_back
+               FROM sales s JOIN items i ON i.app_no = s.app_no AND i.item_id = s.item_id
+               WHERE s.app_no = $1
+           ), parts AS (
+               SELECT cut, hour, product_name, zone, count, free_taken, charge_taken, free_given_back, charge_given_back
+               FROM sales_hours WHERE app_no = $1
+               UNION ALL
+               SELECT 3 - 2 * grouping(product_name) - grouping(zone), hour, coalesce(product_name, ''),
+                   coalesce(zone, ''), sum(sign * count), sum(sign * free_taken), sum(sign * charge_taken),
+                   sum(sign * free_given_back), sum(sign * charge_given_back)
+               FROM detail GROUP BY GROUPING SETS ((hour, product_name), (hour, zone), (hour, product_name, zone))
+           )
+           SELECT hour AS "hour!", product_name AS "product_name!", zone AS "zone!", sum(count)::bigint AS "count!",
+               (sum(free_taken) + sum(charge_taken) - sum(free_given_back) - sum(charge_given_back))::text AS "net!"
+           FROM parts GROUP BY cut, hour, product_name, zone
+           HAVING sum(count) <> 0 OR sum(free_taken) <> 0 OR sum(charge_taken) <> 0 OR sum(free_given_back) <> 0
+               OR sum(charge_given_back) <> 0
+           ORDER BY hour, product_name, zone LIMIT $4"#,
+        app_no,
+        &keys.wallet_nos,
+        &keys.seqs,
+        DIFFERENCES_MAX
+    );
+    let differs = differs.fetch_all(connection).await?;
+    Ok(RollUpCheck {
+        app_id: app_id.to_string(),
+        ties: differs.is_empty(),
+        rows,
+        not_rolled_up: keys.seqs.len(),
+        differs,
+    })
+}

@@ -1,0 +1,86 @@
+//! Reports of what apps have sold.
+
+use domain::fields::FieldError;
+use domain::ids::AppId;
+use domain::moment;
+use serde_json::json;
+use store::{Refusable, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport};
+
+use super::call::Call;
+use super::describe::answers;
+use super::messages::{example, no_app};
+use super::problem::Problem;
+use super::routes::routes;
+use crate::openapi::{APP_ID, Asked, Input};
+use crate::state::AppState;
+
+routes! { "Reports":
+    /// Show revenue
+    ///
+    /// What exchanges of an app have taken and what cancels have given back, in sums. `since` is in the span and `until`
+    /// is not. What a cancel gives back counts at the time of the cancel, under the product and the zone of its exchange.
+    /// `count` is of exchanges. `net` is what was taken less what was given back, of both purses.
+    GET "/reports/revenue", "getRevenue", Read: revenue -> RevenueReport =>
+        answers("shown", "The revenue.", json!({
+            "app_id": APP_ID, "since": null, "until": "2026-11-01T00:00:00Z", "time_zone": "UTC", "rows": [],
+            "total": {
+                "count": 0, "free_taken": 0, "charge_taken": 0, "free_given_back": 0, "charge_given_back": 0, "net": 0,
+            },
+        }))
+        .query(query)
+        .wrong("time_zone", "expected the IANA name of a time zone, such as Asia/Shanghai, got \"Mars\"")
+        .refuses([example::no_app()]);
+}
+
+/// Time zone of a report that names none.
+const TIME_ZONE: &str = "UTC";
+async fn revenue(state: &AppState, call: &Call) -> Result<RevenueReport, Problem> {
+    let query = call.read(query)?;
+    let (app_id, time_zone) = (query.app_id.clone(), query.time_zone.clone());
+    let until = call.fields.text("until").unwrap_or_default().to_owned();
+    state.store.revenue(query).await.map_err(|error: RevenueError| {
+        let malformed = |field: &'static str, expected: &'static str, got: &str| {
+            Problem::from(FieldError::malformed(field, expected, got))
+        };
+        match error {
+            Refusable::Store(error) => error.into(),
+            Refusable::Refused(RevenueRefusal::UnknownApp) => no_app(&app_id),
+            Refusable::Refused(RevenueRefusal::UnknownTimeZone) => {
+                malformed("time_zone", RevenueQuery::TIME_ZONE_EXPECTED, &time_zone)
+            }
+            Refusable::Refused(RevenueRefusal::EmptySpan) => {
+                malformed("until", "a moment after since", &until)
+            }
+            Refusable::Refused(RevenueRefusal::TooManyRows) => {
+                let group = call.fields.text("group").unwrap_or_default();
+                malformed("group", "groups that make at most 100000 rows in this span", group)
+            }
+        }
+    })
+}
+
+fn query(query: &mut Input<'_>) -> Result<RevenueQuery, FieldError> {
+    let group = query
+        .field("group", "What each row is of: `day`, `product_name` and `zone`, with commas between them.");
+    let group =
+        group.demand("default", "day").example("day").optional_as::<String, _>(RevenueQuery::parse_groups)?;
+    let time_zone = query.field("time_zone", "IANA name of the time zone in which days begin.");
+    let time_zone = time_zone.demand("default", TIME_ZONE).example(TIME_ZONE);
+    let time_zone = time_zone.optional_as::<String, _>(|text| Ok(text.to_owned()))?;
+    let app_id = query.field("app_id", "The app.").required(APP_ID, AppId::parse)?;
+    let words = "At or after this moment. Without an offset it is in `time_zone`.";
+    let since = given(query.field("since", words))?;
+    let words = "Before this moment. Without an offset it is in `time_zone`.";
+    let until = given(query.field("until", words).example("2026-11-01"))?;
+    Ok(RevenueQuery {
+        app_id,
+        since,
+        until,
+        group: group.unwrap_or_else(|| vec![RevenueGroup::Day]),
+        time_zone: time_zone.unwrap_or_else(|| TIME_ZONE.to_owned()),
+    })
+}
+
+fn given(field: Asked<'_, '_>) -> Result<Option<moment::GivenMoment>, FieldError> {
+    field.optional_as::<String, _>(moment::parse_given)
+}

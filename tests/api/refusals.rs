@@ -1,0 +1,260 @@
+//! Refused exchanges, presents and cancels leave a trace (contract 13.1).
+
+use std::time::Duration;
+
+use domain::app::Scope;
+use domain::app_command::AppCommand;
+use domain::app_settings::AppLimitsChange;
+use domain::code::Code;
+use domain::ids::{AppId, BizNo, OpenId};
+use domain::ledger::ReferenceKind;
+use domain::per_second::PerSecond;
+use serde_json::{Value, json};
+use store::RefusedChange;
+
+use crate::admin::{Caller, assert_answer, assert_problem};
+use crate::game::Game;
+use crate::support::program::Program;
+use crate::support::{AppKind, TestApp, TestTill};
+
+/// An app that may do everything but give presents, and a player with 10 charged coins.
+async fn till() -> (TestTill, TestApp) {
+    let till = TestTill::start().await;
+    let app = till.app_like("a1", AppKind { scopes: &[Scope::Cancel], ..AppKind::default() }).await;
+    till.player(&app, "o1", 0, 10).await;
+    (till, app)
+}
+
+/// Sends a request with this id, and gives the code of its answer.
+async fn send(till: &TestTill, game: &Game, request_id: &str) -> u64 {
+    till.send(game.request().header("x-request-id", request_id)).await.code()
+}
+
+/// What was written, as kind, code, number, player, count and id of the last request.
+async fn written(till: &TestTill) -> Vec<(String, i64, String, String, i64, String)> {
+    till.store.write_refusals().await.unwrap();
+    let rows =
+        "SELECT kind, code, biz_no, open_id, count, request_id FROM exchange_refusals ORDER BY biz_no, code";
+    sqlx::query_as(rows).fetch_all(&till.sql).await.unwrap()
+}
+
+/// 13.1.1 to 13.1.4: whatever refuses a signed change leaves a row, with its code, from the first check to the last.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_refusal_of_a_signed_change_is_kept_with_its_code() {
+    let (till, app) = till().await;
+    let pay = |number: &str| Game::new(&app, "o1", number, 4);
+    assert_eq!(send(&till, &pay("paid"), "r0").await, 1);
+    let refused = [
+        (pay("n01").with("access_token", "guess"), 100_200_102),
+        (pay("n02").without("access_token"), 100_200_102),
+        (Game::present(&app, "o1", "n03", 1), 100_200_102),
+        (pay("n04").without("product_name"), 10_000_200),
+        (pay("n05").with("amount", "0"), 10_000_200),
+        (pay("n06").with("ts", "1700000000"), 10_000_604),
+        (pay("n07").with("open_id", "nobody"), 10_000_423),
+        (pay("n08").with("amount", 7), 10_000_601),
+        (Game::cancel(&app, "o1", "n09", "paid", 5), 10_000_605),
+        (Game::cancel(&app, "o1", "n10", "other", 5), 10_000_606),
+        (pay("paid").with("amount", 5), 10_000_602),
+    ];
+    let mut expected = Vec::new();
+    for (place, (game, code)) in refused.iter().enumerate() {
+        let id = format!("r{}", place + 1);
+        assert_eq!(send(&till, game, &id).await, *code, "{id}");
+        let kind = match place + 1 {
+            3 => "present",
+            9 | 10 => "cancel",
+            _ => "exchange",
+        };
+        let field = |name: &str| game.fields[name].clone();
+        let code = i64::try_from(*code).unwrap();
+        expected.push((kind.to_owned(), code, field("biz_no"), field("open_id"), 1, id));
+    }
+    assert_eq!(till.number("SELECT count(*) FROM exchange_refusals").await, 0, "nothing is written at once");
+    assert_eq!(written(&till).await, expected);
+    assert_eq!(written(&till).await, expected, "what was written is not written again");
+    assert_eq!(till.number("SELECT count(*) FROM ledger_entries").await, 2, "no refusal uses its number");
+    till.assert_audit_clean().await;
+}
+
+/// 13.1.3: also those that come before the signature is checked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_app_and_a_rate_limit_leave_a_trace_too() {
+    let (till, app) = till().await;
+    let limits =
+        AppLimitsChange { exchanges_per_second: Some(PerSecond::new(1)), ..AppLimitsChange::default() };
+    till.command(&app, AppCommand::Limit(limits)).await;
+    till.clock.advance(Duration::from_secs(5));
+    let pay = |number: &str| Game::new(&app, "o1", number, 1);
+    assert_eq!(send(&till, &pay("n1"), "r1").await, 1);
+    assert_eq!(send(&till, &pay("n2"), "r2").await, 10_000_305);
+    till.command(&app, AppCommand::Suspend(true)).await;
+    till.clock.advance(Duration::from_secs(5));
+    assert_eq!(send(&till, &pay("n3"), "r3").await, 100_200_102);
+    let row = |code, number: &str, id: &str| {
+        ("exchange".to_owned(), code, number.to_owned(), "o1".to_owned(), 1, id.to_owned())
+    };
+    assert_eq!(written(&till).await, [row(10_000_305, "n2", "r2"), row(100_200_102, "n3", "r3")]);
+}
+
+/// 13.1.2: who has no pay key of the app writes nothing, and neither does what names no player or number.
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_and_requests_without_a_player_or_a_number_leave_nothing() {
+    let (till, app) = till().await;
+    let other = till.app("a2").await;
+    let pay = || Game::new(&app, "o1", "n1", 99);
+    let cases = [
+        (pay().keyed(&other.pay_key), 100_200_114),
+        (pay().keyed("guess").with("access_token", "guess"), 100_200_102),
+        (pay().with("sign", ""), 100_200_114),
+        (pay().with("sign", "00").with("amount", "0"), 100_200_114),
+        (pay().with("app_id", "a9"), 100_200_102),
+        (pay().with("app_id", "a.9"), 100_200_102),
+        (pay().with("access_token", &other.token).keyed(&other.pay_key), 100_200_102),
+        (pay().with("biz_no", "n-1"), 10_000_200),
+        (pay().without("biz_no"), 10_000_200),
+        (pay().with("open_id", "o.1"), 10_000_423),
+        (pay().without("open_id"), 10_000_200),
+        (Game::balance(&app, "nobody"), 10_000_423),
+        (Game::query(&app, "o1", "n1"), 10_000_606),
+    ];
+    for (game, code) in cases {
+        assert_eq!(send(&till, &game, "r").await, code, "{:?}", game.fields);
+    }
+    let json = till.send(pay().request().body("{}")).await;
+    assert_eq!(json.code(), 10_000_200);
+    assert_eq!(written(&till).await, []);
+}
+
+/// 13.1.5 and 13.1.6: the number and the player show it; a number that was only ever refused is shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_number_and_the_player_show_what_was_refused() {
+    let (till, app) = till().await;
+    let caller = Caller::admin(&till).await;
+    let none = caller.get("/apps/a1/exchanges/B1").await;
+    assert_problem(&none, 404, "not-found", "there is no exchange B1 of an app a1");
+    assert_eq!(caller.get("/apps/a1/wallets/o1").await.json()["refusals"], json!([]));
+    let game = Game::new(&app, "o1", "B1", 11);
+    assert_eq!(send(&till, &game, "first").await, 10_000_601);
+    till.clock.advance(Duration::from_secs(3));
+    assert_eq!(send(&till, &game, "second").await, 10_000_601);
+    assert_eq!(send(&till, &game.clone().with("open_id", "o2"), "third").await, 10_000_423);
+    till.clock.advance(Duration::from_secs(7));
+    till.store.write_refusals().await.unwrap();
+
+    let shown = caller.get("/apps/a1/exchanges/B1").await;
+    let body = shown.json();
+    let time = |place: usize, name: &str| body["refusals"][place][name].clone();
+    let row = |place: usize, open_id: &str, code: u32, count: u32, id: &str| {
+        json!({
+            "open_id": open_id, "biz_no": "B1", "kind": "exchange", "code": code, "first_at": time(place, "first_at"),
+            "last_at": time(place, "last_at"), "count": count, "request_id": id,
+        })
+    };
+    let (first, other) = (row(0, "o1", 10_000_601, 2, "second"), row(1, "o2", 10_000_423, 1, "third"));
+    let refusals = json!([first, other]);
+    assert_answer(&shown, 200, &json!({"app_id": "a1", "biz_no": "B1", "refusals": refusals}));
+    let wallet = json!({
+        "app_id": "a1", "open_id": "o1", "free_balance": 0, "charge_balance": 10, "entries": 1, "refusals": [first],
+    });
+    assert_answer(&caller.get("/apps/a1/wallets/o1").await, 200, &wallet);
+    let program = Program::on(&till.database_url);
+    assert_eq!(program.json(&["exchange", "show", "a1", "B1"]), body);
+    let text = program.run(&["exchange", "show", "a1", "B1"]);
+    assert_eq!(text.status.code(), Some(0));
+    // By the database's clock, from what the server's clock says of the time since.
+    let seconds = |of: &str| {
+        format!("SELECT round(extract(epoch FROM {of}))::bigint FROM exchange_refusals WHERE open_id = 'o1'")
+    };
+    assert_eq!(till.number(&seconds("last_at - first_at")).await, 3);
+    let since = till.number(&seconds("now() - last_at")).await;
+    assert!((7..60).contains(&since), "{since}");
+
+    let paid = Game::new(&app, "o1", "B1", 10);
+    assert_eq!(paid.send(&till).await.code(), 1);
+    let exchange = caller.get("/apps/a1/exchanges/B1").await.json();
+    assert_eq!((&exchange["amount"], &exchange["refusals"]), (&json!(10), &refusals));
+    till.execute("UPDATE exchange_refusals SET last_at = now() - interval '31 days' WHERE open_id = 'o2'")
+        .await;
+    let exchange = caller.get("/apps/a1/exchanges/B1").await.json();
+    assert_eq!(exchange["refusals"].as_array().map(Vec::len), Some(1), "after 30 days it is not shown");
+    assert_eq!(till.store.remove_old_refusals().await.unwrap(), 1);
+}
+
+fn refused(app: &str, number: usize) -> RefusedChange {
+    RefusedChange {
+        app_id: AppId::parse(app).unwrap(),
+        open_id: OpenId::parse("o1").unwrap(),
+        biz_no: BizNo::parse(&format!("N{number}")).unwrap(),
+        kind: ReferenceKind::Exchange,
+        code: Code::InsufficientBalance,
+        request_id: "r".to_owned(),
+    }
+}
+
+/// 13.1.7: a flood of one app is bounded in memory and in rows, and the other app's refusals are kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_refused_numbers_is_bounded() {
+    let till = TestTill::start().await;
+    till.app("a1").await;
+    till.app("a2").await;
+    (0..20_000).for_each(|number| till.store.note_refusal(refused("a1", number)));
+    (0..7).for_each(|number| till.store.note_refusal(refused("a2", number)));
+    till.store.write_refusals().await.unwrap();
+    let rows = async |app: &str| {
+        till.number(&format!("SELECT count(*) FROM exchange_refusals WHERE app_id = '{app}'")).await
+    };
+    assert_eq!((rows("a1").await, rows("a2").await), (1_000, 7));
+    till.execute(
+        "INSERT INTO exchange_refusals
+         SELECT 'a1', 'old' || n, 'o1', 10000601, 'exchange', now() - interval '1 day',
+             now() - interval '1 day' - n * interval '1 second', 1, 'r'
+         FROM generate_series(1, 106000) n",
+    )
+    .await;
+    assert_eq!(till.store.remove_old_refusals().await.unwrap(), 7_000);
+    assert_eq!((rows("a1").await, rows("a2").await), (100_000, 7));
+    let left = "SELECT count(*) FROM exchange_refusals WHERE biz_no = 'N0' OR biz_no = 'old99000'";
+    assert_eq!(till.number(left).await, 3, "the newest stay");
+    assert_eq!(till.store.remove_old_refusals().await.unwrap(), 0);
+}
+
+/// 13.1.8: what could not be written is in the next write, with what came meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_could_not_be_written_waits_for_the_next_write() {
+    let (till, app) = till().await;
+    let game = Game::new(&app, "o1", "B1", 11);
+    assert_eq!(send(&till, &game, "first").await, 10_000_601);
+    till.execute("ALTER TABLE exchange_refusals RENAME TO away").await;
+    till.store.write_refusals().await.unwrap_err();
+    assert_eq!(send(&till, &game, "second").await, 10_000_601);
+    till.execute("ALTER TABLE away RENAME TO exchange_refusals").await;
+    let row = ("exchange".to_owned(), 10_000_601, "B1".to_owned(), "o1".to_owned(), 2, "second".to_owned());
+    assert_eq!(written(&till).await, [row]);
+}
+
+/// 13.1.4: a server writes by itself, within a second or so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_writes_what_it_has_refused() {
+    let (till, app) = till().await;
+    let program = Program::on(&till.database_url);
+    let server = program.serve(None).await;
+    let game = Game::new(&app, "o1", "B1", 11).with("ts", now_millis());
+    let answer = game.request().send(server.address).await;
+    assert_eq!(answer.code(), 10_000_601, "{}", answer.body);
+    for _ in 0..100 {
+        let shown = program.run(&["exchange", "show", "a1", "B1", "--json"]);
+        if shown.status.success() {
+            let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+            assert_eq!(shown["refusals"][0]["count"], 1);
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the refusal is written");
+}
+
+fn now_millis() -> i64 {
+    use domain::clock::{Clock as _, SystemClock};
+    SystemClock::new().unix_millis()
+}
