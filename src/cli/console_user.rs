@@ -133,7 +133,7 @@ fn new_password(name: &ConsoleUserName) -> Result<PasswordHash> {
         read_line()?
     };
     let password =
-        NewPassword::parse(&typed, name).map_err(|expected| anyhow!("password: expected {}", expected.0))?;
+        NewPassword::parse(&typed, name).map_err(|expected| anyhow!("password: {expected}"))?;
     Ok(PasswordHash::of(&password)?)
 }
 

@@ -12,6 +12,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter};
+use domain::text::Text;
 use telemetry::traces::{Answered, Trace, TraceParent};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -85,7 +86,8 @@ async fn unknown_path(State(state): State<AppState>, uri: Uri) -> Response {
         }
         _ => "",
     };
-    let text = format!("path: no such endpoint: \"{}\"{documents}", path::shown(path));
+    // Nobody is known here, so it is always English.
+    let text = Text::same(format_args!("path: no such endpoint: \"{}\"{documents}", path::shown(path)));
     rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope, &state)
 }
 
@@ -114,7 +116,7 @@ async fn render(
 
 /// The response of a refusal, with what the log is told of it.
 fn rendered(refusal: Refusal, envelope: Envelope, state: &AppState) -> Response {
-    let mut rendered = refusal.render(envelope, state.config.http.error_status);
+    let mut rendered = refusal.render(envelope, state.config.http.error_status, auth::language());
     rendered.extensions_mut().insert(Refused { code: refusal.code, cause: refusal.cause });
     rendered
 }

@@ -34,6 +34,7 @@ pub mod receiver;
 pub mod record_set;
 pub mod secret;
 pub mod signature;
+pub mod text;
 pub mod wallet;
 pub mod wallet_call;
 pub mod words;

@@ -91,8 +91,8 @@ impl Call {
         parse: impl FnOnce(&str) -> Result<T, Expected>,
     ) -> Result<T, Problem> {
         let text = self.path.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
-        parse(text).map_err(|Expected(expected)| {
-            Problem::none(format_args!("no such {what}: expected {expected} in the path"))
+        parse(text).map_err(|expected| {
+            Problem::none(format_args!("no such {what}: {expected} in the path"))
         })
     }
 
