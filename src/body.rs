@@ -5,8 +5,8 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use bytes::BytesMut;
-use futures_util::StreamExt as _;
 use domain::text;
+use futures_util::StreamExt as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use crate::config::Http;
@@ -66,5 +66,8 @@ pub fn too_slow(limit: Duration) -> Refusal {
 /// 413 with the limit.
 #[must_use]
 pub fn too_large(bytes_max: usize) -> Refusal {
-    Refusal::transport(StatusCode::PAYLOAD_TOO_LARGE, text!("body: expected at most {bytes_max} bytes", bytes_max))
+    Refusal::transport(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        text!("body: expected at most {bytes_max} bytes", bytes_max),
+    )
 }

@@ -286,7 +286,9 @@ mod tests {
     #[test]
     fn statuses_are_asked_for_or_always_200() {
         for code in Code::ALL {
-            let status = |setting| Refusal::new(code, "m").render(Envelope::Open, setting, Language::En).status().as_u16();
+            let status = |setting| {
+                Refusal::new(code, "m").render(Envelope::Open, setting, Language::En).status().as_u16()
+            };
             let both = (status(ErrorStatus::Platform), status(ErrorStatus::Rest));
             assert_eq!(both, (200, code.row().rest_status), "{code:?}");
         }

@@ -102,7 +102,12 @@ mod tests {
 
     #[test]
     fn a_text_is_in_its_language_as_a_whole() {
-        let text = text!("{field}: expected {expected}, got {got}", field = "ts", expected = Text::new("0, 1 or 2"), got = "\"x\"");
+        let text = text!(
+            "{field}: expected {expected}, got {got}",
+            field = "ts",
+            expected = Text::new("0, 1 or 2"),
+            got = "\"x\""
+        );
         assert_eq!(of(Language::En, &text), "ts: expected 0, 1 or 2, got \"x\"");
         assert_eq!(of(Language::Zh, &text), "ts：应为 0、1 或 2，收到 \"x\"");
     }

@@ -107,8 +107,7 @@ fn parse_event_id(text: &str) -> Result<EventId, String> {
 pub(super) async fn run(context: &Context, store: &Store, command: ReceiverCommand) -> Result<()> {
     let (receiver, change) = match command {
         ReceiverCommand::Add { app_id, url, events, format } => {
-            let url =
-                sender(context).read_url(&url).map_err(|expected| anyhow!("url: {expected}"))?;
+            let url = sender(context).read_url(&url).map_err(|expected| anyhow!("url: {expected}"))?;
             let change = Change::Add(NewReceiver { url, events, format });
             return carry_out(context, store, &app_id, change).await;
         }

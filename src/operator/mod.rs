@@ -93,7 +93,8 @@ async fn metrics(State(state): State<AppState>, headers: HeaderMap) -> Result<Re
     if !may_read_metrics(&state, &headers) {
         let text = "authorization: expected Bearer and the setting ops.metrics_token";
         let refusal = Refusal::transport(StatusCode::UNAUTHORIZED, text);
-        let refused = refusal.render(crate::error::Envelope::Open, state.config.http.error_status, Language::En);
+        let refused =
+            refusal.render(crate::error::Envelope::Open, state.config.http.error_status, Language::En);
         return Err(([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response());
     }
     let text = state.metrics.text(&read_off(&state).await).map_err(|fault| {

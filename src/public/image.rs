@@ -98,7 +98,10 @@ fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
     width.ok_or_else(|| {
         let widths = THUMBNAIL_WIDTHS.map(|width| width.to_string()).join(", ");
         let shown = domain::fields::shown(text);
-        Refusal::transport(StatusCode::BAD_REQUEST, text!("w: expected one of {widths}, got {shown}", widths, shown))
+        Refusal::transport(
+            StatusCode::BAD_REQUEST,
+            text!("w: expected one of {widths}, got {shown}", widths, shown),
+        )
     })
 }
 

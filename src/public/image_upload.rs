@@ -308,11 +308,9 @@ fn unacceptable(field: &str, reason: &Unacceptable) -> Refusal {
             field,
             kind = Text::new(kind)
         ),
-        Unacceptable::TooManyScans { scans_max } => text!(
-            "{field}: the JPEG has more than {scans_max} scans; save it again",
-            field,
-            scans_max
-        ),
+        Unacceptable::TooManyScans { scans_max } => {
+            text!("{field}: the JPEG has more than {scans_max} scans; save it again", field, scans_max)
+        }
         Unacceptable::Truncated { format, detail } => {
             text!("{field}: the {format} is cut: {detail}", field, format = format.name(), detail)
         }

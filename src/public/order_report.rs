@@ -169,7 +169,10 @@ fn unknown_page(pages: &[String], order_path: &str) -> Refusal {
     let path = match PagePath::parse(order_path) {
         Ok(path) => path,
         Err(expected) => {
-            return Refusal::new(Code::IllegalPath, text!("order_path: expected {expected}", expected = expected.0));
+            return Refusal::new(
+                Code::IllegalPath,
+                text!("order_path: expected {expected}", expected = expected.0),
+            );
         }
     };
     let got = shown(path.as_str());

@@ -12,8 +12,8 @@ use domain::fields::{FieldError, Fields, Place};
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use domain::ledger::REF_MARK;
 use domain::moment;
-use domain::text;
 use domain::signature::{Mistake, PayKey, canonical_string};
+use domain::text;
 use domain::wallet::{
     self, Action, Change, EXTENSION_BYTES_MAX, GivenBack, NumberChange, NumberKind, NumberState, Refused,
     WalletOutcome, WalletRequest,

@@ -709,11 +709,15 @@ fn lines<T>(
     if !(min..=LIST_ITEMS_MAX).contains(&lines.len()) {
         let expected = text!("{min} to {max} lines", min, max = LIST_ITEMS_MAX);
         let got = Some(text!("\"{count} lines\"", count = lines.len()));
-        return Err(FieldError { field: name.to_owned(), problem: FieldProblem::Malformed { expected, got } });
+        return Err(FieldError {
+            field: name.to_owned(),
+            problem: FieldProblem::Malformed { expected, got },
+        });
     }
     let parsed = lines.into_iter().map(|line| {
-        let on_each =
-            |Expected(expected)| FieldError::malformed(name, text!("{expected} on each line", expected), line);
+        let on_each = |Expected(expected)| {
+            FieldError::malformed(name, text!("{expected} on each line", expected), line)
+        };
         parse(line).map_err(on_each)
     });
     parsed.collect::<Result<_, _>>().map(Some)
@@ -805,7 +809,9 @@ fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {
         (Some(b't'), true) => Text::same("true"),
         (Some(b'f'), true) => Text::same("false"),
         (Some(_), true) => text!("a number"),
-        (Some(_), false) => text!("a fault at line {line} column {column}", line = error.line(), column = error.column()),
+        (Some(_), false) => {
+            text!("a fault at line {line} column {column}", line = error.line(), column = error.column())
+        }
     };
     UnreadableFields::NotAnObject(got)
 }

@@ -65,7 +65,10 @@ mod tests {
     fn a_distance_is_in_seconds_and_has_a_side() {
         assert_eq!(distance(16_000, 10_000).english(), "6.0 s ahead of this server's clock");
         assert_eq!(distance(8_765, 10_000).english(), "1.2 s behind this server's clock");
-        assert_eq!(distance(i64::MIN, i64::MAX).english(), "18446744073709551.6 s behind this server's clock");
+        assert_eq!(
+            distance(i64::MIN, i64::MAX).english(),
+            "18446744073709551.6 s behind this server's clock"
+        );
     }
 
     #[test]

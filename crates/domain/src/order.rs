@@ -280,9 +280,15 @@ mod tests {
     fn a_create_time_is_in_milliseconds_and_not_after_now() {
         let parse = |text: &str| OrderCreateTime::parse(text, 1_700_000_000_000, Duration::from_secs(5));
         assert!(parse("1700000000000").is_ok() && parse("1700000005000").is_ok());
-        assert!(parse("1700000005001").unwrap_err().0.english().contains("5.0 s ahead of this server's clock"));
-        assert!(parse("1700000000").unwrap_err().0.english().contains("seconds given, milliseconds expected"));
-        assert!(parse("9999999999").unwrap_err().0.english().contains("seconds given, milliseconds expected"));
+        assert!(
+            parse("1700000005001").unwrap_err().0.english().contains("5.0 s ahead of this server's clock")
+        );
+        assert!(
+            parse("1700000000").unwrap_err().0.english().contains("seconds given, milliseconds expected")
+        );
+        assert!(
+            parse("9999999999").unwrap_err().0.english().contains("seconds given, milliseconds expected")
+        );
         assert!(parse("10000000000").is_ok());
         assert!(parse("1700000000000.0").is_err() && parse("-1").is_err());
     }

@@ -61,7 +61,10 @@ pub fn items(text: &str) -> Result<Vec<Item>, Expected> {
     let items: Vec<&RawValue> = serde_json::from_str(text)
         .map_err(|_| Expected::new("the JSON text of an array of 1 to 100 item objects"))?;
     if !(1..=ITEMS_MAX).contains(&items.len()) {
-        return Err(Expected(text!("an array of 1 to 100 item objects, not of {count}", count = items.len())));
+        return Err(Expected(text!(
+            "an array of 1 to 100 item objects, not of {count}",
+            count = items.len()
+        )));
     }
     let read = |(index, item): (usize, &&RawValue)| {
         read_item(item.get()).map_err(|fault| {

@@ -44,8 +44,11 @@ async fn create(visit: Visit) -> Answer {
     let role = visit.fields.required("role", Role::parse)?;
     let made = visit.state.store.create_api_key(&visit.operator()?, &name, role).await?;
     let taken = || {
-        ConsoleError::bad_request(text!("The name {name} belongs to another API key, which may be revoked. Choose a new name, so that the \
-             operator log is clear.", name))
+        ConsoleError::bad_request(text!(
+            "The name {name} belongs to another API key, which may be revoked. Choose a new name, so that the \
+             operator log is clear.",
+            name
+        ))
     };
     let key = made.ok_or_else(taken)?;
     let what_next = [

@@ -2,6 +2,7 @@
 
 mod changes;
 
+use super::words::{Moment as _, said};
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::{MethodRouter, get, post};
@@ -10,7 +11,6 @@ use domain::app_command::AppAction;
 use domain::app_settings::{AppField, AppFieldKind, AppFieldValue};
 use domain::ids::AppId;
 use domain::text;
-use super::words::{Moment as _, said};
 use store::{AppDetail, COUNTED_MAX, TokenSummary};
 
 use self::changes::kind_in_words;
@@ -138,7 +138,11 @@ async fn new_app(visit: Visit) -> Answer {
 
 /// A number that was counted up to a bound.
 fn counted(count: i64) -> String {
-    if count > COUNTED_MAX { said(&text!("more than {count}", count = COUNTED_MAX.shown())) } else { count.shown() }
+    if count > COUNTED_MAX {
+        said(&text!("more than {count}", count = COUNTED_MAX.shown()))
+    } else {
+        count.shown()
+    }
 }
 
 /// The app that an address names.

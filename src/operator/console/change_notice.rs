@@ -1,10 +1,10 @@
 //! The message after a credit, a debit or a cancel, on the page of the player or the exchange.
 
+use super::words::said;
 use domain::fields::Fields;
 use domain::ids::{AppId, CreditRef};
 use domain::ledger::ReferenceKind;
 use domain::text;
-use super::words::said;
 use store::ChangeRecord;
 
 use super::error::ConsoleError;
@@ -37,10 +37,16 @@ pub(super) async fn change_notice(
             return Ok(None);
         }
     };
-    let (what, seq) = (text!("{done} {free} gifted and {charge} charged coins", done, free, charge), line.seq);
+    let (what, seq) =
+        (text!("{done} {free} gifted and {charge} charged coins", done, free, charge), line.seq);
     Ok(Some(said(&if visit.text("again").is_empty() {
         text!("{what} with the reference {reference} (entry {seq}).", what, reference, seq)
     } else {
-        text!("Nothing was changed now. {what} with the reference {reference} before (entry {seq}).", what, reference, seq)
+        text!(
+            "Nothing was changed now. {what} with the reference {reference} before (entry {seq}).",
+            what,
+            reference,
+            seq
+        )
     })))
 }

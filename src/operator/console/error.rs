@@ -7,13 +7,13 @@ use axum::response::{Html, IntoResponse, Response};
 use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, FieldProblem, UnreadableFields};
 use domain::text;
-use domain::text::Text;
+use domain::text::{Language, Text};
 use store::secrets::Unhashable;
 use store::{CommandError, StoreError};
 
 use super::page::Page;
 use super::session::SignedIn;
-use super::words::said;
+use super::words::{language, said};
 use crate::error::Refusal;
 use crate::oidc::OidcFault;
 
@@ -266,7 +266,12 @@ impl From<FieldError> for ConsoleError {
             }
             other => other,
         };
-        let error = FieldError { field: error.field.replace('_', " "), problem };
+        // An English sentence names a field in words; in a Chinese one its name is a name.
+        let field = match language() {
+            Language::En => error.field.replace('_', " "),
+            Language::Zh => error.field,
+        };
+        let error = FieldError { field, problem };
         Self::bad_request(text!("{sentence}.", sentence = error.text()))
     }
 }
@@ -276,10 +281,16 @@ impl From<CommandError> for ConsoleError {
         match error {
             CommandError::Store(error) => error.into(),
             CommandError::Refused(AppRefusal::UnknownApp(app_id)) => Self::no_such_app(app_id.as_str()),
-            CommandError::Refused(AppRefusal::IdTaken(app_id)) => Self::bad_request(text!("There is already an app {app_id}. Its keys are not shown again. If they are lost, create new ones \
-                 on its page.", app_id)),
-            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => Self::bad_request(text!("The keys of the app {app_id} have changed since this form was shown. Either this form was sent \
-                 before, or somebody else changed them.", app_id)),
+            CommandError::Refused(AppRefusal::IdTaken(app_id)) => Self::bad_request(text!(
+                "There is already an app {app_id}. Its keys are not shown again. If they are lost, create new ones \
+                 on its page.",
+                app_id
+            )),
+            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => Self::bad_request(text!(
+                "The keys of the app {app_id} have changed since this form was shown. Either this form was sent \
+                 before, or somebody else changed them.",
+                app_id
+            )),
             CommandError::Refused(AppRefusal::UnknownToken(app_id)) => {
                 Self::bad_request(text!("The app {app_id} has no such token.", app_id))
             }

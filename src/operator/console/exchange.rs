@@ -9,18 +9,18 @@ use domain::ids::{AppId, BizNo};
 use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
-use domain::wallet::UsedNumber;
 use domain::text;
+use domain::wallet::UsedNumber;
 use store::{ChangeRecord, ExchangeRecord, ReferenceMatch};
 
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render, render_search};
 use super::player::player_path;
-use super::words::{Moment as _, said};
 use super::route::Route;
 use super::search::{self, Group};
 use super::visit::{Answer, Visit, address};
+use super::words::{Moment as _, said};
 use crate::public::wallet::Receipt;
 use crate::state::AppState;
 
@@ -98,8 +98,12 @@ pub(super) async fn find_exchange(
 }
 
 pub(super) fn no_exchange(app_id: &str, biz_no: &str) -> ConsoleError {
-    ConsoleError::not_found(text!("The app {app_id} has no exchange with the biz_no {biz_no}. A refused exchange stores nothing, and its \
-         biz_no stays free. The server log has a line for each refusal.", app_id, biz_no))
+    ConsoleError::not_found(text!(
+        "The app {app_id} has no exchange with the biz_no {biz_no}. A refused exchange stores nothing, and its \
+         biz_no stays free. The server log has a line for each refusal.",
+        app_id,
+        biz_no
+    ))
 }
 
 #[derive(Template)]

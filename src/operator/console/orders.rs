@@ -130,7 +130,8 @@ fn value_shown(field: &str, value: &Value) -> String {
 }
 
 async fn order(Path((app_id, number)): Path<(String, String)>, visit: Visit) -> Answer {
-    let unknown = || ConsoleError::not_found(text!("The app {app_id} has no order {number}.", app_id, number));
+    let unknown =
+        || ConsoleError::not_found(text!("The app {app_id} has no order {number}.", app_id, number));
     let app = AppId::parse(&app_id).map_err(|_| unknown())?;
     let out_biz_order_no = OrderNo::parse(&number).map_err(|_| unknown())?;
     let store = &visit.state.store;

@@ -72,7 +72,8 @@ async fn page(visit: Visit) -> Answer {
         per_second: per_second.unwrap_or_default(),
         recent: answered(&samples, RECENT_SAMPLES),
         in_hour: answered(&samples, samples.len()),
-        since: moment::of_millis(samples.first().unwrap_or(&now).at_millis).unwrap_or(OffsetDateTime::UNIX_EPOCH),
+        since: moment::of_millis(samples.first().unwrap_or(&now).at_millis)
+            .unwrap_or(OffsetDateTime::UNIX_EPOCH),
         charts: charts(&samples),
         uptime: uptime(state.metrics.uptime()),
         last_audit: now.reading.audits.iter().find(|audit| audit.scope == AuditScope::Full),

@@ -158,7 +158,8 @@ pub(super) async fn find_player(
     state: &AppState,
     (app_id, open_id): &(String, String),
 ) -> Result<(AppId, OpenId, Wallet), ConsoleError> {
-    let unknown = || ConsoleError::not_found(text!("The app {app_id} has no player {open_id}.", app_id, open_id));
+    let unknown =
+        || ConsoleError::not_found(text!("The app {app_id} has no player {open_id}.", app_id, open_id));
     let (Ok(app), Ok(player)) = (AppId::parse(app_id), OpenId::parse(open_id)) else { return Err(unknown()) };
     let wallet = state.store.wallet(&app, &player).await?.ok_or_else(unknown)?;
     Ok((app, player, wallet))

@@ -211,7 +211,10 @@ fn notice(visit: &Visit, receiver: &Receiver) -> Option<String> {
             (1, true) => text!("1 event is sent again as soon as the receiver is resumed."),
             (more, false) => text!("{count} events are sent again.", count = more.shown()),
             (more, true) => {
-                text!("{count} events are sent again as soon as the receiver is resumed.", count = more.shown())
+                text!(
+                    "{count} events are sent again as soon as the receiver is resumed.",
+                    count = more.shown()
+                )
             }
         }));
     }

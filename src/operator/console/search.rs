@@ -57,8 +57,11 @@ async fn search(visit: Visit) -> Answer {
     {
         return Ok(Redirect::to(&only.path).into_response());
     }
-    let page =
-        Page { title: said(&text!("Search")), section: None, ..visit.page(super::page::Section::OVERVIEW, "") };
+    let page = Page {
+        title: said(&text!("Search")),
+        section: None,
+        ..visit.page(super::page::Section::OVERVIEW, "")
+    };
     render_search(&SearchPage { page: page.marking(&wrong), is_empty: text.is_none(), groups }, &wrong)
 }
 

@@ -27,7 +27,8 @@ struct ShownOncePage<'a> {
 impl ShownOnce<'_> {
     /// The page.
     pub(super) fn render(self, visit: &Visit, section: Section, title: &'static str) -> Answer {
-        let page = visit.page(section, text!("{title} {owner}", title = Text::new(title), owner = self.owner.1));
+        let page =
+            visit.page(section, text!("{title} {owner}", title = Text::new(title), owner = self.owner.1));
         render(&ShownOncePage { page, shown: self })
     }
 }

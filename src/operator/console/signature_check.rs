@@ -158,7 +158,11 @@ async fn examine_request(
     let call = called(address).unwrap_or_else(|| WalletCall::of(&fields));
     steps.push(Step::good(
         "Body",
-        text!("The body has {fields} fields. {call}.", fields = fields.texts().count(), call = Text::new(title(call))),
+        text!(
+            "The body has {fields} fields. {call}.",
+            fields = fields.texts().count(),
+            call = Text::new(title(call))
+        ),
     ));
     steps.extend(app_step(chosen, &fields));
     let named = if chosen.is_empty() { fields.text("app_id").unwrap_or_default() } else { chosen };
@@ -204,7 +208,9 @@ fn address_step(address: &str) -> Option<Step> {
     let (method, _) = method_and_path(address);
     let is_post = Method::from_str(method).is_ok_and(|method| method == Method::POST);
     Some(match (is_post, called(address)) {
-        (true, Some(call)) => Step::good("Address", text!("{call}: the address fits.", call = Text::new(title(call)))),
+        (true, Some(call)) => {
+            Step::good("Address", text!("{call}: the address fits.", call = Text::new(title(call))))
+        }
         (false, Some(_)) => Step::bad(
             "Address",
             "The method is wrong. The calls of the wallet are POST. Other methods get status 405.",
@@ -275,9 +281,10 @@ fn signature_step(finding: &SignatureFinding) -> Step {
             "The signature matches. It was made with the previous pay key, which is valid until the next \
              rotation. Give the game server the current pay key.",
         ),
-        SignatureVerdict::Differs(Some(mistake)) => {
-            Step::bad(what, text!("The signature does not match: {mistake}.", mistake = Text::new(mistake.text())))
-        }
+        SignatureVerdict::Differs(Some(mistake)) => Step::bad(
+            what,
+            text!("The signature does not match: {mistake}.", mistake = Text::new(mistake.text())),
+        ),
         SignatureVerdict::Differs(None) => Step::bad(
             what,
             "The signature does not match, and no known mistake explains it. Compare the string below, byte for \
@@ -313,13 +320,18 @@ async fn wallet_steps(state: &AppState, app: &App, form: &WalletForm) -> Result<
                 (true, _) => {
                     Step::refused("biz_no", text!("A query closed it at {at}", at), Code::NumberClosed)
                 }
-                (false, true) => {
-                    Step::wait("biz_no", refusal(&text!("{first} and has expired", first), Code::BizNoExpired))
-                }
-                (false, false) => {
-                    
-                    Step::wait("biz_no", text!("{first}. The same content is a replay. Other content is refused with {conflict}.", first, conflict))
-                }
+                (false, true) => Step::wait(
+                    "biz_no",
+                    refusal(&text!("{first} and has expired", first), Code::BizNoExpired),
+                ),
+                (false, false) => Step::wait(
+                    "biz_no",
+                    text!(
+                        "{first}. The same content is a replay. Other content is refused with {conflict}.",
+                        first,
+                        conflict
+                    ),
+                ),
             });
             return Ok(steps);
         }
@@ -327,7 +339,10 @@ async fn wallet_steps(state: &AppState, app: &App, form: &WalletForm) -> Result<
     }
     if !request.is_fresh {
         let code = Code::TsOutsideWindow.number();
-        let says = text!("It is outside the accepted time window. If sent now, the request is refused with {code}.", code);
+        let says = text!(
+            "It is outside the accepted time window. If sent now, the request is refused with {code}.",
+            code
+        );
         steps.push(Step::wait("ts", says));
     }
     steps.push(wallet_step(state, app, &request).await?);
@@ -345,7 +360,11 @@ async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Re
         return Ok(Step::refused("open_id", "The app has no such player", Code::IllegalOpenId));
     };
     let (free, charge) = (wallet.free_balance, wallet.charge_balance);
-    let held = text!("The balances are {free} gifted and {charge} charged", free = free.shown(), charge = charge.shown());
+    let held = text!(
+        "The balances are {free} gifted and {charge} charged",
+        free = free.shown(),
+        charge = charge.shown()
+    );
     Ok(match &request.action {
         Action::Change(Change::Exchange(bought)) if free.saturating_add(charge) < bought.amount.get() => {
             Step::refused("amount", text!("{held}. That is not enough", held), Code::InsufficientBalance)
@@ -356,7 +375,11 @@ async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Re
             match exchange.filter(|exchange| exchange.open_id == request.open_id.as_str()) {
                 None => Step::refused("pay_biz_no", "This player has no such exchange", Code::UnknownNumber),
                 Some(exchange) => {
-                    let left = text!("{remaining} of {amount} is left to give back", remaining = exchange.remaining.shown(), amount = exchange.amount.shown());
+                    let left = text!(
+                        "{remaining} of {amount} is left to give back",
+                        remaining = exchange.remaining.shown(),
+                        amount = exchange.amount.shown()
+                    );
                     if exchange.remaining < amount.get() {
                         Step::refused("amount", left, Code::MoreThanLeft)
                     } else {
@@ -366,9 +389,10 @@ async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Re
             }
         }
         Action::Query { .. } => match state.store.number_use(&app.id, &request.reference).await? {
-            Some(used) if used.open_id == request.open_id.as_str() => {
-                Step::good("biz_no", text!("It was used at {at} for {kind}.", at = used.at.shown(), kind = kind_of(&used)))
-            }
+            Some(used) if used.open_id == request.open_id.as_str() => Step::good(
+                "biz_no",
+                text!("It was used at {at} for {kind}.", at = used.at.shown(), kind = kind_of(&used)),
+            ),
             Some(_) => Step::refused("biz_no", "Another player has used it", Code::UnknownNumber),
             None => Step::wait("biz_no", "Nothing has used it. With close=1 the query closes it."),
         },

@@ -87,7 +87,8 @@ async fn page(Path(name): Path<String>, visit: Visit) -> Answer {
     let users = visit.state.store.console_users().await?;
     let user = users.iter().find(|user| user.name == name.as_str()).ok_or_else(|| no_such_user(&name))?;
     let sessions = visit.state.store.console_sessions(&name).await?;
-    let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, text!("User {name}", name)) };
+    let page =
+        Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, text!("User {name}", name)) };
     let own = ConsoleSession::id_of(&visit.user.token_hash);
     render(&UserPage { page, user, sessions: &sessions, own: &own })
 }
@@ -113,7 +114,10 @@ async fn change_admin(
     match store.change_console_user_but_last_admin(&visit.operator()?, name, change).await {
         Ok(true) => Ok(()),
         Ok(false) => Err(no_such_user(name)),
-        Err(Refusable::Refused(LastAdmin)) => Err(ConsoleError::bad_request(text!("{name} is the last admin. Make another user an admin first, or run minitill console-user on the server.", name))),
+        Err(Refusable::Refused(LastAdmin)) => Err(ConsoleError::bad_request(text!(
+            "{name} is the last admin. Make another user an admin first, or run minitill console-user on the server.",
+            name
+        ))),
         Err(Refusable::Store(error)) => Err(error.into()),
     }
 }

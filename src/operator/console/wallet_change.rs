@@ -122,7 +122,8 @@ async fn form(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) -> 
     let target = Target::find(kind, &visit.state, &names).await?;
     let amounts = target.amount_fields()?;
     let words = kind.words();
-    let page = visit.page(words.section, text!("{verb} {target}", verb = Text::new(words.verb), target = target.name()));
+    let page = visit
+        .page(words.section, text!("{verb} {target}", verb = Text::new(words.verb), target = target.name()));
     let reference = format!("console-{}", hex::encode(random_bytes::<8>()));
     render(&FormTemplate { page, words, target: &target, amounts, reference })
 }
@@ -155,7 +156,8 @@ async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) ->
         None => Preview::New(wanted.preview(&target)?),
     };
     let words = kind.words();
-    let page = visit.page(words.section, text!("{verb} {target}?", verb = Text::new(words.verb), target = target.name()));
+    let page = visit
+        .page(words.section, text!("{verb} {target}?", verb = Text::new(words.verb), target = target.name()));
     render(&CheckTemplate { page, words, target: &target, wanted: &wanted, preview })
 }
 

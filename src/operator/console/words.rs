@@ -265,7 +265,8 @@ pub(super) fn local(moment: OffsetDateTime) -> String {
         .and_then(|stamp| UtcOffset::from_whole_seconds(time_zone().to_offset(stamp).seconds()).ok());
     // `plain` shows a moment by its own clock once it says that it is UTC.
     let shifted = offset.and_then(|offset| moment.checked_to_offset(offset));
-    shifted.map_or_else(|| moment::plain(moment), |moment| moment::plain(moment.replace_offset(UtcOffset::UTC)))
+    shifted
+        .map_or_else(|| moment::plain(moment), |moment| moment::plain(moment.replace_offset(UtcOffset::UTC)))
 }
 
 /// A moment that somebody typed: by the clock of the page's time zone where no offset stands. A time that the clock
@@ -302,7 +303,8 @@ mod tests {
         let of = |text: &'static str| {
             preferred(&HeaderMap::from_iter([(header::ACCEPT_LANGUAGE, HeaderValue::from_static(text))]))
         };
-        for zh in ["zh", "zh-CN,zh;q=0.9,en;q=0.8", "ZH-Hans-CN", "fr, zh;q=0.5, en;q=0.4", "en;q=0,zh;q=0.1"] {
+        for zh in ["zh", "zh-CN,zh;q=0.9,en;q=0.8", "ZH-Hans-CN", "fr, zh;q=0.5, en;q=0.4", "en;q=0,zh;q=0.1"]
+        {
             assert_eq!(of(zh), Language::Zh, "{zh}");
         }
         for en in ["", "en-US,en;q=0.9,zh;q=0.8", "fr", "zh;q=0", "zh;q=x", "*", "zhx", ";;,"] {
@@ -316,23 +318,30 @@ mod tests {
     async fn moments_are_shown_and_read_by_the_clock_of_the_zone() {
         let read = |text: &str| moment::plain(parse_moment(text).unwrap());
         let at = moment::parse("2026-11-21T17:40:12Z").unwrap();
-        assert_eq!((local(at).as_str(), read("2026-11-21").as_str()), ("2026-11-21 17:40:12", "2026-11-21 00:00:00"));
+        assert_eq!(
+            (local(at).as_str(), read("2026-11-21").as_str()),
+            ("2026-11-21 17:40:12", "2026-11-21 00:00:00")
+        );
         let shown = "<time datetime=\"2026-11-21T17:40:12Z\" title=\"2026-11-21 17:40:12 UTC\">";
-        view(Language::En, "Asia/Shanghai").scope(async {
-            assert_eq!(at.when().to_string(), format!("{shown}2026-11-22 01:40:12</time>"));
-            assert_eq!(at.on_day().to_string(), format!("{shown}2026-11-22</time>"));
-            assert_eq!(read("2026-11-21"), "2026-11-20 16:00:00");
-            assert_eq!(read("2026-11-21T08:00"), "2026-11-21 00:00:00");
-            assert_eq!(read("2026-11-21T08:00:00Z"), "2026-11-21 08:00:00");
-            assert_eq!(read("2026-11"), "2026-10-31 16:00:00");
-            assert!(parse_moment("soon").is_err());
-        }).await;
+        view(Language::En, "Asia/Shanghai")
+            .scope(async {
+                assert_eq!(at.when().to_string(), format!("{shown}2026-11-22 01:40:12</time>"));
+                assert_eq!(at.on_day().to_string(), format!("{shown}2026-11-22</time>"));
+                assert_eq!(read("2026-11-21"), "2026-11-20 16:00:00");
+                assert_eq!(read("2026-11-21T08:00"), "2026-11-21 00:00:00");
+                assert_eq!(read("2026-11-21T08:00:00Z"), "2026-11-21 08:00:00");
+                assert_eq!(read("2026-11"), "2026-10-31 16:00:00");
+                assert!(parse_moment("soon").is_err());
+            })
+            .await;
         // The clock goes from 2 to 3 in March, and from 3 to 2 in October.
-        view(Language::En, "Europe/Berlin").scope(async {
-            assert_eq!(read("2026-03-29T02:30"), "2026-03-29 01:30:00");
-            assert_eq!(read("2026-10-25T02:30"), "2026-10-25 00:30:00");
-            assert_eq!(local(moment::parse("2026-10-25T01:30:00Z").unwrap()), "2026-10-25 02:30:00");
-        }).await;
+        view(Language::En, "Europe/Berlin")
+            .scope(async {
+                assert_eq!(read("2026-03-29T02:30"), "2026-03-29 01:30:00");
+                assert_eq!(read("2026-10-25T02:30"), "2026-10-25 00:30:00");
+                assert_eq!(local(moment::parse("2026-10-25T01:30:00Z").unwrap()), "2026-10-25 02:30:00");
+            })
+            .await;
     }
 
     #[tokio::test]

@@ -4,6 +4,7 @@
 //! carries the keys that its page showed, and does nothing once they have changed: a second rotation would
 //! retire a key that is in use.
 
+use super::super::words::{Moment as _, said};
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
@@ -14,7 +15,6 @@ use domain::ids::{AppId, Reason};
 use domain::key_uses::KeyKind;
 use domain::text;
 use domain::text::Text;
-use super::super::words::{Moment as _, said};
 use store::AppKey;
 
 use super::super::error::ConsoleError;

@@ -64,7 +64,8 @@ pub(super) fn chart(
         Line { name, class, parts: parts(&values, highest.max(f64::MIN_POSITIVE)), latest }
     });
     let lines: Vec<Line> = lines.collect();
-    let latest: Vec<String> = lines.iter().map(|line| format!("{}: {}", said(&Text::new(line.name)), line.latest)).collect();
+    let latest: Vec<String> =
+        lines.iter().map(|line| format!("{}: {}", said(&Text::new(line.name)), line.latest)).collect();
     let highest = number(highest, unit);
     let words = said(&text!(
         "{title} in the last hour. Highest {highest}. Last minute: {latest}.",

@@ -38,8 +38,11 @@ async fn change_once(visit: &Visit, app_id: &AppId, command: ReceiverCommand) ->
     let (store, seen) = (&visit.state.store, visit.text("seen"));
     let report = store.change_receivers_once(&visit.operator()?, app_id, command, seen).await;
     let have_changed = || {
-        ConsoleError::bad_request(text!("The receivers of the app {app_id} or their secrets have changed since this form was shown. Either this \
-             form was sent before, or somebody else changed them.", app_id))
+        ConsoleError::bad_request(text!(
+            "The receivers of the app {app_id} or their secrets have changed since this form was shown. Either this \
+             form was sent before, or somebody else changed them.",
+            app_id
+        ))
     };
     let report = report.map_err(|error| refused(error, app_id))?.ok_or_else(have_changed)?;
     answer(visit, &list_path(app_id), report)
@@ -142,7 +145,15 @@ fn refused(error: ReceiverError, app_id: &AppId) -> ConsoleError {
             ConsoleError::no_such_app(app_id.as_str())
         }
         ReceiverError::Refused(ReceiverRefusal::Unknown(id)) => no_such_receiver(app_id, id.as_str()),
-        ReceiverError::Refused(ReceiverRefusal::TooMany) => ConsoleError::bad_request(text!("The app {app_id} has {max} receivers, and may have no more. Remove one first.", app_id, max = RECEIVERS_MAX)),
-        ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => ConsoleError::bad_request(text!("event id: the app {app_id} has no event {id} for this receiver, or it was removed.", app_id, id)),
+        ReceiverError::Refused(ReceiverRefusal::TooMany) => ConsoleError::bad_request(text!(
+            "The app {app_id} has {max} receivers, and may have no more. Remove one first.",
+            app_id,
+            max = RECEIVERS_MAX
+        )),
+        ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => ConsoleError::bad_request(text!(
+            "event id: the app {app_id} has no event {id} for this receiver, or it was removed.",
+            app_id,
+            id
+        )),
     }
 }

@@ -2,8 +2,8 @@
 
 use domain::fields::{FieldError, Fields};
 use domain::ids::{AppId, OpenId};
-use domain::wallet::Refused;
 use domain::text;
+use domain::wallet::Refused;
 use store::{ExchangeRecord, Wallet};
 
 use super::super::error::ConsoleError;
@@ -136,7 +136,9 @@ impl Target {
                 ]
             }
             Made::Debit => {
-                let hint = |balance: i64| said(&text!("A whole number up to {balance}. Empty means 0.", balance = balance.shown()));
+                let hint = |balance: i64| {
+                    said(&text!("A whole number up to {balance}. Empty means 0.", balance = balance.shown()))
+                };
                 vec![
                     purse("gifted", "Gifted coins to take", hint(self.wallet.free_balance)),
                     purse("charged", "Charged coins to take", hint(self.wallet.charge_balance)),
@@ -149,7 +151,10 @@ impl Target {
                 name: "amount",
                 label: "Coins to give back",
                 value: exchange.remaining.to_string(),
-                hint: said(&text!("A whole number from 1 to {remaining}.", remaining = exchange.remaining.shown())),
+                hint: said(&text!(
+                    "A whole number from 1 to {remaining}.",
+                    remaining = exchange.remaining.shown()
+                )),
                 is_required: true,
             }],
         })

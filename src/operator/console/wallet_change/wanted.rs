@@ -5,9 +5,9 @@ use domain::fields::{Expected, Fields, parse_integer};
 use domain::ids::{BizNo, CreditRef, Reason};
 use domain::ledger::ReferenceKind;
 use domain::operator::Operator;
-use domain::wallet::Refused;
 use domain::text;
 use domain::text::Text;
+use domain::wallet::Refused;
 use store::{
     ChangeOutcome, ChangeRecord, Credit, CreditOutcome, Debit, ExchangeRecord, GiveBack, Store, StoreError,
 };
@@ -15,6 +15,7 @@ use store::{
 use super::super::error::ConsoleError;
 use super::super::exchange::no_exchange;
 use super::super::page::Shown as _;
+use super::super::words::word;
 use super::target::{Made, Target};
 
 /// The change that the form requests.
@@ -202,24 +203,40 @@ fn read_give_back(fields: &Fields, exchange: &ExchangeRecord) -> Result<Amounts,
 pub(super) fn refusal(why: Refused, target: &Target) -> ConsoleError {
     let (app_id, open_id) = (&target.app_id, &target.open_id);
     ConsoleError::bad_request(match why {
-        Refused::UnknownWallet => text!("The app {app_id} has no player {open_id}. A login makes a player known, and so does the box of this form.", app_id, open_id),
-        Refused::InsufficientBalance(purses) => text!("The player {open_id} has {purses_free} gifted and {purses_charge} charged coins. A debit takes no more than is there.", open_id, purses_free = purses.free().shown(), purses_charge = purses.charge().shown()),
+        Refused::UnknownWallet => text!(
+            "The app {app_id} has no player {open_id}. A login makes a player known, and so does the box of this form.",
+            app_id,
+            open_id
+        ),
+        Refused::InsufficientBalance(purses) => text!(
+            "The player {open_id} has {purses_free} gifted and {purses_charge} charged coins. A debit takes no more than is there.",
+            open_id,
+            purses_free = purses.free().shown(),
+            purses_charge = purses.charge().shown()
+        ),
         Refused::MoreThanLeft { remaining: 0 } => {
             text!("Nothing is left to give back of the exchange {target}.", target = target.name())
         }
         Refused::MoreThanLeft { remaining } => {
-            text!("Only {remaining} coins are left to give back of the exchange {target}.", remaining = remaining.shown(), target = target.name())
+            text!(
+                "Only {remaining} coins are left to give back of the exchange {target}.",
+                remaining = remaining.shown(),
+                target = target.name()
+            )
         }
         Refused::PurseFull => text!("A balance would be more than {max}.", max = i64::MAX),
         Refused::Conflict
         | Refused::Expired
         | Refused::Closed
         | Refused::TsOutsideWindow
-        | Refused::UnknownNumber => text!("The change was refused: {why}.", why),
+        | Refused::UnknownNumber => text!("The change was refused: {why}.", why = word(&why.to_string())),
     })
 }
 
 /// The reference was used for something else.
 pub(super) fn reference_taken(reference: &CreditRef) -> ConsoleError {
-    ConsoleError::bad_request(text!("reference: {reference} was used for another change or with other amounts. Type a new reference.", reference))
+    ConsoleError::bad_request(text!(
+        "reference: {reference} was used for another change or with other amounts. Type a new reference.",
+        reference
+    ))
 }
