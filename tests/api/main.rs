@@ -47,6 +47,7 @@ mod order_search;
 mod private_postgres;
 mod quotas;
 mod rate_limit;
+mod refusal_language;
 mod routes;
 mod service_manager;
 mod snippets;

@@ -24,6 +24,9 @@ pub struct Text {
     values: Vec<(&'static str, Value)>,
 }
 
+/// The first character of the scripts of East Asia.
+const CHINESE_FROM: char = '\u{2e80}';
+
 /// What stands at a place of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
@@ -90,7 +93,15 @@ impl Text {
         fill(pattern, |name, text| {
             match self.values.iter().find(|(known, _)| *known == name) {
                 Some((_, Value::Same(words))) => text.push_str(words),
-                Some((_, Value::Text(part))) => text.push_str(&part.in_words_of(twin)),
+                Some((_, Value::Text(part))) => {
+                    let words = part.in_words_of(twin);
+                    // Chinese has a blank in front of digits and Latin letters, and none in front of itself.
+                    let is_chinese = |letter: char| letter >= CHINESE_FROM;
+                    if words.starts_with(is_chinese) && text.trim_end_matches(' ').ends_with(is_chinese) {
+                        text.truncate(text.trim_end_matches(' ').len());
+                    }
+                    text.push_str(&words);
+                }
                 None => return false,
             }
             true
@@ -199,7 +210,7 @@ mod tests {
         assert_eq!(text.english(), "a{max}: at most 5 picturesa{max} {}");
         let twin = |pattern| match pattern {
             "pictures" => "图片",
-            _ => "{max}{what} {name} {other} {",
+            _ => "{max} {what} {name} {other} {",
         };
         assert_eq!(text.in_words_of(&twin), "5图片 a{max} {other} {");
         assert_eq!(Text::same("{max}").english(), "{max}");
