@@ -24,7 +24,7 @@ pub fn of(language: Language, text: &Text) -> String {
 
 /// The twin of an English pattern, or the pattern itself where the catalogue has none: it is a name.
 #[must_use]
-pub fn twin<'a>(language: Language, pattern: &'a str) -> &'a str {
+pub fn twin(language: Language, pattern: &str) -> &str {
     match language {
         Language::En => pattern,
         Language::Zh => TWINS.get(pattern).map_or(pattern, String::as_str),

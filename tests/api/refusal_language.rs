@@ -38,7 +38,8 @@ async fn the_texts_of_an_app_are_in_its_language() {
     refused(game("B1", 11), 10_000_601, "amount：余额不足").await;
     refused(game("B1", 0), 10_000_200, "amount：应为 1 到 1000000000000 的整数，收到 \"0\"").await;
     refused(game("B1", 5).without("zone_id"), 10_000_200, "zone_id 缺失").await;
-    refused(game("B1", 5).with("pay_priority", "7"), 10_000_200, "pay_priority：应为 0、1 或空，收到 \"7\"").await;
+    refused(game("B1", 5).with("pay_priority", "7"), 10_000_200, "pay_priority：应为 0、1 或空，收到 \"7\"")
+        .await;
     let items = r#"[{"product_id":1,"product_num":0,"product_type":0}]"#;
     let shown = format!("{items:?}");
     refused(
@@ -71,7 +72,8 @@ async fn the_texts_of_an_app_are_in_its_language() {
     let status = "order_status：应为状态码：1 到 6 或 10 到 15，收到对象";
     till.send(report(&app, &body)).await.assert_refused(10_000_200, status);
 
-    let limits = AppLimitsChange { reports_per_second: Some(PerSecond::new(1)), ..AppLimitsChange::default() };
+    let limits =
+        AppLimitsChange { reports_per_second: Some(PerSecond::new(1)), ..AppLimitsChange::default() };
     till.command(&app, AppCommand::Limit(limits)).await;
     till.clock.advance(Duration::from_secs(3));
     let mut last = till.send(report(&app, &body)).await;

@@ -90,7 +90,10 @@ fn needed() -> BTreeMap<String, PathBuf> {
             need(format!("{}\u{4}{}", &found[1], plain(&found[2])), &path);
         }
         for call in all(r"call parts::(?:filter|moment|app_field)\((.*?)\) %\}", &text) {
-            all(STRING, &call).into_iter().filter(|text| label.is_match(text)).for_each(|text| need(text, &path));
+            all(STRING, &call)
+                .into_iter()
+                .filter(|text| label.is_match(text))
+                .for_each(|text| need(text, &path));
         }
     }
     let sentence = Regex::new(r"^[A-Z](?:[a-z]+$|.* )").unwrap();
@@ -99,12 +102,17 @@ fn needed() -> BTreeMap<String, PathBuf> {
         for before in BEFORE {
             all(&format!("{before}{STRING}"), &code).into_iter().for_each(|text| need(text, path));
         }
-        all(&format!(r"text_type!\(\s*\w+,\s*{STRING}"), &Regex::new(r"#\[[^\]]*\]").unwrap().replace_all(&code, ""))
-            .into_iter()
-            .for_each(|text| need(text, path));
+        all(
+            &format!(r"text_type!\(\s*\w+,\s*{STRING}"),
+            &Regex::new(r"#\[[^\]]*\]").unwrap().replace_all(&code, ""),
+        )
+        .into_iter()
+        .for_each(|text| need(text, path));
         if path.starts_with(CONSOLE) {
             let strings = all(STRING, &code).into_iter();
-            strings.filter(|text| sentence.is_match(text) && !text.contains("}h1v1")).for_each(|text| need(text, path));
+            strings
+                .filter(|text| sentence.is_match(text) && !text.contains("}h1v1"))
+                .for_each(|text| need(text, path));
         }
     }
     for own in ["English", "HMAC takes a key of any length", "path: no such endpoint"] {

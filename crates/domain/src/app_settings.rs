@@ -238,7 +238,7 @@ app_fields! {
     scopes: Vec<Scope>, "Permission scopes", "Its permission scopes: epay to report orders, present to give gifted currency, cancel to give exchanges back.";
     sandbox: bool, "Sandbox", "For tests: explain why a signature does not match, and log in players named sandbox-NAME.";
     preorder_check: bool, "Pre-order check", "Refuse reports of payments that are not registered as pre-orders.";
-    language: Language, "Language", "The language of the texts of refusals, error_msg and msg: en or zh.";
+    language: Language, "Language", "The language in which the app is told why a call is refused: en or zh.";
 }
 
 app_fields! {

@@ -21,8 +21,12 @@ crate::word_enum! {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     pattern: &'static str,
-    values: Vec<(&'static str, Value)>,
+    /// In a box: errors have texts, and are small where nothing is wrong.
+    values: Option<Box<Values>>,
 }
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Values(Vec<(&'static str, Value)>);
 
 /// The first character of the scripts of East Asia.
 const CHINESE_FROM: char = '\u{2e80}';
@@ -63,19 +67,20 @@ impl Text {
     /// A text without places.
     #[must_use]
     pub const fn new(words: &'static str) -> Self {
-        Self { pattern: words, values: Vec::new() }
+        Self { pattern: words, values: None }
     }
 
     /// A pattern with its values. [`text!`](crate::text!) checks that they fit.
     #[must_use]
-    pub const fn with(pattern: &'static str, values: Vec<(&'static str, Value)>) -> Self {
-        Self { pattern, values }
+    pub fn with(pattern: &'static str, values: Vec<(&'static str, Value)>) -> Self {
+        let values = Some(values).filter(|values| !values.is_empty());
+        Self { pattern, values: values.map(|values| Box::new(Values(values))) }
     }
 
     /// What is the same in every language.
     #[must_use]
     pub fn same(words: impl Display) -> Self {
-        Self { pattern: "{words}", values: vec![("words", Value::Same(words.to_string()))] }
+        Self::with("{words}", vec![("words", Value::Same(words.to_string()))])
     }
 
     /// The text in English.
@@ -87,11 +92,9 @@ impl Text {
     /// The text in the words that a catalogue gives for its patterns.
     pub fn in_words_of<'a>(&self, twin: &impl Fn(&'a str) -> &'a str) -> String {
         let pattern = twin(self.pattern);
-        if self.values.is_empty() {
-            return pattern.to_owned();
-        }
+        let Some(values) = &self.values else { return pattern.to_owned() };
         fill(pattern, |name, text| {
-            match self.values.iter().find(|(known, _)| *known == name) {
+            match values.0.iter().find(|(known, _)| *known == name) {
                 Some((_, Value::Same(words))) => text.push_str(words),
                 Some((_, Value::Text(part))) => {
                     let words = part.in_words_of(twin);
@@ -210,9 +213,9 @@ mod tests {
         assert_eq!(text.english(), "a{max}: at most 5 picturesa{max} {}");
         let twin = |pattern| match pattern {
             "pictures" => "图片",
-            _ => "{max} {what} {name} {other} {",
+            _ => "{max} {what}，共 {what} {name} {other} {",
         };
-        assert_eq!(text.in_words_of(&twin), "5图片 a{max} {other} {");
+        assert_eq!(text.in_words_of(&twin), "5 图片，共图片 a{max} {other} {");
         assert_eq!(Text::same("{max}").english(), "{max}");
     }
 

@@ -188,7 +188,7 @@ impl Said {
     }
 
     /// Puts HTML at a place.
-    pub(crate) fn raw(self, name: &'static str, value: impl HtmlSafe + Display) -> Self {
+    pub(crate) fn raw(self, name: &'static str, value: impl HtmlSafe) -> Self {
         self.put(name, value.to_string())
     }
 

@@ -14,6 +14,26 @@ use crate::game::Game;
 use crate::support::console::{Browser, ORIGIN};
 use crate::support::{Answer, Request, TestApp, TestTill, form, operator};
 
+/// Addresses that find something, nothing, or cannot be used.
+const ADDRESSES: [&str; 16] = [
+    "/console/none/such",
+    "/console/exchanges?number=nothing",
+    "/console/search?q=nothing",
+    "/console/search?q=o1",
+    "/console/orders?status=7&from=soon&open_id=%2A",
+    "/console/orders?status=1",
+    "/console/orders/center?app_id=a1&open_id=o1",
+    "/console/players?app_id=a1",
+    "/console/players?open_id=nobody&app_id=a1",
+    "/console/images?app_id=a1",
+    "/console/images?state=gone",
+    "/console/log?app_id=a1",
+    "/console/apps/a1?done=change",
+    "/console/apps/a1/players/o1?kind=debit",
+    "/console/apps/a1/players/o1?kind=gift",
+    "/console/account?done=password",
+];
+
 /// What the pages of a till show: an app with a player, a ledger, an order, an image and a receiver.
 struct Scene {
     till: TestTill,
@@ -98,24 +118,7 @@ async fn every_page(scene: &Scene, language: &str) -> Vec<(String, String)> {
         let unknown = path.replace("a1", "a9").replace("alice", "bob").replace(&scene.img_id, "x1");
         note(&unknown, get(&admin, language, &unknown).await);
     }
-    for path in [
-        "/console/none/such",
-        "/console/exchanges?number=nothing",
-        "/console/search?q=nothing",
-        "/console/search?q=o1",
-        "/console/orders?status=7&from=soon&open_id=%2A",
-        "/console/orders?status=1",
-        "/console/orders/center?app_id=a1&open_id=o1",
-        "/console/players?app_id=a1",
-        "/console/players?open_id=nobody&app_id=a1",
-        "/console/images?app_id=a1",
-        "/console/images?state=gone",
-        "/console/log?app_id=a1",
-        "/console/apps/a1?done=change",
-        "/console/apps/a1/players/o1?kind=debit",
-        "/console/apps/a1/players/o1?kind=gift",
-        "/console/account?done=password",
-    ] {
+    for path in ADDRESSES {
         note(path, get(&admin, language, path).await);
     }
     let game = Game::new(&till.app(&format!("b{language}")).await, "o2", "B2", 5).body();
