@@ -90,6 +90,13 @@ fn unquoted(quoted: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use domain::app::{AppLimits, AppSettings};
+    use domain::code::Code;
+    use domain::console_user::Role;
+    use domain::ledger::ReferenceKind;
+    use domain::order::{GoodsKind, OrderStatus};
+    use domain::order_center::Tab;
+    use domain::signature::Mistake;
     use domain::text;
 
     use super::*;
@@ -98,6 +105,23 @@ mod tests {
     fn entries_are_read_as_gettext_writes_them() {
         let po = "# words\nmsgid \"\"\nmsgstr \"Language: zh\"\n\nmsgid \"a \\\"b\\\" \\\\ \"\n\"{c}\"\nmsgstr \"甲\"\n\"{c}\"\n";
         assert_eq!(entries(po), [("a \"b\" \\ {c}".to_owned(), "甲{c}".to_owned())]);
+    }
+
+    /// Words of tables, which the console looks up by their value.
+    #[test]
+    fn the_tables_of_the_domain_have_twins() {
+        let mut words: Vec<&str> = Vec::new();
+        for field in AppSettings::FIELDS.into_iter().chain(AppLimits::FIELDS) {
+            words.extend([field.title, field.help]);
+        }
+        words.extend(Code::ALL.map(|code| code.row().meaning));
+        words.extend(Mistake::ALL.map(Mistake::text));
+        words.extend(Tab::ALL.map(Tab::title));
+        words.extend(ReferenceKind::WORDS.into_iter().chain(GoodsKind::WORDS).chain(Role::WORDS));
+        let codes = OrderStatus::CODES.map(|code| OrderStatus::from_code(i16::try_from(code).unwrap()));
+        words.extend(codes.map(|status| status.unwrap().meaning()));
+        let without: Vec<_> = words.into_iter().filter(|word| twin(Language::Zh, word) == *word).collect();
+        assert!(without.is_empty(), "locales/zh.po has no twin of {without:?}");
     }
 
     #[test]
