@@ -93,11 +93,11 @@ mod tests {
     use domain::app::{AppLimits, AppSettings};
     use domain::code::Code;
     use domain::console_user::Role;
+    use domain::fields::{Expected, FieldError};
     use domain::ledger::ReferenceKind;
     use domain::order::{GoodsKind, OrderStatus};
     use domain::order_center::Tab;
     use domain::signature::Mistake;
-    use domain::text;
 
     use super::*;
 
@@ -126,13 +126,10 @@ mod tests {
 
     #[test]
     fn a_text_is_in_its_language_as_a_whole() {
-        let text = text!(
-            "{field}: expected {expected}, got {got}",
-            field = "ts",
-            expected = Text::new("0, 1 or 2"),
-            got = "\"x\""
-        );
+        let text = FieldError::malformed("ts", Expected::one_of(&["0", "1", "2"]).0, "x").text();
         assert_eq!(of(Language::En, &text), "ts: expected 0, 1 or 2, got \"x\"");
-        assert_eq!(of(Language::Zh, &text), "ts：应为 0、1 或 2，收到 \"x\"");
+        assert_eq!(of(Language::Zh, &text), "ts：应为 0, 1 或 2，收到 \"x\"");
+        assert_eq!(twin_in(Language::Zh, "sign-in", "Code"), "验证码");
+        assert_eq!(twin(Language::Zh, "Code"), "代码");
     }
 }

@@ -100,14 +100,14 @@ fn needed() -> BTreeMap<String, PathBuf> {
     for path in sources().iter().filter(|path| ENGLISH_ALONE.iter().all(|other| !path.ends_with(other))) {
         let code = code(path);
         for before in BEFORE {
-            all(&format!("{before}{STRING}"), &code).into_iter().for_each(|text| need(text, path));
+            for text in all(&format!("{before}{STRING}"), &code) {
+                need(text, path);
+            }
         }
-        all(
-            &format!(r"text_type!\(\s*\w+,\s*{STRING}"),
-            &Regex::new(r"#\[[^\]]*\]").unwrap().replace_all(&code, ""),
-        )
-        .into_iter()
-        .for_each(|text| need(text, path));
+        let plain_code = Regex::new(r"#\[[^\]]*\]").unwrap().replace_all(&code, "").into_owned();
+        for text in all(&format!(r"text_type!\(\s*\w+,\s*{STRING}"), &plain_code) {
+            need(text, path);
+        }
         if path.starts_with(CONSOLE) {
             let strings = all(STRING, &code).into_iter();
             strings
