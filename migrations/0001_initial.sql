@@ -18,6 +18,7 @@ CREATE TABLE apps (
     scopes               text[]      NOT NULL DEFAULT '{}',
     sandbox              boolean     NOT NULL DEFAULT false,
     preorder_check       boolean     NOT NULL DEFAULT false,
+    language             text        NOT NULL DEFAULT 'en',
     suspended_at         timestamptz,
     app_secret           bytea       NOT NULL,
     secret_generation    integer     NOT NULL DEFAULT 1,
@@ -38,6 +39,7 @@ CREATE TABLE apps (
     CONSTRAINT apps_pkey PRIMARY KEY (app_id),
     CONSTRAINT apps_app_no_unique UNIQUE (app_no),
     CONSTRAINT apps_category_known CHECK (category IN ('general', 'local_life')),
+    CONSTRAINT apps_language_known CHECK (language IN ('en', 'zh')),
     CONSTRAINT apps_limits_not_negative CHECK (
         exchanges_per_second >= 0 AND reads_per_second >= 0 AND reports_per_second >= 0
         AND uploads_per_second >= 0 AND tokens_per_second >= 0 AND logins_per_second >= 0),
@@ -54,6 +56,7 @@ COMMENT ON COLUMN apps.category IS 'general or local_life. local_life requires p
 COMMENT ON COLUMN apps.scopes IS 'Permission scopes. An order report needs epay.';
 COMMENT ON COLUMN apps.sandbox IS 'True for a sandbox app, which gets a diagnosis of a wrong signature (contract 3.7) and takes codes of sandbox players (contract 11.4).';
 COMMENT ON COLUMN apps.preorder_check IS 'True when the out_order_no of a report must be a registered payment pre-order.';
+COMMENT ON COLUMN apps.language IS 'Language of the texts of refusals: en or zh (contract 14.1).';
 COMMENT ON COLUMN apps.suspended_at IS 'Time of the suspension. Null while the app is not suspended.';
 COMMENT ON COLUMN apps.app_secret IS 'App secret, encrypted with AES-256-GCM under the master key. The app id is the associated data.';
 COMMENT ON COLUMN apps.secret_generation IS '1 for the first app secret. Each rotation adds one.';

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
 use bytes::BytesMut;
+use domain::text;
 use futures_util::StreamExt as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
@@ -59,11 +60,14 @@ pub async fn read_start(limits: &Http, body: Body) -> Bytes {
 #[must_use]
 pub fn too_slow(limit: Duration) -> Refusal {
     let seconds = limit.as_secs_f64();
-    Refusal::transport(StatusCode::REQUEST_TIMEOUT, format!("body: expected within {seconds} s"))
+    Refusal::transport(StatusCode::REQUEST_TIMEOUT, text!("body: expected within {seconds} s", seconds))
 }
 
 /// 413 with the limit.
 #[must_use]
 pub fn too_large(bytes_max: usize) -> Refusal {
-    Refusal::transport(StatusCode::PAYLOAD_TOO_LARGE, format!("body: expected at most {bytes_max} bytes"))
+    Refusal::transport(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        text!("body: expected at most {bytes_max} bytes", bytes_max),
+    )
 }

@@ -9,8 +9,12 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 pub use domain::code::Code;
 use domain::fields::{FieldError, UnreadableFields};
+use domain::text;
+use domain::text::{Language, Text};
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::language;
 
 domain::word_enum! {
     /// The HTTP statuses of refusals (contract 2.3).
@@ -40,7 +44,7 @@ pub struct Refusal {
     /// Row of the code table.
     pub code: Code,
     /// Field at fault, what was expected and what came; never a secret.
-    pub message: String,
+    pub message: Text,
     /// Status that the transport asks for (contract 2.2); `None` for a business answer.
     pub transport: Option<StatusCode>,
     /// What `Retry-After` says.
@@ -54,25 +58,26 @@ pub struct Refusal {
 impl Refusal {
     /// A business refusal.
     #[must_use]
-    pub fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: Code, message: impl Into<Text>) -> Self {
         Self { code, message: message.into(), transport: None, retry_after: None, data: None, cause: None }
     }
 
     /// A refusal by the transport, with its status: 404, 405, 408 or 413.
     #[must_use]
-    pub fn transport(status: StatusCode, message: impl Into<String>) -> Self {
+    pub fn transport(status: StatusCode, message: impl Into<Text>) -> Self {
         Self { transport: Some(status), ..Self::new(Code::IllegalParameter, message) }
     }
 
     /// 405 with the methods that the path has.
     #[must_use]
     pub fn wrong_method(methods: &[&str]) -> Self {
-        Self::transport(StatusCode::METHOD_NOT_ALLOWED, format!("method: expected {}", methods.join(" or ")))
+        let methods = methods.join(" or ");
+        Self::transport(StatusCode::METHOD_NOT_ALLOWED, text!("method: expected {methods}", methods))
     }
 
     /// 503: too much to do, or the database is away. Safe to repeat.
     #[must_use]
-    pub fn unavailable(message: impl Into<String>, cause: impl Into<String>) -> Self {
+    pub fn unavailable(message: impl Into<Text>, cause: impl Into<String>) -> Self {
         Self {
             transport: Some(StatusCode::SERVICE_UNAVAILABLE),
             retry_after: Some(Duration::from_secs(1)),
@@ -93,7 +98,7 @@ impl Refusal {
 
     /// 10000305 with the limit, to be tried again after `wait`.
     #[must_use]
-    pub fn rate_limited(limit: impl Into<String>, wait: Duration) -> Self {
+    pub fn rate_limited(limit: impl Into<Text>, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..Self::new(Code::RateLimited, limit) }
     }
 
@@ -101,7 +106,7 @@ impl Refusal {
     /// or of a type that no field has.
     #[must_use]
     pub fn field(code: Code, error: &FieldError) -> Self {
-        Self::new(if error.is_malformed() { code } else { Code::IllegalParameter }, error.to_string())
+        Self::new(if error.is_malformed() { code } else { Code::IllegalParameter }, error.text())
     }
 
     /// The status of the answer under a setting of `http.error_status` (contract 2.2 and 2.3).
@@ -115,29 +120,36 @@ impl Refusal {
         })
     }
 
-    fn of_exchange(&self) -> ExchangeRefusal<'_> {
-        ExchangeRefusal { code: self.code.number(), msg: &self.message, data: self.data.as_ref() }
+    fn of_exchange(&self, language: Language) -> ExchangeRefusal<'_> {
+        let msg = language::of(language, &self.message);
+        ExchangeRefusal { code: self.code.number(), msg, data: self.data.as_ref() }
     }
 
-    fn of_others(&self) -> OpenRefusal<'_> {
-        OpenRefusal { result: self.code.number(), error_msg: &self.message, data: self.data.as_ref() }
+    fn of_others(&self, language: Language) -> OpenRefusal<'_> {
+        let error_msg = language::of(language, &self.message);
+        OpenRefusal { result: self.code.number(), error_msg, data: self.data.as_ref() }
     }
 
-    /// The body of the refusal in the envelope of its endpoint.
+    /// The body of the refusal in the envelope of its endpoint, in English.
     #[must_use]
     pub fn body(&self, envelope: Envelope) -> serde_json::Value {
         match envelope {
-            Envelope::Exchange => serde_json::json!(self.of_exchange()),
-            Envelope::Open => serde_json::json!(self.of_others()),
+            Envelope::Exchange => serde_json::json!(self.of_exchange(Language::En)),
+            Envelope::Open => serde_json::json!(self.of_others(Language::En)),
         }
     }
 
     /// Puts the refusal into the envelope of its endpoint.
-    pub(crate) fn render(&self, envelope: Envelope, error_status: ErrorStatus) -> Response {
+    pub(crate) fn render(
+        &self,
+        envelope: Envelope,
+        error_status: ErrorStatus,
+        language: Language,
+    ) -> Response {
         let status = self.status(error_status);
         let mut response = match envelope {
-            Envelope::Exchange => json_response(status, &self.of_exchange()),
-            Envelope::Open => json_response(status, &self.of_others()),
+            Envelope::Exchange => json_response(status, &self.of_exchange(language)),
+            Envelope::Open => json_response(status, &self.of_others(language)),
         };
         if let Some(wait) = self.retry_after {
             // Whole seconds, rounded up: a client that waits as told must not come too early.
@@ -156,7 +168,7 @@ impl From<FieldError> for Refusal {
 
 impl From<UnreadableFields> for Refusal {
     fn from(error: UnreadableFields) -> Self {
-        Self::new(Code::IllegalParameter, error.to_string())
+        Self::new(Code::IllegalParameter, error.text())
     }
 }
 
@@ -167,7 +179,7 @@ pub(crate) struct ExchangeRefusal<'a> {
     code: u32,
     /// The field at fault, what was expected and what came.
     #[schemars(length(min = 1))]
-    msg: &'a str,
+    msg: String,
     /// Of a wrong signature, for a sandbox app; and of an insufficient balance, for every app.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ExchangeAdvice")]
@@ -181,7 +193,7 @@ pub(crate) struct OpenRefusal<'a> {
     result: u32,
     /// The field at fault, what was expected and what came.
     #[schemars(length(min = 1))]
-    error_msg: &'a str,
+    error_msg: String,
     /// Only a sandbox app gets it, and only when its URL cannot be fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FetchAdvice")]
@@ -274,7 +286,9 @@ mod tests {
     #[test]
     fn statuses_are_asked_for_or_always_200() {
         for code in Code::ALL {
-            let status = |setting| Refusal::new(code, "m").render(Envelope::Open, setting).status().as_u16();
+            let status = |setting| {
+                Refusal::new(code, "m").render(Envelope::Open, setting, Language::En).status().as_u16()
+            };
             let both = (status(ErrorStatus::Platform), status(ErrorStatus::Rest));
             assert_eq!(both, (200, code.row().rest_status), "{code:?}");
         }

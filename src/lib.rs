@@ -13,7 +13,7 @@
 //!   and `disk_space`.
 //! - [`body`] reads bodies within limits; [`request_id`] names requests; `client_address` finds who
 //!   sent one.
-//! - [`error`] is the code table, and the type that every refusal has.
+//! - [`error`] is the code table, and the type that every refusal has; [`language`] has their texts in other languages.
 //! - [`notify`] sends events to the servers of apps.
 //! - `outgoing` has what requests to other servers share; [`image_judge`] asks the operator's own
 //!   judge about a picture; [`oidc`] has an OpenID Connect provider sign users in; [`small_copies`]
@@ -27,6 +27,7 @@ mod disk_space;
 pub mod error;
 pub mod health;
 pub mod image_judge;
+pub mod language;
 pub mod metrics;
 pub mod notify;
 pub mod oidc;
@@ -39,3 +40,5 @@ pub mod refusal_log;
 pub mod request_id;
 pub mod small_copies;
 pub mod state;
+
+pub(crate) use operator::console::words::{self, t, tc, word};

@@ -2,7 +2,6 @@
 //! stranger can neither use up an app's share nor fill our memory.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +11,8 @@ use domain::endpoint::Endpoint;
 use domain::gcra::Gcra;
 use domain::ids::AppId;
 use domain::per_second::PerSecond;
+use domain::text;
+use domain::text::Text;
 
 use crate::config;
 
@@ -59,18 +60,25 @@ pub struct LimitExceeded {
     pub wait: Duration,
 }
 
-/// Which limit, and for tokens what to do about it.
-impl fmt::Display for LimitExceeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (what, advice) = match self.limited {
-            Limited::Exchanges => ("exchanges", ""),
-            Limited::Reads => ("balances and queries", ""),
-            Limited::Reports => ("order reports", ""),
-            Limited::Uploads => ("uploads", ""),
-            Limited::Tokens => ("token requests", "; keep the token: it lives for 48 hours"),
-            Limited::Logins => ("logins", ""),
+impl LimitExceeded {
+    /// Which limit, and for tokens what to do about it.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        let max = self.per_second;
+        let what = match self.limited {
+            Limited::Exchanges => text!("exchanges"),
+            Limited::Reads => text!("balances and queries"),
+            Limited::Reports => text!("order reports"),
+            Limited::Uploads => text!("uploads"),
+            Limited::Tokens => {
+                return text!(
+                    "rate limit: expected at most {max} token requests a second of this app; keep the token: it lives for 48 hours",
+                    max
+                );
+            }
+            Limited::Logins => text!("logins"),
         };
-        write!(f, "rate limit: expected at most {} {what} a second of this app{advice}", self.per_second)
+        text!("rate limit: expected at most {max} {what} a second of this app", max, what)
     }
 }
 

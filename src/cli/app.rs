@@ -110,7 +110,7 @@ pub(super) async fn carry_out(
 fn show(context: &Context, value: &impl Serialize, limits: &AppLimits) -> Result<()> {
     let own = AppLimits::FIELDS.iter().zip(limits.values()).map(|(field, value)| match field.limit(&value) {
         None => format!("{}: as the server", field.title),
-        Some(limit) => format!("{}: {limit}", field.title),
+        Some(limit) => format!("{}: {}", field.title, limit.english()),
     });
     let mut shown = members(value)?;
     shown.insert("limits".to_owned(), own.collect::<Vec<_>>().join(", ").into());

@@ -132,8 +132,7 @@ fn new_password(name: &ConsoleUserName) -> Result<PasswordHash> {
     } else {
         read_line()?
     };
-    let password =
-        NewPassword::parse(&typed, name).map_err(|expected| anyhow!("password: expected {}", expected.0))?;
+    let password = NewPassword::parse(&typed, name).map_err(|expected| anyhow!("password: {expected}"))?;
     Ok(PasswordHash::of(&password)?)
 }
 

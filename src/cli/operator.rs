@@ -10,7 +10,7 @@ pub(super) const VARIABLE: &str = "MINITILL_OPERATOR";
 
 /// Parses the value of `--operator`.
 pub(super) fn parse(text: &str) -> Result<Operator, String> {
-    Operator::new(OperatorKind::CommandLine, text).map_err(|expected| format!("expected {}", expected.0))
+    Operator::new(OperatorKind::CommandLine, text).map_err(|expected| expected.to_string())
 }
 
 /// The operator of a command: `--operator`, or the variable, or the system user with the machine. After

@@ -41,7 +41,7 @@ pub(super) enum OrderCommand {
 }
 
 fn parse_status(text: &str) -> Result<i16, String> {
-    OrderStatus::parse(text).map(OrderStatus::code).map_err(|expected| format!("expected {}", expected.0))
+    OrderStatus::parse(text).map(OrderStatus::code).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: OrderCommand) -> Result<()> {

@@ -97,18 +97,17 @@ pub(super) struct SpanArguments {
 }
 
 fn parse_moment(text: &str) -> Result<OffsetDateTime, String> {
-    moment::parse(text).map_err(|expected| format!("expected {}", expected.0))
+    moment::parse(text).map_err(|expected| expected.to_string())
 }
 
 fn parse_event_id(text: &str) -> Result<EventId, String> {
-    EventId::parse(text).map_err(|expected| format!("expected {}", expected.0))
+    EventId::parse(text).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: ReceiverCommand) -> Result<()> {
     let (receiver, change) = match command {
         ReceiverCommand::Add { app_id, url, events, format } => {
-            let url =
-                sender(context).read_url(&url).map_err(|expected| anyhow!("url: expected {}", expected.0))?;
+            let url = sender(context).read_url(&url).map_err(|expected| anyhow!("url: {expected}"))?;
             let change = Change::Add(NewReceiver { url, events, format });
             return carry_out(context, store, &app_id, change).await;
         }

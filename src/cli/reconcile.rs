@@ -37,7 +37,7 @@ pub(super) struct ReconcileArguments {
 fn parse_mapped(text: &str) -> Result<(String, BillColumn), String> {
     // A name may have an equals sign. No column of the bill has one.
     let (theirs, ours) = text.rsplit_once('=').ok_or("expected THEIRS=OURS, such as order=biz_no")?;
-    let column = BillColumn::parse(ours).map_err(|expected| format!("expected {} behind =", expected.0))?;
+    let column = BillColumn::parse(ours).map_err(|expected| format!("{expected} behind ="))?;
     Ok((theirs.trim().to_owned(), column))
 }
 

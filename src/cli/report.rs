@@ -60,15 +60,15 @@ impl ZoneArguments {
 }
 
 pub(super) fn parse_day(text: &str) -> Result<Period, String> {
-    Period::day(text).map_err(|expected| format!("expected {}", expected.0))
+    Period::day(text).map_err(|expected| expected.to_string())
 }
 
 pub(super) fn parse_month(text: &str) -> Result<Period, String> {
-    Period::month(text).map_err(|expected| format!("expected {}", expected.0))
+    Period::month(text).map_err(|expected| expected.to_string())
 }
 
 fn parse_zone(text: &str) -> Result<TimeZone, String> {
-    TimeZone::parse(text).map_err(|expected| format!("expected {}", expected.0))
+    TimeZone::parse(text).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: ReportCommand) -> Result<ExitCode> {

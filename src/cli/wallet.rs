@@ -134,7 +134,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand
     match command {
         WalletCommand::Credit { app_id, open_id, free, charge, reference, note, unknown } => {
             check_credit(free, charge)
-                .map_err(|expected| anyhow!("--free and --charge: expected {}, got 0 and 0", expected.0))?;
+                .map_err(|expected| anyhow!("--free and --charge: {expected}, got 0 and 0"))?;
             let mut shown = json!({ "ref": reference });
             let credit = Credit { open_id, free, charge, reference, note, create: unknown.create };
             let outcome = store.credit(&context.operator, &app_id, credit.clone()).await?;
@@ -146,7 +146,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: WalletCommand
         }
         WalletCommand::Debit { app_id, open_id, free, charge, reference, note } => {
             check_credit(free, charge)
-                .map_err(|expected| anyhow!("--free and --charge: expected {}, got 0 and 0", expected.0))?;
+                .map_err(|expected| anyhow!("--free and --charge: {expected}, got 0 and 0"))?;
             let debit = Debit { open_id, free, charge, reference: reference.clone(), note };
             let outcome = store.debit(&context.operator, &app_id, debit).await?;
             context.output.show(&changed(outcome, &app_id, &reference)?)
@@ -195,7 +195,7 @@ fn unknown_player(app_id: &AppId, open_id: &str) -> anyhow::Error {
 }
 
 fn parse_amount(text: &str) -> Result<Amount, String> {
-    Amount::parse(text).map_err(|expected| format!("expected {}", expected.0))
+    Amount::parse(text).map_err(|expected| expected.to_string())
 }
 
 /// What a debit or a cancel prints.

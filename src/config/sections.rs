@@ -23,6 +23,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
+use super::zone::Zone;
 use crate::error::ErrorStatus;
 
 /// `[public]` and `[ops]`.
@@ -86,6 +87,7 @@ impl Listener {
 pub struct Console {
     #[serde(deserialize_with = "duration")]
     pub reauth_after: Duration,
+    pub time_zone: Zone,
     pub totp_required: bool,
 }
 

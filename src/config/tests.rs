@@ -92,6 +92,23 @@ fn variables_override_and_lists_are_separated_by_commas() {
     assert!(!format!("{config:?}").contains("postgres://own"));
 }
 
+/// Contract 14.3.1.
+#[test]
+fn a_time_zone_is_known_by_its_name() {
+    let load = |name: &str| load(&[("MINITILL_CONSOLE__TIME_ZONE", name)]);
+    for (name, shown) in
+        [("Asia/Shanghai", "Asia/Shanghai"), ("europe/berlin", "Europe/Berlin"), ("UTC", "UTC")]
+    {
+        assert_eq!(load(name).unwrap().console.time_zone.to_string(), shown);
+    }
+    for name in ["Asia/Beijing", "+08:00", "CST-8", "../../etc/passwd", "Etc/Unknown"] {
+        let refused = load(name).unwrap_err();
+        let expected =
+            format!("expected the IANA name of a time zone, such as UTC or Asia/Shanghai, got {name:?}");
+        assert!(refused.contains(&expected) && refused.contains("console.time_zone"), "{refused}");
+    }
+}
+
 /// Contract 9.2: a secret comes from a file, without the end of its line.
 #[test]
 fn a_variable_with_file_behind_its_name_names_a_file() {

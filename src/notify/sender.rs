@@ -8,6 +8,8 @@ use domain::clock::Clock;
 use domain::event::{EventData, EventType};
 use domain::fields::Expected;
 use domain::ids::WebUrl;
+use domain::text;
+use domain::text::Text;
 use guarded_fetch::{FetchSettings, GuardedClient};
 use hyper::header::{self, HeaderMap};
 use hyper::http::StatusCode;
@@ -67,9 +69,11 @@ impl Sender {
         read.ok_or_else(|| {
             let ports: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
             let ports = ports.join(", ");
-            Expected(
-                format!("{}, without a user, on a port of fetch.ports ({ports})", WebUrl::EXPECTED).into(),
-            )
+            Expected(text!(
+                "{url}, without a user, on a port of fetch.ports ({ports})",
+                url = Text::new(WebUrl::EXPECTED),
+                ports
+            ))
         })
     }
 

@@ -9,6 +9,7 @@ use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::fields::shown;
+use domain::text::{Language, Text};
 use http_server::TlsIdentity;
 
 use crate::error::{Envelope, Refusal};
@@ -33,7 +34,7 @@ pub(super) async fn check(
     };
     match refused {
         None => next.run(request).await,
-        Some(refusal) => refusal.render(Envelope::Open, state.config.http.error_status),
+        Some(refusal) => refusal.render(Envelope::Open, state.config.http.error_status, Language::En),
     }
 }
 
@@ -43,7 +44,11 @@ fn misfit(state: &AppState, tls: Option<&TlsIdentity>, authority: &str) -> Optio
     let is_known = is_local(&host)
         || state.config.ops.hosts.iter().any(|known| known.eq_ignore_ascii_case(&host))
         || tls.is_some_and(|tls| tls.is_valid_for(&host));
-    let text = || format!("host: expected a name of this listener (setting ops.hosts), got {}", shown(&host));
+    let text = || {
+        let got = shown(&host);
+        // Programs get English from this listener.
+        Text::same(format_args!("host: expected a name of this listener (setting ops.hosts), got {got}"))
+    };
     (!is_known).then(|| Refusal::transport(StatusCode::MISDIRECTED_REQUEST, text()))
 }
 

@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Router, middleware};
+use domain::text::Language;
 use http_server::TlsIdentity;
 use serde_json::json;
 use store::secrets::token_hash;
@@ -50,7 +51,7 @@ pub fn operator(state: AppState, tls: Option<TlsIdentity>) -> Router {
         .merge(admin::routes())
         .fallback(async |State(state): State<AppState>| {
             let refusal = Refusal::transport(StatusCode::NOT_FOUND, "path: no such endpoint");
-            refusal.render(crate::error::Envelope::Open, state.config.http.error_status)
+            refusal.render(crate::error::Envelope::Open, state.config.http.error_status, Language::En)
         })
         .layer(named)
         .layer(strict)
@@ -94,12 +95,13 @@ async fn metrics(State(state): State<AppState>, headers: HeaderMap) -> Result<Re
     if !may_read_metrics(&state, &headers) {
         let text = "authorization: expected Bearer and the setting ops.metrics_token";
         let refusal = Refusal::transport(StatusCode::UNAUTHORIZED, text);
-        let refused = refusal.render(crate::error::Envelope::Open, state.config.http.error_status);
+        let refused =
+            refusal.render(crate::error::Envelope::Open, state.config.http.error_status, Language::En);
         return Err(([(header::WWW_AUTHENTICATE, "Bearer")], refused).into_response());
     }
     let text = state.metrics.text(&read_off(&state).await).map_err(|fault| {
         let refusal = Refusal::internal(fault.to_string());
-        refusal.render(crate::error::Envelope::Open, state.config.http.error_status)
+        refusal.render(crate::error::Envelope::Open, state.config.http.error_status, Language::En)
     })?;
     Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
 }

@@ -2,7 +2,7 @@
 //! token, and turns each failed check into its refusal. The proofs themselves are types of
 //! [`domain::caller`].
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use domain::app::{App, Scope};
@@ -12,6 +12,8 @@ use domain::caller::{
 use domain::fields::{FieldError, Fields};
 use domain::ids::AppId;
 use domain::signature::Mistake;
+use domain::text;
+use domain::text::Language;
 use domain::wallet_call::{WalletCall, WalletForm};
 use store::secrets::token_hash;
 
@@ -35,7 +37,7 @@ refusals! { Refusal:
     app_suspended() => Refusal::new(Code::Forbidden, "app_id: the app is suspended");
     /// The app lacks the scope.
     scope_missing(scope = Scope::Epay) =>
-        Refusal::new(Code::Forbidden, format!("app_id: the app lacks the scope {scope}"));
+        Refusal::new(Code::Forbidden, text!("app_id: the app lacks the scope {scope}", scope));
     /// No signature came.
     sign_missing() => absent(Code::BadSignature, &Fields::default().absent("sign"));
     /// The signature does not match.
@@ -46,27 +48,45 @@ refusals! { Refusal:
 
 /// The refusal of a credential that is empty, in a wrong place or missing.
 fn absent(code: Code, error: &FieldError) -> Refusal {
-    Refusal::new(code, error.to_string())
+    Refusal::new(code, error.text())
+}
+
+/// What is known of the app of the request under way.
+#[derive(Default)]
+struct Known {
+    /// The app, once its token or secret was right.
+    proven: OnceCell<Arc<App>>,
+    /// The language of its refusals, once it is named with a token or proven.
+    language: Cell<Language>,
 }
 
 tokio::task_local! {
-    /// The app of the request under way, once its token or secret was right.
-    static PROVEN: OnceCell<Arc<App>>;
+    static KNOWN: Known;
 }
 
 /// Answers a request, and gives its app if its token or secret was right.
 pub async fn with_proven_app<F: Future>(answering: F) -> (F::Output, Option<Arc<App>>) {
     let both = async {
         let answer = answering.await;
-        (answer, PROVEN.with(|proven| proven.get().cloned()))
+        (answer, KNOWN.with(|known| known.proven.get().cloned()))
     };
-    PROVEN.scope(OnceCell::new(), both).await
+    KNOWN.scope(Known::default(), both).await
 }
 
 /// Notes the app for log and metrics.
 fn note_proven(app: &Arc<App>) {
     tracing::Span::current().record("app_id", app.id.as_str());
-    let _ = PROVEN.try_with(|proven| proven.set(Arc::clone(app)));
+    note_language(app);
+    let _ = KNOWN.try_with(|known| known.proven.set(Arc::clone(app)));
+}
+
+fn note_language(app: &App) {
+    let _ = KNOWN.try_with(|known| known.language.set(app.settings.language));
+}
+
+/// The language of a refusal of the request under way (contract 14.1): English before its app is known.
+pub(super) fn language() -> Language {
+    KNOWN.try_with(|known| known.language.get()).unwrap_or_default()
 }
 
 /// The credentials of a call with an access token.
@@ -90,6 +110,7 @@ pub async fn authenticate(
     let (app, token) =
         tokio::try_join!(state.store.find_app(&app_id), state.store.token_state(&app_id, hash))?;
     let app = app.ok_or_else(unknown_app)?;
+    note_language(&app);
     let caller = Caller::new(Arc::clone(&app), token).map_err(|refused| match refused {
         TokenRefused::Unknown => access_token_unknown(),
         TokenRefused::Expired => access_token_expired(),
@@ -105,7 +126,7 @@ fn admit(state: &AppState, app: &App, limited: Limited) -> Result<(), Refusal> {
         return Err(app_suspended());
     }
     let admitted = state.rate_limits.admit(app, limited, state.clock.monotonic());
-    admitted.map_err(|exceeded| Refusal::rate_limited(exceeded.to_string(), exceeded.wait))
+    admitted.map_err(|exceeded| Refusal::rate_limited(exceeded.text(), exceeded.wait))
 }
 
 /// Checks that the caller holds a permission scope (contract 4).

@@ -92,7 +92,7 @@ fn general(route: &Route, config: &Config) -> Vec<Example<Refusal>> {
     ];
     if let Some(limited) = Limited::of(route.endpoint) {
         let exceeded = LimitExceeded { limited, per_second: 1, wait: Duration::from_secs(1) };
-        let often = Refusal::rate_limited(exceeded.to_string(), exceeded.wait);
+        let often = Refusal::rate_limited(exceeded.text(), exceeded.wait);
         let words = "The app calls too often; wait as `Retry-After` says.";
         refusals.extend([example::app_suspended(), Example::new("rate_limited", words, often)]);
     }

@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use domain::fields::{Fields, Place, UnreadableFields};
+use domain::text;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -95,7 +96,8 @@ pub fn multipart_boundary(headers: &HeaderMap) -> Option<String> {
 }
 
 async fn read_multipart(fields: &mut Fields, boundary: String, body: Bytes) -> Result<(), Refusal> {
-    let unreadable = |error: multer::Error| Refusal::new(Code::IllegalParameter, format!("body: {error}"));
+    let unreadable =
+        |error: multer::Error| Refusal::new(Code::IllegalParameter, text!("body: {fault}", fault = error));
     let stream = futures_util::stream::iter([Ok::<_, std::convert::Infallible>(body)]);
     let mut multipart = multer::Multipart::new(stream, boundary);
     while let Some(part) = multipart.next_field().await.map_err(unreadable)? {

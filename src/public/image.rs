@@ -12,6 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use domain::ids::ImgId;
+use domain::text;
 use futures_util::{StreamExt as _, stream};
 use http_range_header::{EndPosition, StartPosition, SyntacticallyCorrectRange};
 use pictures::{Format, Thumbnail};
@@ -52,7 +53,7 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
 pub async fn image(State(state): State<AppState>, request: Request) -> Result<Response, Refusal> {
     // A browser or cache that asks for a picture must see by the status that it gets none.
     let query = query_fields(request.uri())
-        .map_err(|fault| Refusal::transport(StatusCode::BAD_REQUEST, fault.to_string()))?;
+        .map_err(|fault| Refusal::transport(StatusCode::BAD_REQUEST, fault.text()))?;
     let width = query.text("w").map(thumbnail_width).transpose()?;
     let name = request.uri().path().rsplit('/').next().unwrap_or_default();
     let Ok(img_id) = ImgId::parse(name) else { return Err(no_such_image()) };
@@ -97,7 +98,10 @@ fn thumbnail_width(text: &str) -> Result<u32, Refusal> {
     width.ok_or_else(|| {
         let widths = THUMBNAIL_WIDTHS.map(|width| width.to_string()).join(", ");
         let shown = domain::fields::shown(text);
-        Refusal::transport(StatusCode::BAD_REQUEST, format!("w: expected one of {widths}, got {shown}"))
+        Refusal::transport(
+            StatusCode::BAD_REQUEST,
+            text!("w: expected one of {widths}, got {shown}", widths, shown),
+        )
     })
 }
 

@@ -10,6 +10,8 @@ use axum::response::Response;
 use bytes::BytesMut;
 use domain::caller::Caller;
 use domain::fields::{Fields, shown};
+use domain::text;
+use domain::text::Text;
 use futures_util::{Stream, StreamExt as _, stream};
 use guarded_fetch::bulkhead::Permit;
 use guarded_fetch::{FetchError, TrustedUrl};
@@ -146,7 +148,7 @@ fn cause_for_sandbox(error: FetchError) -> &'static str {
 
 refusals! { Refusal:
     /// There is no part `file`.
-    file_missing(others = r#""image""#) => illegal(format!("file is missing; the parts are: {others}"));
+    file_missing(others = r#""image""#) => illegal(text!("file is missing; the parts are: {others}", others));
     /// The same for a sandbox app: it gets the cause.
     illegal_url_sandbox() => Refusal {
         data: Some(Advice::Fetch(FetchAdvice { cause: cause_for_sandbox(FetchError::Port) })),
@@ -203,7 +205,7 @@ fn demo_picture(state: &AppState) -> TrustedUrl {
     TrustedUrl { url: state.config.demo_picture_url(), address: state.config.ops.reachable() }
 }
 
-fn illegal(text: impl Into<String>) -> Refusal {
+fn illegal(text: impl Into<Text>) -> Refusal {
     Refusal::new(Code::IllegalParameter, text)
 }
 
@@ -257,7 +259,7 @@ pub async fn read_file_part(
         while let Some(chunk) = part.chunk().await.map_err(|error| unreadable(&error))? {
             if bytes.len() + chunk.len() > pictures::BYTES_MAX {
                 let fault = Unacceptable::TooLong { bytes: bytes.len() + chunk.len() };
-                return Err(illegal(format!("file: {fault}")));
+                return Err(unacceptable("file", &fault));
             }
             bytes.extend_from_slice(&chunk);
         }
@@ -265,6 +267,56 @@ pub async fn read_file_part(
     }
     file.ok_or_else(|| {
         if others.is_empty() { illegal("file is missing") } else { file_missing(others.join(", ")) }
+    })
+}
+
+/// The refusal of a picture in this field. What is wrong with damaged bytes is told in English.
+fn unacceptable(field: &str, reason: &Unacceptable) -> Refusal {
+    illegal(match reason {
+        Unacceptable::Empty => text!("{field}: the picture is empty; a PNG or JPEG is expected", field),
+        Unacceptable::TooLong { bytes } => text!(
+            "{field}: the picture is {bytes} bytes long; at most {max} are accepted",
+            field,
+            bytes,
+            max = pictures::BYTES_MAX
+        ),
+        Unacceptable::UnknownFormat { first_bytes } => text!(
+            "{field}: the picture is neither a PNG nor a JPEG: its first bytes are {first_bytes}",
+            field,
+            first_bytes
+        ),
+        Unacceptable::NoPixels { width, height } => text!(
+            "{field}: the picture is {width}x{height} pixels; width and height must not be zero",
+            field,
+            width,
+            height
+        ),
+        Unacceptable::NotSquare { width, height } => text!(
+            "{field}: the picture is {width}x{height} pixels; width and height must be equal",
+            field,
+            width,
+            height
+        ),
+        Unacceptable::TooManyPixels { side } => text!(
+            "{field}: the picture is {side}x{side} pixels; at most {max} pixels in all are accepted",
+            field,
+            side,
+            max = pictures::PIXELS_MAX
+        ),
+        Unacceptable::UnsupportedJpeg { kind } => text!(
+            "{field}: the JPEG is {kind}, which is not accepted; save it as a baseline or progressive 8-bit JPEG",
+            field,
+            kind = Text::new(kind)
+        ),
+        Unacceptable::TooManyScans { scans_max } => {
+            text!("{field}: the JPEG has more than {scans_max} scans; save it again", field, scans_max)
+        }
+        Unacceptable::Truncated { format, detail } => {
+            text!("{field}: the {format} is cut: {detail}", field, format = format.name(), detail)
+        }
+        Unacceptable::Corrupt { format, detail } => {
+            text!("{field}: the {format} is corrupt: {detail}", field, format = format.name(), detail)
+        }
     })
 }
 
@@ -276,7 +328,7 @@ fn unreadable(error: &multer::Error) -> Refusal {
     }
     match error {
         multer::Error::StreamSizeExceeded { .. } => too_large(UPLOAD_BODY_BYTES_MAX),
-        other => illegal(format!("body: expected a complete multipart body ({other})")),
+        other => illegal(text!("body: expected a complete multipart body ({fault})", fault = other)),
     }
 }
 
@@ -288,7 +340,7 @@ fn check_file_name(file_name: Option<&str>) -> Result<(), Refusal> {
         return Ok(());
     }
     let shown = shown(name);
-    Err(illegal(format!("file: expected a file name that ends in png, jpg or jpeg, got {shown}")))
+    Err(illegal(text!("file: expected a file name that ends in png, jpg or jpeg, got {shown}", shown)))
 }
 
 #[cfg(test)]

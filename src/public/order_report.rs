@@ -11,6 +11,8 @@ use domain::ids::{
 use domain::order::{
     GoodsKind, OrderCreateTime, OrderReport, OrderStatus, ReportConflict, SECONDS_MAX, parse_catalog_code,
 };
+use domain::text;
+use domain::text::Text;
 use schemars::JsonSchema;
 use serde::Serialize;
 use store::ReportOutcome;
@@ -44,7 +46,7 @@ pub async fn report(State(state): State<AppState>, request: Request) -> Result<R
         fields.required("product_city", ProductCity::parse)?;
     }
     let order_path = report.order_path.clone();
-    let img_id = shown(report.product_cover_img_id.as_str());
+    let img_id = Text::same(shown(report.product_cover_img_id.as_str()));
     let deadline = Instant::now() + state.config.exchange.deadline;
     match state.store.report(caller.clone(), report, deadline).await? {
         ReportOutcome::Done => Ok(success(Reported {})),
@@ -73,7 +75,7 @@ refusals! { Refusal:
     /// The latest published package has no such page.
     illegal_path() => unknown_page(&[PAGE.to_owned()], "pages/order/detial");
     /// The image was not uploaded by this app.
-    image_not_found() => unknown_image(&shown(&"0".repeat(48)));
+    image_not_found() => unknown_image(&Text::same(shown(&"0".repeat(48))));
     /// The operator has blocked the picture.
     image_blocked() =>
         Refusal::new(Code::ImageBlocked, "product_cover_img_id: the image is blocked by risk control");
@@ -153,8 +155,8 @@ fn read(body: &mut Input<'_>, config: &Config, now_millis: i64) -> Result<OrderR
 }
 
 /// The refusal of an id that this app has no image with, whoever made it up or gave it out.
-fn unknown_image(got: &str) -> Refusal {
-    let text = format!("product_cover_img_id: {got} is unknown here: upload the picture again");
+fn unknown_image(got: &Text) -> Refusal {
+    let text = text!("product_cover_img_id: {got} is unknown here: upload the picture again", got);
     Refusal::new(Code::ImageNotFound, text)
 }
 
@@ -167,19 +169,26 @@ fn unknown_page(pages: &[String], order_path: &str) -> Refusal {
     let path = match PagePath::parse(order_path) {
         Ok(path) => path,
         Err(expected) => {
-            return Refusal::new(Code::IllegalPath, format!("order_path: expected {}", expected.0));
+            return Refusal::new(
+                Code::IllegalPath,
+                text!("order_path: expected {expected}", expected = expected.0),
+            );
         }
     };
-    let read = shown(path.as_str());
-    let hint = match path.nearest(pages) {
-        Some(nearest) => format!("; the nearest page is \"{nearest}\""),
-        None if pages.is_empty() => "; the app has published no package".to_owned(),
-        None => String::new(),
+    let got = shown(path.as_str());
+    let text = match path.nearest(pages) {
+        Some(nearest) => text!(
+            "order_path: expected a page of the latest published package, got {got}; the nearest page is \"{nearest}\"",
+            got,
+            nearest
+        ),
+        None if pages.is_empty() => text!(
+            "order_path: expected a page of the latest published package, got {got}; the app has published no package",
+            got
+        ),
+        None => text!("order_path: expected a page of the latest published package, got {got}", got),
     };
-    Refusal::new(
-        Code::IllegalPath,
-        format!("order_path: expected a page of the latest published package, got {read}{hint}"),
-    )
+    Refusal::new(Code::IllegalPath, text)
 }
 
 impl From<ReportConflict> for Refusal {
@@ -188,7 +197,7 @@ impl From<ReportConflict> for Refusal {
             ReportConflict::OwnerChanged => Code::IllegalOpenId,
             ReportConflict::GoodsKindChanged { .. } => Code::IllegalParameter,
         };
-        Self::new(code, conflict.to_string())
+        Self::new(code, conflict.text())
     }
 }
 

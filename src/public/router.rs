@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodFilter, MethodRouter};
 use domain::app::App;
 use domain::sandbox::SandboxApp;
+use domain::text::Text;
 use telemetry::traces::{Answered, Trace, TraceParent};
 use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -88,7 +89,8 @@ async fn unknown_path(State(state): State<AppState>, uri: Uri) -> Response {
         }
         _ => "",
     };
-    let text = format!("path: no such endpoint: \"{}\"{documents}", path::shown(path));
+    // Nobody is known here, so it is always English.
+    let text = Text::same(format_args!("path: no such endpoint: \"{}\"{documents}", path::shown(path)));
     rendered(Refusal::transport(StatusCode::NOT_FOUND, text), envelope, &state)
 }
 
@@ -117,7 +119,7 @@ async fn render(
 
 /// The response of a refusal, with what the log is told of it.
 fn rendered(refusal: Refusal, envelope: Envelope, state: &AppState) -> Response {
-    let mut rendered = refusal.render(envelope, state.config.http.error_status);
+    let mut rendered = refusal.render(envelope, state.config.http.error_status, auth::language());
     rendered.extensions_mut().insert(Refused { code: refusal.code, cause: refusal.cause });
     rendered
 }

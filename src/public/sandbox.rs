@@ -11,6 +11,7 @@ use domain::endpoint::Endpoint;
 use domain::fields::{FieldError, Fields};
 use domain::ids::BizNo;
 use domain::sandbox::{DELAY_MAX, Fault, FaultKind, FaultState, FaultTarget, SandboxApp, TIMES_MAX};
+use domain::text;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;
@@ -127,7 +128,7 @@ pub(super) async fn spoil(state: &AppState, app: &SandboxApp, endpoint: Endpoint
     match fault {
         Some((FaultKind::Lost, _)) => Spoilt::Lost,
         Some((FaultKind::Unavailable, _)) => {
-            let text = "system error: a fault that this sandbox app asked for";
+            let text = text!("system error: a fault that this sandbox app asked for");
             Spoilt::Refused(Refusal::unavailable(text, "a fault of the sandbox"))
         }
         Some((_, delay)) => {

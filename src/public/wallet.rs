@@ -15,6 +15,7 @@ use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use domain::ledger::{REF_MARK, ReferenceKind};
 use domain::moment;
 use domain::signature::{Mistake, PayKey, canonical_string};
+use domain::text;
 use domain::wallet::{
     self, Action, Change, EXTENSION_BYTES_MAX, GivenBack, NumberChange, NumberKind, NumberState, Refused,
     WalletOutcome, WalletRequest,
@@ -177,37 +178,44 @@ refusals! { Refusal:
     /// The `biz_no` was used for something else.
     biz_no_conflict(biz_no = BIZ_NO) => Refusal::new(
         Code::BizNoConflict,
-        format!("biz_no: {biz_no} was used for other content; a new request needs a new number"),
+        text!("biz_no: {biz_no} was used for other content; a new request needs a new number", biz_no),
     );
     /// The `biz_no` was used more than 48 hours ago.
     biz_no_expired(biz_no = BIZ_NO) => Refusal::new(
         Code::BizNoExpired,
-        format!("biz_no: {biz_no} was used more than 48 hours ago; a new request needs a new number"),
+        text!("biz_no: {biz_no} was used more than 48 hours ago; a new request needs a new number", biz_no),
     );
     /// A query has closed the `biz_no`.
     biz_no_closed(biz_no = BIZ_NO) => Refusal::new(
         Code::NumberClosed,
-        format!("biz_no: {biz_no} was closed by a query; a new request needs a new number"),
+        text!("biz_no: {biz_no} was closed by a query; a new request needs a new number", biz_no),
     );
     /// Both purses together do not cover the amount; nothing was deducted.
     insufficient_balance() => not_covered(Balances::new(0, 59).unwrap_or_default());
     /// The app has no wallet for this player.
     illegal_open_id() =>
-        Refusal::new(Code::IllegalOpenId, format!("open_id: expected a player of this app; {PLAYERS}"));
+        Refusal::new(Code::IllegalOpenId, text!(
+            "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user add`"
+        ));
     /// Less is left of the exchange.
     more_than_left(amount = 60, remaining = 30, of = PAY_BIZ_NO) => Refusal::new(
         Code::MoreThanLeft,
-        format!("amount: {remaining} is left to give back of {of}; {amount} was asked for"),
+        text!(
+            "amount: {remaining} is left to give back of {of}; {amount} was asked for",
+            remaining,
+            of,
+            amount
+        ),
     );
     /// The player has no exchange of this number.
     unknown_exchange(of = PAY_BIZ_NO) =>
-        Refusal::new(Code::UnknownNumber, format!("pay_biz_no: this player has no exchange {of}"));
+        Refusal::new(Code::UnknownNumber, text!("pay_biz_no: this player has no exchange {of}", of));
     /// The player has no such number.
     unknown_number(biz_no = BIZ_NO) =>
-        Refusal::new(Code::UnknownNumber, format!("biz_no: this player has no number {biz_no}"));
+        Refusal::new(Code::UnknownNumber, text!("biz_no: this player has no number {biz_no}", biz_no));
     /// A purse would hold more than it can.
     purse_full() =>
-        Refusal::new(Code::LimitReached, format!("amount: a purse holds at most {}", i64::MAX));
+        Refusal::new(Code::LimitReached, text!("amount: a purse holds at most {max}", max = i64::MAX));
     /// A field is missing or not acceptable; the text says which, what was expected and what came.
     illegal_parameter() => wrong_value(Code::IllegalParameter, "ts", "yesterday", Timestamp::parse);
     /// The body is JSON.
@@ -227,11 +235,12 @@ fn not_covered(balances: Balances) -> Refusal {
 
 fn ts_outside_window(settings: &config::Exchange, ts: Option<Timestamp>, now_millis: i64) -> Refusal {
     let ts = ts.map_or(now_millis, Timestamp::unix_millis);
-    let text = format!(
-        "ts: expected at most {} ahead of and {} behind now, which is {now_millis}; it is {}",
-        in_words(settings.ts_ahead_max),
-        in_words(settings.ts_behind_max),
-        moment::distance(ts, now_millis)
+    let text = text!(
+        "ts: expected at most {ahead} ahead of and {behind} behind now, which is {now}; it is {distance}",
+        ahead = in_words(settings.ts_ahead_max),
+        behind = in_words(settings.ts_behind_max),
+        now = now_millis,
+        distance = moment::distance(ts, now_millis)
     );
     Refusal::new(Code::TsOutsideWindow, text)
 }
@@ -474,8 +483,6 @@ fn answer(data: &impl Serialize) -> Response {
 
 /// Number of the exchange that the example of a cancel gives back.
 pub(super) const PAY_BIZ_NO: &str = "20270115070000001";
-/// How a player becomes known, for a caller whose player is not.
-const PLAYERS: &str = "a login makes a player known, and so does the operator's `minitill user add`";
 
 /// What the API's document says of a call with these fields.
 pub(super) fn describe(

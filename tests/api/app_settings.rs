@@ -8,6 +8,7 @@ use domain::app_command::{AppCommand, AppRefusal};
 use domain::ids::{AppId, AppName, OrderNo, PackageVersion, PagePath, PoiId, Reason};
 use domain::per_second::PerSecond;
 use domain::quota::Quota;
+use domain::text::Language;
 use serde_json::json;
 use store::{CommandError, OperatorLogFilter, OperatorLogLine};
 
@@ -28,6 +29,7 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
         scopes: Some(Vec::new()),
         sandbox: Some(true),
         preorder_check: Some(true),
+        language: Some(Language::Zh),
     };
     let because = operator().because(&Reason::parse("asked for by mail").unwrap());
     till.store.carry_out(&because, &app.id, AppCommand::Change(all.clone())).await.unwrap();
@@ -61,8 +63,8 @@ async fn settings_change_together_or_alone_and_each_change_leaves_one_line() {
     let now = till.store.app_detail(&app.id).await.unwrap().unwrap().summary;
     assert_eq!((now.limits, now.settings), (AppLimits::default().changed(&limits), summary.settings.clone()));
     assert_eq!((line.action.as_str(), line.note.as_str()), ("app.change", "asked for by mail"));
-    let before = json!({"name": "", "category": "general", "scopes": ["epay"], "sandbox": false, "preorder_check": false});
-    let after = json!({"name": "<b>Game</b>", "category": "local_life", "scopes": [], "sandbox": true, "preorder_check": true});
+    let before = json!({"name": "", "category": "general", "scopes": ["epay"], "sandbox": false, "preorder_check": false, "language": "en"});
+    let after = json!({"name": "<b>Game</b>", "category": "local_life", "scopes": [], "sandbox": true, "preorder_check": true, "language": "zh"});
     assert_eq!((line.before, line.after), (Some(before), Some(after)));
 
     // The same again, and nothing at all, leave no line; an app that is not there is not made.

@@ -48,6 +48,7 @@ mod order_search;
 mod private_postgres;
 mod quotas;
 mod rate_limit;
+mod refusal_language;
 mod refusals;
 mod reports;
 mod routes;

@@ -59,13 +59,13 @@ async fn each_command_that_changes_something_leaves_its_line_and_no_secret() {
 
     let none = Value::Null;
     let limits = |uploads: Value| json!({"exchanges_per_second": null, "reads_per_second": null, "reports_per_second": null, "uploads_per_second": uploads, "tokens_per_second": null, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null});
-    let like_app = |sandbox: bool| json!({"name": "Game", "category": "general", "scopes": ["epay"], "sandbox": sandbox, "preorder_check": false});
+    let like_app = |sandbox: bool| json!({"name": "Game", "category": "general", "scopes": ["epay"], "sandbox": sandbox, "preorder_check": false, "language": "en"});
     let got = lines(&program, &[]);
     let expected = [
         (
             "app.create",
             none.clone(),
-            json!({"name": "Game", "category": "general", "scopes": ["epay"], "sandbox": false, "preorder_check": false}),
+            json!({"name": "Game", "category": "general", "scopes": ["epay"], "sandbox": false, "preorder_check": false, "language": "en"}),
         ),
         ("app.change", like_app(false), like_app(true)),
         ("app.suspend", json!({"suspended": false}), json!({"suspended": true})),

@@ -330,12 +330,12 @@ async fn a_wrong_report_is_refused_by_the_field() {
         (
             "app_id=a1&time_zone=Mars",
             "time_zone",
-            r#"expected the IANA name of a time zone, such as Asia/Shanghai, got "Mars""#,
+            r#"expected the IANA name of a time zone, such as UTC or Asia/Shanghai, got "Mars""#,
         ),
         (
             "app_id=a1&time_zone=%2B08",
             "time_zone",
-            r#"expected the IANA name of a time zone, such as Asia/Shanghai, got "+08""#,
+            r#"expected the IANA name of a time zone, such as UTC or Asia/Shanghai, got "+08""#,
         ),
         (
             "app_id=a1&since=2026-10-02&until=2026-10-02",
@@ -383,8 +383,7 @@ async fn the_command_prints_revenue_as_a_table_as_csv_and_as_json() {
     let complaint = program.complaint(&["report", "revenue", "a9"]);
     assert_eq!(complaint, "minitill: there is no app a9; to list all apps, run `minitill app list`\n");
     let complaint = program.complaint(&["report", "revenue", "a1", "--time-zone", "Mars"]);
-    let words =
-        "minitill: time zone: expected the IANA name of a time zone, such as Asia/Shanghai, got \"Mars\"\n";
+    let words = "minitill: time zone: expected the IANA name of a time zone, such as UTC or Asia/Shanghai, got \"Mars\"\n";
     assert_eq!(complaint, words);
 }
 

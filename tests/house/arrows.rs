@@ -10,7 +10,7 @@ use regex_lite::Regex;
 use crate::sources::{read, repository, rust_files};
 
 /// The modules of the root package, from the top floor down. A module uses only those on lower floors.
-const FLOORS: [&[&str]; 10] = [
+const FLOORS: [&[&str]; 11] = [
     &["cli"],
     &["operator"],
     &["public"],
@@ -21,6 +21,7 @@ const FLOORS: [&[&str]; 10] = [
     &["body", "outgoing"],
     &["config"],
     &["client_address", "endpoint", "error", "request_id"],
+    &["language"],
 ];
 
 /// A module by its names from the package's root.

@@ -7,3 +7,4 @@ mod arrows;
 mod contract;
 mod pages;
 mod sources;
+mod translations;

@@ -40,6 +40,43 @@ fn every_relative_link_leads_to_a_file_and_a_heading() {
     assert!(broken.is_empty(), "links that lead nowhere:\n{}", broken.join("\n"));
 }
 
+/// Contract 14: the pages that are in both languages have the same headings, and lead to each other.
+#[test]
+fn a_page_in_two_languages_has_every_heading_in_both() {
+    for (english, chinese) in [
+        ("README.md", "README.zh-CN.md"),
+        ("docs/api.md", "docs/api.zh-CN.md"),
+        ("docs/notifications.md", "docs/notifications.zh-CN.md"),
+    ] {
+        let (one, other) = (headings(&read(english)), headings(&read(chinese)));
+        for (place, (heading, twin)) in one.iter().zip(&other).enumerate() {
+            let level = |heading: &str| heading.chars().take_while(|letter| *letter == '#').count();
+            assert_eq!(
+                level(heading),
+                level(twin),
+                "heading {place}: {english} has {heading:?}, {chinese} {twin:?}"
+            );
+        }
+        assert_eq!(one.len(), other.len(), "{english} has {one:#?}, {chinese} has {other:#?}");
+        let name = |page: &str| page.rsplit('/').next().unwrap().to_owned();
+        assert!(read(english).contains(&format!("[简体中文]({})", name(chinese))), "{english}");
+        assert!(read(chinese).contains(&format!("[English]({})", name(english))), "{chinese}");
+    }
+}
+
+/// The headings of a page, without what stands in its code.
+fn headings(page: &str) -> Vec<String> {
+    let mut is_code = false;
+    let mut headings = Vec::new();
+    for line in page.lines() {
+        is_code ^= line.starts_with("```");
+        if !is_code && line.starts_with('#') {
+            headings.push(line.to_owned());
+        }
+    }
+    headings
+}
+
 /// The anchors of a page's headings, as forges make them.
 fn anchors(page: &str) -> Vec<String> {
     let headings = page.lines().filter_map(|line| line.strip_prefix('#'));

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// Folders and files that hold text of ours.
-const ROOTS: [&str; 16] = [
+const ROOTS: [&str; 17] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "README.md",
+    "README.zh-CN.md",
     "SECURITY.md",
     "benches",
     "config",

@@ -9,6 +9,7 @@ use crate::fields::{FieldError, Fields, Update};
 use crate::ids::{APP_NAME_CHARS_MAX, AppName};
 use crate::per_second::PerSecond;
 use crate::quota::Quota;
+use crate::text::{Language, Text};
 
 /// A setting of an app, as the command line, the admin API and the console describe it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +33,10 @@ impl AppField {
 
     /// A limit in words. `None` where the app has none of its own, and for what is no limit.
     #[must_use]
-    pub fn limit(&self, value: &AppFieldValue) -> Option<String> {
+    pub fn limit(&self, value: &AppFieldValue) -> Option<Text> {
         match self.kind {
-            AppFieldKind::Limit => PerSecond::deserialize(&value.0).ok().map(|limit| limit.to_string()),
-            AppFieldKind::Quota => Quota::deserialize(&value.0).ok().map(|quota| quota.to_string()),
+            AppFieldKind::Limit => PerSecond::deserialize(&value.0).ok().map(PerSecond::text),
+            AppFieldKind::Quota => Quota::deserialize(&value.0).ok().map(Text::same),
             AppFieldKind::Text(_) | AppFieldKind::Choice(_) | AppFieldKind::Set(_) | AppFieldKind::Flag => {
                 None
             }
@@ -97,6 +98,14 @@ impl AppValue for AppName {
 }
 
 impl AppValue for Category {
+    const KIND: AppFieldKind = AppFieldKind::Choice(&Self::WORDS);
+
+    fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
+        fields.present(name, Self::parse)
+    }
+}
+
+impl AppValue for Language {
     const KIND: AppFieldKind = AppFieldKind::Choice(&Self::WORDS);
 
     fn read(fields: &Fields, name: &str) -> Result<Option<Self>, FieldError> {
@@ -229,6 +238,7 @@ app_fields! {
     scopes: Vec<Scope>, "Permission scopes", "Its permission scopes: epay to report orders, present to give gifted currency, cancel to give exchanges back.";
     sandbox: bool, "Sandbox", "For tests: explain why a signature does not match, and log in players named sandbox-NAME.";
     preorder_check: bool, "Pre-order check", "Refuse reports of payments that are not registered as pre-orders.";
+    language: Language, "Language", "The language in which the app is told why a call is refused: en or zh.";
 }
 
 app_fields! {

@@ -132,7 +132,7 @@ mod tests {
             "Smith, trombone kettle",
         ];
         for common in common {
-            let expected = parsed(common).err().map(|expected| expected.0).unwrap_or_default();
+            let expected = parsed(common).err().map(|expected| expected.0.english()).unwrap_or_default();
             assert!(expected.starts_with("a password that is hard to guess"), "{common}: {expected}");
         }
         for good in ["correct horse battery", "tr0mbone!kettle", "xK3#mq9$Lw2p"] {

@@ -1,7 +1,6 @@
 //! The fields of a request: from a query, a form, a JSON object or the command line. All requests
 //! are read here, by the public API (contract 2.5), the admin API, the console and the command line.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -10,6 +9,9 @@ use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+use crate::text;
+use crate::text::Text;
 
 /// The most fields of a request. No call needs so many.
 const FIELDS_MAX: usize = 256;
@@ -27,26 +29,35 @@ pub fn is_secret(name: &str) -> bool {
 }
 
 /// What was expected of a value that did not parse, in words that follow "expected".
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected {0}")]
-pub struct Expected(pub Cow<'static, str>);
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected(pub Text);
 
 impl Expected {
     /// A fixed expectation.
     #[must_use]
     pub const fn new(words: &'static str) -> Self {
-        Self(Cow::Borrowed(words))
+        Self(Text::new(words))
     }
 
     /// One of these words.
     #[must_use]
     pub fn one_of(words: &[&str]) -> Self {
         let (last, others) = words.split_last().unwrap_or((&"nothing", &[]));
-        let words =
-            if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) };
-        Self(Cow::Owned(words))
+        Self(if others.is_empty() {
+            Text::same(last)
+        } else {
+            text!("{others} or {last}", others = others.join(", "), last)
+        })
     }
 }
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text!("expected {expected}", expected = self.0).english())
+    }
+}
+
+impl std::error::Error for Expected {}
 
 /// The reason why a field was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,45 +80,44 @@ pub enum FieldProblem {
     /// Not a field of this request.
     Unknown {
         /// What was expected, as a sentence.
-        expected: String,
+        expected: Text,
     },
     /// Of a wrong JSON type: a boolean, an object, a float.
     WrongType {
         /// What was expected.
-        expected: Cow<'static, str>,
+        expected: Text,
         /// What came.
-        got: String,
+        got: Text,
     },
     /// Text that does not parse.
     Malformed {
         /// What was expected.
-        expected: Cow<'static, str>,
+        expected: Text,
         /// What came; `None` where a value may not be repeated.
-        got: Option<String>,
+        got: Option<Text>,
     },
 }
 
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.problem {
-            FieldProblem::Missing => write!(f, "{} is missing", self.field),
-            FieldProblem::Empty => write!(f, "{} is empty", self.field),
-            FieldProblem::Misplaced(Place { expected, got }) => {
-                write!(f, "{}: expected in the {expected}, it came in the {got}", self.field)
-            }
-            FieldProblem::Unknown { expected } => write!(f, "{}: {expected}", self.field),
-            FieldProblem::WrongType { expected, got }
-            | FieldProblem::Malformed { expected, got: Some(got) } => {
-                write!(f, "{}: expected {expected}, got {got}", self.field)
-            }
-            FieldProblem::Malformed { expected, got: None } => {
-                write!(f, "{}: expected {expected}", self.field)
-            }
-        }
+        f.write_str(&self.text().english())
     }
 }
 
 impl FieldError {
+    /// The error as a text, which begins with the field.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        let (field, problem) = (&self.field, self.problem.text());
+        match &self.problem {
+            FieldProblem::Missing | FieldProblem::Empty => text!("{field} {problem}", field, problem),
+            FieldProblem::Misplaced(_)
+            | FieldProblem::Unknown { .. }
+            | FieldProblem::WrongType { .. }
+            | FieldProblem::Malformed { .. } => text!("{field}: {problem}", field, problem),
+        }
+    }
+
     /// Whether text came that does not parse.
     #[must_use]
     pub fn is_malformed(&self) -> bool {
@@ -125,9 +135,29 @@ impl FieldError {
 
     /// A value that did not parse, or that parsed but is not acceptable.
     #[must_use]
-    pub fn malformed(name: &str, expected: impl Into<Cow<'static, str>>, value: &str) -> Self {
-        let got = (!is_secret(name)).then(|| shown(value));
+    pub fn malformed(name: &str, expected: impl Into<Text>, value: &str) -> Self {
+        let got = (!is_secret(name)).then(|| Text::same(shown(value)));
         Self { field: name.to_owned(), problem: FieldProblem::Malformed { expected: expected.into(), got } }
+    }
+}
+
+impl FieldProblem {
+    /// The problem as a text, without the field.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        match self {
+            Self::Missing => text!("is missing"),
+            Self::Empty => text!("is empty"),
+            Self::Misplaced(Place { expected, got }) => {
+                let (expected, got) = (Text::new(expected), Text::new(got));
+                text!("expected in the {expected}, it came in the {got}", expected, got)
+            }
+            Self::Unknown { expected } => expected.clone(),
+            Self::WrongType { expected, got } | Self::Malformed { expected, got: Some(got) } => {
+                text!("expected {expected}, got {got}", expected, got)
+            }
+            Self::Malformed { expected, got: None } => text!("expected {expected}", expected),
+        }
     }
 }
 
@@ -141,27 +171,44 @@ pub struct Place {
 }
 
 /// The reason why a body or a query has no readable fields.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnreadableFields {
     /// Not UTF-8 after decoding.
-    #[error("{0}: expected UTF-8 text")]
-    NotUtf8(String),
+    NotUtf8(Text),
     /// A NUL character.
-    #[error("{0}: expected text without NUL characters")]
-    Nul(String),
+    Nul(Text),
     /// The same name twice.
-    #[error("{0}: expected once, given twice")]
-    Twice(String),
+    Twice(Text),
     /// More than a request may have.
-    #[error("expected at most {FIELDS_MAX} fields")]
     TooMany,
     /// Not one JSON object whose values have types.
-    #[error("body: expected one JSON object: {0}")]
     NotJson(String),
     /// Not a JSON object.
-    #[error("body: expected a JSON object, got {0}")]
-    NotAnObject(String),
+    NotAnObject(Text),
 }
+
+impl UnreadableFields {
+    /// The reason as a text.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        match self {
+            Self::NotUtf8(what) => text!("{what}: expected UTF-8 text", what),
+            Self::Nul(what) => text!("{what}: expected text without NUL characters", what),
+            Self::Twice(what) => text!("{what}: expected once, given twice", what),
+            Self::TooMany => text!("expected at most {max} fields", max = FIELDS_MAX),
+            Self::NotJson(fault) => text!("body: expected one JSON object: {fault}", fault),
+            Self::NotAnObject(got) => text!("body: expected a JSON object, got {got}", got),
+        }
+    }
+}
+
+impl fmt::Display for UnreadableFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text().english())
+    }
+}
+
+impl std::error::Error for UnreadableFields {}
 
 /// One value as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,15 +231,15 @@ pub enum FieldValue {
 
 impl FieldValue {
     /// The value as an error repeats it.
-    fn shown(&self) -> String {
+    fn shown(&self) -> Text {
         match self {
-            Self::Text(text) => shown(text),
-            Self::Number(number) => shown_plain(number),
-            Self::Null => "null".to_owned(),
-            Self::Flag(flag) => flag.to_string(),
-            Self::List(items) => format!("a list of {}", items.len()),
-            Self::Object(_) => "an object".to_owned(),
-            Self::Other(kind) => (*kind).to_owned(),
+            Self::Text(text) => Text::same(shown(text)),
+            Self::Number(number) => Text::same(shown_plain(number)),
+            Self::Null => Text::same("null"),
+            Self::Flag(flag) => Text::same(flag),
+            Self::List(items) => text!("a list of {count}", count = items.len()),
+            Self::Object(_) => text!("an object"),
+            Self::Other(kind) => Text::new(kind),
         }
     }
 }
@@ -251,7 +298,7 @@ impl Fields {
         for pair in encoded.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
             let mut halves = pair.splitn(2, |byte| *byte == b'=');
             let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
-            let name = decode(name).ok_or_else(|| UnreadableFields::NotUtf8("a field name".to_owned()))?;
+            let name = decode(name).ok_or_else(|| UnreadableFields::NotUtf8(text!("a field name")))?;
             check_name(&name)?;
             let value = decode(value).ok_or_else(|| UnreadableFields::NotUtf8(shown_name(&name)))?;
             fields.add_text(name, value)?;
@@ -272,9 +319,9 @@ impl Fields {
     /// # Errors
     /// As [`Fields::from_urlencoded`], and anything that is not one JSON object.
     pub fn from_json(body: &[u8]) -> Result<Self, UnreadableFields> {
-        let text = std::str::from_utf8(body).map_err(|_| UnreadableFields::NotUtf8("body".to_owned()))?;
+        let text = std::str::from_utf8(body).map_err(|_| UnreadableFields::NotUtf8(Text::same("body")))?;
         if text.contains('\0') {
-            return Err(UnreadableFields::Nul("body".to_owned()));
+            return Err(UnreadableFields::Nul(Text::same("body")));
         }
         let object: Members<&RawValue> =
             serde_json::from_str(text).map_err(|error| json_fault(text, &error))?;
@@ -391,9 +438,9 @@ impl Fields {
     /// One for each unknown field.
     pub fn only(&self, known: &[&str]) -> Result<&Self, Vec<FieldError>> {
         let expected = if known.is_empty() {
-            "no field is expected here".to_owned()
+            text!("no field is expected here")
         } else {
-            format!("unknown field, expected {}", known.join(", "))
+            text!("unknown field, expected {names}", names = known.join(", "))
         };
         let unknown = self.values.iter().filter(|(name, _)| !known.contains(&name.as_str()));
         let errors: Vec<_> = unknown
@@ -475,7 +522,7 @@ impl Fields {
     /// # Errors
     /// A value of a wrong type, or outside the limits.
     pub fn integer(&self, name: &str, min: i64, max: i64) -> Result<Option<i64>, FieldError> {
-        let expected = Expected(format!("an integer from {min} to {max}").into());
+        let expected = Expected(text!("an integer from {min} to {max}", min, max));
         let parse = |text: &str| parse_integer(text, min, max, "").map_err(|_| expected);
         Ok(self.number(name, parse)?.after(None))
     }
@@ -578,7 +625,7 @@ impl Fields {
         name: &str,
         parse: impl Fn(&str) -> Result<T, Expected>,
     ) -> Result<Option<Vec<T>>, FieldError> {
-        let expected = Expected(format!("a list of {min} to {LIST_ITEMS_MAX} texts").into());
+        let expected = Expected(text!("a list of {min} to {max} texts", min, max = LIST_ITEMS_MAX));
         let items = match (self.typing, self.get(name)) {
             (Typing::Form, value) => return lines(min, name, value, parse),
             (_, None | Some(FieldValue::Null)) => return Ok(None),
@@ -603,7 +650,7 @@ impl Fields {
         known: &[&str],
         read: impl Fn(&Self) -> Result<T, FieldError>,
     ) -> Result<Vec<T>, FieldError> {
-        let expected = Expected(format!("a list of 1 to {max} objects").into());
+        let expected = Expected(text!("a list of 1 to {max} objects", max));
         let items = match self.get(name) {
             Some(FieldValue::List(items)) if (1..=max).contains(&items.len()) => items,
             None | Some(FieldValue::Null) => return Err(self.absent(name)),
@@ -660,12 +707,17 @@ fn lines<T>(
     let Some(FieldValue::Text(text)) = value else { return Ok(None) };
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if !(min..=LIST_ITEMS_MAX).contains(&lines.len()) {
-        let expected = format!("{min} to {LIST_ITEMS_MAX} lines");
-        return Err(FieldError::malformed(name, expected, &format!("{} lines", lines.len())));
+        let expected = text!("{min} to {max} lines", min, max = LIST_ITEMS_MAX);
+        let got = Some(text!("\"{count} lines\"", count = lines.len()));
+        return Err(FieldError {
+            field: name.to_owned(),
+            problem: FieldProblem::Malformed { expected, got },
+        });
     }
     let parsed = lines.into_iter().map(|line| {
-        let on_each =
-            |Expected(expected)| FieldError::malformed(name, format!("{expected} on each line"), line);
+        let on_each = |Expected(expected)| {
+            FieldError::malformed(name, text!("{expected} on each line", expected), line)
+        };
         parse(line).map_err(on_each)
     });
     parsed.collect::<Result<_, _>>().map(Some)
@@ -712,11 +764,11 @@ fn shown_plain(value: &str) -> String {
 }
 
 fn check_name(name: &str) -> Result<(), UnreadableFields> {
-    if name.contains('\0') { Err(UnreadableFields::Nul("a field name".to_owned())) } else { Ok(()) }
+    if name.contains('\0') { Err(UnreadableFields::Nul(text!("a field name"))) } else { Ok(()) }
 }
 
-fn shown_name(name: &str) -> String {
-    if name.is_empty() { "a field without a name".to_owned() } else { shown_plain(name) }
+fn shown_name(name: &str) -> Text {
+    if name.is_empty() { text!("a field without a name") } else { Text::same(shown_plain(name)) }
 }
 
 /// Decodes plus signs and percent escapes once; broken escapes stand for themselves. `None`: the result
@@ -749,15 +801,17 @@ fn json_value(name: &str, raw: &str) -> Result<FieldValue, UnreadableFields> {
 
 fn json_fault(text: &str, error: &serde_json::Error) -> UnreadableFields {
     let got = match (text.trim_start().as_bytes().first(), error.is_data()) {
-        (None, _) => "nothing".to_owned(),
+        (None, _) => text!("nothing"),
         (Some(b'{'), true) => return UnreadableFields::TooMany,
-        (Some(b'['), _) => "an array".to_owned(),
-        (Some(b'"'), true) => "text".to_owned(),
-        (Some(b'n'), true) => "null".to_owned(),
-        (Some(b't'), true) => "true".to_owned(),
-        (Some(b'f'), true) => "false".to_owned(),
-        (Some(_), true) => "a number".to_owned(),
-        (Some(_), false) => format!("a fault at line {} column {}", error.line(), error.column()),
+        (Some(b'['), _) => text!("an array"),
+        (Some(b'"'), true) => text!("text"),
+        (Some(b'n'), true) => Text::same("null"),
+        (Some(b't'), true) => Text::same("true"),
+        (Some(b'f'), true) => Text::same("false"),
+        (Some(_), true) => text!("a number"),
+        (Some(_), false) => {
+            text!("a fault at line {line} column {column}", line = error.line(), column = error.column())
+        }
     };
     UnreadableFields::NotAnObject(got)
 }

@@ -38,6 +38,7 @@ pub mod record_set;
 pub mod sandbox;
 pub mod secret;
 pub mod signature;
+pub mod text;
 pub mod wallet;
 pub mod wallet_call;
 pub mod words;

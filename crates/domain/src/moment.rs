@@ -4,6 +4,8 @@ use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, PrimitiveDateTime};
 
 use super::fields::Expected;
+use super::text;
+use super::text::Text;
 
 /// Reads `2026-11`, `2026-11-21`, `2026-11-21T08:00`, `2026-11-21T08:00:00` or RFC 3339; UTC where no offset stands.
 ///
@@ -68,10 +70,15 @@ pub fn rfc3339_of_millis(unix_millis: i64) -> String {
 
 /// How far a client's time is from now, both in Unix milliseconds: "6.0 s ahead of this server's clock".
 #[must_use]
-pub fn distance(client_millis: i64, now_millis: i64) -> String {
+pub fn distance(client_millis: i64, now_millis: i64) -> Text {
     let ahead = i128::from(client_millis) - i128::from(now_millis);
-    let (side, millis) = if ahead < 0 { ("behind", -ahead) } else { ("ahead of", ahead) };
-    format!("{}.{} s {side} this server's clock", millis / 1000, millis % 1000 / 100)
+    let millis = ahead.unsigned_abs();
+    let seconds = format!("{}.{}", millis / 1000, millis % 1000 / 100);
+    if ahead < 0 {
+        text!("{seconds} s behind this server's clock", seconds)
+    } else {
+        text!("{seconds} s ahead of this server's clock", seconds)
+    }
 }
 
 #[cfg(test)]
@@ -80,9 +87,12 @@ mod tests {
 
     #[test]
     fn a_distance_is_in_seconds_and_has_a_side() {
-        assert_eq!(distance(16_000, 10_000), "6.0 s ahead of this server's clock");
-        assert_eq!(distance(8_765, 10_000), "1.2 s behind this server's clock");
-        assert_eq!(distance(i64::MIN, i64::MAX), "18446744073709551.6 s behind this server's clock");
+        assert_eq!(distance(16_000, 10_000).english(), "6.0 s ahead of this server's clock");
+        assert_eq!(distance(8_765, 10_000).english(), "1.2 s behind this server's clock");
+        assert_eq!(
+            distance(i64::MIN, i64::MAX).english(),
+            "18446744073709551.6 s behind this server's clock"
+        );
     }
 
     #[test]

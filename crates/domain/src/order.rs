@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::fields::{Expected, parse_integer};
 use super::ids::{ImgId, OpenId, OrderNo, PoiId, ProductCity, ProductId, WebUrl};
 use super::moment;
+use crate::text;
+use crate::text::Text;
 
 /// Largest value that 10 digits hold: such a time was given in seconds.
 pub const SECONDS_MAX: i64 = 9_999_999_999;
@@ -84,7 +86,7 @@ impl OrderCreateTime {
         }
         if value > now_millis.saturating_add(skew) {
             let ahead = moment::distance(value, now_millis);
-            return Err(Expected(format!("a time in milliseconds at or before now ({ahead})").into()));
+            return Err(Expected(text!("a time in milliseconds at or before now ({ahead})", ahead)));
         }
         Ok(Self(value))
     }
@@ -167,19 +169,33 @@ pub struct Order {
 }
 
 /// Why a report does not fit the order that is there.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportConflict {
     /// The owner of an order does not change.
-    #[error("open_id: expected the owner of the order, who does not change")]
     OwnerChanged,
     /// Virtual goods do not become physical goods, nor the other way round.
-    #[error("order_status: expected a status of {} goods, got {got}", .kind)]
     GoodsKindChanged {
         /// What the order is about.
         kind: GoodsKind,
         /// The status of this report.
         got: i16,
     },
+}
+
+impl ReportConflict {
+    /// The conflict as a text.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        match self {
+            Self::OwnerChanged => text!("open_id: expected the owner of the order, who does not change"),
+            Self::GoodsKindChanged { kind: GoodsKind::Virtual, got } => {
+                text!("order_status: expected a status of virtual goods, got {got}", got)
+            }
+            Self::GoodsKindChanged { kind: GoodsKind::Physical, got } => {
+                text!("order_status: expected a status of physical goods, got {got}", got)
+            }
+        }
+    }
 }
 
 impl Order {
@@ -264,9 +280,15 @@ mod tests {
     fn a_create_time_is_in_milliseconds_and_not_after_now() {
         let parse = |text: &str| OrderCreateTime::parse(text, 1_700_000_000_000, Duration::from_secs(5));
         assert!(parse("1700000000000").is_ok() && parse("1700000005000").is_ok());
-        assert!(parse("1700000005001").unwrap_err().0.contains("5.0 s ahead of this server's clock"));
-        assert!(parse("1700000000").unwrap_err().0.contains("seconds given, milliseconds expected"));
-        assert!(parse("9999999999").unwrap_err().0.contains("seconds given, milliseconds expected"));
+        assert!(
+            parse("1700000005001").unwrap_err().0.english().contains("5.0 s ahead of this server's clock")
+        );
+        assert!(
+            parse("1700000000").unwrap_err().0.english().contains("seconds given, milliseconds expected")
+        );
+        assert!(
+            parse("9999999999").unwrap_err().0.english().contains("seconds given, milliseconds expected")
+        );
         assert!(parse("10000000000").is_ok());
         assert!(parse("1700000000000.0").is_err() && parse("-1").is_err());
     }

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::fields::{Expected, parse_integer};
+use crate::text;
+use crate::text::Text;
 
 /// A rate limit of 0 to 1,000,000 requests a second. 0 is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
@@ -37,6 +39,15 @@ impl PerSecond {
         u32::try_from(limit).map(Self).map_err(|_| Expected::new(Self::EXPECTED))
     }
 
+    /// The limit in words.
+    #[must_use]
+    pub fn text(self) -> Text {
+        match self.0 {
+            0 => text!("no limit"),
+            limit => text!("{limit} a second", limit),
+        }
+    }
+
     /// Requests a second; 0 is no limit.
     #[must_use]
     pub const fn get(self) -> u32 {
@@ -47,10 +58,7 @@ impl PerSecond {
 /// The limit in words: `no limit`, or `5 a second`.
 impl fmt::Display for PerSecond {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => f.write_str("no limit"),
-            limit => write!(f, "{limit} a second"),
-        }
+        f.write_str(&self.text().english())
     }
 }
 

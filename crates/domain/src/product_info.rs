@@ -4,6 +4,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::fields::{Expected, FieldError, Fields, parse_integer};
+use crate::text;
+use crate::text::Text;
 
 /// Largest `product_info`, in bytes.
 pub const BYTES_MAX: usize = 16 * 1024;
@@ -59,19 +61,22 @@ pub fn items(text: &str) -> Result<Vec<Item>, Expected> {
     let items: Vec<&RawValue> = serde_json::from_str(text)
         .map_err(|_| Expected::new("the JSON text of an array of 1 to 100 item objects"))?;
     if !(1..=ITEMS_MAX).contains(&items.len()) {
-        return Err(Expected(format!("an array of 1 to 100 item objects, not of {}", items.len()).into()));
+        return Err(Expected(text!(
+            "an array of 1 to 100 item objects, not of {count}",
+            count = items.len()
+        )));
     }
     let read = |(index, item): (usize, &&RawValue)| {
         read_item(item.get()).map_err(|fault| {
-            Expected(format!("item objects as the interface defines them ([{index}]: {fault})").into())
+            Expected(text!("item objects as the interface defines them ([{index}]: {fault})", index, fault))
         })
     };
     items.iter().enumerate().map(read).collect()
 }
 
-fn read_item(json: &str) -> Result<Item, String> {
-    let item = Fields::from_json(json.as_bytes()).map_err(|error| error.to_string())?;
-    read_item_fields(&item).map_err(|error| error.to_string())
+fn read_item(json: &str) -> Result<Item, Text> {
+    let item = Fields::from_json(json.as_bytes()).map_err(|error| error.text())?;
+    read_item_fields(&item).map_err(|error| error.text())
 }
 
 fn read_item_fields(item: &Fields) -> Result<Item, FieldError> {
@@ -97,7 +102,7 @@ mod tests {
     use super::*;
 
     fn fault(text: &str) -> String {
-        ProductInfo::parse(text).unwrap_err().0.into_owned()
+        ProductInfo::parse(text).unwrap_err().0.english()
     }
 
     #[test]

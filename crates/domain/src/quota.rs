@@ -8,6 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::app_settings::AppLimits;
 use crate::fields::{Expected, parse_integer};
+use crate::text;
+use crate::text::Text;
 
 /// A quota of 1 to 1,000,000,000,000,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -125,8 +127,7 @@ impl ImageQuotas {
 }
 
 /// An upload that is past a quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{name}: expected at most {max} {what} of this app")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaExceeded {
     /// The quota.
     name: &'static str,
@@ -134,4 +135,13 @@ pub struct QuotaExceeded {
     what: &'static str,
     /// True when the quota is free again at midnight (UTC).
     pub is_of_day: bool,
+}
+
+impl QuotaExceeded {
+    /// The quota as a text.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        let Self { name, max, what, .. } = self;
+        text!("{name}: expected at most {max} {what} of this app", name, max, what = Text::new(what))
+    }
 }

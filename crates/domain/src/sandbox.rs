@@ -12,6 +12,7 @@ use super::endpoint::Endpoint;
 use super::event::EventType;
 use super::fields::Expected;
 use super::ids::AppId;
+use crate::text;
 
 /// The most times that a fault happens.
 pub const TIMES_MAX: i64 = 1000;
@@ -142,13 +143,14 @@ impl Fault {
         if !target.faults().contains(&kind) {
             let words: Vec<_> = target.faults().iter().map(|kind| kind.as_str()).collect();
             let Expected(words) = Expected::one_of(&words);
-            return Err(("fault", Expected(format!("{words} for {target}").into())));
+            return Err(("fault", Expected(text!("{words} for {target}", words, target))));
         }
         let delay_max = i64::try_from(DELAY_MAX.as_millis()).unwrap_or(i64::MAX);
         let delay = match (kind, delay_ms) {
             (FaultKind::Late, Some(delay)) if (1..=delay_max).contains(&delay) => delay,
             (FaultKind::Late, _) => {
-                return Err(("delay_ms", Expected(format!("an integer from 1 to {delay_max}").into())));
+                let expected = text!("an integer from {min} to {max}", min = 1, max = delay_max);
+                return Err(("delay_ms", Expected(expected)));
             }
             (_, None | Some(0)) => 0,
             (_, Some(_)) => return Err(("delay_ms", Expected::new("no delay, but for late"))),
@@ -208,7 +210,10 @@ mod tests {
         }
         let (field, expected) =
             Fault::new(FaultTarget::Answers(Endpoint::Exchange), FaultKind::Old, 1, None).unwrap_err();
-        assert_eq!((field, &*expected.0), ("fault", "lost, unavailable or late for exchange"));
+        assert_eq!(
+            (field, expected.to_string()),
+            ("fault", "expected lost, unavailable or late for exchange".to_owned())
+        );
         assert!(FaultTarget::parse("sandbox").is_err() && FaultTarget::parse("image").is_err());
     }
 
@@ -220,8 +225,11 @@ mod tests {
         };
         assert_eq!((late(Some(1)), late(Some(60_000))), (Ok(1), Ok(60_000)));
         for delay in [None, Some(0), Some(-1), Some(60_001)] {
-            let expected = Expected::new("an integer from 1 to 60000");
-            assert_eq!(late(delay), Err(("delay_ms", expected)));
+            let (field, expected) = late(delay).unwrap_err();
+            assert_eq!(
+                (field, expected.to_string().as_str()),
+                ("delay_ms", "expected an integer from 1 to 60000")
+            );
         }
         let lost = |delay| Fault::new(FaultTarget::Answers(Endpoint::Exchange), FaultKind::Lost, 1, delay);
         assert!(lost(Some(0)).is_ok() && lost(Some(5)).unwrap_err().0 == "delay_ms");

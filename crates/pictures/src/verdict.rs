@@ -57,7 +57,9 @@ impl Format {
         [Self::Png, Self::Jpeg].into_iter().find(|format| format.as_str() == text)
     }
 
-    fn name(self) -> String {
+    /// Its name for people: PNG or JPEG.
+    #[must_use]
+    pub fn name(self) -> String {
         self.as_str().to_ascii_uppercase()
     }
 }

@@ -35,6 +35,7 @@ use domain::app_command::{AppCommand, AppReport, NewAppSecrets, NewPayKey};
 use domain::clock::{Clock, SystemClock};
 use domain::ids::{AppId, CreditRef, ImgId, OpenId, PackageVersion, PagePath};
 use domain::operator::{Operator, OperatorKind};
+use domain::text::Language;
 use http_server::OpenConnections;
 use minitill::config::Config;
 use minitill::operator;
@@ -112,11 +113,18 @@ pub struct AppKind {
     pub scopes: &'static [Scope],
     pub sandbox: bool,
     pub preorder_check: bool,
+    pub language: Language,
 }
 
 impl Default for AppKind {
     fn default() -> Self {
-        Self { category: Category::General, scopes: &[Scope::Epay], sandbox: false, preorder_check: false }
+        Self {
+            category: Category::General,
+            scopes: &[Scope::Epay],
+            sandbox: false,
+            preorder_check: false,
+            language: Language::En,
+        }
     }
 }
 
@@ -229,6 +237,7 @@ impl TestTill {
             scopes: kind.scopes.to_vec(),
             sandbox: kind.sandbox,
             preorder_check: kind.preorder_check,
+            language: kind.language,
             ..AppSettings::default()
         };
         let made = self.store.carry_out(&operator(), &id, AppCommand::Create(settings)).await;

@@ -109,5 +109,5 @@ pub(in crate::cli) enum PreorderCommand {
 }
 
 fn parse_page(text: &str) -> Result<PagePath, String> {
-    PagePath::parse(text).map_err(|expected| format!("expected {}", expected.0))
+    PagePath::parse(text).map_err(|expected| expected.to_string())
 }

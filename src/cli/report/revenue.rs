@@ -43,11 +43,11 @@ pub(in crate::cli) struct RevenueArguments {
 struct Groups(Vec<RevenueGroup>);
 
 fn parse_moment(text: &str) -> Result<GivenMoment, String> {
-    parse_given(text).map_err(|expected| format!("expected {}", expected.0))
+    parse_given(text).map_err(|expected| expected.to_string())
 }
 
 fn parse_group(text: &str) -> Result<Groups, String> {
-    RevenueQuery::parse_groups(text).map(Groups).map_err(|expected| format!("expected {}", expected.0))
+    RevenueQuery::parse_groups(text).map(Groups).map_err(|expected| expected.to_string())
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArguments) -> Result<()> {

@@ -298,11 +298,10 @@ impl Check<'_> {
             until += delay.unwrap_or_default();
             let delay = delay.and_then(|delay| i64::try_from(delay.as_millis()).ok());
             let fault = Fault::new(target, kind, times, delay)
-                .map_err(|(field, expected)| anyhow!("{field}: expected {}", expected.0))?;
+                .map_err(|(field, expected)| anyhow!("{field}: {expected}"))?;
             self.store.ask_for_fault(&self.app, fault, None).await?;
         }
-        let open_id =
-            OpenId::parse(&format!("check-{}-{name}", self.run)).map_err(|error| anyhow!("{}", error.0))?;
+        let open_id = self.player(name)?;
         self.credit(&open_id, 2).await?;
         if is_taken_back {
             self.debit(&open_id, 2).await?;
@@ -339,9 +338,7 @@ impl Check<'_> {
             open_id: open_id.clone(),
             free: coins,
             charge: 0,
-            reference: reference(
-                &OpenId::parse(&format!("{open_id}-back")).map_err(|error| anyhow!("{}", error.0))?,
-            )?,
+            reference: reference(&self.player("back")?)?,
             note: "sandbox check".to_owned(),
         };
         let debited = self.store.debit(&self.context.operator, self.app.id(), debit).await;
@@ -373,10 +370,10 @@ impl Check<'_> {
 
     fn player(&self, name: &str) -> Result<OpenId> {
         OpenId::parse(&format!("check-{}-{name}", self.run))
-            .map_err(|expected| anyhow!("open_id: {}", expected.0))
+            .map_err(|expected| anyhow!("open_id: {expected}"))
     }
 }
 
 fn reference(open_id: &OpenId) -> Result<CreditRef> {
-    CreditRef::parse(open_id.as_str()).map_err(|error| anyhow!("{}", error.0))
+    CreditRef::parse(open_id.as_str()).map_err(|error| anyhow!("{error}"))
 }

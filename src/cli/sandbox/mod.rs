@@ -60,7 +60,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: SandboxComman
         SandboxCommand::Fault { app_id, target, fault, times, delay_ms } => {
             let app = sandbox_app(store, &app_id).await?;
             let fault = Fault::new(target, fault, times, delay_ms)
-                .map_err(|(field, expected)| anyhow!("{field}: expected {}", expected.0))?;
+                .map_err(|(field, expected)| anyhow!("{field}: {expected}"))?;
             show(context, &store.ask_for_fault(&app, fault, Some(&context.operator)).await?)?;
         }
         SandboxCommand::Faults { app_id } => {

@@ -173,7 +173,6 @@ fn credit_of(record: &csv::StringRecord, create: bool) -> Result<Credit, String>
     if free < 0 || charge < 0 {
         return Err("free and charge: expected 0 or more".to_owned());
     }
-    check_credit(free, charge)
-        .map_err(|expected| format!("free and charge: expected {}, got 0 and 0", expected.0))?;
+    check_credit(free, charge).map_err(|expected| format!("free and charge: {expected}, got 0 and 0"))?;
     Ok(Credit { open_id, free, charge, reference, note: String::new(), create })
 }

@@ -162,7 +162,7 @@ const APP_SECRET: &str = "q9Zr2mXw7Lk4Tn8Vb1Hc6Jd3Fg5Ps0Ya";
 fn app_example(sandbox: bool) -> Value {
     json!({
         "app_id": APP_ID, "name": "", "category": "general", "scopes": ["epay"], "sandbox": sandbox,
-        "preorder_check": false, "suspended": false, "limits": AppLimits::default(), "package_version": "1",
+        "preorder_check": false, "language": "en", "suspended": false, "limits": AppLimits::default(), "package_version": "1",
         "pages": ["pages/order/detail"], "created_at": MOMENT,
     })
 }

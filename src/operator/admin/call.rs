@@ -91,9 +91,7 @@ impl Call {
         parse: impl FnOnce(&str) -> Result<T, Expected>,
     ) -> Result<T, Problem> {
         let text = self.path.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
-        parse(text).map_err(|Expected(expected)| {
-            Problem::none(format_args!("no such {what}: expected {expected} in the path"))
-        })
+        parse(text).map_err(|expected| Problem::none(format_args!("no such {what}: {expected} in the path")))
     }
 
     /// Its fields, as their reader reads them. Fields that the reader does not know are refused.

@@ -5,6 +5,7 @@ use domain::exchange::{AMOUNT_MAX, Amount};
 use domain::fields::{Expected, FieldError, Fields};
 use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::signature::Mistake;
+use domain::text;
 use domain::wallet_call::{WalletCall, WalletForm};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -187,7 +188,7 @@ fn signed(body: &mut Input<'_>) -> Result<(AppId, Fields), FieldError> {
 
 fn form(text: &str) -> Result<Fields, Expected> {
     Fields::from_urlencoded(text.as_bytes())
-        .map_err(|error| Expected(format!("a form body (a=b&c=d): {error}").into()))
+        .map_err(|error| Expected(text!("a form body (a=b&c=d): {fault}", fault = error.text())))
 }
 
 /// What was found of a signature.

@@ -233,9 +233,7 @@ impl From<StoreError> for Problem {
 
 impl From<FieldError> for FieldProblem {
     fn from(error: FieldError) -> Self {
-        let text = error.to_string();
-        let detail = text.strip_prefix(&error.field).unwrap_or(&text).trim_start_matches([':', ' ']);
-        Self { detail: detail.to_owned(), field: error.field }
+        Self { detail: error.problem.text().english(), field: error.field }
     }
 }
 
@@ -293,6 +291,6 @@ impl From<Refusal> for Problem {
             Some(StatusCode::PAYLOAD_TOO_LARGE) => Kind::ContentTooLarge,
             Some(_) | None => Kind::BadRequest,
         };
-        Self::new(kind, refusal.message)
+        Self::new(kind, refusal.message.english())
     }
 }

@@ -28,7 +28,7 @@ routes! { "Reports":
             },
         }))
         .query(query)
-        .wrong("time_zone", "expected the IANA name of a time zone, such as Asia/Shanghai, got \"Mars\"")
+        .wrong("time_zone", "expected the IANA name of a time zone, such as UTC or Asia/Shanghai, got \"Mars\"")
         .refuses([example::no_app()]);
 }
 

@@ -4,14 +4,16 @@ use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::NewPassword;
+use domain::text;
 use store::{ConsoleSession, ConsoleUserChange};
 
 use super::error::ConsoleError;
-use super::page::{Page, Shown as _, render};
+use super::page::{Page, render};
 use super::password;
 use super::route::Route;
 use super::session::SignedIn;
 use super::visit::{Answer, Visit};
+use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page(PATH, || get(page)),
@@ -48,8 +50,14 @@ async fn page(visit: Visit) -> Answer {
 async fn change_password(visit: Visit) -> Answer {
     let (name, present) = (&visit.user.name, visit.fields.text("password").unwrap_or_default());
     // The error of a field would repeat what was typed.
-    let new = NewPassword::parse(visit.fields.text("new_password").unwrap_or_default(), name)
-        .map_err(|expected| ConsoleError::bad_request(format!("New password: {expected}.")))?;
+    let new = NewPassword::parse(visit.fields.text("new_password").unwrap_or_default(), name).map_err(
+        |expected| {
+            ConsoleError::bad_request(text!(
+                "New password: {expected}.",
+                expected = text!("expected {expected}", expected = expected.0)
+            ))
+        },
+    )?;
     if visit.fields.text("repeated_password") != Some(new.as_str()) {
         return Err(ConsoleError::bad_request("The two new passwords are different."));
     }

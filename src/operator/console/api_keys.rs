@@ -5,6 +5,7 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::Role;
 use domain::ids::ApiKeyName;
+use domain::text;
 use store::{ApiKeySummary, RevokeOutcome};
 
 use super::error::ConsoleError;
@@ -12,6 +13,7 @@ use super::page::{Page, Section, Shown as _, render};
 use super::route::Route;
 use super::shown_once::ShownOnce;
 use super::visit::{Answer, Visit};
+use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page(PATH, || get(list)),
@@ -42,9 +44,10 @@ async fn create(visit: Visit) -> Answer {
     let role = visit.fields.required("role", Role::parse)?;
     let made = visit.state.store.create_api_key(&visit.operator()?, &name, role).await?;
     let taken = || {
-        ConsoleError::bad_request(format!(
+        ConsoleError::bad_request(text!(
             "The name {name} belongs to another API key, which may be revoked. Choose a new name, so that the \
-             operator log is clear."
+             operator log is clear.",
+            name
         ))
     };
     let key = made.ok_or_else(taken)?;
@@ -65,8 +68,8 @@ async fn revoke(visit: Visit) -> Answer {
     match visit.state.store.revoke_api_key(&visit.operator()?, &name).await? {
         RevokeOutcome::Revoked => Ok(Redirect::to("/console/api-keys?done=revoked").into_response()),
         RevokeOutcome::WasRevoked => {
-            Err(ConsoleError::bad_request(format!("The API key {name} is already revoked.")))
+            Err(ConsoleError::bad_request(text!("The API key {name} is already revoked.", name)))
         }
-        RevokeOutcome::Unknown => Err(ConsoleError::not_found(format!("There is no API key {name}."))),
+        RevokeOutcome::Unknown => Err(ConsoleError::not_found(text!("There is no API key {name}.", name))),
     }
 }

@@ -2,6 +2,7 @@
 
 mod changes;
 
+use super::words::{Moment as _, said};
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::{MethodRouter, get, post};
@@ -9,6 +10,7 @@ use domain::app::{AppLimits, AppSettings, AppSummary, Scope};
 use domain::app_command::AppAction;
 use domain::app_settings::{AppField, AppFieldKind, AppFieldValue};
 use domain::ids::AppId;
+use domain::text;
 use store::{AppDetail, COUNTED_MAX, TokenSummary};
 
 use self::changes::kind_in_words;
@@ -93,6 +95,23 @@ fn rows(settings: &AppSettings) -> impl Iterator<Item = (AppField, AppFieldValue
     AppSettings::FIELDS.into_iter().zip(settings.values())
 }
 
+/// A value in the words of the page. Words of the contract are the same in every language.
+fn value_shown(field: &AppField, value: &AppFieldValue) -> String {
+    match field.kind {
+        AppFieldKind::Flag => said(&if value.has("yes") { text!("yes") } else { text!("no") }),
+        AppFieldKind::Text(_)
+        | AppFieldKind::Choice(_)
+        | AppFieldKind::Set(_)
+        | AppFieldKind::Limit
+        | AppFieldKind::Quota => value.text(),
+    }
+}
+
+/// A limit in the words of the page.
+fn limit_shown(field: &AppField, value: &AppFieldValue) -> Option<String> {
+    field.limit(value).map(|limit| said(&limit))
+}
+
 /// The check boxes of a form, by name: a box of these that does not come was not ticked.
 fn boxes() -> String {
     let boxes = AppSettings::FIELDS.into_iter().flat_map(|field| match field.kind {
@@ -119,7 +138,11 @@ async fn new_app(visit: Visit) -> Answer {
 
 /// A number that was counted up to a bound.
 fn counted(count: i64) -> String {
-    if count > COUNTED_MAX { format!("more than {}", COUNTED_MAX.shown()) } else { count.shown() }
+    if count > COUNTED_MAX {
+        said(&text!("more than {count}", count = COUNTED_MAX.shown()))
+    } else {
+        count.shown()
+    }
 }
 
 /// The app that an address names.
@@ -133,7 +156,7 @@ async fn app(Path(name): Path<String>, visit: Visit) -> Answer {
     let detail = find(&visit.state, &name).await?;
     let (own, server) = (detail.summary.limits.values(), visit.state.config.limits.as_app_limits().values());
     let limits = AppLimits::FIELDS.into_iter().zip(own.into_iter().zip(server));
-    let page = visit.page(Section::APPS, format!("App {name}"));
+    let page = visit.page(Section::APPS, text!("App {name}", name));
     render(&AppPage {
         page: Page { notice: changes::notice(&visit), ..page },
         limits: limits.map(|(field, (own, server))| (field, own, server)).collect(),
@@ -155,7 +178,7 @@ async fn tokens(Path(name): Path<String>, visit: Visit) -> Answer {
     let app_id = &app.summary.app_id;
     let page = Page {
         notice: changes::notice(&visit),
-        ..visit.page(Section::APPS, format!("Access tokens of {app_id}"))
+        ..visit.page(Section::APPS, text!("Access tokens of {app_id}", app_id))
     };
     render(&TokensPage { page, app_id, tokens: &visit.state.store.tokens(app_id).await? })
 }

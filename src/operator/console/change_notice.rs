@@ -1,8 +1,10 @@
 //! The message after a credit, a debit or a cancel, on the page of the player or the exchange.
 
+use super::words::said;
 use domain::fields::Fields;
 use domain::ids::{AppId, CreditRef};
 use domain::ledger::ReferenceKind;
+use domain::text;
 use store::ChangeRecord;
 
 use super::error::ConsoleError;
@@ -27,18 +29,24 @@ pub(super) async fn change_notice(
     let Some(ChangeRecord { line, .. }) = record.filter(is_here) else { return Ok(None) };
     let [free, charge] = [line.free_change, line.charge_change].map(|change| change.unsigned_abs().shown());
     let done = match ReferenceKind::parse(&line.kind) {
-        Ok(ReferenceKind::Credit) => "Credited",
-        Ok(ReferenceKind::Debit) => "Debited",
-        Ok(ReferenceKind::Cancel) => "Gave back",
+        Ok(ReferenceKind::Credit) => text!("Credited"),
+        Ok(ReferenceKind::Debit) => text!("Debited"),
+        Ok(ReferenceKind::Cancel) => text!("Gave back"),
         // What a game does has no ref.
         Ok(ReferenceKind::Exchange | ReferenceKind::Present | ReferenceKind::Closed) | Err(_) => {
             return Ok(None);
         }
     };
-    let (what, seq) = (format!("{done} {free} gifted and {charge} charged coins"), line.seq);
-    Ok(Some(if visit.text("again").is_empty() {
-        format!("{what} with the reference {reference} (entry {seq}).")
+    let (what, seq) =
+        (text!("{done} {free} gifted and {charge} charged coins", done, free, charge), line.seq);
+    Ok(Some(said(&if visit.text("again").is_empty() {
+        text!("{what} with the reference {reference} (entry {seq}).", what, reference, seq)
     } else {
-        format!("Nothing was changed now. {what} with the reference {reference} before (entry {seq}).")
-    }))
+        text!(
+            "Nothing was changed now. {what} with the reference {reference} before (entry {seq}).",
+            what,
+            reference,
+            seq
+        )
+    })))
 }

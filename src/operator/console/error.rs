@@ -1,18 +1,19 @@
 //! Errors of the console. A handler returns one, and the guard shows its page: what went wrong, and what
 //! the user can do.
 
-use std::borrow::Cow;
-
 use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use domain::app_command::AppRefusal;
-use domain::fields::{FieldError, UnreadableFields};
+use domain::fields::{FieldError, FieldProblem, UnreadableFields};
+use domain::text;
+use domain::text::{Language, Text};
 use store::secrets::Unhashable;
 use store::{CommandError, StoreError};
 
 use super::page::Page;
 use super::session::SignedIn;
+use super::words::{language, said};
 use crate::error::Refusal;
 use crate::oidc::OidcFault;
 
@@ -22,7 +23,7 @@ pub(super) struct ConsoleError {
     pub(super) status: StatusCode,
     title: &'static str,
     /// What went wrong, in whole sentences.
-    what: Cow<'static, str>,
+    what: Text,
     /// What the user can do.
     what_next: &'static str,
     /// The cause, for the log.
@@ -128,7 +129,7 @@ impl ConsoleError {
         what: &'static str,
         what_next: &'static str,
     ) -> Self {
-        Self { status, title, what: Cow::Borrowed(what), what_next, cause: String::new() }
+        Self { status, title, what: Text::new(what), what_next, cause: String::new() }
     }
 
     /// Whether the log has a line of it: somebody wanted what they may not have, or a fault.
@@ -137,7 +138,7 @@ impl ConsoleError {
     }
 
     /// The thing that the address names does not exist. `what` is a sentence that names it.
-    pub(super) fn not_found(what: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn not_found(what: impl Into<Text>) -> Self {
         let what_next = "Check the spelling, or search in that part of the console.";
         Self {
             status: StatusCode::NOT_FOUND,
@@ -166,11 +167,11 @@ impl ConsoleError {
 
     /// The page of an app that does not exist.
     pub(super) fn no_such_app(name: &str) -> Self {
-        Self::not_found(format!("There is no app {name}."))
+        Self::not_found(text!("There is no app {name}.", name))
     }
 
     /// A field is invalid. `what` is a sentence that names it.
-    pub(super) fn bad_request(what: impl Into<Cow<'static, str>>) -> Self {
+    pub(super) fn bad_request(what: impl Into<Text>) -> Self {
         let what_next = "Nothing was changed. Go back and correct the input.";
         Self {
             status: StatusCode::BAD_REQUEST,
@@ -179,6 +180,11 @@ impl ConsoleError {
             what_next,
             cause: String::new(),
         }
+    }
+
+    /// What went wrong, in the language of the page.
+    fn what(&self) -> String {
+        said(&self.what)
     }
 
     /// The page of the error. It names the user, if somebody is signed in.
@@ -236,7 +242,7 @@ impl From<askama::Error> for ConsoleError {
 
 impl From<UnreadableFields> for ConsoleError {
     fn from(error: UnreadableFields) -> Self {
-        Self::bad_request(format!("{error}."))
+        Self::bad_request(text!("{sentence}.", sentence = error.text()))
     }
 }
 
@@ -244,7 +250,7 @@ impl From<Refusal> for ConsoleError {
     /// The body of the request was too slow, too large or malformed.
     fn from(refusal: Refusal) -> Self {
         let status = refusal.transport.unwrap_or(StatusCode::BAD_REQUEST);
-        let what = format!("{}.", refusal.message).into();
+        let what = text!("{sentence}.", sentence = refusal.message);
         let what_next = "Nothing was changed. Try again.";
         Self { status, title: "Unreadable request", what, what_next, cause: String::new() }
     }
@@ -253,9 +259,20 @@ impl From<Refusal> for ConsoleError {
 /// A sentence that names the field as its label does.
 impl From<FieldError> for ConsoleError {
     fn from(error: FieldError) -> Self {
-        let text = FieldError { field: error.field.replace('_', " "), ..error }.to_string();
-        // An empty field needs no repetition.
-        Self::bad_request(format!("{}.", text.strip_suffix(", got \"\"").unwrap_or(&text)))
+        let problem = match error.problem {
+            // An empty field needs no repetition.
+            FieldProblem::Malformed { expected, got } => {
+                FieldProblem::Malformed { expected, got: got.filter(|got| *got != Text::same("\"\"")) }
+            }
+            other => other,
+        };
+        // An English sentence names a field in words; in a Chinese one its name is a name.
+        let field = match language() {
+            Language::En => error.field.replace('_', " "),
+            Language::Zh => error.field,
+        };
+        let error = FieldError { field, problem };
+        Self::bad_request(text!("{sentence}.", sentence = error.text()))
     }
 }
 
@@ -264,16 +281,18 @@ impl From<CommandError> for ConsoleError {
         match error {
             CommandError::Store(error) => error.into(),
             CommandError::Refused(AppRefusal::UnknownApp(app_id)) => Self::no_such_app(app_id.as_str()),
-            CommandError::Refused(AppRefusal::IdTaken(app_id)) => Self::bad_request(format!(
+            CommandError::Refused(AppRefusal::IdTaken(app_id)) => Self::bad_request(text!(
                 "There is already an app {app_id}. Its keys are not shown again. If they are lost, create new ones \
-                 on its page."
+                 on its page.",
+                app_id
             )),
-            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => Self::bad_request(format!(
+            CommandError::Refused(AppRefusal::KeysChanged(app_id)) => Self::bad_request(text!(
                 "The keys of the app {app_id} have changed since this form was shown. Either this form was sent \
-                 before, or somebody else changed them."
+                 before, or somebody else changed them.",
+                app_id
             )),
             CommandError::Refused(AppRefusal::UnknownToken(app_id)) => {
-                Self::bad_request(format!("The app {app_id} has no such token."))
+                Self::bad_request(text!("The app {app_id} has no such token.", app_id))
             }
         }
     }
@@ -292,11 +311,11 @@ mod tests {
         let error = ConsoleError::from(typed.required("app_id", AppId::parse).unwrap_err());
         assert_eq!(error.status, StatusCode::BAD_REQUEST);
         assert!(
-            error.what.starts_with("app id: expected ") && error.what.contains(", got "),
+            error.what().starts_with("app id: expected ") && error.what().contains(", got "),
             "{}",
-            error.what
+            error.what()
         );
         let empty = ConsoleError::from(typed.required("open_id", OpenId::parse).unwrap_err());
-        assert_eq!(empty.what, format!("open id: expected {}.", OpenId::EXPECTED));
+        assert_eq!(empty.what(), format!("open id: expected {}.", OpenId::EXPECTED));
     }
 }

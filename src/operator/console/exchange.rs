@@ -9,16 +9,18 @@ use domain::ids::{AppId, BizNo};
 use domain::ledger::EXCHANGE;
 use domain::moment;
 use domain::product_info::Item;
+use domain::text;
 use domain::wallet::UsedNumber;
 use store::{ChangeRecord, ExchangeRecord, ReferenceMatch};
 
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render, render_search};
-use super::player::{counted, player_path};
+use super::player::player_path;
 use super::route::Route;
 use super::search::{self, Group};
 use super::visit::{Answer, Visit, address};
+use super::words::{Moment as _, said};
 use crate::public::wallet::Receipt;
 use crate::state::AppState;
 
@@ -96,9 +98,11 @@ pub(super) async fn find_exchange(
 }
 
 pub(super) fn no_exchange(app_id: &str, biz_no: &str) -> ConsoleError {
-    ConsoleError::not_found(format!(
+    ConsoleError::not_found(text!(
         "The app {app_id} has no exchange with the biz_no {biz_no}. A refused exchange stores nothing, and its \
-         biz_no stays free. The server log has a line for each refusal."
+         biz_no stays free. The server log has a line for each refusal.",
+        app_id,
+        biz_no
     ))
 }
 
@@ -133,12 +137,20 @@ async fn exchange(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
         free_balance,
         charge_balance,
     });
-    let page = visit.page(Section::EXCHANGES, format!("Exchange {}", record.biz_no));
+    let page = visit.page(Section::EXCHANGES, text!("Exchange {biz_no}", biz_no = record.biz_no));
     render(&ExchangeTemplate {
         page: Page { notice, ..page },
         balances: balances_shown,
         data: receipt.and_then(|receipt| serde_json::to_string(&receipt).ok()),
         record: &record,
+    })
+}
+
+/// How often the first answer was sent again.
+fn replays_in_words(replays: i64) -> String {
+    said(&match replays {
+        1 => text!("1 time"),
+        more => text!("{count} times", count = more.shown()),
     })
 }
 
@@ -151,9 +163,9 @@ fn positive(change: i64) -> String {
 fn validity(item: &Item) -> String {
     let shown = |millis: Option<i64>| millis.and_then(moment::of_millis).map(|moment| moment.shown());
     match (shown(item.product_start_time), shown(item.product_period)) {
-        (Some(start), Some(end)) => format!("{start} to {end}"),
-        (Some(start), None) => format!("from {start}"),
-        (None, Some(end)) => format!("to {end}"),
+        (Some(start), Some(end)) => said(&text!("{start} to {end}", start, end)),
+        (Some(start), None) => said(&text!("from {start}", start)),
+        (None, Some(end)) => said(&text!("to {end}", end)),
         (None, None) => String::new(),
     }
 }

@@ -16,6 +16,7 @@ use super::page::Section;
 use super::route::{Access, Route};
 use super::session::{SignedIn, signed_in};
 use super::visit::address;
+use super::words::View;
 use super::{account, second_factor};
 use crate::client_address::Client;
 use crate::refusal_log::Unsuccessful;
@@ -35,6 +36,10 @@ pub(super) async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
+    View::of(&state, &request).scope(guarded(state, route, request, next)).await
+}
+
+async fn guarded(state: AppState, route: &'static Route, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let client = Client::of(&parts.extensions, &parts.headers, &state.config.ops.trusted_proxies);
     parts.extensions.insert(client);

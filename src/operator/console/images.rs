@@ -7,13 +7,14 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{MethodRouter, get, post};
 use domain::fields::Expected;
 use domain::ids::{AppId, ImgId, Reason};
-use domain::moment;
+use domain::text;
 use store::{ImageCursor, ImageDetail, ImageFilter, ImageKey, StoredImage};
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render, render_search};
 use super::route::Route;
 use super::visit::{Answer, Visit};
+use super::words::{Moment as _, parse_moment};
 use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;
 
@@ -55,8 +56,8 @@ async fn search(visit: Visit) -> Answer {
         app_id: filters.read("app_id", AppId::parse),
         key: filters.read("picture", ImageKey::parse),
         blocked: filters.read("state", parse_state),
-        uploaded_since: filters.read("from", moment::parse),
-        uploaded_until: filters.read("to", moment::parse),
+        uploaded_since: filters.read("from", parse_moment),
+        uploaded_until: filters.read("to", parse_moment),
         after: visit.fields.optional("after", ImageCursor::parse)?,
     };
     let wrong = filters.wrong;
@@ -80,7 +81,7 @@ struct ImagePage<'a> {
 }
 
 fn no_such_image(name: &str) -> ConsoleError {
-    ConsoleError::not_found(format!("There is no image {name}."))
+    ConsoleError::not_found(text!("There is no image {name}.", name))
 }
 
 /// The id of an image in an address.

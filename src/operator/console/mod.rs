@@ -33,21 +33,25 @@ mod signature_check;
 mod users;
 mod visit;
 mod wallet_change;
+pub(crate) mod words;
 
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::middleware;
 use axum::response::Redirect;
 use axum::routing::get;
 use error::ConsoleError;
+use words::View;
 
 pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 19] = [
+const PARTS: [&[Route]; 20] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
+    words::ROUTES,
     overview::ROUTES,
     search::ROUTES,
     player::ROUTES,
@@ -86,7 +90,8 @@ pub(super) fn router(state: &AppState) -> Router<AppState> {
     router
         .route("/", get(async || Redirect::to("/console")))
         .route("/console/", get(async || Redirect::to("/console")))
-        .method_not_allowed_fallback(async || {
-            guard::with_security_headers(ConsoleError::WRONG_METHOD.page(None))
+        .method_not_allowed_fallback(async |State(state): State<AppState>, request: Request| {
+            let page = async { guard::with_security_headers(ConsoleError::WRONG_METHOD.page(None)) };
+            View::of(&state, &request).scope(page).await
         })
 }

@@ -4,12 +4,12 @@ use askama::Template;
 use axum::routing::get;
 use domain::changes::changes;
 use domain::ids::AppId;
-use domain::moment;
 use store::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
-use super::page::{Page, Section, Shown as _, render_search};
+use super::page::{Page, Section, render_search};
 use super::route::Route;
 use super::visit::{Answer, Visit};
+use super::words::{Moment as _, parse_moment};
 
 pub(super) const ROUTES: &[Route] = &[Route::page("/console/log", || get(page))];
 
@@ -30,8 +30,8 @@ struct LogPage<'a> {
 async fn page(visit: Visit) -> Answer {
     let mut filters = visit.filters();
     let filter = OperatorLogFilter {
-        since: filters.read("from", moment::parse),
-        until: filters.read("to", moment::parse),
+        since: filters.read("from", parse_moment),
+        until: filters.read("to", parse_moment),
         app_id: filters.read("app_id", AppId::parse),
         subject: visit.filled("subject"),
         operator: visit.filled("operator"),

@@ -4,13 +4,15 @@ use askama::Template;
 use axum::routing::get;
 use domain::ids::{AppId, OpenId};
 use domain::order_center::Tab;
+use domain::text;
 use store::{OrderCursor, OrderFilter, StoredOrder};
 
 use super::error::ConsoleError;
-use super::orders::{millis_shown, status_class, status_words, web_link};
+use super::orders::{millis_time, status_class, status_words, web_link};
 use super::page::{Page, Section, render, render_search};
 use super::route::Route;
 use super::visit::{Answer, Visit};
+use super::words::said;
 
 /// Orders on a page. The number is small because each order has a picture.
 const ORDERS: u32 = 20;
@@ -33,7 +35,7 @@ async fn center(visit: Visit) -> Answer {
     let mut filters = visit.filters();
     let wanted = filters.read("app_id", AppId::parse).zip(filters.read("open_id", OpenId::parse));
     let wrong = filters.wrong;
-    let page = Page { title: "Order center".to_owned(), ..visit.search_page(Section::ORDERS).await? };
+    let page = Page { title: said(&text!("Order center")), ..visit.search_page(Section::ORDERS).await? };
     let Some((app_id, open_id)) = wanted else {
         let page = page.marking(&wrong);
         let template = CenterPage { page, tab: None, orders: Vec::new(), next: None, visit: &visit };
@@ -41,7 +43,7 @@ async fn center(visit: Visit) -> Answer {
     };
     let tab = visit.fields.optional("tab", Tab::parse)?.unwrap_or_default();
     if !visit.state.store.is_known(&app_id, &open_id).await? {
-        return Err(ConsoleError::not_found(format!("The app {app} has no player {player}.")));
+        return Err(ConsoleError::not_found(text!("The app {app} has no player {player}.", app, player)));
     }
     let filter = OrderFilter {
         app_id: Some(app_id),

@@ -8,6 +8,8 @@ use domain::ids::{AppId, OpenId, OrderNo};
 use domain::moment;
 use domain::order::OrderStatus;
 use domain::order_center::Standing;
+use domain::text;
+use domain::text::Text;
 use serde_json::Value;
 use store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
 
@@ -15,6 +17,7 @@ use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render, render_search};
 use super::route::Route;
 use super::visit::{Answer, Visit};
+use super::words::{Markup, Moment as _, id, parse_moment, said};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/orders", || get(search)),
@@ -39,6 +42,11 @@ pub(super) fn millis_shown(unix_millis: i64) -> String {
     moment::of_millis(unix_millis).map_or_else(|| unix_millis.to_string(), |moment| moment.shown())
 }
 
+/// The same as an element of a page.
+pub(super) fn millis_time(unix_millis: i64) -> Markup {
+    moment::of_millis(unix_millis).map_or_else(|| id(unix_millis), |moment| moment.when())
+}
+
 /// The fallback link of an order, if it is a web address. The text is the address itself, with its host in
 /// ASCII, so that a link cannot imitate another host with similar letters.
 pub(super) fn web_link(order: &StoredOrder) -> Option<String> {
@@ -48,7 +56,7 @@ pub(super) fn web_link(order: &StoredOrder) -> Option<String> {
 
 /// Parses a moment that a user typed, to milliseconds.
 fn parse_millis(text: &str) -> Result<i64, Expected> {
-    let millis = moment::parse(text)?.unix_timestamp_nanos() / 1_000_000;
+    let millis = parse_moment(text)?.unix_timestamp_nanos() / 1_000_000;
     i64::try_from(millis).map_err(|_| Expected::new("a moment within 64 bits of milliseconds"))
 }
 
@@ -108,10 +116,10 @@ struct OrderDetailPage<'a> {
 
 fn value_shown(field: &str, value: &Value) -> String {
     match (field, value) {
-        (_, Value::Null) => "none".to_owned(),
+        (_, Value::Null) => said(&text!("none")),
         ("order_status", Value::Number(code)) => {
             let words = code.as_i64().and_then(|code| i16::try_from(code).ok()).map(status_words);
-            format!("{code} {}", words.unwrap_or("Unknown"))
+            format!("{code} {}", said(&Text::new(words.unwrap_or("Unknown"))))
         }
         ("order_create_time", Value::Number(millis)) => {
             millis.as_i64().map_or_else(|| millis.to_string(), millis_shown)
@@ -122,7 +130,8 @@ fn value_shown(field: &str, value: &Value) -> String {
 }
 
 async fn order(Path((app_id, number)): Path<(String, String)>, visit: Visit) -> Answer {
-    let unknown = || ConsoleError::not_found(format!("The app {app_id} has no order {number}."));
+    let unknown =
+        || ConsoleError::not_found(text!("The app {app_id} has no order {number}.", app_id, number));
     let app = AppId::parse(&app_id).map_err(|_| unknown())?;
     let out_biz_order_no = OrderNo::parse(&number).map_err(|_| unknown())?;
     let store = &visit.state.store;
@@ -132,7 +141,7 @@ async fn order(Path((app_id, number)): Path<(String, String)>, visit: Visit) -> 
     let events = store.order_events(&app, &out_biz_order_no, before, ROWS).await?;
     let oldest = events.last().map_or(1, |event| event.seq);
     render(&OrderDetailPage {
-        page: visit.page(Section::ORDERS, format!("Order {number}")),
+        page: visit.page(Section::ORDERS, text!("Order {number}", number)),
         order: &order,
         payments: store.order_payments(&app, &out_biz_order_no).await?,
         events: &events,

@@ -8,13 +8,18 @@ use askama::Template;
 use axum::routing::get;
 use domain::moment;
 use domain::receiver::Receiver;
+use domain::text;
+use domain::text::Text;
 use store::{AuditScope, LastAudit};
+use time::OffsetDateTime;
 
 use self::chart::{Chart, chart, minutes};
+use super::orders::millis_time;
 use super::page::{Page, Section, Shown as _, render};
 use super::receivers::{failure, receiver_path};
 use super::route::Route;
 use super::visit::{Answer, Visit};
+use super::words::{Moment as _, said};
 use crate::error::Code;
 use crate::metrics::{Answers, Sample};
 use crate::operator::{READY_TIMEOUT, read_off};
@@ -45,7 +50,7 @@ struct OverviewPage<'a> {
     recent: Answers,
     /// The answers of the last hour.
     in_hour: Answers,
-    since: String,
+    since: OffsetDateTime,
     charts: [Chart; 5],
     uptime: String,
     last_audit: Option<&'a LastAudit>,
@@ -67,7 +72,8 @@ async fn page(visit: Visit) -> Answer {
         per_second: per_second.unwrap_or_default(),
         recent: answered(&samples, RECENT_SAMPLES),
         in_hour: answered(&samples, samples.len()),
-        since: samples.first().map(|first| shown(first.at_millis)).unwrap_or_default(),
+        since: moment::of_millis(samples.first().unwrap_or(&now).at_millis)
+            .unwrap_or(OffsetDateTime::UNIX_EPOCH),
         charts: charts(&samples),
         uptime: uptime(state.metrics.uptime()),
         last_audit: now.reading.audits.iter().find(|audit| audit.scope == AuditScope::Full),
@@ -87,7 +93,9 @@ async fn troubled(state: &AppState, now: &Sample) -> Vec<Receiver> {
 /// What the codes of this number mean.
 fn meaning(number: u32) -> String {
     let codes = Code::ALL.into_iter().filter(|code| code.number() == number);
-    codes.map(|code| code.row().meaning).collect::<Vec<_>>().join(", or ")
+    let meanings = codes.map(|code| Text::new(code.row().meaning));
+    let both = meanings.reduce(|one, other| text!("{one}, or {other}", one, other));
+    both.map(|text| said(&text)).unwrap_or_default()
 }
 
 /// The newest sample, and the one that is `count` samples older or else the oldest.
@@ -139,14 +147,10 @@ fn charts(samples: &[Sample]) -> [Chart; 5] {
 fn time_taken(seconds: Option<f64>) -> String {
     match seconds {
         None => "\u{2013}".to_owned(),
-        Some(seconds) if seconds >= 10.0 => "10 s or more".to_owned(),
+        Some(seconds) if seconds >= 10.0 => said(&text!("10 s or more")),
         Some(seconds) if seconds >= 1.0 => format!("{seconds:.1} s"),
         Some(seconds) => format!("{:.1} ms", seconds * 1000.0),
     }
-}
-
-fn shown(unix_millis: i64) -> String {
-    moment::of_millis(unix_millis).map(|moment| moment.shown()).unwrap_or_default()
 }
 
 /// A duration in its two largest units.

@@ -5,10 +5,13 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _};
 use domain::app::AppSummary;
 use domain::fields::{FieldError, Fields};
+use domain::text;
+use domain::text::{Language, Text};
 use time::OffsetDateTime;
 
 use super::session::SignedIn;
-use super::visit::{Answer, text};
+use super::visit::{Answer, text as typed_text};
+use super::words::{language, local, said};
 
 /// A section of the console in the navigation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +69,8 @@ pub(super) struct Page<'a> {
 
 impl<'a> Page<'a> {
     /// A page without a user and without navigation.
-    pub(super) fn of_nobody(title: &str) -> Self {
-        let title = title.to_owned();
+    pub(super) fn of_nobody(title: impl Into<Text>) -> Self {
+        let title = said(&title.into());
         Self { title, section: None, user: None, typed: None, wrong: &[], apps: Vec::new(), notice: None }
     }
 
@@ -89,9 +92,10 @@ impl<'a> Page<'a> {
     /// What is wrong with a field, as a sentence.
     pub(super) fn wrong(&self, name: &str) -> Option<String> {
         let wrong = self.wrong.iter().find(|wrong| wrong.field == name)?;
-        let text = wrong.to_string();
-        let text = text.strip_prefix(name).unwrap_or(&text).trim_start_matches([':', ' ']);
-        Some(format!("{}{}.", text[..1].to_uppercase(), &text[1..]))
+        let sentence = said(&text!("{sentence}.", sentence = wrong.problem.text()));
+        let mut letters = sentence.chars();
+        let first = letters.next()?.to_uppercase();
+        Some(first.chain(letters).collect())
     }
 
     /// The value of the hidden field `csrf` of every form.
@@ -101,7 +105,7 @@ impl<'a> Page<'a> {
 
     /// What the user typed into a field, or an empty text.
     pub(super) fn text(&self, name: &str) -> &str {
-        self.typed.map_or("", |typed| text(typed, name))
+        self.typed.map_or("", |typed| typed_text(typed, name))
     }
 }
 
@@ -121,10 +125,10 @@ pub(super) trait Shown {
     fn shown(&self) -> String;
 }
 
-/// In UTC, to the second.
+/// In the time zone of the page, to the second.
 impl Shown for OffsetDateTime {
     fn shown(&self) -> String {
-        domain::moment::plain(*self)
+        local(*self)
     }
 }
 
@@ -135,14 +139,18 @@ impl Shown for i64 {
     }
 }
 
-/// Groups of three digits, separated by a narrow no-break space.
+/// Groups of three digits. English separates them by a narrow no-break space, Chinese by a comma.
 impl Shown for u64 {
     fn shown(&self) -> String {
         let digits = self.to_string();
+        let separator = match language() {
+            Language::En => '\u{202f}',
+            Language::Zh => ',',
+        };
         let mut text = String::new();
         for (index, digit) in digits.chars().enumerate() {
             if index > 0 && (digits.len() - index).is_multiple_of(3) {
-                text.push('\u{202f}');
+                text.push(separator);
             }
             text.push(digit);
         }

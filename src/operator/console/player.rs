@@ -8,7 +8,7 @@ use axum::http::header;
 use axum::response::IntoResponse as _;
 use axum::routing::get;
 use domain::ids::{AppId, OpenId};
-use domain::moment;
+use domain::text;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
     ArchivedPart, ChangeRecord, CsvReader, EntryKind, LedgerFilter, LedgerPage, LedgerRow, PlayerCursor,
@@ -21,6 +21,7 @@ use super::exchange::exchange_path;
 use super::page::{Page, Section, Shown, render_search};
 use super::route::Route;
 use super::visit::{Answer, Filters, Visit, address};
+use super::words::{Moment as _, parse_moment};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -85,8 +86,8 @@ struct PlayerTemplate<'a> {
 fn ledger_filter(visit: &Visit, filters: &mut Filters<'_>) -> LedgerFilter {
     LedgerFilter {
         kind: filters.read("kind", EntryKind::parse),
-        since: filters.read("from", moment::parse),
-        until: filters.read("to", moment::parse),
+        since: filters.read("from", parse_moment),
+        until: filters.read("to", parse_moment),
         reference: visit.filled("number"),
     }
 }
@@ -110,7 +111,7 @@ async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     };
     let is_here = |change: &ChangeRecord| change.open_id == open_id.as_str();
     let notice = change_notice(&visit, &app_id, is_here).await?;
-    let page = visit.page(Section::PLAYERS, format!("Player {open_id}"));
+    let page = visit.page(Section::PLAYERS, text!("Player {open_id}", open_id));
     let template = PlayerTemplate {
         page: Page { notice, ..page.marking(&wrong) },
         archived: visit.state.store.archived_part(&app_id, &open_id).await?,
@@ -157,7 +158,8 @@ pub(super) async fn find_player(
     state: &AppState,
     (app_id, open_id): &(String, String),
 ) -> Result<(AppId, OpenId, Wallet), ConsoleError> {
-    let unknown = || ConsoleError::not_found(format!("The app {app_id} has no player {open_id}."));
+    let unknown =
+        || ConsoleError::not_found(text!("The app {app_id} has no player {open_id}.", app_id, open_id));
     let (Ok(app), Ok(player)) = (AppId::parse(app_id), OpenId::parse(open_id)) else { return Err(unknown()) };
     let wallet = state.store.wallet(&app, &player).await?.ok_or_else(unknown)?;
     Ok((app, player, wallet))
@@ -171,11 +173,6 @@ pub(super) fn player_path(app_id: &str, open_id: &str) -> String {
 /// A change of a balance, with its sign.
 pub(super) fn signed(change: i64) -> String {
     if change > 0 { format!("+{}", change.shown()) } else { change.shown() }
-}
-
-/// A count with its noun: `1 credit`, `2 credits`.
-pub(super) fn counted(number: i64, one: &str) -> String {
-    format!("{} {one}{}", number.shown(), if number == 1 { "" } else { "s" })
 }
 
 /// A sum, which may be too large for an `i64`.

@@ -9,13 +9,14 @@ use axum::routing::{MethodRouter, get, post};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
 use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverCommand, ReceiverFormat, ReceiverId, TimeSpan};
+use domain::text;
 use store::{EventKey, EventOutcome, FailedEvent, ReceiverDetail, ReceiverTry};
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render, render_search};
-use super::player::counted;
 use super::route::Route;
 use super::visit::{Answer, Visit};
+use super::words::{Moment as _, said, word};
 use crate::state::AppState;
 
 /// A form that does this to the receiver of the path.
@@ -64,22 +65,25 @@ pub(super) fn failure(status: Option<i16>, error: Option<&str>) -> String {
     let error = error.unwrap_or_default();
     // A cause such as `connect_failed` becomes words.
     let is_cause = error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-    let mut words = if is_cause { error.replace('_', " ") } else { error.to_owned() };
+    let mut words = if is_cause { word(&error.replace('_', " ")) } else { error.to_owned() };
     if let Some((end, _)) = words.char_indices().nth(ERROR_CHARS_MAX) {
         words.truncate(end);
         words.push('\u{2026}');
     }
-    match status.map(|status| status.to_string()) {
-        None => format!("no answer: {words}"),
+    said(&match status.map(|status| status.to_string()) {
+        None => text!("no answer: {words}", words),
         // Most errors name the status.
-        Some(status) if words.contains(&status) => words,
-        Some(status) => format!("status {status}: {words}"),
-    }
+        Some(status) if words.contains(&status) => return words,
+        Some(status) => text!("status {status}: {words}", status, words),
+    })
 }
 
 /// The length of an answer's beginning.
 fn length(body: &str) -> String {
-    counted(i64::try_from(body.len()).unwrap_or(i64::MAX), "byte")
+    said(&match body.len() as u64 {
+        1 => text!("1 byte"),
+        more => text!("{count} bytes", count = more.shown()),
+    })
 }
 
 #[derive(Template)]
@@ -98,7 +102,7 @@ async fn list(Path(name): Path<String>, visit: Visit) -> Answer {
     let seen = visit.state.store.receivers_mark(&app_id).await?;
     let receivers = visit.state.store.receivers(&app_id).await?;
     let removed = "The receiver is removed. Nothing more is sent to it.";
-    let page = visit.page(Section::APPS, format!("Receivers of {app_id}"));
+    let page = visit.page(Section::APPS, text!("Receivers of {app_id}", app_id));
     let page = Page { notice: visit.notice([("remove", removed)]), ..page };
     render(&ListPage { page, app_id: &app_id, receivers: &receivers, seen })
 }
@@ -118,7 +122,7 @@ fn parse((app_id, id): &(String, String)) -> Result<(AppId, ReceiverId), Console
 }
 
 fn no_such_receiver(app_id: &AppId, id: &str) -> ConsoleError {
-    ConsoleError::not_found(format!("The app {app_id} has no receiver {id}."))
+    ConsoleError::not_found(text!("The app {app_id} has no receiver {id}.", app_id, id))
 }
 
 #[derive(Template)]
@@ -167,7 +171,7 @@ async fn receiver(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     failed.truncate(FAILED as usize);
     let path = receiver_path(&app_id, &id);
     let page_after = |no: &str| format!("{path}?after={no}#failed");
-    let page = visit.page(Section::APPS, format!("Receiver {id}"));
+    let page = visit.page(Section::APPS, text!("Receiver {id}", id));
     let template = ReceiverPage {
         page: Page { notice: notice(&visit, &detail.receiver), ..page.marking(&wrong) },
         test: detail.tries.iter().find(|tried| tried.event_id == visit.text("tested")),
@@ -200,12 +204,19 @@ async fn look_for(
 /// What the page tells after a change.
 fn notice(visit: &Visit, receiver: &Receiver) -> Option<String> {
     if visit.text("done") == "resend" {
-        let when = if receiver.paused_by.is_some() { " as soon as the receiver is resumed" } else { "" };
-        return Some(match visit.text("resent").parse().ok()? {
-            0 => "No failed event lies in this time span, so nothing is sent again.".to_owned(),
-            1 => format!("1 event is sent again{when}."),
-            resent => format!("{} are sent again{when}.", counted(resent, "event")),
-        });
+        let waits = receiver.paused_by.is_some();
+        return Some(said(&match (visit.text("resent").parse::<i64>().ok()?, waits) {
+            (0, _) => text!("No failed event lies in this time span, so nothing is sent again."),
+            (1, false) => text!("1 event is sent again."),
+            (1, true) => text!("1 event is sent again as soon as the receiver is resumed."),
+            (more, false) => text!("{count} events are sent again.", count = more.shown()),
+            (more, true) => {
+                text!(
+                    "{count} events are sent again as soon as the receiver is resumed.",
+                    count = more.shown()
+                )
+            }
+        }));
     }
     visit.notice([
         ("pause", "The receiver is paused. What happens from now on waits for it."),

@@ -5,6 +5,7 @@ use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
 use domain::ids::{AppId, OpenId, OrderNo};
+use domain::text;
 use store::{ImageFilter, ImageKey, OrderFilter, PlayerFilter, Store, StoreError};
 
 use super::exchange::{parse_number, path_of};
@@ -12,6 +13,7 @@ use super::page::{Page, render_search};
 use super::player::player_path;
 use super::route::Route;
 use super::visit::{Answer, Visit};
+use super::words::said;
 
 pub(super) const ROUTES: &[Route] = &[Route::page("/console/search", || get(search))];
 
@@ -55,8 +57,11 @@ async fn search(visit: Visit) -> Answer {
     {
         return Ok(Redirect::to(&only.path).into_response());
     }
-    let page =
-        Page { title: "Search".to_owned(), section: None, ..visit.page(super::page::Section::OVERVIEW, "") };
+    let page = Page {
+        title: said(&text!("Search")),
+        section: None,
+        ..visit.page(super::page::Section::OVERVIEW, "")
+    };
     render_search(&SearchPage { page: page.marking(&wrong), is_empty: text.is_none(), groups }, &wrong)
 }
 

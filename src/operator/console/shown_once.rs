@@ -2,6 +2,9 @@
 
 use askama::Template;
 
+use domain::text;
+use domain::text::Text;
+
 use super::page::{Page, Section, render};
 use super::visit::{Answer, Visit};
 
@@ -23,8 +26,9 @@ struct ShownOncePage<'a> {
 
 impl ShownOnce<'_> {
     /// The page.
-    pub(super) fn render(self, visit: &Visit, section: Section, title: &str) -> Answer {
-        let page = visit.page(section, format!("{title} {}", self.owner.1));
+    pub(super) fn render(self, visit: &Visit, section: Section, title: &'static str) -> Answer {
+        let page =
+            visit.page(section, text!("{title} {owner}", title = Text::new(title), owner = self.owner.1));
         render(&ShownOncePage { page, shown: self })
     }
 }

@@ -2,7 +2,6 @@
 //! its call, step by step. It reports whether the signature matches, and if not, which mistake explains
 //! it. The page shows data of the request only, never a key or a signature ([`SignatureFinding`]).
 
-use std::fmt::Display;
 use std::str::FromStr as _;
 
 use askama::Template;
@@ -13,16 +12,21 @@ use domain::caller::{SignatureFinding, SignatureVerdict, TokenState, examine_sig
 use domain::code::Code;
 use domain::fields::{Fields, UnreadableFields, shown};
 use domain::ids::AppId;
+use domain::ledger::ReferenceKind;
 use domain::order_center::Standing;
 use domain::signature::first_difference;
+use domain::text;
+use domain::text::Text;
 use domain::wallet::{Action, Change, WalletRequest};
 use domain::wallet_call::{WalletCall, WalletForm};
+use store::NumberUse;
 use store::secrets::token_hash;
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
 use super::route::{Access, Route};
 use super::visit::{Answer, Visit};
+use super::words::said;
 use crate::public::wallet::refused_field;
 use crate::state::AppState;
 
@@ -73,25 +77,25 @@ struct Examined {
 struct Step {
     what: &'static str,
     standing: Standing,
-    says: String,
+    says: Text,
 }
 
 impl Step {
-    fn good(what: &'static str, says: impl Into<String>) -> Self {
+    fn good(what: &'static str, says: impl Into<Text>) -> Self {
         Self { what, standing: Standing::Good, says: says.into() }
     }
 
-    fn wait(what: &'static str, says: impl Into<String>) -> Self {
+    fn wait(what: &'static str, says: impl Into<Text>) -> Self {
         Self { what, standing: Standing::Waits, says: says.into() }
     }
 
-    fn bad(what: &'static str, says: impl Into<String>) -> Self {
+    fn bad(what: &'static str, says: impl Into<Text>) -> Self {
         Self { what, standing: Standing::Bad, says: says.into() }
     }
 
     /// A failed check for which the request is refused.
-    fn refused(what: &'static str, says: impl Display, code: Code) -> Self {
-        Self::bad(what, refusal(says, code))
+    fn refused(what: &'static str, says: impl Into<Text>, code: Code) -> Self {
+        Self::bad(what, refusal(&says.into(), code))
     }
 
     /// The result of the check.
@@ -105,8 +109,8 @@ impl Step {
 }
 
 /// Adds the code of the refusal to a sentence, which comes without its full stop.
-fn refusal(says: impl Display, code: Code) -> String {
-    format!("{says}. The request is refused with {}.", code.number())
+fn refusal(says: &Text, code: Code) -> Text {
+    text!("{says}. The request is refused with {code}.", says, code = code.number())
 }
 
 async fn form(visit: Visit) -> Answer {
@@ -131,7 +135,7 @@ fn compare(expected: &str, got: &str) -> Compared {
     let Some(at) = first_difference(expected, got) else { return Compared::Same };
     let from = |text: &str| {
         let rest = &text[text.floor_char_boundary(at)..];
-        if rest.is_empty() { "the end".to_owned() } else { shown(rest) }
+        if rest.is_empty() { said(&text!("the end")) } else { shown(rest) }
     };
     Compared::Differ { byte: at + 1, expected: from(expected), got: from(got) }
 }
@@ -147,14 +151,18 @@ async fn examine_request(
     let fields = match read_request(request) {
         Ok(fields) => fields,
         Err(unreadable) => {
-            steps.push(Step::refused("Body", unreadable, Code::IllegalParameter));
+            steps.push(Step::refused("Body", unreadable.text(), Code::IllegalParameter));
             return Ok(Examined { steps, ..Examined::default() });
         }
     };
     let call = called(address).unwrap_or_else(|| WalletCall::of(&fields));
     steps.push(Step::good(
         "Body",
-        format!("The body has {} fields. {}.", fields.texts().count(), title(call)),
+        text!(
+            "The body has {fields} fields. {call}.",
+            fields = fields.texts().count(),
+            call = Text::new(title(call))
+        ),
     ));
     steps.extend(app_step(chosen, &fields));
     let named = if chosen.is_empty() { fields.text("app_id").unwrap_or_default() } else { chosen };
@@ -200,7 +208,9 @@ fn address_step(address: &str) -> Option<Step> {
     let (method, _) = method_and_path(address);
     let is_post = Method::from_str(method).is_ok_and(|method| method == Method::POST);
     Some(match (is_post, called(address)) {
-        (true, Some(call)) => Step::good("Address", format!("{}: the address fits.", title(call))),
+        (true, Some(call)) => {
+            Step::good("Address", text!("{call}: the address fits.", call = Text::new(title(call))))
+        }
         (false, Some(_)) => Step::bad(
             "Address",
             "The method is wrong. The calls of the wallet are POST. Other methods get status 405.",
@@ -250,7 +260,7 @@ fn app_step(chosen: &str, fields: &Fields) -> Option<Step> {
 }
 
 async fn token_step(state: &AppState, app: &App, fields: &Fields) -> Result<Step, ConsoleError> {
-    let refused = |says: &str| Step::refused("access_token", says, Code::Unauthorised);
+    let refused = |says: &'static str| Step::refused("access_token", says, Code::Unauthorised);
     let Some(token) = fields.text("access_token") else { return Ok(refused(MISSING)) };
     Ok(match state.store.token_state(&app.id, token_hash(token)).await? {
         TokenState::Valid => Step::good("access_token", "The token is valid."),
@@ -271,9 +281,10 @@ fn signature_step(finding: &SignatureFinding) -> Step {
             "The signature matches. It was made with the previous pay key, which is valid until the next \
              rotation. Give the game server the current pay key.",
         ),
-        SignatureVerdict::Differs(Some(mistake)) => {
-            Step::bad(what, format!("The signature does not match: {}.", mistake.text()))
-        }
+        SignatureVerdict::Differs(Some(mistake)) => Step::bad(
+            what,
+            text!("The signature does not match: {mistake}.", mistake = Text::new(mistake.text())),
+        ),
         SignatureVerdict::Differs(None) => Step::bad(
             what,
             "The signature does not match, and no known mistake explains it. Compare the string below, byte for \
@@ -287,9 +298,9 @@ async fn wallet_steps(state: &AppState, app: &App, form: &WalletForm) -> Result<
     let mut steps = Vec::new();
     if let Some(scope) = form.call.scope() {
         steps.push(if app.holds(scope) {
-            Step::good("Scope", format!("The app has the scope {scope}."))
+            Step::good("Scope", text!("The app has the scope {scope}.", scope))
         } else {
-            Step::refused("Scope", format!("The app lacks the scope {scope}"), Code::Forbidden)
+            Step::refused("Scope", text!("The app lacks the scope {scope}", scope), Code::Forbidden)
         });
     }
     let request = match WalletRequest::parse(form, &state.reading()) {
@@ -304,18 +315,23 @@ async fn wallet_steps(state: &AppState, app: &App, form: &WalletForm) -> Result<
     if let Action::Change(_) = request.action {
         if let Some(used) = state.store.number_use(&app.id, &request.reference).await? {
             let (at, conflict) = (used.at.shown(), Code::BizNoConflict.number());
-            let first = format!("It was used at {at} UTC for {}", used.kind);
+            let first = text!("It was used at {at} for {kind}", at, kind = kind_of(&used));
             steps.push(match (used.is_closed(), used.is_expired) {
                 (true, _) => {
-                    Step::refused("biz_no", format!("A query closed it at {at} UTC"), Code::NumberClosed)
+                    Step::refused("biz_no", text!("A query closed it at {at}", at), Code::NumberClosed)
                 }
-                (false, true) => {
-                    Step::wait("biz_no", refusal(format!("{first} and has expired"), Code::BizNoExpired))
-                }
-                (false, false) => {
-                    let same = "The same content is a replay. Other content is refused with";
-                    Step::wait("biz_no", format!("{first}. {same} {conflict}."))
-                }
+                (false, true) => Step::wait(
+                    "biz_no",
+                    refusal(&text!("{first} and has expired", first), Code::BizNoExpired),
+                ),
+                (false, false) => Step::wait(
+                    "biz_no",
+                    text!(
+                        "{first}. The same content is a replay. Other content is refused with {conflict}.",
+                        first,
+                        conflict
+                    ),
+                ),
             });
             return Ok(steps);
         }
@@ -323,13 +339,19 @@ async fn wallet_steps(state: &AppState, app: &App, form: &WalletForm) -> Result<
     }
     if !request.is_fresh {
         let code = Code::TsOutsideWindow.number();
-        let says = format!(
-            "It is outside the accepted time window. If sent now, the request is refused with {code}."
+        let says = text!(
+            "It is outside the accepted time window. If sent now, the request is refused with {code}.",
+            code
         );
         steps.push(Step::wait("ts", says));
     }
     steps.push(wallet_step(state, app, &request).await?);
     Ok(steps)
+}
+
+/// What has used a number.
+fn kind_of(used: &NumberUse) -> Text {
+    ReferenceKind::parse(&used.kind).map_or_else(|_| Text::same(&used.kind), |kind| Text::new(kind.as_str()))
 }
 
 /// Whether the wallet has what the request needs.
@@ -338,39 +360,44 @@ async fn wallet_step(state: &AppState, app: &App, request: &WalletRequest) -> Re
         return Ok(Step::refused("open_id", "The app has no such player", Code::IllegalOpenId));
     };
     let (free, charge) = (wallet.free_balance, wallet.charge_balance);
-    let held = format!("The balances are {} gifted and {} charged", free.shown(), charge.shown());
+    let held = text!(
+        "The balances are {free} gifted and {charge} charged",
+        free = free.shown(),
+        charge = charge.shown()
+    );
     Ok(match &request.action {
         Action::Change(Change::Exchange(bought)) if free.saturating_add(charge) < bought.amount.get() => {
-            Step::refused("amount", format!("{held}. That is not enough"), Code::InsufficientBalance)
+            Step::refused("amount", text!("{held}. That is not enough", held), Code::InsufficientBalance)
         }
-        Action::Change(Change::Exchange(_)) => Step::good("amount", format!("{held}. That is enough.")),
+        Action::Change(Change::Exchange(_)) => Step::good("amount", text!("{held}. That is enough.", held)),
         Action::Change(Change::Cancel { of, amount }) => {
             let exchange = state.store.exchange(&app.id, of, false).await?;
             match exchange.filter(|exchange| exchange.open_id == request.open_id.as_str()) {
                 None => Step::refused("pay_biz_no", "This player has no such exchange", Code::UnknownNumber),
                 Some(exchange) => {
-                    let left = format!(
-                        "{} of {} is left to give back",
-                        exchange.remaining.shown(),
-                        exchange.amount.shown()
+                    let left = text!(
+                        "{remaining} of {amount} is left to give back",
+                        remaining = exchange.remaining.shown(),
+                        amount = exchange.amount.shown()
                     );
                     if exchange.remaining < amount.get() {
                         Step::refused("amount", left, Code::MoreThanLeft)
                     } else {
-                        Step::good("amount", format!("{left}."))
+                        Step::good("amount", text!("{left}.", left))
                     }
                 }
             }
         }
         Action::Query { .. } => match state.store.number_use(&app.id, &request.reference).await? {
-            Some(used) if used.open_id == request.open_id.as_str() => {
-                Step::good("biz_no", format!("It was used at {} UTC for {}.", used.at.shown(), used.kind))
-            }
+            Some(used) if used.open_id == request.open_id.as_str() => Step::good(
+                "biz_no",
+                text!("It was used at {at} for {kind}.", at = used.at.shown(), kind = kind_of(&used)),
+            ),
             Some(_) => Step::refused("biz_no", "Another player has used it", Code::UnknownNumber),
             None => Step::wait("biz_no", "Nothing has used it. With close=1 the query closes it."),
         },
         Action::Change(Change::Present(_) | Change::Credit { .. } | Change::Debit { .. })
-        | Action::Balance => Step::good("open_id", format!("{held}.")),
+        | Action::Balance => Step::good("open_id", text!("{held}.", held)),
     })
 }
 

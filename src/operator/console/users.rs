@@ -7,6 +7,7 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::{ConsoleUserName, NewPassword, Role};
+use domain::text;
 use store::secrets::random_key_text;
 use store::{ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, Refusable};
 
@@ -16,6 +17,7 @@ use super::password;
 use super::route::Route;
 use super::shown_once::ShownOnce;
 use super::visit::{Answer, Visit};
+use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/users", || get(list)),
@@ -49,7 +51,7 @@ async fn add(visit: Visit) -> Answer {
     let password = password.expect("nearly every random text is a good password");
     let hash = password::hash(&visit.state, visit.client, password.clone()).await?;
     if !visit.state.store.add_console_user(&visit.operator()?, &name, role, hash).await? {
-        return Err(ConsoleError::bad_request(format!("There is already a user {name}.")));
+        return Err(ConsoleError::bad_request(text!("There is already a user {name}.", name)));
     }
     let shown = ShownOnce {
         owner: ("Name", name.as_str(), &format!("{}/{name}", Section::USERS.path)),
@@ -85,7 +87,8 @@ async fn page(Path(name): Path<String>, visit: Visit) -> Answer {
     let users = visit.state.store.console_users().await?;
     let user = users.iter().find(|user| user.name == name.as_str()).ok_or_else(|| no_such_user(&name))?;
     let sessions = visit.state.store.console_sessions(&name).await?;
-    let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, format!("User {name}")) };
+    let page =
+        Page { notice: visit.notice(NOTICES), ..visit.page(Section::USERS, text!("User {name}", name)) };
     let own = ConsoleSession::id_of(&visit.user.token_hash);
     render(&UserPage { page, user, sessions: &sessions, own: &own })
 }
@@ -111,8 +114,9 @@ async fn change_admin(
     match store.change_console_user_but_last_admin(&visit.operator()?, name, change).await {
         Ok(true) => Ok(()),
         Ok(false) => Err(no_such_user(name)),
-        Err(Refusable::Refused(LastAdmin)) => Err(ConsoleError::bad_request(format!(
-            "{name} is the last admin. Make another user an admin first, or run minitill console-user on the server."
+        Err(Refusable::Refused(LastAdmin)) => Err(ConsoleError::bad_request(text!(
+            "{name} is the last admin. Make another user an admin first, or run minitill console-user on the server.",
+            name
         ))),
         Err(Refusable::Store(error)) => Err(error.into()),
     }
@@ -145,5 +149,5 @@ fn parse(name: &str) -> Result<ConsoleUserName, ConsoleError> {
 }
 
 fn no_such_user(name: impl std::fmt::Display) -> ConsoleError {
-    ConsoleError::not_found(format!("There is no user {name}, or the user has no such session."))
+    ConsoleError::not_found(text!("There is no user {name}, or the user has no such session.", name))
 }

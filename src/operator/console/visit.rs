@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::fields::{Expected, FieldError, Fields};
 use domain::operator::{Operator, OperatorKind};
+use domain::text::Text;
 use http_server::counted_as;
 use store::StoreError;
 use subtle::ConstantTimeEq as _;
@@ -18,6 +19,7 @@ use super::page::{Page, Section, render};
 use super::password;
 use super::route::Access;
 use super::session::SignedIn;
+use super::words::said;
 use crate::body::read_body_of;
 use crate::client_address::Client;
 use crate::oidc::Oidc;
@@ -52,14 +54,17 @@ impl Visit {
     }
 
     /// What a page tells after the change that the field `done` of its address names.
-    pub(super) fn notice<'n>(&self, notices: impl IntoIterator<Item = (&'n str, &'n str)>) -> Option<String> {
+    pub(super) fn notice(
+        &self,
+        notices: impl IntoIterator<Item = (&'static str, &'static str)>,
+    ) -> Option<String> {
         let done = self.text("done");
-        notices.into_iter().find(|(change, _)| *change == done).map(|(_, words)| words.to_owned())
+        notices.into_iter().find(|(change, _)| *change == done).map(|(_, words)| said(&Text::new(words)))
     }
 
     /// A page for this user.
-    pub(super) fn page(&self, section: Section, title: impl Into<String>) -> Page<'_> {
-        let (title, user, typed) = (title.into(), Some(&self.user), Some(&self.fields));
+    pub(super) fn page(&self, section: Section, title: impl Into<Text>) -> Page<'_> {
+        let (title, user, typed) = (said(&title.into()), Some(&self.user), Some(&self.fields));
         Page { title, section: Some(section), user, typed, wrong: &[], apps: Vec::new(), notice: None }
     }
 

@@ -10,6 +10,8 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::exchange::PurseChange;
 use domain::ledger::ReferenceKind;
+use domain::text;
+use domain::text::Text;
 use store::ChangeRecord;
 use store::secrets::random_bytes;
 use target::{AmountField, Target};
@@ -20,6 +22,7 @@ use super::page::{Page, Section, Shown as _, render};
 use super::player::signed;
 use super::route::Route;
 use super::visit::{Answer, Visit};
+use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::admin_page("/console/apps/{app_id}/players/{open_id}/credit", || {
@@ -119,7 +122,8 @@ async fn form(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) -> 
     let target = Target::find(kind, &visit.state, &names).await?;
     let amounts = target.amount_fields()?;
     let words = kind.words();
-    let page = visit.page(words.section, format!("{} {}", words.verb, target.name()));
+    let page = visit
+        .page(words.section, text!("{verb} {target}", verb = Text::new(words.verb), target = target.name()));
     let reference = format!("console-{}", hex::encode(random_bytes::<8>()));
     render(&FormTemplate { page, words, target: &target, amounts, reference })
 }
@@ -152,7 +156,8 @@ async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) ->
         None => Preview::New(wanted.preview(&target)?),
     };
     let words = kind.words();
-    let page = visit.page(words.section, format!("{} {}?", words.verb, target.name()));
+    let page = visit
+        .page(words.section, text!("{verb} {target}?", verb = Text::new(words.verb), target = target.name()));
     render(&CheckTemplate { page, words, target: &target, wanted: &wanted, preview })
 }
 

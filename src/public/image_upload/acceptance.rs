@@ -8,6 +8,7 @@ use domain::app::App;
 use domain::caller::Caller;
 use domain::ids::{AppId, ImgId};
 use domain::quota::{ImageQuotas, ImageUsage, QuotaExceeded};
+use domain::text;
 use guarded_fetch::bulkhead::Permit;
 use pictures::{self, Kept};
 use schemars::JsonSchema;
@@ -16,7 +17,7 @@ use store::KeepOutcome;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
-use super::illegal;
+use super::unacceptable;
 use crate::error::{Code, Refusal};
 use crate::image_judge::{ImageJudge, Ruling};
 use crate::openapi::{Example, refusals};
@@ -93,7 +94,7 @@ async fn judge(state: &AppState, app_id: &AppId, field: &'static str, bytes: Byt
     let judged = judging.await.map_err(|fault| Refusal::internal(format!("judging a picture: {fault}")))?;
     state.metrics.judged(started.elapsed(), judged.as_ref().err());
     drop(turn);
-    judged.map_err(|reason| illegal(format!("{field}: {reason}")))
+    judged.map_err(|reason| unacceptable(field, &reason))
 }
 
 /// By the operator's judge. The wait for a permit is bounded.
@@ -111,7 +112,7 @@ async fn ask(state: &AppState, outside: &ImageJudge, app_id: &AppId, kept: &Kept
 fn over_quota(exceeded: QuotaExceeded, now_millis: i64) -> Refusal {
     let left = DAY_MILLIS - now_millis.rem_euclid(DAY_MILLIS);
     let wait = exceeded.is_of_day.then(|| Duration::from_millis(left.unsigned_abs()));
-    Refusal { retry_after: wait, ..Refusal::new(Code::RateLimited, exceeded.to_string()) }
+    Refusal { retry_after: wait, ..Refusal::new(Code::RateLimited, exceeded.text()) }
 }
 
 /// The example of an upload past a quota.
@@ -125,7 +126,7 @@ pub(super) fn quota_exceeded(quotas: ImageQuotas) -> Example<Refusal> {
 refusals! { Refusal:
     /// The operator has blocked this picture, or one that looks nearly the same.
     picture_blocked(field = "file") =>
-        Refusal::new(Code::ImageBlocked, format!("{field}: the picture is blocked by risk control"));
+        Refusal::new(Code::ImageBlocked, text!("{field}: the picture is blocked by risk control", field));
 }
 
 /// Contract 5.6.

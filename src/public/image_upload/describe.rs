@@ -4,7 +4,7 @@ use domain::ids::{AppId, ImgId, WebUrl};
 use pictures::{BYTES_MAX, PIXELS_MAX, Unacceptable};
 
 use super::acceptance::{self, Uploaded};
-use super::{EXTENSIONS, example, illegal};
+use super::{EXTENSIONS, example, unacceptable};
 use crate::config::Config;
 use crate::error::Refusal;
 use crate::openapi::{ACCESS_TOKEN, APP_ID, Example, Field, IMG_ID, Operation, Place, Success};
@@ -68,7 +68,7 @@ fn describe(
             &succeeded(kept),
         ))
         .refuses([
-            Example::new("picture_unacceptable", words, illegal(format!("{field}: {reason}"))),
+            Example::new("picture_unacceptable", words, unacceptable(field, &reason)),
             Example { refusal: acceptance::picture_blocked(field), ..acceptance::example::picture_blocked() },
             acceptance::quota_exceeded(config.limits.image_quotas()),
             missing,

@@ -18,7 +18,7 @@ async fn an_app_that_was_made_sells_and_its_keys_are_replaced() {
     let caller = Caller::admin(&till).await;
     let fields = json!({
         "app_id": "a1", "name": "<b>Game</b>", "category": "local_life", "scopes": ["epay"],
-        "sandbox": true, "preorder_check": true,
+        "sandbox": true, "preorder_check": true, "language": "zh",
     });
     let made = caller.post("/apps", "k1", fields).await;
     assert_eq!((made.status, made.header("location")), (201, Some("/admin/v1/apps/a1")));
@@ -28,7 +28,7 @@ async fn an_app_that_was_made_sells_and_its_keys_are_replaced() {
     let key = |kind: &str| json!({"kind": kind, "generation": 1, "valid": true, "created_at": created_at, "last_used_at": null, "uses_last_day": 0});
     let expected = json!({
         "app_id": "a1", "name": "<b>Game</b>", "category": "local_life", "scopes": ["epay"], "sandbox": true,
-        "preorder_check": true, "suspended": false, "package_version": null, "pages": [],
+        "preorder_check": true, "language": "zh", "suspended": false, "package_version": null, "pages": [],
         "limits": {"exchanges_per_second": null, "reads_per_second": null, "reports_per_second": null, "uploads_per_second": null, "tokens_per_second": null, "logins_per_second": null, "image_bytes_per_day": null, "image_bytes_max": null, "images_per_day": null, "images_max": null},
         "created_at": created_at,
         "keys": [key("pay_key"), key("app_secret")],

@@ -12,7 +12,6 @@ use crate::support::{Request, TestTill};
 fn path(route: &Route) -> String {
     let path = route.path.strip_prefix("/admin/v1").unwrap();
     let path = path.replace("{app_id}", "a1").replace("{open_id}", "o1").replace("{biz_no}", "b1");
-    let path = if route.id == "getRevenue" { format!("{path}?app_id=a1") } else { path };
     path.replace("{img_id}", &"0".repeat(48)).replace("{out_biz_order_no}", "order-1")
 }
 

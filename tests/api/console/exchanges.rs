@@ -34,7 +34,7 @@ async fn the_page_tells_what_happened_to_the_players_coins() {
         "{&#34;bizNo&#34;:&#34;B1&#34;,&#34;freeBalance&#34;:50,&#34;chargeBalance&#34;:0}",
         "Description &#60;b&#62;remark&#60;/b&#62; Extension &#60;i&#62;x&#60;/i&#62;",
         "7 2_000 time-limited 2027-01-15 08:00:00 to 2027-01-16 08:00:00",
-        "zone_id z1_r1 os android ts 1800000000000 : 2027-01-15 08:00:00 UTC user_ip 203.0.113.9 amount 1550",
+        "zone_id z1_r1 os android ts 1800000000000 : 2027-01-15 08:00:00 user_ip 203.0.113.9 amount 1550",
         "pay_priority 0, charged first",
     ] {
         assert!(shown.contains(fact), "{fact} in {shown}");

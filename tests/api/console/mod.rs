@@ -7,6 +7,7 @@ mod apps;
 mod exchanges;
 mod images;
 mod keys;
+mod language;
 mod log;
 mod oidc;
 mod orders;
@@ -53,8 +54,9 @@ async fn changes(till: &TestTill) -> (i64, i64) {
 /// Rule: nobody sees a page without a session, and what they send does nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_page_is_shown_without_a_session() {
-    const FOR_ANYONE: [&str; 5] = [
+    const FOR_ANYONE: [&str; 6] = [
         "/console/icon.svg",
+        "/console/language",
         "/console/sign-in",
         "/console/sign-in/callback",
         "/console/sign-in/provider",

@@ -30,7 +30,7 @@ pub(super) fn content(page: &Answer) -> String {
 /// The cells of a table's rows, as text.
 pub(super) fn rows(body: &str) -> Vec<Vec<String>> {
     let cells = |row: &str| -> Vec<String> {
-        let row = row.split("</tr>").next().unwrap_or_default();
+        let row = row.split("</tr>").next().unwrap_or_default().replace("</time>", "");
         let cells = row.split("</t").filter_map(|cell| cell.find("<t").map(|at| text(&cell[at..])));
         cells.collect()
     };

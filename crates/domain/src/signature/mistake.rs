@@ -26,6 +26,9 @@ macro_rules! mistakes {
         }
 
         impl Mistake {
+            /// Every mistake.
+            pub const ALL: [Self; [$(Self::$name),+].len()] = [$(Self::$name),+];
+
             /// The mistake in words.
             #[must_use]
             pub fn text(self) -> &'static str {

@@ -45,7 +45,7 @@ pub(super) async fn write_columns(
 ) -> Result<()> {
     sqlx::query!(
         "UPDATE apps SET name = new.name, category = new.category, scopes = new.scopes,
-                sandbox = new.sandbox, preorder_check = new.preorder_check,
+                sandbox = new.sandbox, preorder_check = new.preorder_check, language = new.language,
                 exchanges_per_second = new.exchanges_per_second, reads_per_second = new.reads_per_second,
                 reports_per_second = new.reports_per_second,
                 uploads_per_second = new.uploads_per_second, tokens_per_second = new.tokens_per_second,

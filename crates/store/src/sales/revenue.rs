@@ -45,7 +45,7 @@ pub struct RevenueQuery {
 
 impl RevenueQuery {
     /// What is accepted as a time zone, in words that follow "expected".
-    pub const TIME_ZONE_EXPECTED: &'static str = "the IANA name of a time zone, such as Asia/Shanghai";
+    pub const TIME_ZONE_EXPECTED: &'static str = domain::period::TimeZone::EXPECTED;
 
     /// Reads the names of groups, and gives them in the order of the columns.
     ///

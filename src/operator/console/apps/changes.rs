@@ -4,6 +4,7 @@
 //! carries the keys that its page showed, and does nothing once they have changed: a second rotation would
 //! retire a key that is in use.
 
+use super::super::words::{Moment as _, said};
 use askama::Template;
 use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
@@ -12,6 +13,8 @@ use domain::app_command::{
 };
 use domain::ids::{AppId, Reason};
 use domain::key_uses::KeyKind;
+use domain::text;
+use domain::text::Text;
 use store::AppKey;
 
 use super::super::error::ConsoleError;
@@ -55,7 +58,7 @@ async fn answer(action: AppAction, app_id: &AppId, visit: &Visit) -> Answer {
     }
     let command = AppCommand::read(action, &visit.fields)?;
     let path = format!("/console/apps/{app_id}");
-    let secrets_page = |title: &str, secrets: &[_], what_next: &[_]| {
+    let secrets_page = |title: &'static str, secrets: &[_], what_next: &[_]| {
         ShownOnce { owner: ("App", app_id.as_str(), &path), secrets, what_next }.render(
             visit,
             Section::APPS,
@@ -169,8 +172,8 @@ struct ConfirmPage<'a> {
 }
 
 /// The name of a kind of key.
-pub(super) fn kind_in_words(key: &AppKey) -> &'static str {
-    if key.kind == KeyKind::PayKey.as_str() { "Pay key" } else { "App secret" }
+pub(super) fn kind_in_words(key: &AppKey) -> String {
+    said(&if key.kind == KeyKind::PayKey.as_str() { text!("Pay key") } else { text!("App secret") })
 }
 
 pub(super) async fn confirm(action: AppAction, Path(name): Path<String>, visit: Visit) -> Answer {
@@ -181,7 +184,7 @@ pub(super) async fn confirm(action: AppAction, Path(name): Path<String>, visit: 
     let mut keys = app.keys.iter().filter(|key| key.kind == kind.as_str() && key.valid);
     let rotates = matches!(action, AppAction::RotatePayKey | AppAction::RotateSecret);
     render(&ConfirmPage {
-        page: visit.page(Section::APPS, format!("{}?", confirmed.button)),
+        page: visit.page(Section::APPS, text!("{question}?", question = Text::new(confirmed.button))),
         app_id: &app.summary.app_id,
         confirmed,
         seen: keys.next().map_or(0, |key| key.generation),

@@ -1,6 +1,10 @@
 //! A line chart of the last hour as SVG. Attributes draw the lines, and the style sheet sets the colours.
 
+use domain::text;
+use domain::text::Text;
+
 use crate::metrics::Sample;
+use crate::words::said;
 
 /// The size of the drawing, in its own units.
 const WIDTH: f64 = 600.0;
@@ -56,13 +60,19 @@ pub(super) fn chart(
     let highest = values.fold(0.0_f64, f64::max);
     let lines = lines.into_iter().map(|(name, class, values)| {
         let latest = values.last().and_then(|(_, value)| *value);
-        let latest = latest.map_or_else(|| "none".to_owned(), |value| number(value, unit));
+        let latest = latest.map_or_else(|| said(&text!("none")), |value| number(value, unit));
         Line { name, class, parts: parts(&values, highest.max(f64::MIN_POSITIVE)), latest }
     });
     let lines: Vec<Line> = lines.collect();
-    let latest: Vec<String> = lines.iter().map(|line| format!("{}: {}", line.name, line.latest)).collect();
+    let latest: Vec<String> =
+        lines.iter().map(|line| format!("{}: {}", said(&Text::new(line.name)), line.latest)).collect();
     let highest = number(highest, unit);
-    let words = format!("{title} in the last hour. Highest {highest}. Last minute: {}.", latest.join(", "));
+    let words = said(&text!(
+        "{title} in the last hour. Highest {highest}. Last minute: {latest}.",
+        title = Text::new(title),
+        highest,
+        latest = latest.join(", ")
+    ));
     Chart { title, highest, words, lines }
 }
 

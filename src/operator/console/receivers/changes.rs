@@ -4,17 +4,18 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
-use domain::moment;
 use domain::receiver::{
     NewReceiver, RECEIVERS_MAX, ReceiverCommand, ReceiverFormat, ReceiverId, ReceiverRefusal, ReceiverReport,
     ReceiverState, Resend, TimeSpan,
 };
+use domain::text;
 use store::ReceiverError;
 
 use super::super::error::ConsoleError;
 use super::super::page::Section;
 use super::super::shown_once::ShownOnce;
 use super::super::visit::{Answer, Visit};
+use super::super::words::parse_moment;
 use super::{find_app, list_path, no_such_receiver, parse, receiver_path};
 
 pub(super) async fn add(Path(name): Path<String>, visit: Visit) -> Answer {
@@ -37,9 +38,10 @@ async fn change_once(visit: &Visit, app_id: &AppId, command: ReceiverCommand) ->
     let (store, seen) = (&visit.state.store, visit.text("seen"));
     let report = store.change_receivers_once(&visit.operator()?, app_id, command, seen).await;
     let have_changed = || {
-        ConsoleError::bad_request(format!(
+        ConsoleError::bad_request(text!(
             "The receivers of the app {app_id} or their secrets have changed since this form was shown. Either this \
-             form was sent before, or somebody else changed them."
+             form was sent before, or somebody else changed them.",
+            app_id
         ))
     };
     let report = report.map_err(|error| refused(error, app_id))?.ok_or_else(have_changed)?;
@@ -63,8 +65,8 @@ pub(super) async fn resend_one(Path(names): Path<(String, String)>, visit: Visit
 
 /// Sends all failed events of a time span again.
 pub(super) async fn resend_failed(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
-    let since = visit.fields.optional("from", moment::parse)?;
-    let until = visit.fields.optional("to", moment::parse)?;
+    let since = visit.fields.optional("from", parse_moment)?;
+    let until = visit.fields.optional("to", parse_moment)?;
     let which = Resend::Failed(TimeSpan { since, until });
     carry_out(&names, &visit, |id| ReceiverCommand::Resend(id, which)).await
 }
@@ -143,11 +145,15 @@ fn refused(error: ReceiverError, app_id: &AppId) -> ConsoleError {
             ConsoleError::no_such_app(app_id.as_str())
         }
         ReceiverError::Refused(ReceiverRefusal::Unknown(id)) => no_such_receiver(app_id, id.as_str()),
-        ReceiverError::Refused(ReceiverRefusal::TooMany) => ConsoleError::bad_request(format!(
-            "The app {app_id} has {RECEIVERS_MAX} receivers, and may have no more. Remove one first."
+        ReceiverError::Refused(ReceiverRefusal::TooMany) => ConsoleError::bad_request(text!(
+            "The app {app_id} has {max} receivers, and may have no more. Remove one first.",
+            app_id,
+            max = RECEIVERS_MAX
         )),
-        ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => ConsoleError::bad_request(format!(
-            "event id: the app {app_id} has no event {id} for this receiver, or it was removed."
+        ReceiverError::Refused(ReceiverRefusal::UnknownEvent(id)) => ConsoleError::bad_request(text!(
+            "event id: the app {app_id} has no event {id} for this receiver, or it was removed.",
+            app_id,
+            id
         )),
     }
 }

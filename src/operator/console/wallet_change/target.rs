@@ -2,6 +2,7 @@
 
 use domain::fields::{FieldError, Fields};
 use domain::ids::{AppId, OpenId};
+use domain::text;
 use domain::wallet::Refused;
 use store::{ExchangeRecord, Wallet};
 
@@ -10,6 +11,7 @@ use super::super::exchange::{exchange_path, find_exchange};
 use super::super::page::{Section, Shown as _};
 use super::super::player::{find_player, player_path};
 use super::super::visit::address;
+use super::super::words::said;
 use super::Kind;
 use super::wanted::refusal;
 use crate::state::AppState;
@@ -127,14 +129,16 @@ impl Target {
         };
         Ok(match &self.made {
             Made::Credit { .. } => {
-                let hint = "A whole number. Empty means 0.";
+                let hint = said(&text!("A whole number. Empty means 0."));
                 vec![
-                    purse("gifted", "Gifted coins to add", hint.to_owned()),
-                    purse("charged", "Charged coins to add", hint.to_owned()),
+                    purse("gifted", "Gifted coins to add", hint.clone()),
+                    purse("charged", "Charged coins to add", hint),
                 ]
             }
             Made::Debit => {
-                let hint = |balance: i64| format!("A whole number up to {}. Empty means 0.", balance.shown());
+                let hint = |balance: i64| {
+                    said(&text!("A whole number up to {balance}. Empty means 0.", balance = balance.shown()))
+                };
                 vec![
                     purse("gifted", "Gifted coins to take", hint(self.wallet.free_balance)),
                     purse("charged", "Charged coins to take", hint(self.wallet.charge_balance)),
@@ -147,7 +151,10 @@ impl Target {
                 name: "amount",
                 label: "Coins to give back",
                 value: exchange.remaining.to_string(),
-                hint: format!("A whole number from 1 to {}.", exchange.remaining.shown()),
+                hint: said(&text!(
+                    "A whole number from 1 to {remaining}.",
+                    remaining = exchange.remaining.shown()
+                )),
                 is_required: true,
             }],
         })

@@ -5,6 +5,8 @@ use domain::fields::{Expected, Fields, parse_integer};
 use domain::ids::{BizNo, CreditRef, Reason};
 use domain::ledger::ReferenceKind;
 use domain::operator::Operator;
+use domain::text;
+use domain::text::Text;
 use domain::wallet::Refused;
 use store::{
     ChangeOutcome, ChangeRecord, Credit, CreditOutcome, Debit, ExchangeRecord, GiveBack, Store, StoreError,
@@ -13,6 +15,7 @@ use store::{
 use super::super::error::ConsoleError;
 use super::super::exchange::no_exchange;
 use super::super::page::Shown as _;
+use super::super::words::word;
 use super::target::{Made, Target};
 
 /// The change that the form requests.
@@ -46,12 +49,14 @@ impl Wanted {
     pub(super) fn read(fields: &Fields, target: &Target) -> Result<Self, ConsoleError> {
         let amounts = match &target.made {
             Made::Credit { .. } => {
-                let (free, charge) = read_purses(fields, "add")?;
+                let what = text!("Type the gifted coins or the charged coins to add. Both are empty or 0.");
+                let (free, charge) = read_purses(fields, what)?;
                 let create = fields.flag("create")?.unwrap_or_default();
                 Amounts::Credit { free, charge, create }
             }
             Made::Debit => {
-                let (free, charge) = read_purses(fields, "take")?;
+                let what = text!("Type the gifted coins or the charged coins to take. Both are empty or 0.");
+                let (free, charge) = read_purses(fields, what)?;
                 Amounts::Debit { free, charge }
             }
             Made::GiveBack(exchange) => read_give_back(fields, exchange)?,
@@ -175,16 +180,12 @@ impl Wanted {
     }
 }
 
-/// Gifted and charged coins of a credit or a debit. `verb` is what the form does with them.
-fn read_purses(fields: &Fields, verb: &str) -> Result<(i64, i64), ConsoleError> {
+/// Gifted and charged coins of a credit or a debit. `none` is told where there are none.
+fn read_purses(fields: &Fields, none: Text) -> Result<(i64, i64), ConsoleError> {
     let parse = |text: &str| parse_integer(text, 0, i64::MAX, "a whole number of coins");
     let free = fields.optional("gifted", parse)?.unwrap_or_default();
     let charge = fields.optional("charged", parse)?.unwrap_or_default();
-    check_credit(free, charge).map_err(|_| {
-        ConsoleError::bad_request(format!(
-            "Type the gifted coins or the charged coins to {verb}. Both are empty or 0."
-        ))
-    })?;
+    check_credit(free, charge).map_err(|_| ConsoleError::bad_request(none))?;
     Ok((free, charge))
 }
 
@@ -202,36 +203,40 @@ fn read_give_back(fields: &Fields, exchange: &ExchangeRecord) -> Result<Amounts,
 pub(super) fn refusal(why: Refused, target: &Target) -> ConsoleError {
     let (app_id, open_id) = (&target.app_id, &target.open_id);
     ConsoleError::bad_request(match why {
-        Refused::UnknownWallet => format!(
-            "The app {app_id} has no player {open_id}. A login makes a player known, and so does the box of this form."
+        Refused::UnknownWallet => text!(
+            "The app {app_id} has no player {open_id}. A login makes a player known, and so does the box of this form.",
+            app_id,
+            open_id
         ),
-        Refused::InsufficientBalance(purses) => format!(
-            "The player {open_id} has {} gifted and {} charged coins. A debit takes no more than is there.",
-            purses.free().shown(),
-            purses.charge().shown()
+        Refused::InsufficientBalance(purses) => text!(
+            "The player {open_id} has {purses_free} gifted and {purses_charge} charged coins. A debit takes no more than is there.",
+            open_id,
+            purses_free = purses.free().shown(),
+            purses_charge = purses.charge().shown()
         ),
         Refused::MoreThanLeft { remaining: 0 } => {
-            format!("Nothing is left to give back of the exchange {}.", target.name())
+            text!("Nothing is left to give back of the exchange {target}.", target = target.name())
         }
         Refused::MoreThanLeft { remaining } => {
-            format!(
-                "Only {} coins are left to give back of the exchange {}.",
-                remaining.shown(),
-                target.name()
+            text!(
+                "Only {remaining} coins are left to give back of the exchange {target}.",
+                remaining = remaining.shown(),
+                target = target.name()
             )
         }
-        Refused::PurseFull => "A balance would be more than 9223372036854775807.".to_owned(),
+        Refused::PurseFull => text!("A balance would be more than {max}.", max = i64::MAX),
         Refused::Conflict
         | Refused::Expired
         | Refused::Closed
         | Refused::TsOutsideWindow
-        | Refused::UnknownNumber => format!("The change was refused: {why}."),
+        | Refused::UnknownNumber => text!("The change was refused: {why}.", why = word(&why.to_string())),
     })
 }
 
 /// The reference was used for something else.
 pub(super) fn reference_taken(reference: &CreditRef) -> ConsoleError {
-    ConsoleError::bad_request(format!(
-        "reference: {reference} was used for another change or with other amounts. Type a new reference."
+    ConsoleError::bad_request(text!(
+        "reference: {reference} was used for another change or with other amounts. Type a new reference.",
+        reference
     ))
 }
