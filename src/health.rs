@@ -8,7 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::health::{FORGOTTEN_AFTER, HealthMinute, HealthSpan, Verdict};
-use store::Store;
+use jiff::tz::TimeZone;
+use store::{SalesOfHours, Store};
 use time::OffsetDateTime;
 use tokio::time::timeout;
 
@@ -29,6 +30,7 @@ pub const CELL: Duration = Duration::from_hours(1);
 #[derive(Debug)]
 pub struct Health {
     instance: String,
+    zone: TimeZone,
     waiting: Mutex<VecDeque<HealthMinute>>,
     known: Mutex<Known>,
 }
@@ -40,14 +42,28 @@ pub struct Known {
     pub minutes: Vec<HealthMinute>,
     /// The cells of the strip, oldest first.
     pub cells: Vec<HealthSpan>,
+    /// What all apps sold. `None` where nobody adds it up.
+    pub business: Option<Business>,
+}
+
+/// What all apps sold today, and yesterday until the same hour. A day is one of the console's time zone, and begins with
+/// the first whole hour in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Business {
+    /// The end of the last whole hour.
+    pub until: OffsetDateTime,
+    /// Of today until then.
+    pub today: SalesOfHours,
+    /// Of yesterday until a day before then.
+    pub yesterday: SalesOfHours,
 }
 
 impl Health {
-    /// Nothing seen yet by the instance that listens on this port.
+    /// Nothing seen yet by the instance that listens on this port. Days are those of the time zone.
     #[must_use]
-    pub fn new(port: u16) -> Self {
+    pub fn new(port: u16, zone: TimeZone) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Self { instance: format!("{host}:{port}"), waiting: Mutex::default(), known: Mutex::default() }
+        Self { instance: format!("{host}:{port}"), zone, waiting: Mutex::default(), known: Mutex::default() }
     }
 
     /// What is known now.
@@ -78,6 +94,17 @@ impl Health {
             }
             waiting.push_back(minute);
         }
+        self.try_to_exchange_news(store, now).await;
+    }
+
+    /// Learns what others told.
+    pub async fn learn(&self, store: &Store, now_millis: i64) {
+        if let Ok(now) = OffsetDateTime::from_unix_timestamp(now_millis.div_euclid(1000)) {
+            self.try_to_exchange_news(store, now).await;
+        }
+    }
+
+    async fn try_to_exchange_news(&self, store: &Store, now: OffsetDateTime) {
         match timeout(PATIENCE, self.exchange_news(store, now)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "health waits for the database"),
@@ -99,8 +126,24 @@ impl Health {
         }
         let minutes = store.health(now - FORGOTTEN_AFTER, now + FORGOTTEN_AFTER).await?;
         let cells = store.health_spans(first_cell(now), now + FORGOTTEN_AFTER, CELL).await?;
-        *self.lock_known() = Known { minutes, cells };
+        let business = self.business(store, now).await?;
+        *self.lock_known() = Known { minutes, cells, business };
         Ok(())
+    }
+
+    async fn business(&self, store: &Store, now: OffsetDateTime) -> store::Result<Option<Business>> {
+        let Some(begin) = self.day_begins(now) else { return Ok(None) };
+        let (until, day) = (whole_hour(now), Duration::from_hours(24));
+        let Some(today) = store.sales_of_hours(begin, until).await? else { return Ok(None) };
+        let yesterday = store.sales_of_hours(begin - day, until - day).await?.unwrap_or_default();
+        Ok(Some(Business { until, today, yesterday }))
+    }
+
+    /// The first whole hour of the day in the time zone.
+    fn day_begins(&self, now: OffsetDateTime) -> Option<OffsetDateTime> {
+        let now = jiff::Timestamp::from_second(now.unix_timestamp()).ok()?.to_zoned(self.zone.clone());
+        let begin = now.start_of_day().ok()?.timestamp().as_second();
+        OffsetDateTime::from_unix_timestamp((begin + 3599).div_euclid(3600) * 3600).ok()
     }
 
     /// The minute in which the last of these samples was taken.
@@ -140,6 +183,10 @@ impl Health {
 /// The beginning of the first cell of the strip: a whole hour.
 #[must_use]
 pub fn first_cell(now: OffsetDateTime) -> OffsetDateTime {
-    let hour = now.unix_timestamp().div_euclid(3600) * 3600;
-    OffsetDateTime::from_unix_timestamp(hour).unwrap_or(now) - STRIP + CELL
+    whole_hour(now) - STRIP + CELL
+}
+
+/// The beginning of the hour.
+fn whole_hour(now: OffsetDateTime) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(now.unix_timestamp().div_euclid(3600) * 3600).unwrap_or(now)
 }

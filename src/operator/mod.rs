@@ -161,6 +161,9 @@ pub async fn keep_sampling(state: AppState) {
         interval.tick().await;
         state.refusal_log.end_interval();
         take_sample(&state).await;
+        if samples == 0 {
+            state.health.learn(&state.store, state.clock.unix_millis()).await;
+        }
         samples += 1;
         if samples.is_multiple_of(SAMPLES_OF_MINUTE) {
             state.health.tell(&state.store, &state.metrics.last_hour(), false).await;

@@ -100,7 +100,7 @@ pub use receiver::{
 pub use sales::{
     ListedKind, REVENUE_ROWS_MAX, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport,
     RevenueRow, RevenueSums, RollUpCheck, RollUpDifference, SaleCursor, SaleFilter, SaleKey, SaleRow,
-    SalesPage, Zone,
+    SalesOfHours, SalesPage, Zone,
 };
 pub use sandbox::{DueFault, Purchase};
 pub use status::DatabaseStatus;

@@ -1,6 +1,8 @@
 //! The guard in front of every page: the origin of the request, the session, the role, and the headers
 //! of the answer.
 
+use std::sync::Arc;
+
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
@@ -14,10 +16,10 @@ use tracing::Instrument as _;
 use super::error::ConsoleError;
 use super::page::Section;
 use super::route::{Access, Route};
-use super::session::{SignedIn, signed_in};
+use super::session::{SessionMemory, SignedIn, signed_in};
 use super::visit::address;
 use super::words::View;
-use super::{account, second_factor};
+use super::{account, health, second_factor};
 use crate::client_address::Client;
 use crate::refusal_log::Unsuccessful;
 use crate::state::AppState;
@@ -32,21 +34,27 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 /// Passes a request to its handler if the user has the role, and renders every error as a page. A request
 /// that can change something must come from a page of this console.
 pub(super) async fn guard(
-    State((state, route)): State<(AppState, &'static Route)>,
+    State((state, memory, route)): State<(AppState, Arc<SessionMemory>, &'static Route)>,
     request: Request,
     next: Next,
 ) -> Response {
-    View::of(&state, &request).scope(guarded(state, route, request, next)).await
+    View::of(&state, &request).scope(guarded(state, &memory, route, request, next)).await
 }
 
-async fn guarded(state: AppState, route: &'static Route, request: Request, next: Next) -> Response {
+async fn guarded(
+    state: AppState,
+    memory: &SessionMemory,
+    route: &'static Route,
+    request: Request,
+    next: Next,
+) -> Response {
     let (mut parts, body) = request.into_parts();
     let client = Client::of(&parts.extensions, &parts.headers, &state.config.ops.trusted_proxies);
     parts.extensions.insert(client);
     parts.extensions.insert(route.access);
     let span = tracing::info_span!("console", client = %client.0);
     let (method, started) = (parts.method.clone(), Instant::now());
-    let (user, refused) = match admit(&state, route.access, &parts).instrument(span.clone()).await {
+    let (user, refused) = match admit(&state, memory, route, &parts).instrument(span.clone()).await {
         Ok(user) => (user, None),
         Err(refused) => (None, Some(refused)),
     };
@@ -91,15 +99,21 @@ fn is_open_without_second_factor(route: &Route) -> bool {
 }
 
 /// The user, if the page is not for everybody. Otherwise the answer that refuses the request.
-async fn admit(state: &AppState, access: Access, request: &Parts) -> Result<Option<SignedIn>, Response> {
+async fn admit(
+    state: &AppState,
+    memory: &SessionMemory,
+    route: &Route,
+    request: &Parts,
+) -> Result<Option<SignedIn>, Response> {
     let is_read = request.method.is_safe();
     if !is_read && !is_from_here(&request.headers) {
         return Err(ConsoleError::FOREIGN.into_response());
     }
-    if access == Access::Anyone {
+    if route.access == Access::Anyone {
         return Ok(None);
     }
-    match signed_in(state, &request.headers).await {
+    let needs_no_database = [Section::OVERVIEW.path, health::PATH].contains(&route.path);
+    match signed_in(state, &request.headers, needs_no_database.then_some(memory)).await {
         Ok(Some(user)) => Ok(Some(user)),
         Ok(None) if is_read => Err(Redirect::to(&sign_in_path(&request.uri)).into_response()),
         Ok(None) => Err(ConsoleError::SIGN_IN_FIRST.into_response()),

@@ -13,6 +13,7 @@ mod change_notice;
 mod error;
 mod exchange;
 mod guard;
+mod health;
 mod images;
 mod oidc;
 mod operator_log;
@@ -35,24 +36,28 @@ mod visit;
 mod wallet_change;
 pub(crate) mod words;
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware;
 use axum::response::Redirect;
 use axum::routing::get;
 use error::ConsoleError;
+use session::SessionMemory;
 use words::View;
 
 pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 20] = [
+const PARTS: [&[Route]; 21] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
     words::ROUTES,
     overview::ROUTES,
+    health::ROUTES,
     search::ROUTES,
     player::ROUTES,
     wallet_change::ROUTES,
@@ -83,8 +88,9 @@ pub fn routes() -> impl Iterator<Item = &'static Route> {
 /// The routes of the console on the operator's listener.
 pub(super) fn router(state: &AppState) -> Router<AppState> {
     let mut router = Router::new();
+    let memory = Arc::new(SessionMemory::default());
     for route in routes().chain([&NOT_FOUND]) {
-        let check = middleware::from_fn_with_state((state.clone(), route), guard::guard);
+        let check = middleware::from_fn_with_state((state.clone(), Arc::clone(&memory), route), guard::guard);
         router = router.route(route.path, (route.handler)().route_layer(check));
     }
     router

@@ -150,7 +150,7 @@ async fn come_back(
 
 /// Notes in the session of this browser that its user has proved who they are.
 async fn prove(state: &AppState, headers: &HeaderMap, user: &ProvidedUser) -> Result<(), ConsoleError> {
-    let session = signed_in(state, headers).await?.ok_or(ConsoleError::SIGN_IN_FIRST)?;
+    let session = signed_in(state, headers, None).await?.ok_or(ConsoleError::SIGN_IN_FIRST)?;
     // The provider may take a session of its own for a proof, although it was asked not to.
     let is_fresh = user.authenticated.is_some_and(|ago| ago < state.config.console.reauth_after);
     if !is_fresh {

@@ -14,6 +14,7 @@ use store::{AuditScope, LastAudit};
 use time::OffsetDateTime;
 
 use self::chart::{Chart, chart, minutes};
+use super::health::{Sentences, Strip, sentences, strip};
 use super::orders::millis_time;
 use super::page::{Page, Section, Shown as _, render};
 use super::receivers::{failure, receiver_path};
@@ -21,6 +22,7 @@ use super::route::Route;
 use super::visit::{Answer, Visit};
 use super::words::{Moment as _, said};
 use crate::error::Code;
+use crate::health::Business;
 use crate::metrics::{Answers, Sample};
 use crate::operator::{READY_TIMEOUT, read_off};
 use crate::state::AppState;
@@ -40,6 +42,9 @@ const TROUBLED: u32 = 5;
 struct OverviewPage<'a> {
     page: Page<'a>,
     now: &'a Sample,
+    verdict: Option<Sentences>,
+    strip: Strip,
+    business: Option<&'a Business>,
     /// Receivers that fail or are paused.
     troubled: &'a [Receiver],
     /// How many more there are.
@@ -65,8 +70,13 @@ async fn page(visit: Visit) -> Answer {
         .and_then(|(first, last)| rate(first, last, |answers| answers.succeeded + answers.refused()));
     let troubled = troubled(state, &now).await;
     let counts = now.reading.receivers;
+    let (known, at) = (state.health.known(), moment::of_millis(now.at_millis));
+    let at = at.unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     render(&OverviewPage {
         page: visit.page(Section::OVERVIEW, "Overview"),
+        verdict: sentences(&state.health.verdict(at)),
+        strip: strip(&known, at),
+        business: known.business.as_ref(),
         more_troubled: (counts.paused + counts.failing).saturating_sub(troubled.len() as u64),
         troubled: &troubled,
         per_second: per_second.unwrap_or_default(),
@@ -141,6 +151,16 @@ fn charts(samples: &[Sample]) -> [Chart; 5] {
         chart("Database round trip", " ms", vec![("health check", "", round_trip)]),
         chart("Database connections", "", vec![("in use", "", in_use)]),
     ]
+}
+
+/// The difference from one figure to another in per cent.
+fn compared(now: i64, before: i64) -> String {
+    if before <= 0 {
+        return "\u{2013}".to_owned();
+    }
+    let per_mille = (i128::from(now) - i128::from(before)) * 1000 / i128::from(before);
+    let sign = if per_mille < 0 { "\u{2212}" } else { "+" };
+    format!("{sign}{}.{} %", per_mille.unsigned_abs() / 10, per_mille.unsigned_abs() % 10)
 }
 
 /// A duration in milliseconds, or in seconds from 1 s on.

@@ -1,11 +1,16 @@
 //! Sessions of the console: the cookie, the signed-in user, and the token that protects forms.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use axum::http::{HeaderMap, header};
 use domain::console_user::{ConsoleUserName, Role};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use store::secrets::token_hash;
 use store::{SessionUser, StoreError};
+use tokio::time::Instant;
 
 use crate::state::AppState;
 
@@ -13,6 +18,10 @@ const COOKIE: &str = "minitill_console";
 /// The name under https. Browsers take a cookie with this prefix over https alone, so nobody can plant a
 /// session over http.
 const SECURE_COOKIE: &str = "__Secure-minitill_console";
+
+/// Sessions that are remembered at most, and for how long: as long as a session may idle.
+const REMEMBERED_MAX: usize = 1_000;
+const REMEMBERED_FOR: Duration = Duration::from_mins(30);
 
 /// The signed-in user of a request.
 #[derive(Clone)]
@@ -44,11 +53,55 @@ impl SignedIn {
     }
 }
 
-/// The user of the session that the request's cookie names.
-pub(super) async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<SignedIn>, StoreError> {
+/// The users of sessions, as they were when the database told last. Pages that show how the till is need no database: they
+/// are what an operator wants while it is away. No other page uses it.
+#[derive(Debug, Default)]
+pub(super) struct SessionMemory(Mutex<HashMap<[u8; 32], (SessionUser, Instant)>>);
+
+impl SessionMemory {
+    /// Keeps what the database told of a session.
+    fn learn(&self, token_hash: [u8; 32], session: Option<&SessionUser>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(user) = session else {
+            known.remove(&token_hash);
+            return;
+        };
+        if known.len() >= REMEMBERED_MAX && !known.contains_key(&token_hash) {
+            known.retain(|_, (_, at)| at.elapsed() < REMEMBERED_FOR);
+        }
+        if known.len() < REMEMBERED_MAX || known.contains_key(&token_hash) {
+            known.insert(token_hash, (user.clone(), Instant::now()));
+        }
+    }
+
+    /// The user of a session that the database knew a short while ago.
+    fn recall(&self, token_hash: [u8; 32]) -> Option<SessionUser> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&token_hash).filter(|(_, at)| at.elapsed() < REMEMBERED_FOR).map(|(user, _)| user.clone())
+    }
+}
+
+/// The user of the session that the request's cookie names. With a `memory`, the page needs no database: while it is
+/// away, the user is the one whom it told before.
+pub(super) async fn signed_in(
+    state: &AppState,
+    headers: &HeaderMap,
+    memory: Option<&SessionMemory>,
+) -> Result<Option<SignedIn>, StoreError> {
     let Some(token) = token_of(state, headers) else { return Ok(None) };
     let token_hash = token_hash(token);
-    let session = state.store.console_session(token_hash).await?;
+    let session = match (state.store.console_session(token_hash).await, memory) {
+        (Err(StoreError::Unavailable(cause)), Some(memory)) => {
+            Some(memory.recall(token_hash).ok_or(StoreError::Unavailable(cause))?)
+        }
+        (told, memory) => {
+            let session = told?;
+            if let Some(memory) = memory {
+                memory.learn(token_hash, session.as_ref());
+            }
+            session
+        }
+    };
     Ok(session.map(|SessionUser { name, role, has_second_factor, has_password, proved }| {
         let has_proof = proved < state.config.console.reauth_after;
         let csrf_token = csrf_token(token);

@@ -5,6 +5,7 @@ mod accessible;
 mod account;
 mod apps;
 mod exchanges;
+mod health;
 mod images;
 mod keys;
 mod language;

@@ -9,4 +9,4 @@ pub use revenue::{
     REVENUE_ROWS_MAX, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport, RevenueRow,
     RevenueSums,
 };
-pub use roll_up::{RollUpCheck, RollUpDifference};
+pub use roll_up::{RollUpCheck, RollUpDifference, SalesOfHours};

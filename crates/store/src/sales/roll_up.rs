@@ -75,6 +75,15 @@ pub struct RollUpDifference {
     pub net: String,
 }
 
+/// What all apps sold in some hours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SalesOfHours {
+    /// Exchanges.
+    pub exchanges: i64,
+    /// Coins that they took, of both purses, less what was given back.
+    pub coins: i64,
+}
+
 impl Store {
     /// Adds to the roll-up what has a number and is not in it.
     pub async fn roll_up_sales(&self) -> Result<()> {
@@ -90,6 +99,26 @@ impl Store {
             return Ok(false);
         }
         self.transaction((), move |connection, ()| Box::pin(roll_up_some(connection, engine))).await
+    }
+
+    /// The sums of all apps in whole hours, by what the roll-up has. `None` on Citus, which has no roll-up.
+    pub async fn sales_of_hours(
+        &self,
+        since: OffsetDateTime,
+        until: OffsetDateTime,
+    ) -> Result<Option<SalesOfHours>> {
+        if self.engine.get() == Engine::Citus {
+            return Ok(None);
+        }
+        let sums = sqlx::query!(
+            r#"SELECT coalesce(sum(h.count), 0)::bigint AS "exchanges!", least(9223372036854775807, coalesce(
+                   sum(h.free_taken + h.charge_taken - h.free_given_back - h.charge_given_back), 0))::bigint AS "coins!"
+               FROM apps a JOIN sales_hours h ON h.app_no = a.app_no AND h.cut = 2 AND h.hour >= $1 AND h.hour < $2"#,
+            since,
+            until
+        );
+        let sums = sums.fetch_one(&self.pool).await?;
+        Ok(Some(SalesOfHours { exchanges: sums.exchanges, coins: sums.coins }))
     }
 
     /// Compares the roll-up of an app with its ledger. It reads all of the ledger, however long that takes.

@@ -1,0 +1,209 @@
+//! Health of the till over time (contract 16): the verdict and the strip of the overview, and the page of one hour.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use askama::Template;
+use axum::routing::get;
+use domain::health::{HealthMinute, HealthSpan, PresentProblem, Problem, Verdict};
+use domain::text;
+use domain::text::Text;
+use time::OffsetDateTime;
+
+use super::page::{Page, Section, Shown as _, render_search};
+use super::route::Route;
+use super::visit::{Answer, Visit, address};
+use super::words::{Moment as _, local, parse_moment, said};
+use crate::health::{CELL, Known, STRIP, first_cell};
+
+pub(super) const PATH: &str = "/console/health";
+
+pub(super) const ROUTES: &[Route] = &[Route::page(PATH, || get(page))];
+
+/// The size of a cell of the strip, and the height of the strip, in units of the drawing.
+const CELL_WIDTH: u32 = 6;
+const HEIGHT: u32 = 36;
+
+/// What a problem is called in a sentence and on a tag.
+fn called(problem: Problem) -> Text {
+    match problem {
+        Problem::DatabaseAway => text!("database away"),
+        Problem::Failing => text!("exchanges fail"),
+        Problem::Overloaded => text!("queue half full"),
+        Problem::Slow => text!("exchanges slow"),
+        Problem::UploadsRefused => text!("no room for pictures"),
+        Problem::ReceiversFailing => text!("receivers fail"),
+        Problem::Silent => text!("an instance is silent"),
+    }
+}
+
+fn called_on_page(problem: Problem) -> String {
+    said(&called(problem))
+}
+
+/// The verdict in words, one sentence for each problem.
+pub(super) struct Sentences {
+    pub(super) is_healthy: bool,
+    pub(super) instances: usize,
+    pub(super) problems: Vec<String>,
+}
+
+/// The words of a verdict. `None` before the first minute.
+pub(super) fn sentences(verdict: &Verdict) -> Option<Sentences> {
+    let Verdict { problems, instances } = verdict;
+    let sentence = |of: &PresentProblem| {
+        let PresentProblem { problem, since, instances: seen_by } = of;
+        let since = local(*since);
+        // To the minute: that is what is known.
+        let since = since.rsplit_once(':').map_or(since.as_str(), |(minute, _)| minute).to_owned();
+        said(&text!(
+            "since {since}: {problem}, {seen_by} of {instances} instances",
+            since,
+            problem = called(*problem),
+            seen_by = seen_by.to_string(),
+            instances = instances.to_string()
+        ))
+    };
+    (*instances > 0).then(|| Sentences {
+        is_healthy: problems.is_empty(),
+        instances: *instances,
+        problems: problems.iter().map(sentence).collect(),
+    })
+}
+
+/// A cell of the strip.
+pub(super) struct Cell {
+    pub(super) x: u32,
+    pub(super) class: &'static str,
+    /// What it says to the mouse and to screen readers.
+    pub(super) words: String,
+    pub(super) address: String,
+}
+
+impl Cell {
+    /// Whether anybody told of its hour.
+    pub(super) fn is_told(&self) -> bool {
+        self.class != "none"
+    }
+}
+
+/// The strip of the last days, one cell an hour.
+pub(super) struct Strip {
+    pub(super) cells: Vec<Cell>,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) cell_width: u32,
+    pub(super) since: OffsetDateTime,
+}
+
+pub(super) fn strip(known: &Known, now: OffsetDateTime) -> Strip {
+    let told: BTreeMap<OffsetDateTime, &HealthSpan> =
+        known.cells.iter().map(|cell| (cell.at, cell)).collect();
+    let begin = first_cell(now);
+    let count = u32::try_from(STRIP.as_secs() / CELL.as_secs()).unwrap_or_default();
+    let cells = (0..count).map(|index| {
+        let at = begin + CELL * index;
+        let (class, words) = match told.get(&at) {
+            None => ("none", said(&text!("nothing is known"))),
+            Some(span) if span.problems.is_empty() => ("good", said(&text!("healthy"))),
+            Some(span) => ("bad", in_words(span)),
+        };
+        Cell {
+            x: index * CELL_WIDTH,
+            class,
+            words: format!("{}: {words}", local(at)),
+            address: address(
+                PATH,
+                &domain::fields::Fields::default(),
+                &[("at", &domain::moment::rfc3339(at))],
+            ),
+        }
+    });
+    Strip {
+        cells: cells.collect(),
+        width: count * CELL_WIDTH,
+        height: HEIGHT,
+        cell_width: CELL_WIDTH - 1,
+        since: begin,
+    }
+}
+
+/// What was wrong in a span, with the minutes of it.
+fn in_words(span: &HealthSpan) -> String {
+    let parts = span.problems.iter().map(|(problem, minutes)| {
+        said(&text!("{problem}, {minutes} min", problem = called(*problem), minutes = minutes.to_string()))
+    });
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+#[derive(Template)]
+#[template(path = "health.html")]
+struct HealthPage<'a> {
+    page: Page<'a>,
+    verdict: Option<Sentences>,
+    strip: Strip,
+    /// Beginning and end of the hour.
+    hour: (OffsetDateTime, OffsetDateTime),
+    earlier: String,
+    later: Option<String>,
+    minutes: Vec<HealthMinute>,
+    /// Whether the minutes are those that this instance remembers, because the database does not answer.
+    is_from_memory: bool,
+}
+
+/// The minutes of the hour that has the moment `at`, newest first. Without it the last hour.
+async fn page(visit: Visit) -> Answer {
+    let state = &visit.state;
+    let now = domain::moment::of_millis(state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let mut filters = visit.filters();
+    let at = filters.read("at", parse_moment);
+    let begin = at.map_or(now - CELL, |at| {
+        OffsetDateTime::from_unix_timestamp(at.unix_timestamp().div_euclid(3600) * 3600).unwrap_or(at)
+    });
+    let end = begin + CELL;
+    let known = state.health.known();
+    let read = tokio::time::timeout(super::super::READY_TIMEOUT, state.store.health(begin, end)).await;
+    let is_from_memory = !matches!(read, Ok(Ok(_)));
+    let mut minutes = match read {
+        Ok(Ok(minutes)) => minutes,
+        Ok(Err(_)) | Err(_) => {
+            known.minutes.iter().filter(|minute| minute.at >= begin && minute.at < end).cloned().collect()
+        }
+    };
+    minutes.sort_by(|one, other| (other.at, &one.instance).cmp(&(one.at, &other.instance)));
+    let there = |at: OffsetDateTime| visit.address(&[("at", &domain::moment::rfc3339(at))]);
+    let wrong = filters.wrong;
+    render_search(
+        &HealthPage {
+            verdict: sentences(&state.health.verdict(now)),
+            strip: strip(&known, now),
+            hour: (begin, end),
+            earlier: there(begin - CELL),
+            later: (end < now).then(|| there(end)),
+            minutes,
+            is_from_memory,
+            page: visit.page(Section::OVERVIEW, "Health").marking(&wrong),
+        },
+        &wrong,
+    )
+}
+
+/// Exchanges a second in a minute.
+fn per_second(minute: &HealthMinute) -> String {
+    let answers = minute.succeeded + minute.refused.values().sum::<i64>();
+    format!(
+        "{:.1}",
+        f64::from(u32::try_from(answers).unwrap_or(u32::MAX)) / Duration::from_mins(1).as_secs_f64()
+    )
+}
+
+/// Milliseconds, where there are some.
+fn millis(millis: Option<f64>) -> String {
+    millis.map_or_else(|| "\u{2013}".to_owned(), |millis| format!("{millis:.1}"))
+}
+
+/// Codes with how often each came.
+fn refusals(minute: &HealthMinute) -> String {
+    let codes = minute.refused.iter().map(|(code, count)| format!("{code} \u{d7} {}", count.shown()));
+    codes.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,162 @@
+//! Health over time on the console (contract 16.3).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::console_user::Role;
+use domain::health::HealthMinute;
+use domain::moment::rfc3339;
+use time::OffsetDateTime;
+
+use super::accessible::faults;
+use super::reading::{content, rows};
+use crate::game::Game;
+use crate::support::{NOW, TestTill};
+
+fn now() -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(NOW / 1000).unwrap()
+}
+
+fn minute(instance: &str, ago: u64) -> HealthMinute {
+    let begin = OffsetDateTime::from_unix_timestamp((NOW / 60_000) * 60).unwrap();
+    HealthMinute {
+        at: begin - Duration::from_mins(ago),
+        instance: instance.to_owned(),
+        succeeded: 119,
+        refused: BTreeMap::from([(10_000_601, 1)]),
+        p50_ms: Some(3.21),
+        p99_ms: Some(20.0),
+        queue: 7,
+        queue_max: 10_000,
+        database_up: true,
+        round_trip_ms: 0.5,
+        takes_uploads: true,
+        receivers_failing: 0,
+        stopped: false,
+    }
+}
+
+async fn learn(till: &TestTill, minutes: &[HealthMinute]) {
+    till.store.write_health(minutes).await.unwrap();
+    till.till.health.learn(&till.store, NOW).await;
+}
+
+/// Rules 16.3.1 and 16.3.2: the verdict in words, and a strip whose cells lead to their hour.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_page_opens_with_the_verdict() {
+    let till = TestTill::start().await;
+    let viewer = till.browser(Role::Viewer).await;
+    let page = viewer.get("/console").await;
+    assert!(content(&page).contains("Health The verdict comes within a minute."), "{}", content(&page));
+    let mut minutes: Vec<_> = (1..10).flat_map(|ago| [minute("a:1", ago), minute("b:1", ago)]).collect();
+    learn(&till, &minutes).await;
+    let page = viewer.get("/console").await;
+    assert!(content(&page).contains("Health Healthy Instances: 2."), "{}", content(&page));
+    assert_eq!(faults(&page.body), Vec::<String>::new());
+    for minute in &mut minutes {
+        minute.database_up = minute.instance != "a:1" || minute.at < now() - Duration::from_mins(4);
+    }
+    // A bad hour of the day before.
+    let night = HealthMinute { takes_uploads: false, ..minute("a:1", 1440) };
+    minutes.push(night.clone());
+    learn(&till, &minutes).await;
+    let page = viewer.get("/console").await;
+    let since = rfc3339(minute("a:1", 4).at).replace('T', " ");
+    let since = &since[..16];
+    let told = format!("Health Degraded since {since}: database away, 1 of 2 instances");
+    assert!(content(&page).contains(&told), "{told}\n{}", content(&page));
+    assert_eq!(page.body.matches("<rect class=\"bad\"").count(), 2, "{}", page.body);
+    assert_eq!(
+        page.body.matches("<rect class=\"none\"").count(),
+        168 - 2 - page.body.matches("<rect class=\"good\"").count()
+    );
+    let hour = OffsetDateTime::from_unix_timestamp(night.at.unix_timestamp() / 3600 * 3600).unwrap();
+    let address = format!("/console/health?at={}", rfc3339(hour).replace(':', "%3A"));
+    assert!(page.body.contains(&format!("<a href=\"{address}\" aria-label=\"")), "{address}\n{}", page.body);
+    assert!(page.body.contains("no room for pictures, 1 min</title>"), "{}", page.body);
+    let page = viewer.get(&address).await;
+    let expected = [
+        rfc3339(night.at).replace('T', " ").trim_end_matches('Z').to_owned(),
+        "a:1".to_owned(),
+        "no room for pictures".to_owned(),
+        "2.0".to_owned(),
+        "3.2".to_owned(),
+        "20.0".to_owned(),
+        "10000601 × 1".to_owned(),
+        "7".to_owned(),
+        "0.5".to_owned(),
+    ];
+    assert_eq!(rows(&page.body), [expected]);
+    assert_eq!(faults(&page.body), Vec::<String>::new());
+    let page = viewer.get("/console/health?at=soon").await;
+    assert_eq!(page.status, 400);
+}
+
+/// Rule 16.3.3: the figures of the business come first, in whole hours, against the day before.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_page_has_what_was_taken_today() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 0, 1000).await;
+    for (number, amount) in [("b1", 60), ("b2", 30), ("b3", 45), ("b4", 5)] {
+        assert_eq!(Game::new(&app, "o1", number, amount).send(&till).await.code(), 1);
+    }
+    assert_eq!(Game::new(&app, "o1", "b5", 7).send(&till).await.code(), 1);
+    let hour = OffsetDateTime::from_unix_timestamp(NOW / 3_600_000 * 3600).unwrap();
+    let midnight = hour.replace_time(time::Time::MIDNIGHT);
+    for (number, at) in [
+        ("b1", midnight),
+        ("b2", midnight + Duration::from_mins(30)),
+        ("b3", midnight - Duration::from_hours(24)),
+        // Of this hour, and of yesterday after this hour.
+        ("b4", hour + Duration::from_secs(1)),
+        ("b5", hour - Duration::from_hours(24) + Duration::from_secs(1)),
+    ] {
+        till.execute(&format!(
+            "UPDATE ledger_entries SET at = '{}' WHERE reference = '{number}'",
+            rfc3339(at)
+        ))
+        .await;
+    }
+    till.store.number_events(None).await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    learn(&till, &[]).await;
+    let page = content(&till.browser(Role::Viewer).await.get("/console").await);
+    let until = rfc3339(hour).replace('T', " ").trim_end_matches('Z').to_owned();
+    let told = format!(
+        "Coins taken today 90 until {until} , less what was given back Against yesterday at this hour +100.0 % yesterday: 45 \
+         Exchanges today 2 +100.0 %, yesterday: 1"
+    );
+    assert!(page.contains(&told), "{told}\n{page}");
+}
+
+/// Rule 16.3.4: while the database is away, the page is there for who was signed in before, and for nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_page_needs_no_database() {
+    let till =
+        TestTill::start_with(|config| config.database.acquire_timeout = Duration::from_millis(300)).await;
+    let (known, stranger) = (till.browser(Role::Viewer).await, till.browser(Role::Admin).await);
+    learn(&till, &[minute("a:1", 1)]).await;
+    assert_eq!(known.get("/console").await.status, 200);
+    let name: String =
+        sqlx::query_scalar("SELECT current_database()::text").fetch_one(&till.sql).await.unwrap();
+    till.sql.close().await;
+    let admin = sqlx::PgPool::connect(&till.database_url.replace(&name, "postgres")).await.unwrap();
+    let close = format!(
+        "ALTER DATABASE {name} ALLOW_CONNECTIONS false; \
+         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+    );
+    sqlx::raw_sql(sqlx::AssertSqlSafe(close)).execute(&admin).await.unwrap();
+    let page = known.get("/console").await;
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(content(&page).contains("Health Healthy Instances: 1."), "{}", content(&page));
+    let page = known.get("/console/health").await;
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(content(&page).contains("The database does not answer."), "{}", content(&page));
+    assert_eq!(rows(&page.body).len(), 1, "the minute that is remembered");
+    for (browser, path) in
+        [(&known, "/console/apps"), (&stranger, "/console"), (&stranger, "/console/health")]
+    {
+        assert_eq!(browser.get(path).await.status, 503, "{path}");
+    }
+}
