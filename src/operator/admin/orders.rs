@@ -57,6 +57,7 @@ fn filter(query: &mut Input<'_>) -> Result<OrderFilter, FieldError> {
         )?,
         created_until: millis(query.field("created_until", "Made before this moment, in milliseconds."))?,
         after: after(query, OrderCursor::parse)?,
+        ..OrderFilter::default()
     })
 }
 

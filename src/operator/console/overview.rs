@@ -66,7 +66,7 @@ async fn page(visit: Visit) -> Answer {
     let troubled = troubled(state, &now).await;
     let counts = now.reading.receivers;
     render(&OverviewPage {
-        page: visit.page(Section::OVERVIEW, "Overview"),
+        page: Page { loads_again: true, ..visit.page(Section::OVERVIEW, "Overview") },
         more_troubled: (counts.paused + counts.failing).saturating_sub(troubled.len() as u64),
         troubled: &troubled,
         per_second: per_second.unwrap_or_default(),

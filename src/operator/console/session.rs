@@ -9,6 +9,8 @@ use store::{SessionUser, StoreError};
 
 use crate::state::AppState;
 
+/// The header of a page that loads itself again, which is no use of the session.
+const REFRESH: &str = "minitill-refresh";
 const COOKIE: &str = "minitill_console";
 /// The name under https. Browsers take a cookie with this prefix over https alone, so nobody can plant a
 /// session over http.
@@ -48,7 +50,7 @@ impl SignedIn {
 pub(super) async fn signed_in(state: &AppState, headers: &HeaderMap) -> Result<Option<SignedIn>, StoreError> {
     let Some(token) = token_of(state, headers) else { return Ok(None) };
     let token_hash = token_hash(token);
-    let session = state.store.console_session(token_hash).await?;
+    let session = state.store.console_session(token_hash, !headers.contains_key(REFRESH)).await?;
     Ok(session.map(|SessionUser { name, role, has_second_factor, has_password, proved }| {
         let has_proof = proved < state.config.console.reauth_after;
         let csrf_token = csrf_token(token);
