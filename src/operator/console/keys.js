@@ -1,7 +1,7 @@
 // The keys of the console, and lists that load themselves again. Every page works without this file.
 "use strict";
 (() => {
-  const list = document.getElementById("shortcuts");
+  const list = document.getElementById("key_list");
   const isField = (element) => element.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName);
 
   // "g" waits this long for the letter of a page.

@@ -140,9 +140,9 @@ pub(crate) fn other_view() -> Option<OtherView> {
     VIEW.try_with(of).ok()
 }
 
-/// The name of this installation (`console.name`).
+/// The name of this installation (`console.name`). Empty where there is no page.
 pub(crate) fn installation() -> String {
-    VIEW.try_with(|view| view.name.as_str().to_owned()).unwrap_or_else(|_| "Minitill".to_owned())
+    VIEW.try_with(|view| view.name.as_str().to_owned()).unwrap_or_default()
 }
 
 /// The class of the band at the top of the page (`console.colour`).
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
 
     fn view(language: Language, zone: &str) -> View {
-        let (name, colour) = (InstallationName::parse("Minitill").unwrap(), Colour::None);
+        let (name, colour) = (InstallationName::parse("t1").unwrap(), Colour::None);
         View {
             language,
             zone: zone.parse().unwrap(),

@@ -123,7 +123,7 @@ async fn a_page_lists_the_keys_and_names_the_script() {
     }
     let zh = viewer.send(Request::get("/console").header("accept-language", "zh")).await.body;
     for text in [
-        "<h2 id=\"shortcuts_title\">快捷键</h2>",
+        "<h2 id=\"key_list_title\">快捷键</h2>",
         "<dd>玩家</dd>",
         "<dd>本列表</dd>",
         "<button type=\"submit\">关闭</button>",
