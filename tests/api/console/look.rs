@@ -19,7 +19,7 @@ async fn every_page_says_which_installation_it_is() {
     })
     .await;
     till.app("a1").await;
-    let band = "<div class=\"band red\" aria-hidden=\"true\">&#60;b&#62;Live&#60;/b&#62;</div>";
+    let strip = "<div class=\"band red\" aria-hidden=\"true\">&#60;b&#62;Live&#60;/b&#62;</div>";
     let brand = "<p class=\"brand\"><a href=\"/console\" title=\"&#60;b&#62;Live&#60;/b&#62;\">\
                  &#60;b&#62;Live&#60;/b&#62;</a></p>";
     let admin = till.browser(Role::Admin).await;
@@ -32,7 +32,7 @@ async fn every_page_says_which_installation_it_is() {
     pages.retain(|page| page.header("content-type") == Some("text/html; charset=utf-8"));
     assert!(pages.len() > 25, "{}", pages.len());
     for page in pages {
-        for part in [band, brand, " · &#60;b&#62;Live&#60;/b&#62;</title>"] {
+        for part in [strip, brand, " · &#60;b&#62;Live&#60;/b&#62;</title>"] {
             assert!(page.body.contains(part), "{part} in {}", page.body);
         }
     }
