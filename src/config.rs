@@ -1,6 +1,7 @@
 //! Settings: the compiled-in defaults, then a file of the operator's, then environment variables
 //! (contract 9). Unknown settings are refused by name; secrets are not printed.
 
+mod look;
 mod oidc;
 mod picture_stores;
 pub mod private_files;
@@ -8,10 +9,12 @@ mod sections;
 mod zone;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
 use serde::Deserialize;
 
+pub use look::{Colour, InstallationName};
 pub use oidc::{OIDC_CALLBACK_PATH, Oidc};
 pub use picture_stores::S3;
 pub use sections::{
@@ -24,6 +27,9 @@ pub use zone::Zone;
 const DEFAULTS: &str = include_str!("../config/default.toml");
 /// The shortest key that the judge of pictures is asked with.
 const JUDGE_SECRET_BYTES_MIN: usize = 16;
+/// The shortest and the longest time after which lists of the console load themselves again.
+const REFRESH_MIN: Duration = Duration::from_secs(5);
+const REFRESH_MAX: Duration = Duration::from_hours(24);
 /// What a setting's environment variable begins with.
 const VARIABLE_PREFIX: &str = "MINITILL_";
 
@@ -155,9 +161,14 @@ impl Config {
             judge.url.is_none() || judge.secret.expose().len() >= JUDGE_SECRET_BYTES_MIN,
             "image_judge.secret: expected {JUDGE_SECRET_BYTES_MIN} bytes or more beside image_judge.url"
         );
-        let hour = std::time::Duration::from_hours(1);
+        let hour = Duration::from_hours(1);
         ensure!(self.notify.keep >= hour, "notify.keep: expected 1h or more");
         ensure!(image.unused_ttl >= hour, "image.unused_ttl: expected 1h or more");
+        let refresh = self.console.refresh;
+        ensure!(
+            refresh.is_zero() || (REFRESH_MIN..=REFRESH_MAX).contains(&refresh),
+            "console.refresh: expected 0s, or 5s to 1d, got {refresh:?}"
+        );
         self.check_oidc()?;
         self.check_pictures()
     }

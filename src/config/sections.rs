@@ -23,6 +23,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
+use super::look::{Colour, InstallationName};
 use super::zone::Zone;
 use crate::error::ErrorStatus;
 
@@ -85,6 +86,10 @@ impl Listener {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Console {
+    pub name: InstallationName,
+    pub colour: Colour,
+    #[serde(deserialize_with = "duration")]
+    pub refresh: Duration,
     #[serde(deserialize_with = "duration")]
     pub reauth_after: Duration,
     pub time_zone: Zone,

@@ -92,6 +92,34 @@ fn variables_override_and_lists_are_separated_by_commas() {
     assert!(!format!("{config:?}").contains("postgres://own"));
 }
 
+/// Contract 8.6.26.
+#[test]
+fn the_look_of_the_console_is_checked_at_the_start() {
+    let load = |name: &str, value: &str| load(&[(&format!("MINITILL_CONSOLE__{name}"), value)]);
+    assert_eq!(load("NAME", " Studio – 测试 ").unwrap().console.name.as_str(), "Studio – 测试");
+    for word in Colour::WORDS {
+        assert_eq!(load("COLOUR", word).unwrap().console.colour.as_str(), word);
+    }
+    let long = "n".repeat(41);
+    for (text, seconds) in [("0s", 0), ("5s", 5), ("1d", 86_400)] {
+        assert_eq!(load("REFRESH", text).unwrap().console.refresh, Duration::from_secs(seconds));
+    }
+    for (name, value, expected) in [
+        ("REFRESH", "4s", "expected 0s, or 5s to 1d, got 4s"),
+        ("REFRESH", "25h", "expected 0s, or 5s to 1d, got 90000s"),
+        ("REFRESH", "on", "expected a duration such as \"5s\" or \"48h\", got \"on\""),
+        ("NAME", "", "expected one line of 1 to 40 characters, got \"\""),
+        ("NAME", "a\nb", "expected one line of 1 to 40 characters, got \"a\\nb\""),
+        ("NAME", &long, "expected one line of 1 to 40 characters, got \"nnnn"),
+        ("COLOUR", "Red", "expected none, green, blue, amber or red, got \"Red\""),
+        ("COLOUR", "", "expected none, green, blue, amber or red, got \"\""),
+    ] {
+        let refused = load(name, value).unwrap_err();
+        let setting = format!("console.{}", name.to_lowercase());
+        assert!(refused.contains(expected) && refused.contains(&setting), "{refused}");
+    }
+}
+
 /// Contract 14.3.1.
 #[test]
 fn a_time_zone_is_known_by_its_name() {

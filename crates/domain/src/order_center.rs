@@ -43,6 +43,9 @@ impl Tab {
     }
 }
 
+/// The status codes of orders of which something is still to come: a payment, use, shipment, receipt or refund.
+pub const OPEN: [i16; 7] = [1, 2, 4, 10, 12, 13, 14];
+
 crate::word_enum! {
     /// How an order is shown: it ended well, it ended badly, or it continues. The word is the class of
     /// the style sheet.
@@ -118,6 +121,9 @@ mod tests {
             assert_eq!(shown, tabs, "{code}");
         }
         assert!(Tab::All.statuses().is_empty());
+        let closed: Vec<i64> =
+            OrderStatus::CODES.into_iter().filter(|code| !OPEN.map(i64::from).contains(code)).collect();
+        assert_eq!(closed, [3, 5, 6, 11, 15]);
     }
 
     #[test]

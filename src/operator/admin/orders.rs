@@ -24,7 +24,7 @@ routes! { "Orders":
         answers("shown", "The order.", history_example());
     /// List orders
     ///
-    /// Orders of all apps as developers have reported them, by the time they were made, newest first.
+    /// Orders of all apps as developers have reported them, by the time they were created, newest first.
     GET "/orders", "listOrders", Read: list -> Page<StoredOrder> =>
         lists("A page of orders.", &order_example())
             .query(filter)
@@ -53,10 +53,11 @@ fn filter(query: &mut Input<'_>) -> Result<OrderFilter, FieldError> {
         },
         city: query.field("city", "Whose city holds this text.").optional_as::<ProductCity, _>(city)?,
         created_since: millis(
-            query.field("created_since", "Made at or after this moment, in milliseconds."),
+            query.field("created_since", "Created at or after this moment, in milliseconds."),
         )?,
-        created_until: millis(query.field("created_until", "Made before this moment, in milliseconds."))?,
+        created_until: millis(query.field("created_until", "Created before this moment, in milliseconds."))?,
         after: after(query, OrderCursor::parse)?,
+        ..OrderFilter::default()
     })
 }
 

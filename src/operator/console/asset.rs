@@ -1,4 +1,4 @@
-//! The style sheet of the console, and the icon of the browser tab.
+//! The style sheet of the console, its script, and the icon of the browser tab.
 
 use std::sync::LazyLock;
 
@@ -10,15 +10,21 @@ use sha2::{Digest as _, Sha256};
 use super::route::{Access, Route};
 
 const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("keys.js");
 const ICON: &str = include_str!("icon.svg");
 
 pub(super) const ROUTES: &[Route] = &[
     Route { method: "GET", path: "/console/style.css", access: Access::Anyone, handler: || get(style) },
+    Route { method: "GET", path: "/console/keys.js", access: Access::Anyone, handler: || get(script) },
     Route { method: "GET", path: "/console/icon.svg", access: Access::Anyone, handler: || get(icon) },
 ];
 
 async fn style(headers: HeaderMap) -> Response {
     asset(&headers, STYLE, "text/css; charset=utf-8")
+}
+
+async fn script(headers: HeaderMap) -> Response {
+    asset(&headers, SCRIPT, "text/javascript; charset=utf-8")
 }
 
 async fn icon(headers: HeaderMap) -> Response {
@@ -28,7 +34,7 @@ async fn icon(headers: HeaderMap) -> Response {
 /// The query of the addresses, a hash of the content: new content gets a new address.
 pub(super) fn version() -> &'static str {
     static VERSION: LazyLock<String> =
-        LazyLock::new(|| hex::encode(&Sha256::digest([STYLE, ICON].concat())[..8]));
+        LazyLock::new(|| hex::encode(&Sha256::digest([STYLE, SCRIPT, ICON].concat())[..8]));
     &VERSION
 }
 
@@ -40,4 +46,44 @@ fn asset(headers: &HeaderMap, text: &'static str, media_type: &'static str) -> R
     let headers =
         [(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, caching), (header::ETAG, tag.as_str())];
     (status, headers, body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STYLE;
+
+    /// The relative luminance of a colour such as `#0b6b63` (WCAG 2.2).
+    fn luminance(colour: &str) -> f64 {
+        let part = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5)
+    }
+
+    fn contrast(one: &str, other: &str) -> f64 {
+        let (one, other) = (luminance(one), luminance(other));
+        (one.max(other) + 0.05) / (one.min(other) + 0.05)
+    }
+
+    /// Rule 8.6.26: the name on the band can be read in both themes (AA), and the band is seen beside the page.
+    #[test]
+    fn the_band_has_contrast_in_both_themes() {
+        assert!((contrast("#000000", "#ffffff") - 21.0).abs() < 0.01 && contrast("#777777", "#ffffff") < 4.5);
+        let themes: Vec<&str> =
+            STYLE.split(":root {").skip(1).map(|rest| rest.split('}').next().unwrap()).collect();
+        assert_eq!(themes.len(), 2, "light and dark");
+        for theme in themes {
+            let value = |name: &str| {
+                let (_, rest) = theme.split_once(&format!(" --{name}: ")).unwrap();
+                rest.split(';').next().unwrap()
+            };
+            for colour in crate::config::Colour::WORDS.into_iter().skip(1) {
+                let band = value(&format!("band-{colour}"));
+                assert!(contrast(band, value("on-band")) >= 4.5, "{colour}: {band}");
+                assert!(contrast(band, value("panel")) >= 3.0, "{colour}: {band}");
+                assert!(STYLE.contains(&format!(".band.{colour} {{ background: var(--band-{colour}); }}")));
+            }
+        }
+    }
 }

@@ -24,11 +24,11 @@ use crate::client_address::Client;
 use crate::refusal_log::Unsuccessful;
 use crate::state::AppState;
 
-/// A page runs no script and loads only the style sheet and pictures of this origin. Its forms go to this
-/// origin, and no other site may frame it.
+/// A page loads only the style sheet, the script and pictures of this origin, and has no script of its own. Its
+/// forms go to this origin, as does what its script asks, and no other site may frame it.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; \
-     frame-ancestors 'none'",
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; \
+     form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 );
 
 /// Passes a request to its handler if the user has the role, and renders every error as a page. A request

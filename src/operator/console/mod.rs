@@ -1,4 +1,5 @@
-//! The operator's console: server-rendered HTML pages, without scripts and without a build step.
+//! The operator's console: server-rendered HTML pages, without a build step. They need no script; one small file has
+//! the keys.
 //!
 //! A table lists each page with the role that may request it. The guard checks every request against the
 //! table before the handler runs, so no page can forget the check. A handler takes a `Visit`: the user, and
@@ -23,6 +24,7 @@ mod overview;
 mod page;
 mod password;
 mod player;
+mod presets;
 mod receivers;
 mod route;
 mod search;

@@ -3,10 +3,14 @@
 use askama::Template;
 use axum::routing::get;
 use domain::changes::changes;
-use domain::ids::AppId;
-use store::{OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
+use domain::console_user::ConsoleUserName;
+use domain::ids::{AppId, OpenId};
+use domain::receiver::ReceiverId;
+use store::{ImageKey, OperatorLogCursor, OperatorLogFilter, OperatorLogLine};
 
 use super::page::{Page, Section, render_search};
+use super::player::player_path;
+use super::receivers::receiver_path;
 use super::route::Route;
 use super::visit::{Answer, Visit};
 use super::words::{Moment as _, parse_moment};
@@ -62,6 +66,35 @@ fn any_note(lines: &[OperatorLogLine]) -> bool {
 /// Whether a line is about an app.
 fn any_app(lines: &[OperatorLogLine]) -> bool {
     lines.iter().any(|line| !line.app_id.is_empty())
+}
+
+/// The page of a line's subject, if it has one that this user may see. An app, a receiver or a user that was removed
+/// later has none any more, and its link says so.
+fn subject_path(line: &OperatorLogLine, is_admin: bool) -> Option<String> {
+    let (app, subject) = (AppId::parse(&line.app_id).ok(), line.subject.as_str());
+    let (kind, act) = line.action.split_once('.')?;
+    match (kind, act) {
+        _ if app.as_ref().is_some_and(|app| app.as_str() == subject) => Some(app_path(&app?)),
+        ("wallet", "credit" | "debit" | "cancel") | ("login_code", _) => {
+            let open_id = OpenId::parse(subject).ok()?;
+            Some(player_path(app?.as_str(), open_id.as_str()))
+        }
+        ("token", _) => Some(format!("{}/tokens", app_path(&app?))),
+        ("receiver", act) if act != "remove" => Some(receiver_path(&app?, &ReceiverId::parse(subject).ok()?)),
+        ("image", _) => {
+            ImageKey::parse(subject).ok().map(|_| format!("{}?picture={subject}", Section::IMAGES.path))
+        }
+        ("console_user", act) if is_admin && act != "remove" => {
+            let name = ConsoleUserName::parse(subject).ok()?;
+            Some(format!("{}/{name}", Section::USERS.path))
+        }
+        ("api_key", _) => Some(Section::API_KEYS.path.to_owned()),
+        _ => None,
+    }
+}
+
+fn app_path(app_id: &AppId) -> String {
+    format!("{}/{app_id}", Section::APPS.path)
 }
 
 /// The way by which an operator made a change.

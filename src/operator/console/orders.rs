@@ -1,22 +1,26 @@
 //! Orders: the search, and the page of one order with the changes of each report.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::get;
-use domain::fields::{Expected, parse_integer};
+use domain::fields::{Expected, Fields, parse_integer};
 use domain::ids::{AppId, OpenId, OrderNo};
 use domain::moment;
 use domain::order::OrderStatus;
-use domain::order_center::Standing;
+use domain::order_center::{self, Standing};
 use domain::text;
 use domain::text::Text;
 use serde_json::Value;
 use store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
+use time::OffsetDateTime;
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render, render_search};
+use super::presets::Presets;
 use super::route::Route;
-use super::visit::{Answer, Visit};
+use super::visit::{Answer, Visit, address};
 use super::words::{Markup, Moment as _, id, parse_moment, said};
 
 pub(super) const ROUTES: &[Route] = &[
@@ -24,8 +28,20 @@ pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/apps/{app_id}/orders/{out_biz_order_no}", || get(order)),
 ];
 
-/// Orders or reports on a page.
+/// Reports on a page, and orders where nobody chooses another number.
 const ROWS: u32 = 50;
+/// How many orders a page may have.
+const ROWS_OFFERED: [&str; 3] = ["50", "100", "200"];
+/// The directions of a list of orders, by age. The first is the default.
+const DIRECTIONS: [&str; 2] = ["newest", "oldest"];
+/// The word for every status after which something is still to come.
+const OPEN: &str = "open";
+/// What "in this status for longer than" offers. Any other duration can be typed.
+const WAITS_OFFERED: [&str; 3] = ["1h", "1d", "3d"];
+/// Longest of these durations: a hundred years.
+const WAIT_MAX: Duration = Duration::from_hours(100 * 365 * 24);
+/// Orders of which something is still to come and to which nothing has come for a day, the oldest first.
+const STUCK: [(&str, &str); 3] = [("status", OPEN), ("longer", "1d"), ("sort", "oldest")];
 
 /// The name of a status code.
 pub(super) fn status_words(code: i16) -> &'static str {
@@ -60,8 +76,29 @@ fn parse_millis(text: &str) -> Result<i64, Expected> {
     i64::try_from(millis).map_err(|_| Expected::new("a moment within 64 bits of milliseconds"))
 }
 
-fn parse_status(text: &str) -> Result<i16, Expected> {
-    OrderStatus::parse(text).map(OrderStatus::code)
+fn parse_statuses(text: &str) -> Result<Vec<i16>, Expected> {
+    if text == OPEN {
+        return Ok(order_center::OPEN.to_vec());
+    }
+    OrderStatus::parse(text).map(|status| vec![status.code()])
+}
+
+fn parse_wait(text: &str) -> Result<Duration, Expected> {
+    let read = humantime::parse_duration(text).ok().filter(|wait| *wait <= WAIT_MAX);
+    read.ok_or_else(|| Expected::new("a duration such as 36h or 5d, at most 36500d"))
+}
+
+fn parse_oldest_first(text: &str) -> Result<bool, Expected> {
+    match text {
+        "newest" => Ok(false),
+        "oldest" => Ok(true),
+        _ => Err(Expected::one_of(&DIRECTIONS)),
+    }
+}
+
+fn parse_rows(text: &str) -> Result<u32, Expected> {
+    let offered = ROWS_OFFERED.contains(&text).then(|| text.parse().ok()).flatten();
+    offered.ok_or_else(|| Expected::one_of(&ROWS_OFFERED))
 }
 
 #[derive(Template)]
@@ -70,6 +107,15 @@ struct SearchPage<'a> {
     page: Page<'a>,
     orders: Vec<StoredOrder>,
     next: Option<String>,
+    presets: Presets,
+    /// Whether this is the page of stuck orders.
+    is_stuck: bool,
+    oldest_first: bool,
+}
+
+/// The address of the page of stuck orders.
+fn stuck_path() -> String {
+    address(Section::ORDERS.path, &Fields::default(), &STUCK)
 }
 
 /// Whether an order has a city.
@@ -88,20 +134,27 @@ async fn search(visit: Visit) -> Answer {
         app_id: filters.read("app_id", AppId::parse),
         number: filters.read("number", OrderNo::parse),
         open_id: filters.read("open_id", OpenId::parse),
-        statuses: filters.read("status", parse_status).into_iter().collect(),
+        statuses: filters.read("status", parse_statuses).unwrap_or_default(),
         city: visit.filled("city"),
         created_since: filters.read("from", parse_millis),
         created_until: filters.read("to", parse_millis),
+        in_status_for: filters.read("longer", parse_wait),
+        oldest_first: filters.read("sort", parse_oldest_first).unwrap_or_default(),
         after: visit.fields.optional("after", OrderCursor::parse)?,
     };
+    let rows = filters.read("rows", parse_rows).unwrap_or(ROWS);
     let wrong = filters.wrong;
     let (mut orders, mut next) = (Vec::new(), None);
     if wrong.is_empty() {
-        let found = visit.state.store.orders(&filter, ROWS).await?;
+        let found = visit.state.store.orders(&filter, rows).await?;
         (orders, next) = (found.items, visit.next(found.next));
     }
     let page = visit.search_page(Section::ORDERS).await?.marking(&wrong);
-    render_search(&SearchPage { page, orders, next }, &wrong)
+    let now = moment::of_millis(visit.state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let presets = Presets::of(&visit, now);
+    let is_stuck = STUCK.iter().all(|(name, value)| visit.text(name) == *value);
+    let oldest_first = filter.oldest_first;
+    render_search(&SearchPage { page, orders, next, presets, is_stuck, oldest_first }, &wrong)
 }
 
 #[derive(Template)]

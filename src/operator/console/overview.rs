@@ -73,7 +73,7 @@ async fn page(visit: Visit) -> Answer {
     let (known, at) = (state.health.known(), moment::of_millis(now.at_millis));
     let at = at.unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     render(&OverviewPage {
-        page: visit.page(Section::OVERVIEW, "Overview"),
+        page: Page { loads_again: true, ..visit.page(Section::OVERVIEW, "Overview") },
         verdict: sentences(&state.health.verdict(at)),
         strip: strip(&known, at),
         business: known.business.as_ref(),

@@ -35,6 +35,17 @@ impl Section {
     pub(super) const USERS: Self = Self { path: "/console/users", name: "Users" };
     pub(super) const API_KEYS: Self = Self { path: "/console/api-keys", name: "API keys" };
 
+    /// The key that leads there after `g`.
+    pub(super) fn key(&self) -> Option<char> {
+        match self.path {
+            "/console/players" => Some('p'),
+            "/console/orders" => Some('o'),
+            "/console/exchanges" => Some('e'),
+            "/console/reports" => Some('r'),
+            _ => None,
+        }
+    }
+
     pub(super) const ALL: [Self; 10] = [
         Self::OVERVIEW,
         Self::APPS,
@@ -63,6 +74,9 @@ pub(super) struct Page<'a> {
     pub(super) wrong: &'a [FieldError],
     /// The apps that the field for an app offers.
     pub(super) apps: Vec<AppSummary>,
+    /// Whether the page loads itself again (`console.refresh`): a page that shows what goes on, and has no form but for
+    /// its filter.
+    pub(super) loads_again: bool,
     /// A message above the page, about the change that led here.
     pub(super) notice: Option<String>,
 }
@@ -71,7 +85,8 @@ impl<'a> Page<'a> {
     /// A page without a user and without navigation.
     pub(super) fn of_nobody(title: impl Into<Text>) -> Self {
         let title = said(&title.into());
-        Self { title, section: None, user: None, typed: None, wrong: &[], apps: Vec::new(), notice: None }
+        let (section, user, typed, apps) = (None, None, None, Vec::new());
+        Self { title, section, user, typed, wrong: &[], apps, loads_again: false, notice: None }
     }
 
     /// Whether the page shows forms and links for changes.

@@ -7,7 +7,7 @@ use crate::state::AppState;
 /// Who may request a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody: the sign-in, the style sheet and the icon.
+    /// Everybody: the sign-in, the style sheet, the script and the icon.
     Anyone,
     /// Every signed-in user. Such a request changes nothing except the user's own session.
     Viewer,

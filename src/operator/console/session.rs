@@ -14,6 +14,8 @@ use tokio::time::Instant;
 
 use crate::state::AppState;
 
+/// The header of a page that loads itself again, which is no use of the session.
+const REFRESH: &str = "minitill-refresh";
 const COOKIE: &str = "minitill_console";
 /// The name under https. Browsers take a cookie with this prefix over https alone, so nobody can plant a
 /// session over http.
@@ -90,7 +92,8 @@ pub(super) async fn signed_in(
 ) -> Result<Option<SignedIn>, StoreError> {
     let Some(token) = token_of(state, headers) else { return Ok(None) };
     let token_hash = token_hash(token);
-    let session = match (state.store.console_session(token_hash).await, memory) {
+    let told = state.store.console_session(token_hash, !headers.contains_key(REFRESH)).await;
+    let session = match (told, memory) {
         (Err(StoreError::Unavailable(cause)), Some(memory)) => {
             Some(memory.recall(token_hash).ok_or(StoreError::Unavailable(cause))?)
         }

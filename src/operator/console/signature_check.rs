@@ -127,7 +127,8 @@ async fn show(visit: &Visit, examined: Option<Examined>) -> Answer {
     let signed = visit.text("signed").trim_end_matches(['\r', '\n']);
     let right = examined.as_ref().and_then(|examined| examined.signature.as_ref());
     let compared = right.filter(|_| !signed.is_empty()).map(|right| compare(&right.string_to_sign, signed));
-    render(&CheckTemplate { page: visit.search_page(Section::SIGNATURE_CHECK).await?, examined, compared })
+    let page = Page { loads_again: false, ..visit.search_page(Section::SIGNATURE_CHECK).await? };
+    render(&CheckTemplate { page, examined, compared })
 }
 
 /// Where the string that was signed begins to differ.

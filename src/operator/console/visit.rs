@@ -65,13 +65,14 @@ impl Visit {
     /// A page for this user.
     pub(super) fn page(&self, section: Section, title: impl Into<Text>) -> Page<'_> {
         let (title, user, typed) = (said(&title.into()), Some(&self.user), Some(&self.fields));
-        Page { title, section: Some(section), user, typed, wrong: &[], apps: Vec::new(), notice: None }
+        let (section, apps) = (Some(section), Vec::new());
+        Page { title, section, user, typed, wrong: &[], apps, loads_again: false, notice: None }
     }
 
-    /// A page whose form asks for an app: it offers all of them.
+    /// A list with a filter by app: it offers all of them.
     pub(super) async fn search_page(&self, section: Section) -> Result<Page<'_>, ConsoleError> {
         let apps = self.state.store.list_apps(None).await?;
-        Ok(Page { apps, ..self.page(section, section.name) })
+        Ok(Page { apps, loads_again: true, ..self.page(section, section.name) })
     }
 
     /// A reader of the fields of a search.

@@ -2,6 +2,7 @@
 //! sets both for each request.
 
 use std::fmt::{self, Display};
+use std::time::Duration;
 
 use askama::filters::{Escaper as _, Html, HtmlSafe};
 use axum::extract::{Request, State};
@@ -11,7 +12,7 @@ use axum::routing::post;
 use domain::fields::Expected;
 use domain::moment;
 use domain::text::{Language, Text, fill};
-use jiff::civil::DateTime;
+use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
@@ -21,7 +22,7 @@ use super::route::{Access, Route};
 use super::session::{came_by_https, cookie_named};
 use super::sign_in::where_to;
 use super::visit::{Answer, read_fields, text};
-use crate::config::Zone;
+use crate::config::{Colour, InstallationName, Zone};
 use crate::language;
 use crate::state::AppState;
 
@@ -40,6 +41,9 @@ const FORM_BYTES_MAX: usize = 8 * 1024;
 pub(super) struct View {
     language: Language,
     zone: Zone,
+    name: InstallationName,
+    colour: Colour,
+    refresh: Duration,
     /// The page that the switch of the language comes back to.
     here: String,
 }
@@ -57,6 +61,9 @@ impl View {
         Self {
             language: chosen.unwrap_or_else(|| preferred(headers)),
             zone: state.config.console.time_zone.clone(),
+            name: state.config.console.name.clone(),
+            colour: state.config.console.colour,
+            refresh: state.config.console.refresh,
             here: here.map_or(Section::OVERVIEW.path, |here| where_to(here.as_str())).to_owned(),
         }
     }
@@ -131,6 +138,22 @@ pub(crate) fn other_view() -> Option<OtherView> {
         OtherView { language, tag: tag_of(language), name, next: view.here.clone() }
     };
     VIEW.try_with(of).ok()
+}
+
+/// The name of this installation (`console.name`). Empty where there is no page.
+pub(crate) fn installation() -> String {
+    VIEW.try_with(|view| view.name.as_str().to_owned()).unwrap_or_default()
+}
+
+/// The class of the band at the top of the page (`console.colour`).
+pub(crate) fn band() -> Option<&'static str> {
+    let colour = VIEW.try_with(|view| view.colour).unwrap_or_default();
+    (colour != Colour::None).then(|| colour.as_str())
+}
+
+/// After how many seconds a list loads itself again (`console.refresh`).
+pub(crate) fn refresh() -> Option<u64> {
+    VIEW.try_with(|view| view.refresh.as_secs()).ok().filter(|seconds| *seconds > 0)
 }
 
 /// The name of the time zone.
@@ -269,6 +292,12 @@ pub(super) fn local(moment: OffsetDateTime) -> String {
         .map_or_else(|| moment::plain(moment), |moment| moment::plain(moment.replace_offset(UtcOffset::UTC)))
 }
 
+/// The day of a moment in the time zone of the page.
+pub(super) fn day_of(moment: OffsetDateTime) -> Date {
+    let stamp = jiff::Timestamp::from_second(moment.unix_timestamp()).unwrap_or_default();
+    stamp.to_zoned(time_zone()).date()
+}
+
 /// A moment that somebody typed: by the clock of the page's time zone where no offset stands. A time that the clock
 /// skips counts from before the change, and of one that it shows twice the first counts (RFC 5545).
 ///
@@ -294,7 +323,15 @@ mod tests {
     use super::*;
 
     fn view(language: Language, zone: &str) -> View {
-        View { language, zone: zone.parse().unwrap(), here: "/console".to_owned() }
+        let (name, colour) = (InstallationName::parse("t1").unwrap(), Colour::None);
+        View {
+            language,
+            zone: zone.parse().unwrap(),
+            name,
+            colour,
+            refresh: Duration::ZERO,
+            here: "/console".to_owned(),
+        }
     }
 
     /// Rule 14.2.

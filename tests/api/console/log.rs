@@ -40,7 +40,7 @@ async fn html_in_names_and_reasons_shows_as_text() {
         for shown in ["script", "img src=x", "b&#62;bold", "i&#62;field", "u&#62;was", "u&#62;is"] {
             assert!(page.body.contains(&format!("&#60;{shown}")), "{shown} in {}", page.body);
         }
-        for raw in ["<script", "<img", "<b>", "<i>", "<u>"] {
+        for raw in ["<script>", "<img", "<b>", "<i>", "<u>"] {
             assert!(!page.body.contains(raw), "{raw} in {}", page.body);
         }
     }
@@ -114,5 +114,60 @@ async fn filters_select_and_a_filter_that_cannot_be_read_is_named() {
         let page = viewer.get(&format!("/console/log?{query}")).await;
         assert_eq!(page.status, 400, "{query}");
         assert!(page.body.contains(named), "{}", page.body);
+    }
+}
+
+/// Rule 8.6.29: the subject of a line leads to its page, where it has one that the user may see.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subject_leads_to_its_page() {
+    let till = TestTill::start().await;
+    let (receiver, sha256) = ("rcv_0123456789abcdef", "ab".repeat(32));
+    // App, action, subject, and the page: of admins alone where a star stands.
+    let lines = [
+        ("a1", "app.suspend", "a1", "/console/apps/a1"),
+        ("a1", "app.publish", "1.0", ""),
+        ("a1", "wallet.credit", "o1", "/console/apps/a1/players/o1"),
+        ("a1", "wallet.debit", "o2", "/console/apps/a1/players/o2"),
+        ("a1", "wallet.credits", "o3", ""),
+        ("a1", "user.add", "a1", "/console/apps/a1"),
+        ("a1", "login_code.issue", "o4", "/console/apps/a1/players/o4"),
+        ("a1", "token.issue", "0123", "/console/apps/a1/tokens"),
+        ("a1", "receiver.pause", receiver, "/console/apps/a1/receivers/rcv_0123456789abcdef"),
+        ("a1", "receiver.remove", receiver, ""),
+        ("", "image.block", &sha256, "/console/images?picture="),
+        ("", "console_user.set_role", "bob", "*/console/users/bob"),
+        ("", "console_user.remove", "bob", ""),
+        ("", "api_key.create", "backend", "/console/api-keys"),
+        ("", "master_key.rotate", "k1", ""),
+        ("a1", "wallet.credit", "<b>", ""),
+    ];
+    for (number, (app, action, subject, _)) in lines.iter().enumerate() {
+        till.execute(&format!(
+            "INSERT INTO operator_log (seq, chain_hash, app_id, at, id, operator_kind, operator, action, subject, note)
+             VALUES ({}, sha256(''), '{app}', now(), {number}, 'console', 'tester', '{action}', '{subject}', '')",
+            1000 + number
+        ))
+        .await;
+    }
+    for role in [Role::Admin, Role::Viewer] {
+        let page = till.browser(role).await.get("/console/log?operator=tester").await.body;
+        let cells: Vec<&str> = page.split("<td data-label=\"Subject\">").skip(1).collect();
+        let cells: Vec<&str> = cells.iter().map(|rest| rest.split("</td>").next().unwrap()).collect();
+        assert_eq!(cells.len(), lines.len());
+        for (cell, (_, action, subject, path)) in cells.into_iter().zip(lines.iter().rev()) {
+            let subject = subject.replace('<', "&#60;").replace('>', "&#62;");
+            let path = if path.ends_with('=') { format!("{path}{subject}") } else { (*path).to_owned() };
+            let path = match path.strip_prefix('*') {
+                Some(path) if role == Role::Admin => path.to_owned(),
+                Some(_) => String::new(),
+                None => path,
+            };
+            let expected = if path.is_empty() {
+                format!("<span class=\"id\" title=\"{subject}\">{subject}</span>")
+            } else {
+                format!("<a class=\"id\" title=\"{subject}\" href=\"{path}\">{subject}</a>")
+            };
+            assert_eq!(cell, expected, "{action}");
+        }
     }
 }

@@ -134,7 +134,7 @@ async fn the_page_goes_on_to_fields_biz_no_and_balances() {
         assert!(page.contains(fact), "{fact} in {page}");
     }
     let hostile = examine(&till, "app_id=live&product_name=%3Cscript%3E&%3Cb%3E=%3Ci%3E").await;
-    for raw in ["<script", "<b>", "<i>"] {
+    for raw in ["<script>", "<b>", "<i>"] {
         assert!(!hostile.contains(raw), "{raw} in {hostile}");
     }
     assert!(hostile.contains("product_name=&#60;script&#62;"));

@@ -147,8 +147,8 @@ impl Store {
     }
 
     /// The user of a session. The token is given by its hash. `None` when there is no such session, or
-    /// it has ended. It records the use of the session.
-    pub async fn console_session(&self, token_hash: [u8; 32]) -> Result<Option<SessionUser>> {
+    /// it has ended. With `is_use` it records the use of the session.
+    pub async fn console_session(&self, token_hash: [u8; 32], is_use: bool) -> Result<Option<SessionUser>> {
         let row = sqlx::query!(
             r#"SELECT s.name, u.role, extract(epoch FROM now() - s.proved_at)::float8 AS "proved!", u.totp_secret IS NOT NULL AS "has_second_factor!",
                       u.oidc_issuer IS NULL AS "has_password!", s.used_at < now() - make_interval(secs => $4) AS "is_due!"
@@ -161,7 +161,7 @@ impl Store {
             USE_NOTED_EVERY_SECONDS
         );
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
-        if row.is_due {
+        if is_use && row.is_due {
             sqlx::query!(
                 "UPDATE console_sessions SET used_at = now() WHERE token_sha256 = $1",
                 token_hash.as_slice()

@@ -1,10 +1,11 @@
-//! Search of orders for operators and players, newest first.
+//! Search of orders for operators and players, newest or oldest first.
 //!
 //! A cursor is an order, and not a number of rows. The sort key of an order never changes. So
 //! orders that arrive meanwhile do not shift pages.
 
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 use domain::fields::Expected;
 use domain::ids::{AppId, OpenId, OrderNo};
@@ -64,11 +65,16 @@ pub struct OrderFilter {
     pub created_since: Option<i64>,
     /// Made before this time, in Unix milliseconds.
     pub created_until: Option<i64>,
+    /// In their present status for at least this time, by the database's clock. Reports that changed something else
+    /// do not count.
+    pub in_status_for: Option<Duration>,
+    /// Oldest first instead of newest first.
+    pub oldest_first: bool,
     /// After this order of an earlier page.
     pub after: Option<OrderCursor>,
 }
 
-/// A position in a list of orders, newest first. Its text form can be part of a URL.
+/// A position in a list of orders, newest or oldest first. Its text form can be part of a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrderCursor {
     order_create_time: i64,
@@ -106,7 +112,14 @@ impl fmt::Display for OrderCursor {
 /// The query for the keys of orders. `$found_by` decides which index it uses. It reads each app
 /// separately, so that all indexes start with the app. Of each app it reads at most one page.
 macro_rules! order_keys {
-    ($found_by:tt, $filter:expr, $key:expr, $limit:expr) => {{
+    ($store:expr, $found_by:tt, $filter:expr, $key:expr, $limit:expr) => {
+        if $filter.oldest_first {
+            order_keys!($found_by, "ASC", ">", $filter, $key, $limit).fetch_all(&$store.pool).await?
+        } else {
+            order_keys!($found_by, "DESC", "<", $filter, $key, $limit).fetch_all(&$store.pool).await?
+        }
+    };
+    ($found_by:tt, $direction:tt, $beyond:tt, $filter:expr, $key:expr, $limit:expr) => {{
         let (filter, place) = ($filter, CreationRange::of($filter));
         sqlx::query_scalar!(
             r#"SELECT ARRAY[f.app_id, f.out_biz_order_no] AS "key!"
@@ -119,10 +132,34 @@ macro_rules! order_keys {
                       AND (cardinality($7::smallint[]) = 0 OR o.order_status = ANY ($7))
                       AND ($8::text IS NULL OR strpos(o.product_city, $8) > 0)
                       AND ($9::text IS NULL
-                           OR (o.order_create_time, o.app_id, o.out_biz_order_no) < ($10, $9, $11))
-                   ORDER BY o.order_create_time DESC, o.out_biz_order_no DESC LIMIT $3) AS f
+                           OR (o.order_create_time, o.app_id, o.out_biz_order_no) "#
+                + $beyond
+                + r#" ($10, $9, $11))
+                      AND ($12::float8 IS NULL
+                           OR (o.created_at <= now() - make_interval(secs => $12)
+                               AND (o.updated_at <= now() - make_interval(secs => $12)
+                                    OR (SELECT e.order_status FROM order_events e
+                                        WHERE e.app_id = o.app_id AND e.out_biz_order_no = o.out_biz_order_no
+                                          AND e.at <= now() - make_interval(secs => $12)
+                                        ORDER BY e.seq DESC LIMIT 1) = o.order_status
+                                       AND NOT EXISTS (
+                                           SELECT FROM order_events e
+                                           WHERE e.app_id = o.app_id AND e.out_biz_order_no = o.out_biz_order_no
+                                             AND e.at > now() - make_interval(secs => $12)
+                                             AND e.order_status <> o.order_status))))
+                   ORDER BY o.order_create_time "#
+                + $direction
+                + ", o.out_biz_order_no "
+                + $direction
+                + r#" LIMIT $3) AS f
                WHERE $1::text IS NULL OR a.app_id = $1
-               ORDER BY f.order_create_time DESC, f.app_id DESC, f.out_biz_order_no DESC LIMIT $3"#,
+               ORDER BY f.order_create_time "#
+                + $direction
+                + ", f.app_id "
+                + $direction
+                + ", f.out_biz_order_no "
+                + $direction
+                + " LIMIT $3",
             filter.app_id.as_ref().map(AppId::as_str),
             $key,
             $limit,
@@ -134,6 +171,7 @@ macro_rules! order_keys {
             filter.after.as_ref().map(|after| after.app_id.as_str()),
             filter.after.as_ref().map(|after| after.order_create_time),
             filter.after.as_ref().map(|after| after.out_biz_order_no.as_str()),
+            filter.in_status_for.map(|time| time.as_secs_f64()),
         )
         // The best plan depends on the filters, so the query is planned each time.
         .persistent(false)
@@ -150,18 +188,23 @@ struct CreationRange {
 impl CreationRange {
     fn of(filter: &OrderFilter) -> Self {
         let until = filter.created_until.map_or(i64::MAX, |until| until.saturating_sub(1));
-        let after = filter.after.as_ref().map_or(i64::MAX, |after| after.order_create_time);
-        Self { since: filter.created_since.unwrap_or(i64::MIN), until: until.min(after) }
+        let since = filter.created_since.unwrap_or(i64::MIN);
+        match filter.after.as_ref().map(|after| after.order_create_time) {
+            Some(after) if filter.oldest_first => Self { since: since.max(after), until },
+            Some(after) => Self { since, until: until.min(after) },
+            None => Self { since, until },
+        }
     }
 }
 
 impl Store {
-    /// At most `limit` orders that match `filter`, newest first by their creation time.
+    /// At most `limit` orders that match `filter`, by their creation time.
     pub async fn orders(&self, filter: &OrderFilter, limit: u32) -> Result<Page<StoredOrder, OrderCursor>> {
         // One more row shows whether there is another page.
         let wanted = i64::from(limit) + 1;
         let keys: Vec<Vec<String>> = if let Some(number) = &filter.number {
             order_keys!(
+                self,
                 "o.out_biz_order_no = ANY (ARRAY(
                      SELECT $2::text UNION ALL SELECT p.out_biz_order_no FROM order_payments p
                      WHERE p.app_id = a.app_id AND p.out_order_no = $2))",
@@ -169,14 +212,16 @@ impl Store {
                 number.as_str(),
                 wanted
             )
-            .fetch_all(&self.pool)
-            .await?
         } else if let Some(open_id) = &filter.open_id {
-            order_keys!("o.open_id = $2", filter, open_id.as_str(), wanted).fetch_all(&self.pool).await?
+            order_keys!(self, "o.open_id = $2", filter, open_id.as_str(), wanted)
         } else {
-            order_keys!("$2::text IS NULL", filter, None::<&str>, wanted).fetch_all(&self.pool).await?
+            order_keys!(self, "$2::text IS NULL", filter, None::<&str>, wanted)
         };
-        Ok(Page::cut(self.orders_by_key(&keys).await?, limit, OrderCursor::of))
+        let mut orders = self.orders_by_key(&keys).await?;
+        if filter.oldest_first {
+            orders.reverse();
+        }
+        Ok(Page::cut(orders, limit, OrderCursor::of))
     }
 
     /// The orders with these keys, newest first.

@@ -30,7 +30,7 @@ const NOTICES: [(AppAction, &str); 8] = [
     (AppAction::Publish, "The version is published. From now on, order reports must name one of its pages."),
     (AppAction::AddPois, "The points of interest are registered."),
     (AppAction::AddPreorders, "The pre-orders are registered."),
-    (AppAction::RevokeTokens, "Ended. Every server refuses it within five seconds."),
+    (AppAction::RevokeTokens, "Revoked. Every server refuses it within five seconds."),
     (AppAction::Suspend, "The app is suspended. Every server refuses its requests within five seconds."),
     (AppAction::Resume, "The app is active again. Every server accepts its requests within five seconds."),
 ];
