@@ -5,7 +5,6 @@ mod oidc;
 mod picture_stores;
 pub mod private_files;
 mod sections;
-mod zone;
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,6 @@ pub use sections::{
     Console, Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Notify,
     Order, Secrets, Tracing, WhenUnavailable,
 };
-pub use zone::Zone;
 
 /// The documented defaults, which are the defaults.
 const DEFAULTS: &str = include_str!("../config/default.toml");

@@ -15,6 +15,7 @@ use domain::app::AppLimits;
 use domain::event::RetryDelays;
 use domain::exchange::PayPriority;
 use domain::per_second::PerSecond;
+use domain::period::TimeZone;
 use domain::picture_store::PictureStore;
 use domain::quota::{ImageQuotas, Quota};
 use domain::secret::Secret;
@@ -23,7 +24,6 @@ use hyper::header::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
-use super::zone::Zone;
 use crate::error::ErrorStatus;
 
 /// `[public]` and `[ops]`.
@@ -87,7 +87,7 @@ impl Listener {
 pub struct Console {
     #[serde(deserialize_with = "duration")]
     pub reauth_after: Duration,
-    pub time_zone: Zone,
+    pub time_zone: TimeZone,
     pub totp_required: bool,
 }
 
