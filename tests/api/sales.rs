@@ -20,7 +20,7 @@ const ARCHIVE: &str = "
         pay_priority, item_id, zone_id, NULL FROM moved";
 
 /// A till with the sales of two days. In Shanghai it is 00:30 on the 21st when it is 16:30 on the 20th in UTC.
-async fn till() -> (TestTill, TestApp) {
+pub(crate) async fn till() -> (TestTill, TestApp) {
     let till = TestTill::start().await;
     let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
     let other = till.app("a2").await;

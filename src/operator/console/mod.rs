@@ -12,6 +12,7 @@ mod asset;
 mod change_notice;
 mod error;
 mod exchange;
+mod exchanges;
 mod guard;
 mod images;
 mod oidc;
@@ -23,6 +24,7 @@ mod page;
 mod password;
 mod player;
 mod receivers;
+mod reports;
 mod route;
 mod search;
 mod second_factor;
@@ -30,6 +32,7 @@ mod session;
 mod shown_once;
 mod sign_in;
 mod signature_check;
+mod times;
 mod users;
 mod visit;
 mod wallet_change;
@@ -47,7 +50,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 20] = [
+const PARTS: [&[Route]; 23] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -57,6 +60,9 @@ const PARTS: [&[Route]; 20] = [
     player::ROUTES,
     wallet_change::ROUTES,
     exchange::ROUTES,
+    exchanges::ROUTES,
+    reports::ROUTES,
+    reports::STATEMENT_ROUTES,
     signature_check::ROUTES,
     apps::ROUTES,
     receivers::ROUTES,
