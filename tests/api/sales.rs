@@ -309,6 +309,49 @@ async fn revenue_is_summed_by_day_product_and_zone() {
     assert_eq!((&all["rows"], &all["total"]), (&json!([]), &sums([0; 5])));
 }
 
+/// Rule 13.2.4: a day has the limits that it has in a statement, also where the clocks change in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_of_revenue_is_that_of_a_statement() {
+    let (till, _) = till().await;
+    for (number, at) in [
+        ("B1", "2026-03-28T22:59:59.999999Z"),
+        ("P1", "2026-03-28T23:00:00Z"),
+        ("B2", "2026-03-28T23:00:00Z"),
+        ("B3", "2026-03-29T21:59:59.999999Z"),
+        ("C1", "2026-03-29T22:00:00Z"),
+        ("!back-1", "2026-03-29T22:00:00Z"),
+    ] {
+        till.execute(&format!("UPDATE ledger_entries SET at = '{at}' WHERE reference = '{number}'")).await;
+    }
+    till.execute("UPDATE ledger_entries SET at = '2026-03-01T00:00:00Z' WHERE kind = 'credit'").await;
+    till.store.number_events(None).await.unwrap();
+    till.store.roll_up_sales().await.unwrap();
+    let caller = Caller::admin(&till).await;
+    let report = caller.get("/reports/revenue?app_id=a1&time_zone=Europe/Berlin").await.json();
+    let day = |day: &str, of| row(&json!({ "day": day }), of);
+    let days = [
+        day("2026-03-28", [1, 100, 30, 0, 0]),
+        day("2026-03-29", [2, 0, 60, 0, 0]),
+        day("2026-03-30", [0, 0, 0, 80, 40]),
+    ];
+    assert_eq!(report["rows"], json!(days));
+    for row in days {
+        let day = row["day"].as_str().unwrap();
+        let query = format!("/reports/statement?app_id=a1&day={day}&time_zone=Europe/Berlin");
+        let statement = caller.get(&query).await.json();
+        for (purse, taken, back) in
+            [("free", "free_taken", "free_given_back"), ("charge", "charge_taken", "charge_given_back")]
+        {
+            let flows = &statement[purse];
+            assert_eq!(
+                (&flows["exchanges"], &flows["cancels"]),
+                (&row[taken], &row[back]),
+                "{day}: {statement}"
+            );
+        }
+    }
+}
+
 /// Rule 13.2.3: each wrong field by its exact answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_report_is_refused_by_the_field() {

@@ -270,7 +270,7 @@ fn by_names(report: RevenueReport, group: RevenueGroup, csv: String) -> Table {
 fn of_codes(refusals: &[RefusalSum]) -> Picture {
     let bars = refusals.iter().map(|sum| {
         let (name, count) = (format!("{} {}", sum.code, meaning_of(sum.code)), sum.count.shown());
-        Bar { words: format!("{name}: {count}"), name, parts: [0, sum.count] }
+        Bar { words: format!("{name}: {count}"), name, parts: [sum.count, 0] }
     });
     let bars: Vec<Bar> = bars.collect();
     let words = match bars.first() {

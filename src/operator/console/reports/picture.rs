@@ -106,11 +106,15 @@ pub(super) fn list(mut bars: Vec<Bar>, words: String) -> Picture {
     Picture { words, scale: [end.shown(), (end / 2).shown()], axis: Vec::new(), bars: bars.collect() }
 }
 
-/// The first of 2, 4, 6, 10, 20, 40, 60, 100 ... that is not below a value. Half of it is a whole number.
+/// The first round number that is not below a value: 2, 4, 6, 8, and from 10 on those of [`STEPS`] times 10, 100 and so on.
+/// Half of it is a whole number.
 fn end_of_scale(highest: i64) -> i64 {
+    if highest < 10 {
+        return (highest + highest % 2).max(2);
+    }
     let mut ten: i64 = 1;
     loop {
-        for step in [2, 4, 6, 10] {
+        for step in STEPS {
             let Some(end) = ten.checked_mul(step) else { return i64::MAX };
             if end >= highest {
                 return end;
@@ -119,6 +123,8 @@ fn end_of_scale(highest: i64) -> i64 {
         ten = ten.saturating_mul(10);
     }
 }
+
+const STEPS: [i64; 11] = [10, 12, 14, 16, 18, 20, 30, 40, 50, 60, 80];
 
 #[expect(clippy::cast_precision_loss, reason = "a picture has a few hundred points")]
 fn share(value: i64, end: i64) -> f64 {
@@ -150,10 +156,10 @@ mod tests {
         let picture = columns(vec![bar("1st", [25, 50]), bar("2nd", [0, 0])], "w".to_owned());
         assert_eq!(
             (picture.scale, picture.axis),
-            (["100", "50"].map(str::to_owned), vec!["1st".into(), "2nd".into()])
+            (["80", "40"].map(str::to_owned), vec!["1st".into(), "2nd".into()])
         );
-        assert_eq!(drawn(&picture.bars[0].parts[0]), ["30.00", "120.00", "240.00", "40.00"]);
-        assert_eq!(drawn(&picture.bars[0].parts[1]), ["30.00", "40.00", "240.00", "80.00"]);
+        assert_eq!(drawn(&picture.bars[0].parts[0]), ["30.00", "110.00", "240.00", "50.00"]);
+        assert_eq!(drawn(&picture.bars[0].parts[1]), ["30.00", "10.00", "240.00", "100.00"]);
         assert_eq!(drawn(&picture.bars[1].slot), ["300.00", "0.00", "300.00", "160.00"]);
     }
 
@@ -166,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_scale_ends_at_a_round_number() {
-        let ends = [0, 1, 3, 7, 10, 11, 61, 1_000_001, i64::MAX].map(end_of_scale);
-        assert_eq!(ends, [2, 2, 4, 10, 10, 20, 100, 2_000_000, i64::MAX]);
+        let ends = [0, 1, 3, 7, 9, 10, 11, 61, 1_000_001, i64::MAX].map(end_of_scale);
+        assert_eq!(ends, [2, 2, 4, 8, 10, 10, 12, 80, 1_200_000, i64::MAX]);
     }
 }
