@@ -53,7 +53,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArgu
         return write_out(|out| out.write_all(&bytes));
     }
     let columns: Vec<&str> = RevenueReport::columns(&group).collect();
-    context.output.print(&report, table(&columns, report.lines(&group).into_iter()))
+    context.output.print(&report, table(&columns, report.lines(&group)))
 }
 
 fn refused(error: RevenueError, app_id: &AppId) -> anyhow::Error {

@@ -219,7 +219,7 @@ async fn list_csv(visit: Visit) -> Answer {
         return Err(wrong.into());
     }
     let sales = asked.sales(&visit).await?;
-    let csv = in_csv(&sales.items).map_err(super::reports::unwritten)?;
+    let csv = in_csv(&sales.items).map_err(|error| super::reports::unwritten(&error))?;
     Ok(csv_file("exchanges.csv", &csv))
 }
 

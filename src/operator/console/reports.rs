@@ -246,24 +246,21 @@ fn by_days(report: RevenueReport, times: &Times, csv: String) -> Table {
     let of = |day: &String| rows.iter().find(|(known, _)| known == day).map_or(&none, |(_, sums)| sums);
     let bars = days.iter().map(|day| bar(day, of(day))).collect();
     let most = rows.iter().max_by_key(|(_, sums)| taken(sums));
-    let words = match most {
-        Some((day, sums)) => text!("Coins taken by day. The most on {words}.", words = words_of(day, sums)),
-        None => text!("Coins taken by day. There were none."),
-    };
+    let most = most
+        .map(|(day, sums)| text!("Coins taken by day. The most on {words}.", words = words_of(day, sums)));
+    let words = most.unwrap_or_else(|| text!("Coins taken by day. There were none."));
     let picture = columns(bars, said(&words));
     Table::new(RevenueGroup::Day, picture, rows, report.total, csv)
 }
 
 fn by_names(report: RevenueReport, group: RevenueGroup, csv: String) -> Table {
     let mut rows: Vec<(String, RevenueSums)> = report.rows.into_iter().map(|row| named(row, group)).collect();
-    rows.sort_by(|(_, one), (_, other)| taken(other).cmp(&taken(one)));
+    rows.sort_by_key(|(_, sums)| std::cmp::Reverse(taken(sums)));
     let sold = rows.iter().filter(|(_, sums)| taken(sums) > 0).take(BARS_MAX);
     let bars: Vec<Bar> = sold.map(|(name, sums)| bar(name, sums)).collect();
     let title = Text::new(title(group));
-    let words = match bars.first() {
-        Some(first) => text!("{title}. The most for {words}.", title, words = first.words),
-        None => text!("{title}. There were none.", title),
-    };
+    let most = bars.first().map(|first| text!("{title}. The most for {words}.", title, words = first.words));
+    let words = most.unwrap_or_else(|| text!("{title}. There were none.", title));
     Table::new(group, list(bars, said(&words)), rows, report.total, csv)
 }
 
@@ -273,10 +270,8 @@ fn of_codes(refusals: &[RefusalSum]) -> Picture {
         Bar { words: format!("{name}: {count}"), name, parts: [sum.count, 0] }
     });
     let bars: Vec<Bar> = bars.collect();
-    let words = match bars.first() {
-        Some(first) => text!("Refusals by code. The most of {words}.", words = first.words),
-        None => text!("Refusals by code. There were none."),
-    };
+    let most = bars.first().map(|first| text!("Refusals by code. The most of {words}.", words = first.words));
+    let words = most.unwrap_or_else(|| text!("Refusals by code. There were none."));
     list(bars, said(&words))
 }
 
@@ -353,7 +348,7 @@ async fn revenue_csv(visit: Visit) -> Answer {
     let (app, times) = asked(&visit)?;
     let group = visit.fields.required("group", RevenueQuery::parse_groups)?;
     let report = revenue(&visit, &app, times.since, times.until, group.clone()).await?;
-    let csv = report.csv(&group).map_err(unwritten)?;
+    let csv = report.csv(&group).map_err(|error| unwritten(&error))?;
     let names: Vec<&str> = group.into_iter().map(RevenueGroup::as_str).collect();
     Ok(csv_file(&file_name(&format!("revenue-{}", names.join("-")), &app, &times), &csv))
 }
@@ -363,19 +358,19 @@ async fn refusals_csv(visit: Visit) -> Answer {
     let refusals = visit.state.store.refusals_by_code(&app, times.since, times.until).await?;
     let mut csv = WriterBuilder::new().from_writer(Vec::new());
     let heading = csv.write_record(["code", "count", "numbers", "players"]);
-    heading.map_err(|error| unwritten(error.into()))?;
+    heading.map_err(|error| unwritten(&error.into()))?;
     let mut total = 0;
     for RefusalSum { code, count, numbers, players } in refusals {
         total += count;
-        csv.serialize((code, count, numbers, players)).map_err(|error| unwritten(error.into()))?;
+        csv.serialize((code, count, numbers, players)).map_err(|error| unwritten(&error.into()))?;
     }
-    csv.serialize(("total", total, "", "")).map_err(|error| unwritten(error.into()))?;
-    let csv = csv.into_inner().map_err(IntoInnerError::into_error).map_err(unwritten)?;
+    csv.serialize(("total", total, "", "")).map_err(|error| unwritten(&error.into()))?;
+    let csv = csv.into_inner().map_err(IntoInnerError::into_error).map_err(|error| unwritten(&error))?;
     Ok(csv_file(&file_name("refusals", &app, &times), &csv))
 }
 
 /// CSV is written into memory, so this does not happen.
-pub(super) fn unwritten(error: std::io::Error) -> ConsoleError {
+pub(super) fn unwritten(error: &std::io::Error) -> ConsoleError {
     StoreError::Internal(format!("no csv: {error}")).into()
 }
 

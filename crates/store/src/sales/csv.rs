@@ -1,5 +1,6 @@
 //! Revenue as CSV (contract 13.2.6).
 
+use std::borrow::Cow;
 use std::io;
 
 use csv::{IntoInnerError, WriterBuilder};
@@ -37,9 +38,8 @@ impl RevenueReport {
         for line in self.lines(groups) {
             let (texts, sums) = line.split_at(groups.len());
             let texts = texts.iter().map(|text| csv_text(text));
-            writer.write_record(
-                texts.chain(sums.iter().map(|sum| sum.as_str().into())).map(|cell| cell.into_owned()),
-            )?;
+            writer
+                .write_record(texts.chain(sums.iter().map(|sum| sum.as_str().into())).map(Cow::into_owned))?;
         }
         writer.into_inner().map_err(IntoInnerError::into_error)
     }
