@@ -6,7 +6,6 @@ mod oidc;
 mod picture_stores;
 pub mod private_files;
 mod sections;
-mod zone;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +20,6 @@ pub use sections::{
     Console, Database, Exchange, Fetch, Http, Image, ImageJudge, Limits, Listener, Log, LogFormat, Notify,
     Order, Secrets, Tracing, WhenUnavailable,
 };
-pub use zone::Zone;
 
 /// The documented defaults, which are the defaults.
 const DEFAULTS: &str = include_str!("../config/default.toml");

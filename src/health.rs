@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::health::{FORGOTTEN_AFTER, HealthMinute, HealthSpan, Verdict};
-use jiff::tz::TimeZone;
+use domain::period::{TimeSpan, TimeZone};
 use store::{SalesOfHours, Store};
 use time::OffsetDateTime;
 use tokio::time::timeout;
@@ -141,8 +141,9 @@ impl Health {
 
     /// The first whole hour of the day in the time zone.
     fn day_begins(&self, now: OffsetDateTime) -> Option<OffsetDateTime> {
-        let now = jiff::Timestamp::from_second(now.unix_timestamp()).ok()?.to_zoned(self.zone.clone());
-        let begin = now.start_of_day().ok()?.timestamp().as_second();
+        let moment = TimeSpan { since: now, until: now + Duration::from_secs(1) };
+        let (_, begin) = self.zone.days(moment).into_iter().next()?;
+        let begin = begin.unix_timestamp();
         OffsetDateTime::from_unix_timestamp((begin + 3599).div_euclid(3600) * 3600).ok()
     }
 

@@ -119,7 +119,7 @@ impl AppState {
             connections: OpenConnections::default(),
             tracer: start_tracer(&config.tracing, services, metrics.traces().clone()),
             metrics,
-            health: Health::new(config.public.listen.port(), config.console.time_zone.time_zone()),
+            health: Health::new(config.public.listen.port(), config.console.time_zone.clone()),
             fetcher,
             notifier,
             event_heads: watch::Sender::new(0),

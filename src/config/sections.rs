@@ -15,6 +15,7 @@ use domain::app::AppLimits;
 use domain::event::RetryDelays;
 use domain::exchange::PayPriority;
 use domain::per_second::PerSecond;
+use domain::period::TimeZone;
 use domain::picture_store::PictureStore;
 use domain::quota::{ImageQuotas, Quota};
 use domain::secret::Secret;
@@ -24,7 +25,6 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer, de};
 
 use super::look::{Colour, InstallationName};
-use super::zone::Zone;
 use crate::error::ErrorStatus;
 
 /// `[public]` and `[ops]`.
@@ -92,7 +92,7 @@ pub struct Console {
     pub refresh: Duration,
     #[serde(deserialize_with = "duration")]
     pub reauth_after: Duration,
-    pub time_zone: Zone,
+    pub time_zone: TimeZone,
     pub totp_required: bool,
 }
 

@@ -65,10 +65,7 @@ async fn an_instance_tells_each_minute_what_it_saw() {
 #[tokio::test(flavor = "multi_thread")]
 async fn minutes_wait_for_the_database() {
     let till = TestTill::start().await;
-    let other = Health::new(
-        1,
-        minitill::config::Config::load(None, std::iter::empty()).unwrap().console.time_zone.time_zone(),
-    );
+    let other = Health::new(1, domain::period::TimeZone::UTC);
     take_sample(&till.till).await;
     pass_a_minute(&till).await;
     other.tell(&till.store, &till.till.metrics.last_hour(), false).await;

@@ -3,14 +3,17 @@
 //! The time zones are those of the IANA database that is compiled in. So a period has the same limits on every machine,
 //! whatever its system and its PostgreSQL know.
 
+mod preset;
+
 use std::fmt;
 
-use jiff::civil::Date;
-use jiff::tz;
-use jiff::{Span as Distance, Zoned};
-use time::OffsetDateTime;
+use jiff::civil::{Date, DateTime};
+use jiff::{Span as Distance, Timestamp, Zoned, tz};
+pub use preset::Preset;
+use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::fields::Expected;
+use super::moment::GivenMoment;
 
 /// Longest name of a time zone, in bytes.
 const NAME_BYTES_MAX: usize = 64;
@@ -42,6 +45,67 @@ impl TimeZone {
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The moment that somebody gave, by the clock of this zone where no offset stands. A time that the clock skips counts
+    /// from before the change, and of one that it shows twice the first counts (RFC 5545).
+    #[must_use]
+    pub fn moment(&self, given: GivenMoment) -> OffsetDateTime {
+        let (moment, known) = match given {
+            GivenMoment::Fixed(moment) => (moment.checked_to_offset(UtcOffset::UTC), moment),
+            GivenMoment::Local(local) => (self.of_clock(local), local.assume_utc()),
+        };
+        // RFC 3339 has no other years.
+        moment.filter(|moment| (0..=9999).contains(&moment.year())).unwrap_or(known)
+    }
+
+    fn of_clock(&self, local: PrimitiveDateTime) -> Option<OffsetDateTime> {
+        let part = |part: u8| i8::try_from(part).ok();
+        let (year, month, day) = local.to_calendar_date();
+        let (hour, minute, second, nanosecond) = local.as_hms_nano();
+        let date = Date::new(i16::try_from(year).ok()?, part(month.into())?, part(day)?).ok()?;
+        let nanosecond = i32::try_from(nanosecond).ok()?;
+        let clock: DateTime = date.at(part(hour)?, part(minute)?, part(second)?, nanosecond);
+        let stamp = self.0.to_ambiguous_timestamp(clock).compatible().ok()?;
+        OffsetDateTime::from_unix_timestamp_nanos(stamp.as_nanosecond()).ok()
+    }
+
+    /// What the clock of this zone shows at a moment.
+    #[must_use]
+    pub fn clock(&self, moment: OffsetDateTime) -> PrimitiveDateTime {
+        let offset = Timestamp::from_second(moment.unix_timestamp()).ok();
+        let offset =
+            offset.and_then(|stamp| UtcOffset::from_whole_seconds(self.0.to_offset(stamp).seconds()).ok());
+        let moment = offset.and_then(|offset| moment.checked_to_offset(offset)).unwrap_or(moment);
+        PrimitiveDateTime::new(moment.date(), moment.time())
+    }
+
+    /// The day of the calendar at a moment.
+    #[must_use]
+    pub fn day_of(&self, moment: OffsetDateTime) -> Date {
+        let (year, month, day) = self.clock(moment).date().to_calendar_date();
+        let part = |part: u8| i8::try_from(part).ok();
+        let date = || Date::new(i16::try_from(year).ok()?, part(month.into())?, part(day)?).ok();
+        date().unwrap_or(Date::constant(1970, 1, 1))
+    }
+
+    /// The days that a span of time touches, oldest first, each with the moment at which it begins. A day that the clocks
+    /// skip is not there.
+    #[must_use]
+    pub fn days(&self, span: TimeSpan) -> Vec<(Date, OffsetDateTime)> {
+        let mut days = Vec::new();
+        let mut next = Some(self.day_of(span.since));
+        while let Some(day) = next {
+            let limits = Period::Day(day).span(self);
+            if limits.since >= span.until {
+                break;
+            }
+            if limits.since < limits.until {
+                days.push((day, limits.since));
+            }
+            next = day.tomorrow().ok();
+        }
+        days
     }
 }
 
@@ -233,6 +297,50 @@ mod tests {
         let (day, month) = (Period::day("2024-02-29").unwrap(), Period::month("2026-03").unwrap());
         assert_eq!((day.to_string(), day.field()), ("2024-02-29".to_owned(), "day"));
         assert_eq!((month.to_string(), month.field()), ("2026-03".to_owned(), "month"));
+    }
+
+    #[test]
+    fn a_time_of_the_clock_is_a_moment() {
+        let read = |text: &str, zone: &str| {
+            let given = crate::moment::parse_given(text).unwrap();
+            rfc3339(TimeZone::parse(zone).unwrap().moment(given))
+        };
+        assert_eq!(read("2026-11-21", "Asia/Shanghai"), "2026-11-20T16:00:00Z");
+        assert_eq!(read("2026-11-21T08:00:00+02:00", "Asia/Shanghai"), "2026-11-21T06:00:00Z");
+        assert_eq!(read("2026-11-21T08:00:00.25", "Asia/Kathmandu"), "2026-11-21T02:15:00.25Z");
+        // The clock goes from 2 to 3 in March, and from 3 to 2 in October.
+        assert_eq!(read("2026-03-29T02:30", "Europe/Berlin"), "2026-03-29T01:30:00Z");
+        assert_eq!(read("2026-10-25T02:30", "Europe/Berlin"), "2026-10-25T00:30:00Z");
+        // In UTC it would be in a year that cannot be written.
+        assert_eq!(read("0000-01-01", "Asia/Shanghai"), "0000-01-01T00:00:00Z");
+        assert_eq!(read("0000-01-01T00:00:00+08:00", "UTC"), "0000-01-01T00:00:00+08:00");
+    }
+
+    #[test]
+    fn the_days_of_a_span_are_those_that_it_touches() {
+        let days = |since: &str, until: &str, zone: &str| {
+            let at = |text: &str| crate::moment::parse(text).unwrap();
+            let days = TimeZone::parse(zone).unwrap().days(TimeSpan { since: at(since), until: at(until) });
+            days.into_iter().map(|(day, start)| format!("{day} {}", rfc3339(start))).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            days("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z", "Europe/Berlin"),
+            ["2026-10-25 2026-10-24T22:00:00Z"]
+        );
+        assert_eq!(
+            days("2026-10-24T21:59:59Z", "2026-10-25T23:00:01Z", "Europe/Berlin"),
+            [
+                "2026-10-24 2026-10-23T22:00:00Z",
+                "2026-10-25 2026-10-24T22:00:00Z",
+                "2026-10-26 2026-10-25T23:00:00Z"
+            ]
+        );
+        // The island skipped the 30th.
+        assert_eq!(
+            days("2011-12-30T09:59:59Z", "2011-12-30T10:00:01Z", "Pacific/Apia"),
+            ["2011-12-29 2011-12-29T10:00:00Z", "2011-12-31 2011-12-30T10:00:00Z"]
+        );
+        assert_eq!(days("2026-10-24", "2026-10-24", "UTC"), [] as [&str; 0]);
     }
 
     #[test]

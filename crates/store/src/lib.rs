@@ -78,8 +78,8 @@ pub use engine::Engine;
 pub use error::{Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventPage};
 pub use exchange::{
-    CancelRecord, ExchangeRecord, NumberRecord, NumberUse, ReferenceMatch, RefusalRecord, RefusedChange,
-    RefusedNumber, ReplayCount,
+    CancelRecord, ExchangeRecord, NumberRecord, NumberUse, ReferenceMatch, RefusalRecord, RefusalSum,
+    RefusedChange, RefusedNumber, ReplayCount,
 };
 pub use hosts::DatabaseAddress;
 pub use idempotency::EarlierAnswer;

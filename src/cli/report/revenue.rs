@@ -2,20 +2,14 @@
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use csv::WriterBuilder;
-use domain::csv::csv_text;
 use domain::ids::AppId;
 use domain::moment::{GivenMoment, parse_given};
-use indexmap::IndexMap;
-use serde_json::Value;
+use domain::period::TimeZone;
 use store::{Refusable, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport, Store};
 
-use crate::cli::output::{members, table, write_out};
+use super::parse_zone;
+use crate::cli::output::{table, write_out};
 use crate::cli::{Context, unknown_app};
-
-/// The columns of the sums.
-const SUMS: [&str; 6] =
-    ["count", "free_taken", "charge_taken", "free_given_back", "charge_given_back", "net"];
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RevenueArguments {
@@ -31,8 +25,8 @@ pub(in crate::cli) struct RevenueArguments {
     #[arg(long, value_name = "GROUPS", default_value = "day", value_parser = parse_group)]
     group: Groups,
     /// Time zone in which days begin, such as Asia/Shanghai
-    #[arg(long, value_name = "NAME", default_value = "UTC")]
-    time_zone: String,
+    #[arg(long, value_name = "NAME", default_value = "UTC", value_parser = parse_zone)]
+    time_zone: TimeZone,
     /// Print CSV
     #[arg(long)]
     csv: bool,
@@ -52,68 +46,23 @@ fn parse_group(text: &str) -> Result<Groups, String> {
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: RevenueArguments) -> Result<()> {
     let RevenueArguments { app_id, since, until, group: Groups(group), time_zone, csv } = arguments;
-    let query = RevenueQuery {
-        app_id: app_id.clone(),
-        since,
-        until,
-        group: group.clone(),
-        time_zone: time_zone.clone(),
-    };
-    let report = store.revenue(query).await.map_err(|error| refused(error, &app_id, &time_zone))?;
-    let columns: Vec<&str> = group.into_iter().map(RevenueGroup::as_str).chain(SUMS).collect();
+    let query = RevenueQuery { app_id: app_id.clone(), since, until, group: group.clone(), time_zone };
+    let report = store.revenue(query).await.map_err(|error| refused(error, &app_id))?;
     if csv && !context.output.is_json {
-        let bytes = in_csv(&columns, &report)?;
+        let bytes = report.csv(&group)?;
         return write_out(|out| out.write_all(&bytes));
     }
-    let rows = lines(&columns, &report)?;
-    let rows =
-        rows.into_iter().map(|row| row.into_iter().map(|cell| domain::changes::words(&cell)).collect());
-    context.output.print(&report, table(&columns, rows))
+    let columns: Vec<&str> = RevenueReport::columns(&group).collect();
+    context.output.print(&report, table(&columns, report.lines(&group)))
 }
 
-fn refused(error: RevenueError, app_id: &AppId, time_zone: &str) -> anyhow::Error {
+fn refused(error: RevenueError, app_id: &AppId) -> anyhow::Error {
     match error {
         Refusable::Store(error) => error.into(),
         Refusable::Refused(RevenueRefusal::UnknownApp) => unknown_app(app_id),
-        Refusable::Refused(RevenueRefusal::UnknownTimeZone) => {
-            anyhow!("time zone: expected {}, got {time_zone:?}", RevenueQuery::TIME_ZONE_EXPECTED)
-        }
         Refusable::Refused(RevenueRefusal::EmptySpan) => anyhow!("until: expected a moment after since"),
         Refusable::Refused(RevenueRefusal::TooManyRows) => {
             anyhow!("group: expected groups that make at most 100000 rows in this span")
         }
     }
-}
-
-/// The cells of the rows, and of the total at their end.
-fn lines(columns: &[&str], report: &RevenueReport) -> Result<Vec<Vec<Value>>> {
-    let cells = |row: IndexMap<String, Value>| {
-        columns
-            .iter()
-            .map(|column| row.get(*column).cloned().unwrap_or_else(|| "".into()))
-            .collect::<Vec<_>>()
-    };
-    let mut lines = Vec::with_capacity(report.rows.len() + 1);
-    for row in &report.rows {
-        lines.push(cells(members(row)?));
-    }
-    let mut total = cells(members(&report.total)?);
-    if columns.len() > SUMS.len() {
-        total[0] = "total".into();
-    }
-    lines.push(total);
-    Ok(lines)
-}
-
-/// The same as CSV. Free texts begin with nothing that a spreadsheet calculates; sums may be negative.
-fn in_csv(columns: &[&str], report: &RevenueReport) -> Result<Vec<u8>> {
-    let mut writer = WriterBuilder::new().from_writer(Vec::new());
-    writer.write_record(columns)?;
-    for line in lines(columns, report)? {
-        writer.write_record(line.iter().map(|cell| match cell {
-            Value::String(text) => csv_text(text).into_owned(),
-            number => number.to_string(),
-        }))?;
-    }
-    Ok(writer.into_inner()?)
 }

@@ -3,6 +3,7 @@
 use domain::fields::FieldError;
 use domain::ids::AppId;
 use domain::moment;
+use domain::period::TimeZone;
 use serde_json::json;
 use store::{Refusable, RevenueError, RevenueGroup, RevenueQuery, RevenueRefusal, RevenueReport};
 
@@ -36,7 +37,7 @@ routes! { "Reports":
 const TIME_ZONE: &str = "UTC";
 async fn revenue(state: &AppState, call: &Call) -> Result<RevenueReport, Problem> {
     let query = call.read(query)?;
-    let (app_id, time_zone) = (query.app_id.clone(), query.time_zone.clone());
+    let app_id = query.app_id.clone();
     let until = call.fields.text("until").unwrap_or_default().to_owned();
     state.store.revenue(query).await.map_err(|error: RevenueError| {
         let malformed = |field: &'static str, expected: &'static str, got: &str| {
@@ -45,9 +46,6 @@ async fn revenue(state: &AppState, call: &Call) -> Result<RevenueReport, Problem
         match error {
             Refusable::Store(error) => error.into(),
             Refusable::Refused(RevenueRefusal::UnknownApp) => no_app(&app_id),
-            Refusable::Refused(RevenueRefusal::UnknownTimeZone) => {
-                malformed("time_zone", RevenueQuery::TIME_ZONE_EXPECTED, &time_zone)
-            }
             Refusable::Refused(RevenueRefusal::EmptySpan) => {
                 malformed("until", "a moment after since", &until)
             }
@@ -66,7 +64,7 @@ fn query(query: &mut Input<'_>) -> Result<RevenueQuery, FieldError> {
         group.demand("default", "day").example("day").optional_as::<String, _>(RevenueQuery::parse_groups)?;
     let time_zone = query.field("time_zone", "IANA name of the time zone in which days begin.");
     let time_zone = time_zone.demand("default", TIME_ZONE).example(TIME_ZONE);
-    let time_zone = time_zone.optional_as::<String, _>(|text| Ok(text.to_owned()))?;
+    let time_zone = time_zone.optional_as::<String, _>(TimeZone::parse)?;
     let app_id = query.field("app_id", "The app.").required(APP_ID, AppId::parse)?;
     let words = "At or after this moment. Without an offset it is in `time_zone`.";
     let since = given(query.field("since", words))?;
@@ -77,7 +75,7 @@ fn query(query: &mut Input<'_>) -> Result<RevenueQuery, FieldError> {
         since,
         until,
         group: group.unwrap_or_else(|| vec![RevenueGroup::Day]),
-        time_zone: time_zone.unwrap_or_else(|| TIME_ZONE.to_owned()),
+        time_zone: time_zone.unwrap_or_default(),
     })
 }
 

@@ -1,8 +1,7 @@
-//! Exchanges by `biz_no`, and credits by `ref`: the search, and the page of one exchange.
+//! The page of one exchange.
 
 use askama::Template;
 use axum::extract::Path;
-use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
 use domain::fields::{Expected, Fields};
 use domain::ids::{AppId, BizNo};
@@ -15,56 +14,19 @@ use store::{ChangeRecord, ExchangeRecord, ReferenceMatch};
 
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
-use super::page::{Page, Section, Shown, render, render_search};
+use super::page::{Page, Section, Shown, render};
 use super::player::player_path;
 use super::route::Route;
-use super::search::{self, Group};
 use super::visit::{Answer, Visit, address};
 use super::words::{Moment as _, said};
 use crate::public::wallet::Receipt;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/exchanges", || get(search_page)),
-    Route::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange)),
-];
+pub(super) const ROUTES: &[Route] =
+    &[Route::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange))];
 
-/// The search shows at most this many matches.
-const MATCHES_MAX: u32 = 100;
 /// Longest search text in bytes: the longest `ref`.
 const NUMBER_BYTES_MAX: usize = 128;
-
-#[derive(Template)]
-#[template(path = "exchanges.html")]
-struct ExchangesTemplate<'a> {
-    page: Page<'a>,
-    /// `None` for an empty form.
-    found: Option<Vec<ReferenceMatch>>,
-    /// What else has the number, where it is no exchange and no credit.
-    elsewhere: Vec<Group>,
-}
-
-/// A single match redirects to its page.
-async fn search_page(visit: Visit) -> Answer {
-    let mut filters = visit.filters();
-    let app_id = filters.read("app_id", AppId::parse);
-    let number = filters.read("number", parse_number);
-    let wrong = filters.wrong;
-    let store = &visit.state.store;
-    let (mut found, mut elsewhere) = (None, Vec::new());
-    if let (Some(number), []) = (&number, wrong.as_slice()) {
-        let matches = store.find_reference(app_id.as_ref(), number, MATCHES_MAX).await?;
-        if matches.is_empty() {
-            elsewhere = search::find(store, number).await?;
-        }
-        found = Some(matches);
-    }
-    if let Some([only]) = found.as_deref() {
-        return Ok(Redirect::to(&path_of(only)).into_response());
-    }
-    let page = visit.search_page(Section::EXCHANGES).await?.marking(&wrong);
-    render_search(&ExchangesTemplate { page, found, elsewhere }, &wrong)
-}
 
 /// Parses a `biz_no`, a `ref` or any other number.
 pub(super) fn parse_number(text: &str) -> Result<String, Expected> {

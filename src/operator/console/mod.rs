@@ -13,6 +13,7 @@ mod asset;
 mod change_notice;
 mod error;
 mod exchange;
+mod exchanges;
 mod guard;
 mod health;
 mod images;
@@ -26,6 +27,7 @@ mod password;
 mod player;
 mod presets;
 mod receivers;
+mod reports;
 mod route;
 mod search;
 mod second_factor;
@@ -33,6 +35,7 @@ mod session;
 mod shown_once;
 mod sign_in;
 mod signature_check;
+mod times;
 mod users;
 mod visit;
 mod wallet_change;
@@ -53,7 +56,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 21] = [
+const PARTS: [&[Route]; 24] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -64,6 +67,9 @@ const PARTS: [&[Route]; 21] = [
     player::ROUTES,
     wallet_change::ROUTES,
     exchange::ROUTES,
+    exchanges::ROUTES,
+    reports::ROUTES,
+    reports::STATEMENT_ROUTES,
     signature_check::ROUTES,
     apps::ROUTES,
     receivers::ROUTES,

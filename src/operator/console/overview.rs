@@ -101,7 +101,7 @@ async fn troubled(state: &AppState, now: &Sample) -> Vec<Receiver> {
 }
 
 /// What the codes of this number mean.
-fn meaning(number: u32) -> String {
+pub(super) fn meaning(number: u32) -> String {
     let codes = Code::ALL.into_iter().filter(|code| code.number() == number);
     let meanings = codes.map(|code| Text::new(code.row().meaning));
     let both = meanings.reduce(|one, other| text!("{one}, or {other}", one, other));

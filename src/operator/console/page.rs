@@ -1,12 +1,13 @@
 //! What all pages share: the sections of the console, the layout, and the format of values.
 
 use askama::Template;
-use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse as _};
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse as _, Response};
 use domain::app::AppSummary;
 use domain::fields::{FieldError, Fields};
 use domain::text;
 use domain::text::{Language, Text};
+use store::CsvReader;
 use time::OffsetDateTime;
 
 use super::session::SignedIn;
@@ -27,6 +28,7 @@ impl Section {
     pub(super) const APPS: Self = Self { path: "/console/apps", name: "Apps" };
     pub(super) const PLAYERS: Self = Self { path: "/console/players", name: "Players" };
     pub(super) const EXCHANGES: Self = Self { path: "/console/exchanges", name: "Exchanges" };
+    pub(super) const REPORTS: Self = Self { path: "/console/reports", name: "Reports" };
     pub(super) const ORDERS: Self = Self { path: "/console/orders", name: "Orders" };
     pub(super) const IMAGES: Self = Self { path: "/console/images", name: "Images" };
     pub(super) const SIGNATURE_CHECK: Self =
@@ -46,11 +48,12 @@ impl Section {
         }
     }
 
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::OVERVIEW,
         Self::APPS,
         Self::PLAYERS,
         Self::EXCHANGES,
+        Self::REPORTS,
         Self::ORDERS,
         Self::IMAGES,
         Self::SIGNATURE_CHECK,
@@ -133,6 +136,18 @@ pub(super) fn render(template: &impl Template) -> Answer {
 pub(super) fn render_search(template: &impl Template, wrong: &[FieldError]) -> Answer {
     let status = if wrong.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
     Ok((status, render(template)?).into_response())
+}
+
+/// A file for people, which the browser keeps instead of showing it.
+pub(super) fn download(name: &str, media_type: &'static str, content: Vec<u8>) -> Response {
+    let disposition = format!("attachment; filename=\"{name}\"");
+    let headers = [(header::CONTENT_TYPE, media_type), (header::CONTENT_DISPOSITION, disposition.as_str())];
+    (headers, content).into_response()
+}
+
+/// A file of CSV for spreadsheets, with a byte-order mark.
+pub(super) fn csv_file(name: &str, csv: &[u8]) -> Response {
+    download(name, "text/csv; charset=utf-8", [CsvReader::Spreadsheet.mark().as_bytes(), csv].concat())
 }
 
 /// The format of a value on a page: `{{ wallet.free_balance.shown() }}`.

@@ -2,8 +2,7 @@
 //! time zone.
 
 use domain::text::Text;
-use jiff::civil::Date;
-use time::OffsetDateTime;
+use time::{Date, Duration, OffsetDateTime};
 
 use super::visit::Visit;
 use super::words::{day_of, said};
@@ -37,16 +36,19 @@ impl Presets {
 
 /// Each range of days: its name, its first day, and the day after its last one.
 fn ranges(today: Date) -> [(&'static str, Date, Date); 6] {
-    let days = |number: i64| today.saturating_add(jiff::Span::new().days(number));
-    let month = today.first_of_month();
-    let months = |number: i64| month.saturating_add(jiff::Span::new().months(number));
+    let days = |number: i64| today.saturating_add(Duration::days(number));
+    let month = today.replace_day(1).unwrap_or(today);
+    // 31 days after the first of a month lies in the next one, and a day before it in the one before.
+    let first_of = |day: Date| day.replace_day(1).unwrap_or(day);
+    let next = first_of(month.saturating_add(Duration::days(31)));
+    let last = first_of(month.saturating_sub(Duration::days(1)));
     [
         ("Today", today, days(1)),
         ("Yesterday", days(-1), today),
         ("Last 7 days", days(-6), days(1)),
         ("Last 30 days", days(-29), days(1)),
-        ("This month", month, months(1)),
-        ("Last month", months(-1), month),
+        ("This month", month, next),
+        ("Last month", last, month),
     ]
 }
 
@@ -56,8 +58,8 @@ mod tests {
 
     #[test]
     fn ranges_are_whole_days_and_end_before_the_next_one() {
-        let shown = |day: &str| {
-            ranges(day.parse().unwrap()).map(|(name, first, end)| format!("{name}: {first} to {end}"))
+        let shown = |day: Date| {
+            ranges(day).map(|(name, first, end)| format!("{name}: {first} to {end}"))
         };
         let leap_day = [
             "Today: 2028-02-29 to 2028-03-01",
@@ -67,8 +69,8 @@ mod tests {
             "This month: 2028-02-01 to 2028-03-01",
             "Last month: 2028-01-01 to 2028-02-01",
         ];
-        assert_eq!(shown("2028-02-29"), leap_day);
-        let new_year = shown("2027-01-01");
+        assert_eq!(shown(time::macros::date!(2028 - 02 - 29)), leap_day);
+        let new_year = shown(time::macros::date!(2027 - 01 - 01));
         assert_eq!(new_year[1], "Yesterday: 2026-12-31 to 2027-01-01");
         assert_eq!(
             new_year[4..],

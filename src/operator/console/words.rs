@@ -11,18 +11,16 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::post;
 use domain::fields::Expected;
 use domain::moment;
+use domain::period::TimeZone;
 use domain::text::{Language, Text, fill};
-use jiff::civil::{Date, DateTime};
-use jiff::tz::TimeZone;
-use time::format_description::well_known::Rfc3339;
-use time::{OffsetDateTime, UtcOffset};
+use time::{Date, OffsetDateTime};
 
 use super::page::Section;
 use super::route::{Access, Route};
 use super::session::{came_by_https, cookie_named};
 use super::sign_in::where_to;
 use super::visit::{Answer, read_fields, text};
-use crate::config::{Colour, InstallationName, Zone};
+use crate::config::{Colour, InstallationName};
 use crate::language;
 use crate::state::AppState;
 
@@ -40,7 +38,7 @@ const FORM_BYTES_MAX: usize = 8 * 1024;
 #[derive(Debug, Clone)]
 pub(super) struct View {
     language: Language,
-    zone: Zone,
+    zone: TimeZone,
     name: InstallationName,
     colour: Colour,
     refresh: Duration,
@@ -156,13 +154,9 @@ pub(crate) fn refresh() -> Option<u64> {
     VIEW.try_with(|view| view.refresh.as_secs()).ok().filter(|seconds| *seconds > 0)
 }
 
-/// The name of the time zone.
-pub(crate) fn zone() -> String {
-    VIEW.try_with(|view| view.zone.to_string()).unwrap_or_else(|_| "UTC".to_owned())
-}
-
-fn time_zone() -> TimeZone {
-    VIEW.try_with(|view| view.zone.time_zone()).unwrap_or(TimeZone::UTC)
+/// The time zone of the page.
+pub(crate) fn zone() -> TimeZone {
+    VIEW.try_with(|view| view.zone.clone()).unwrap_or_default()
 }
 
 /// A text of the catalogue in the language of the page.
@@ -283,37 +277,21 @@ fn element(moment: OffsetDateTime, shown: &str) -> Markup {
 
 /// Date and time of a moment in the time zone of the page, to the second.
 pub(super) fn local(moment: OffsetDateTime) -> String {
-    let offset = jiff::Timestamp::from_second(moment.unix_timestamp())
-        .ok()
-        .and_then(|stamp| UtcOffset::from_whole_seconds(time_zone().to_offset(stamp).seconds()).ok());
     // `plain` shows a moment by its own clock once it says that it is UTC.
-    let shifted = offset.and_then(|offset| moment.checked_to_offset(offset));
-    shifted
-        .map_or_else(|| moment::plain(moment), |moment| moment::plain(moment.replace_offset(UtcOffset::UTC)))
+    moment::plain(zone().clock(moment).assume_utc())
 }
 
 /// The day of a moment in the time zone of the page.
 pub(super) fn day_of(moment: OffsetDateTime) -> Date {
-    let stamp = jiff::Timestamp::from_second(moment.unix_timestamp()).unwrap_or_default();
-    stamp.to_zoned(time_zone()).date()
+    zone().clock(moment).date()
 }
 
-/// A moment that somebody typed: by the clock of the page's time zone where no offset stands. A time that the clock
-/// skips counts from before the change, and of one that it shows twice the first counts (RFC 5545).
+/// A moment that somebody typed: by the clock of the page's time zone where no offset stands.
 ///
 /// # Errors
 /// What [`moment::parse`] refuses.
 pub(super) fn parse_moment(text: &str) -> Result<OffsetDateTime, Expected> {
-    let moment = moment::parse(text)?;
-    if OffsetDateTime::parse(text, &Rfc3339).is_ok() {
-        return Ok(moment);
-    }
-    let read = || {
-        let clock: DateTime = moment::plain(moment).parse().ok()?;
-        let stamp = time_zone().to_ambiguous_timestamp(clock).compatible().ok()?;
-        OffsetDateTime::from_unix_timestamp(stamp.as_second()).ok()
-    };
-    Ok(read().unwrap_or(moment))
+    moment::parse_given(text).map(|given| zone().moment(given))
 }
 
 #[cfg(test)]

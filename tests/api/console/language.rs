@@ -15,9 +15,17 @@ use crate::support::console::{Browser, ORIGIN};
 use crate::support::{Answer, Request, TestApp, TestTill, form, operator};
 
 /// Addresses that find something, nothing, or cannot be used.
-const ADDRESSES: [&str; 16] = [
+const ADDRESSES: [&str; 24] = [
     "/console/none/such",
     "/console/exchanges?number=nothing",
+    "/console/exchanges?kind=cancel&app_id=a1",
+    "/console/exchanges?app_id=a1&rows=7&zone=a_b&from=2026-10-02&to=2026-10-01&period=soon",
+    "/console/exchanges?app_id=a1&kind=exchange",
+    "/console/reports?app_id=a1&from=2026-01-01",
+    "/console/reports?app_id=a1&period=last_month",
+    "/console/reports/statement?app_id=a1&month=2026-03",
+    "/console/reports/statement?app_id=a1&day=2999-01-01",
+    "/console/reports/statement?app_id=a1&month=x",
     "/console/search?q=nothing",
     "/console/search?q=o1",
     "/console/orders?status=7&from=soon&open_id=%2A",
@@ -48,6 +56,9 @@ impl Scene {
         let app = till.app("a1").await;
         till.player(&app, "o1", 100, 1500).await;
         assert_eq!(Game::new(&app, "o1", "B1", 1550).send(&till).await.code(), 1);
+        let short = Game::new(&app, "o1", "B2", 9999);
+        assert_eq!(short.send(&till).await.code(), 10_000_601);
+        till.store.write_refusals().await.unwrap();
         let img_id = till.image(&app).await.to_string();
         till.execute(&format!(
             "INSERT INTO orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status,

@@ -4,6 +4,7 @@
 mod accessible;
 mod account;
 mod apps;
+mod exchange_list;
 mod exchanges;
 mod health;
 mod images;
@@ -17,6 +18,7 @@ mod overview;
 mod players;
 mod reading;
 mod receivers;
+mod reports;
 mod search;
 mod second_factor;
 mod sign_in;
@@ -93,13 +95,15 @@ async fn no_page_is_shown_without_a_session() {
 /// Rule: wherever an app is asked for, every app is there to choose from.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_that_asks_for_an_app_offers_every_one() {
-    const ASKING: [&str; 7] = [
+    const ASKING: [&str; 9] = [
         "/console/exchanges",
         "/console/images",
         "/console/log",
         "/console/orders",
         "/console/orders/center",
         "/console/players",
+        "/console/reports",
+        "/console/reports/statement",
         "/console/signature-check",
     ];
     let till = TestTill::start().await;

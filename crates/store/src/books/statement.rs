@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use domain::ids::AppId;
 use domain::moment::rfc3339;
 use domain::period::{Period, TimeSpan, TimeZone};
+use domain::text;
+use domain::text::Text;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use sqlx::{Connection as _, Executor as _, PgConnection};
@@ -88,8 +90,8 @@ pub enum StatementError {
     #[error("there is no app {0}")]
     UnknownApp(AppId),
     /// More entries may come into the period. The words say until when.
-    #[error("{0}")]
-    NotClosed(String),
+    #[error("{}", .0.english())]
+    NotClosed(Text),
     /// A figure needs more than 64 bits.
     #[error("the sums of {0} need more than 64 bits")]
     TooLarge(Period),
@@ -155,20 +157,24 @@ fn must_be_closed(
     zone: &TimeZone,
     TimeSpan { since, until }: TimeSpan,
 ) -> Result<(), StatementError> {
+    let (end, zone) = (until, zone.as_str());
+    let (until, period) = (rfc3339(until), period.to_string());
     let why = match state {
-        _ if since == until => format!("there is no {period} in {zone}: its clocks skipped it"),
+        _ if since == end => text!("there is no {period} in {zone}: its clocks skipped it", period, zone),
         Settled::Yes => return Ok(()),
-        Settled::NotEnded => format!("{period} has not ended in {zone}: it ends at {}", rfc3339(until)),
-        Settled::TooYoung => format!(
-            "{period} ended at {}: entries may come until {}",
-            rfc3339(until),
-            rfc3339(until + SETTLES_IN)
-        ),
-        Settled::Written => {
-            format!(
-                "entries of {period} may still come: a transaction that writes to the ledger does not end"
-            )
+        Settled::NotEnded => {
+            text!("{period} has not ended in {zone}: it ends at {until}", period, zone, until)
         }
+        Settled::TooYoung => text!(
+            "{period} ended at {until}: entries may come until {settled}",
+            period,
+            until,
+            settled = rfc3339(end + SETTLES_IN)
+        ),
+        Settled::Written => text!(
+            "entries of {period} may still come: a transaction that writes to the ledger does not end",
+            period
+        ),
     };
     Err(StatementError::NotClosed(why))
 }

@@ -107,6 +107,19 @@ pub struct RefusalRecord {
     pub request_id: String,
 }
 
+/// How often a code has refused an app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusalSum {
+    /// The code of the answers.
+    pub code: i64,
+    /// How often.
+    pub count: i64,
+    /// Numbers that were refused.
+    pub numbers: i64,
+    /// Players that were refused.
+    pub players: i64,
+}
+
 impl Store {
     /// Notes a refusal, to be written within a second. It waits for nothing.
     pub fn note_refusal(&self, refused: RefusedChange) {
@@ -139,6 +152,31 @@ impl Store {
             self.refusals.0.count(counts);
         }
         written
+    }
+
+    /// The refusals of an app by code, the most frequent first. A trace counts with all its times where its last time lies in
+    /// the span (contract 13.1.9).
+    pub async fn refusals_by_code(
+        &self,
+        app_id: &AppId,
+        since: Option<OffsetDateTime>,
+        until: Option<OffsetDateTime>,
+    ) -> Result<Vec<RefusalSum>> {
+        Ok(sqlx::query_as!(
+            RefusalSum,
+            r#"SELECT code, sum(count)::bigint AS "count!", count(DISTINCT biz_no) AS "numbers!",
+                   count(DISTINCT open_id) AS "players!"
+               FROM exchange_refusals
+               WHERE app_id = $1 AND last_at > now() - make_interval(days => $2)
+                   AND ($3::timestamptz IS NULL OR last_at >= $3) AND ($4::timestamptz IS NULL OR last_at < $4)
+               GROUP BY code ORDER BY 2 DESC, code"#,
+            app_id.as_str(),
+            KEPT_DAYS,
+            since,
+            until
+        )
+        .fetch_all(&self.pool)
+        .await?)
     }
 
     /// Removes refusals that are older than 30 days, and of each app those beyond its newest 100,000, in small steps.

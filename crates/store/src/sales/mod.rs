@@ -1,5 +1,6 @@
 //! What the apps have sold (contract 13.2): lists of exchanges, presents and cancels, and sums of revenue.
 
+mod csv;
 mod list;
 mod revenue;
 mod roll_up;

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use domain::fields::Expected;
 use domain::ids::AppId;
 use domain::moment::GivenMoment;
+use domain::period::{TimeSpan, TimeZone};
 use serde::Serialize;
 use sqlx::PgConnection;
-use time::{Date, OffsetDateTime};
+use time::OffsetDateTime;
 
-use super::roll_up::{of_hours, of_keys, split_hours};
+use super::roll_up::{of_hours, of_keys};
 use crate::engine::Engine;
 use crate::{Refusable, Result, Store, StoreError};
 
@@ -39,14 +40,11 @@ pub struct RevenueQuery {
     pub until: Option<GivenMoment>,
     /// In the order of the columns. Empty: one sum.
     pub group: Vec<RevenueGroup>,
-    /// IANA name of the time zone in which days begin.
-    pub time_zone: String,
+    /// The time zone in which days begin.
+    pub time_zone: TimeZone,
 }
 
 impl RevenueQuery {
-    /// What is accepted as a time zone, in words that follow "expected".
-    pub const TIME_ZONE_EXPECTED: &'static str = domain::period::TimeZone::EXPECTED;
-
     /// Reads the names of groups, and gives them in the order of the columns.
     ///
     /// # Errors
@@ -127,8 +125,6 @@ pub type RevenueError = Refusable<RevenueRefusal>;
 pub enum RevenueRefusal {
     /// There is no such app.
     UnknownApp,
-    /// The database knows no such time zone.
-    UnknownTimeZone,
     /// The span ends before it begins.
     EmptySpan,
     /// The report would have more than 100,000 rows.
@@ -161,12 +157,12 @@ impl WideSums {
     }
 }
 
-/// Day, product and zone, those of them that rows are grouped by.
-pub(super) type GroupKey = (Option<Date>, Option<String>, Option<String>);
+/// Day, product and zone, those of them that rows are grouped by. A day is by its number in [`Days`].
+pub(super) type GroupKey = (Option<i32>, Option<String>, Option<String>);
 
 /// The sums of a group as the database gives them. They are text, because they may need more than 64 bits.
 pub(super) struct GroupRow {
-    pub(super) day: Option<Date>,
+    pub(super) day: Option<i32>,
     pub(super) product_name: Option<String>,
     pub(super) zone: Option<String>,
     pub(super) count: String,
@@ -182,7 +178,36 @@ pub(super) struct Scope {
     pub(super) by_day: bool,
     pub(super) by_product: bool,
     pub(super) by_zone: bool,
-    pub(super) time_zone: String,
+    pub(super) days: Days,
+}
+
+/// The days of a report. The database counts with their beginnings, so that it need not know the time zone: its data may
+/// be older than those of the statement and the bill.
+#[derive(Debug, Default)]
+pub(super) struct Days {
+    names: Vec<String>,
+    /// Of each day. `width_bucket` gives the number of a day by them, from 1 on.
+    pub(super) starts: Vec<OffsetDateTime>,
+}
+
+impl Days {
+    fn new(zone: &TimeZone, (since, until): Span) -> Self {
+        let days = zone.days(TimeSpan { since, until });
+        let (names, starts) = days.into_iter().map(|(day, start)| (day.to_string(), start)).unzip();
+        Self { names, starts }
+    }
+
+    fn name(&self, number: i32) -> Result<String> {
+        let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        let name = place.and_then(|place| self.names.get(place));
+        name.cloned().ok_or_else(|| StoreError::Internal("an entry outside its report".to_owned()))
+    }
+
+    /// The hours of a span in which a day begins, but not at their beginning: zones with half and quarter hours have them.
+    pub(super) fn split_hours(&self, (since, until): Span) -> impl Iterator<Item = OffsetDateTime> {
+        let starts = self.starts.iter().filter(|start| hour_before(**start) != **start);
+        starts.map(|start| hour_before(*start)).filter(move |hour| (since..until).contains(hour))
+    }
 }
 
 /// Groups while they are added up.
@@ -228,23 +253,22 @@ async fn report(
     sqlx::query!("SET LOCAL jit = off").execute(&mut *connection).await?;
     let app_no =
         app_no(connection, &query.app_id).await?.ok_or(Refusable::Refused(RevenueRefusal::UnknownApp))?;
-    if !is_time_zone(connection, &query.time_zone).await? {
-        return Err(Refusable::Refused(RevenueRefusal::UnknownTimeZone));
-    }
-    let since = resolve(connection, query.since, &query.time_zone).await?;
-    let until = resolve(connection, query.until, &query.time_zone).await?;
+    let since = query.since.map(|since| query.time_zone.moment(since));
+    let until = query.until.map(|until| query.time_zone.moment(until));
     if since.zip(until).is_some_and(|(since, until)| since >= until) {
         return Err(Refusable::Refused(RevenueRefusal::EmptySpan));
     }
     let has = |group| query.group.contains(&group);
+    let span = span(connection, app_no, since, until).await?;
+    let by_day = has(RevenueGroup::Day);
     let scope = Scope {
         app_no,
-        by_day: has(RevenueGroup::Day),
+        by_day,
         by_product: has(RevenueGroup::ProductName),
         by_zone: has(RevenueGroup::Zone),
-        time_zone: query.time_zone.clone(),
+        days: span.filter(|_| by_day).map(|span| Days::new(&query.time_zone, span)).unwrap_or_default(),
     };
-    let groups = match span(connection, app_no, since, until).await? {
+    let groups = match span {
         Some(span) => groups(connection, &scope, span, engine).await?,
         None => Groups::default(),
     };
@@ -254,14 +278,14 @@ async fn report(
     let (mut total, mut rows) = (WideSums::default(), Vec::with_capacity(groups.0.len()));
     for ((day, product_name, zone), sums) in groups.0 {
         total.add(sums);
-        let day = day.map(|day| day.to_string());
+        let day = day.map(|number| scope.days.name(number)).transpose()?;
         rows.push(RevenueRow { day, product_name, zone, sums: sums.narrow()? });
     }
     Ok(RevenueReport {
         app_id: query.app_id.to_string(),
         since,
         until,
-        time_zone: query.time_zone.clone(),
+        time_zone: query.time_zone.to_string(),
         rows,
         total: total.narrow()?,
     })
@@ -270,31 +294,6 @@ async fn report(
 pub(super) async fn app_no(connection: &mut PgConnection, app_id: &AppId) -> Result<Option<i32>> {
     let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
     Ok(app_no.fetch_optional(connection).await?)
-}
-
-/// Whether the database knows this IANA name. `AT TIME ZONE` takes other texts too, such as offsets of its own kind.
-async fn is_time_zone(connection: &mut PgConnection, name: &str) -> Result<bool> {
-    let is_known = sqlx::query_scalar!(
-        r#"SELECT EXISTS (SELECT 1 FROM pg_timezone_names WHERE name = $1 AND name !~ '^(posix|right)/') AS "known!""#,
-        name
-    );
-    Ok(is_known.fetch_one(connection).await?)
-}
-
-async fn resolve(
-    connection: &mut PgConnection,
-    given: Option<GivenMoment>,
-    time_zone: &str,
-) -> Result<Option<OffsetDateTime>> {
-    match given {
-        None => Ok(None),
-        Some(GivenMoment::Fixed(moment)) => Ok(Some(moment.to_offset(time::UtcOffset::UTC))),
-        Some(GivenMoment::Local(local)) => {
-            let moment =
-                sqlx::query_scalar!(r#"SELECT $1::timestamp AT TIME ZONE $2 AS "at!""#, local, time_zone);
-            Ok(Some(moment.fetch_one(connection).await?))
-        }
-    }
 }
 
 /// A span with both ends: the first is in it, the second is not.
@@ -338,8 +337,7 @@ async fn groups(
     }
     let mut of_the_ledger = vec![(since, first), (last, until)];
     if scope.by_day {
-        let split = split_hours(connection, &scope.time_zone, (first, last)).await?;
-        of_the_ledger.extend(split.into_iter().map(|hour| (hour, hour + HOUR)));
+        of_the_ledger.extend(scope.days.split_hours((first, last)).map(|hour| (hour, hour + HOUR)));
     }
     for part in of_the_ledger.into_iter().filter(|(since, until)| since < until) {
         groups.add(of_ledger(connection, scope, part).await?)?;
@@ -370,7 +368,7 @@ pub(super) async fn of_ledger(
 ) -> Result<Vec<GroupRow>> {
     let rows = sqlx::query_as!(
         GroupRow,
-        r#"SELECT CASE WHEN $4 THEN (s.at AT TIME ZONE $7)::date END AS day,
+        r#"SELECT CASE WHEN $4 THEN width_bucket(s.at, $7::timestamptz[]) END AS day,
                CASE WHEN $5 THEN i.product_name END AS product_name,
                CASE WHEN $6 THEN split_part(s.zone_id, '_', 1) END AS zone,
                sum(s.count)::text AS "count!", sum(s.free_taken)::text AS "free_taken!",
@@ -385,7 +383,7 @@ pub(super) async fn of_ledger(
         scope.by_day,
         scope.by_product,
         scope.by_zone,
-        &scope.time_zone
+        &scope.days.starts
     );
     Ok(rows.fetch_all(connection).await?)
 }

@@ -211,17 +211,18 @@ pub(super) async fn of_hours(
         (false, true) => 1,
         (true | false, false) => 2,
     };
+    let has_split_hours = scope.days.split_hours((since, until)).next().is_some();
     let rows = sqlx::query_as!(
         GroupRow,
-        r#"SELECT CASE WHEN $5 THEN (h.hour AT TIME ZONE $8)::date END AS day,
+        r#"SELECT CASE WHEN $5 THEN width_bucket(h.hour, $8::timestamptz[]) END AS day,
                CASE WHEN $6 THEN h.product_name END AS product_name, CASE WHEN $7 THEN h.zone END AS zone,
                sum(h.count)::text AS "count!", sum(h.free_taken)::text AS "free_taken!",
                sum(h.charge_taken)::text AS "charge_taken!", sum(h.free_given_back)::text AS "free_given_back!",
                sum(h.charge_given_back)::text AS "charge_given_back!"
            FROM sales_hours h
            WHERE h.app_no = $1 AND h.cut = $2 AND h.hour >= $3 AND h.hour < $4
-               AND NOT ($5 AND (h.hour AT TIME ZONE $8)::date
-                   <> ((h.hour + interval '1 hour' - interval '1 microsecond') AT TIME ZONE $8)::date)
+               AND NOT ($9 AND width_bucket(h.hour, $8)
+                   <> width_bucket(h.hour + interval '1 hour' - interval '1 microsecond', $8))
            GROUP BY 1, 2, 3"#,
         scope.app_no,
         cut,
@@ -230,7 +231,8 @@ pub(super) async fn of_hours(
         scope.by_day,
         scope.by_product,
         scope.by_zone,
-        &scope.time_zone
+        &scope.days.starts,
+        has_split_hours
     );
     Ok(rows.fetch_all(connection).await?)
 }
@@ -242,9 +244,10 @@ pub(super) async fn of_keys(
     (since, until): (OffsetDateTime, OffsetDateTime),
 ) -> Result<Vec<GroupRow>> {
     let keys = unrolled(connection, scope.app_no).await?;
+    let has_split_hours = scope.days.split_hours((since, until)).next().is_some();
     let rows = sqlx::query_as!(
         GroupRow,
-        r#"SELECT CASE WHEN $6 THEN (s.at AT TIME ZONE $9)::date END AS day,
+        r#"SELECT CASE WHEN $6 THEN width_bucket(s.at, $9::timestamptz[]) END AS day,
                CASE WHEN $7 THEN i.product_name END AS product_name,
                CASE WHEN $8 THEN split_part(s.zone_id, '_', 1) END AS zone,
                sum(s.count)::text AS "count!", sum(s.free_taken)::text AS "free_taken!",
@@ -255,8 +258,8 @@ pub(super) async fn of_keys(
            JOIN items i ON i.app_no = $1 AND i.item_id = s.item_id
            CROSS JOIN LATERAL (SELECT date_trunc('hour', s.at, 'UTC') AS hour) h
            WHERE s.at >= $4 AND s.at < $5
-               AND NOT ($6 AND (h.hour AT TIME ZONE $9)::date
-                   <> ((h.hour + interval '1 hour' - interval '1 microsecond') AT TIME ZONE $9)::date)
+               AND NOT ($10 AND width_bucket(h.hour, $9)
+                   <> width_bucket(h.hour + interval '1 hour' - interval '1 microsecond', $9))
            GROUP BY 1, 2, 3"#,
         scope.app_no,
         &keys.wallet_nos,
@@ -266,27 +269,10 @@ pub(super) async fn of_keys(
         scope.by_day,
         scope.by_product,
         scope.by_zone,
-        &scope.time_zone
+        &scope.days.starts,
+        has_split_hours
     );
     Ok(rows.fetch_all(connection).await?)
-}
-
-/// The hours of a span in which a day begins, but not at their beginning: zones with half and quarter hours have them.
-pub(super) async fn split_hours(
-    connection: &mut PgConnection,
-    time_zone: &str,
-    (since, until): (OffsetDateTime, OffsetDateTime),
-) -> Result<Vec<OffsetDateTime>> {
-    let hours = sqlx::query_scalar!(
-        r#"SELECT h.hour AS "hour!" FROM generate_series($1::timestamptz, $2::timestamptz - interval '1 hour', '1 hour')
-               AS h (hour)
-           WHERE (h.hour AT TIME ZONE $3)::date
-               <> ((h.hour + interval '1 hour' - interval '1 microsecond') AT TIME ZONE $3)::date"#,
-        since,
-        until,
-        time_zone
-    );
-    Ok(hours.fetch_all(connection).await?)
 }
 
 async fn check(

@@ -1,0 +1,273 @@
+//! The search for a number, and the list of exchanges, presents and cancels with its sums and its CSV (contract 8.6.33).
+
+use askama::Template;
+use axum::response::{IntoResponse as _, Redirect};
+use axum::routing::get;
+use csv::{IntoInnerError, WriterBuilder};
+use domain::csv::csv_text;
+use domain::fields::{Expected, Fields};
+use domain::ids::{AppId, OpenId, ProductText};
+use domain::moment::GivenMoment;
+use store::{
+    ListedKind, ReferenceMatch, Refusable, RevenueGroup, RevenueQuery, RevenueRow, RevenueSums, SaleCursor,
+    SaleFilter, SaleRow, SalesPage, Zone,
+};
+
+use super::error::ConsoleError;
+use super::exchange::{exchange_path, parse_number, path_of};
+use super::page::{Page, Section, Shown as _, csv_file, render_search};
+use super::player::{player_path, signed};
+use super::route::Route;
+use super::search::{self, Group};
+use super::times::Times;
+use super::visit::{Answer, Filters, Visit, address};
+use super::words::{Moment as _, local, zone};
+
+pub(super) const ROUTES: &[Route] = &[
+    Route::page("/console/exchanges", || get(search_page)),
+    Route::page("/console/exchanges.csv", || get(list_csv)),
+];
+
+/// The search shows at most this many matches.
+const MATCHES_MAX: u32 = 100;
+/// Sizes of a page.
+const SIZES: [u32; 3] = [50, 100, 200];
+/// A list of more apps than these needs one of them: each costs a query.
+const APPS_MAX: usize = 100;
+
+#[derive(Template)]
+#[template(path = "exchanges.html")]
+struct ExchangesTemplate<'a> {
+    page: Page<'a>,
+    times: Times,
+    /// The matches of a number; `None` without one.
+    found: Option<Vec<ReferenceMatch>>,
+    /// What else has the number, where it is no exchange and no credit.
+    elsewhere: Vec<Group>,
+    list: Option<List>,
+    size: u32,
+}
+
+/// A page of the list.
+struct List {
+    sales: SalesPage,
+    of_page: Vec<Sum>,
+    /// Of all that match, where the sums of reports can tell.
+    of_all: Vec<Sum>,
+    /// The address of the page with the newest, unless this is the one.
+    newest: Option<String>,
+    older: Option<String>,
+    csv: String,
+}
+
+/// The sum of one kind.
+struct Sum {
+    kind: ListedKind,
+    /// `None` where it is not known.
+    count: Option<i64>,
+    free: i64,
+    charge: i64,
+}
+
+/// What the list is asked for.
+struct Asked {
+    times: Times,
+    filter: SaleFilter,
+    size: u32,
+    after: Option<SaleCursor>,
+}
+
+impl Asked {
+    fn read(visit: &Visit, filters: &mut Filters<'_>) -> Result<Self, ConsoleError> {
+        let times = Times::read(visit, filters, None);
+        let filter = SaleFilter {
+            app_id: filters.read("app_id", AppId::parse),
+            since: times.since,
+            until: times.until,
+            open_id: filters.read("open_id", OpenId::parse),
+            zone: filters.read("zone", Zone::parse),
+            product_name: filters.read("product_name", ProductText::parse),
+            kind: filters.read("kind", ListedKind::parse),
+        };
+        let size = filters.read("rows", parse_size).unwrap_or(SIZES[0]);
+        Ok(Self { times, filter, size, after: visit.fields.optional("after", SaleCursor::parse)? })
+    }
+
+    async fn sales(&self, visit: &Visit) -> Result<SalesPage, ConsoleError> {
+        Ok(visit.state.store.sales(&self.filter, self.after.as_ref(), self.size).await?)
+    }
+}
+
+fn parse_size(text: &str) -> Result<u32, Expected> {
+    SIZES.into_iter().find(|size| size.to_string() == text).ok_or(Expected::new("50, 100 or 200"))
+}
+
+/// A single match of a number redirects to its page.
+async fn search_page(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
+    let number = filters.read("number", parse_number);
+    let asked = Asked::read(&visit, &mut filters)?;
+    let wrong = filters.wrong;
+    let page = visit.search_page(Section::EXCHANGES).await?;
+    let (mut found, mut elsewhere, mut list) = (None, Vec::new(), None);
+    match (&number, wrong.as_slice()) {
+        (Some(number), []) => {
+            let store = &visit.state.store;
+            let matches = store.find_reference(asked.filter.app_id.as_ref(), number, MATCHES_MAX).await?;
+            if let [only] = matches.as_slice() {
+                return Ok(Redirect::to(&path_of(only)).into_response());
+            }
+            if matches.is_empty() {
+                elsewhere = search::find(store, number).await?;
+            }
+            found = Some(matches);
+        }
+        (None, []) if asked.filter.app_id.is_some() || page.apps.len() <= APPS_MAX => {
+            list = Some(list_of(&visit, &asked).await?);
+        }
+        _ => {}
+    }
+    let (page, times, size) = (page.marking(&wrong), asked.times, asked.size);
+    render_search(&ExchangesTemplate { page, times, found, elsewhere, list, size }, &wrong)
+}
+
+async fn list_of(visit: &Visit, asked: &Asked) -> Result<List, ConsoleError> {
+    let sales = asked.sales(visit).await?;
+    Ok(List {
+        of_page: of_page(&sales.items),
+        of_all: of_all(visit, &asked.filter).await?,
+        newest: visit.next(asked.after.as_ref().map(|_| "")),
+        older: visit.next(sales.next.as_ref()),
+        csv: address("/console/exchanges.csv", &visit.fields, &[]),
+        sales,
+    })
+}
+
+fn of_page(rows: &[SaleRow]) -> Vec<Sum> {
+    let sums = ListedKind::ALL.into_iter().map(|kind| {
+        let mut sum = Sum { kind, count: Some(0), free: 0, charge: 0 };
+        for row in rows.iter().filter(|row| row.kind == kind.as_str()) {
+            sum.count = sum.count.map(|count| count + 1);
+            sum.free = sum.free.saturating_add(row.free_change);
+            sum.charge = sum.charge.saturating_add(row.charge_change);
+        }
+        sum
+    });
+    sums.filter(|sum| sum.count != Some(0)).collect()
+}
+
+/// The sums of all that match: those of the revenue report, which knows apps, times, products and zones, and has no
+/// presents.
+async fn of_all(visit: &Visit, filter: &SaleFilter) -> Result<Vec<Sum>, ConsoleError> {
+    let (Some(app), None) = (&filter.app_id, &filter.open_id) else { return Ok(Vec::new()) };
+    if filter.kind == Some(ListedKind::Present) {
+        return Ok(Vec::new());
+    }
+    // A report without groups has one sum, in its total.
+    let mut group = Vec::new();
+    group.extend(filter.product_name.as_ref().map(|_| RevenueGroup::ProductName));
+    group.extend(filter.zone.as_ref().map(|_| RevenueGroup::Zone));
+    let query = RevenueQuery {
+        app_id: app.clone(),
+        since: filter.since.map(GivenMoment::Fixed),
+        until: filter.until.map(GivenMoment::Fixed),
+        group,
+        time_zone: zone(),
+    };
+    let report = match visit.state.store.revenue(query).await {
+        Ok(report) => report,
+        Err(Refusable::Store(error)) => return Err(error.into()),
+        Err(Refusable::Refused(_)) => return Ok(Vec::new()),
+    };
+    let matches = |row: &&RevenueRow| {
+        let product = filter.product_name.as_ref().map(ProductText::as_str);
+        product.is_none_or(|name| row.product_name.as_deref() == Some(name))
+            && filter.zone.as_ref().is_none_or(|zone| row.zone.as_deref() == Some(zone.as_str()))
+    };
+    let mut all = RevenueSums::default();
+    let is_whole = filter.product_name.is_none() && filter.zone.is_none();
+    let rows = report.rows.iter().filter(matches).map(|row| row.sums);
+    let rows: Vec<RevenueSums> = if is_whole { vec![report.total] } else { rows.collect() };
+    for sums in rows {
+        all.count = all.count.saturating_add(sums.count);
+        all.free_taken = all.free_taken.saturating_add(sums.free_taken);
+        all.charge_taken = all.charge_taken.saturating_add(sums.charge_taken);
+        all.free_given_back = all.free_given_back.saturating_add(sums.free_given_back);
+        all.charge_given_back = all.charge_given_back.saturating_add(sums.charge_given_back);
+    }
+    let exchanges = Sum {
+        kind: ListedKind::Exchange,
+        count: Some(all.count),
+        free: -all.free_taken,
+        charge: -all.charge_taken,
+    };
+    let cancels = Sum {
+        kind: ListedKind::Cancel,
+        count: None,
+        free: all.free_given_back,
+        charge: all.charge_given_back,
+    };
+    let is_asked = |sum: &Sum| filter.kind.is_none_or(|kind| kind == sum.kind);
+    Ok([exchanges, cancels].into_iter().filter(is_asked).collect())
+}
+
+/// The page of the list as CSV, with times in the zone of the page.
+async fn list_csv(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
+    let asked = Asked::read(&visit, &mut filters)?;
+    if let Some(wrong) = filters.wrong.pop() {
+        return Err(wrong.into());
+    }
+    let sales = asked.sales(&visit).await?;
+    let csv = in_csv(&sales.items).map_err(|error| super::reports::unwritten(&error))?;
+    Ok(csv_file("exchanges.csv", &csv))
+}
+
+fn in_csv(rows: &[SaleRow]) -> std::io::Result<Vec<u8>> {
+    let mut csv = WriterBuilder::new().from_writer(Vec::new());
+    let time = format!("time ({})", zone());
+    csv.write_record([
+        &time,
+        "app_id",
+        "kind",
+        "biz_no",
+        "ref",
+        "pay_biz_no",
+        "open_id",
+        "zone_id",
+        "product_name",
+        "free_change",
+        "charge_change",
+    ])?;
+    let text = |text: Option<&str>| csv_text(text.unwrap_or_default()).into_owned();
+    for row in rows {
+        csv.serialize((
+            (local(row.created_at), &row.app_id, &row.kind, text(row.biz_no.as_deref())),
+            (text(row.reference.as_deref()), text(row.pay_biz_no.as_deref()), text(Some(&row.open_id))),
+            (text(Some(&row.zone_id)), text(row.product_name.as_deref()), row.free_change, row.charge_change),
+        ))?;
+    }
+    csv.into_inner().map_err(IntoInnerError::into_error)
+}
+
+/// Where the number of a row leads: an exchange to its page, all else to its entry in the ledger of the player.
+fn path_of_row(row: &SaleRow) -> String {
+    let number = number_of(row);
+    if row.kind == ListedKind::Exchange.as_str() {
+        return exchange_path(&row.app_id, number);
+    }
+    address(&player_path(&row.app_id, &row.open_id), &Fields::default(), &[("number", number)])
+}
+
+fn number_of(row: &SaleRow) -> &str {
+    row.biz_no.as_deref().or(row.reference.as_deref()).unwrap_or_default()
+}
+
+/// The name of a kind in the plural.
+const fn plural(kind: ListedKind) -> &'static str {
+    match kind {
+        ListedKind::Exchange => "Exchanges",
+        ListedKind::Present => "Presents",
+        ListedKind::Cancel => "Cancels",
+    }
+}

@@ -1,0 +1,145 @@
+//! Closing a day or a month: its statement, with the document and its SHA-256 (contract 8.6.32).
+
+use askama::Template;
+use axum::routing::get;
+use domain::fields::{Expected, FieldError};
+use domain::ids::AppId;
+use domain::moment;
+use domain::period::{Period, Preset};
+use store::{Statement, StatementError};
+use time::OffsetDateTime;
+
+use super::super::error::ConsoleError;
+use super::super::page::{Page, Section, Shown as _, download, render_search};
+use super::super::route::Route;
+use super::super::visit::{Answer, Filters, Visit, address};
+use super::super::words::{Moment as _, zone};
+use super::app_of;
+
+pub(in super::super) const STATEMENT_ROUTES: &[Route] = &[
+    Route::page("/console/reports/statement", || get(page)),
+    Route::page("/console/reports/statement.txt", || get(document)),
+];
+
+const PATH: &str = "/console/reports/statement";
+
+#[derive(Template)]
+#[template(path = "statement.html")]
+struct StatementPage<'a> {
+    page: Page<'a>,
+    /// The app and the month that the form proposes.
+    app_id: String,
+    month: String,
+    /// `None` for a form that was not sent.
+    closed: Option<Closed>,
+}
+
+/// A period that is closed.
+struct Closed {
+    statement: Statement,
+    /// The figures of both purses: a name, gifted, charged.
+    rows: [(&'static str, i64, i64); 10],
+    /// The address of the document.
+    download: String,
+    /// The commands that go on from here.
+    commands: String,
+}
+
+impl Closed {
+    fn new(statement: Statement, app_id: &AppId, period: Period) -> Self {
+        let (free, charge) = (&statement.free, &statement.charge);
+        let rows = [
+            ("Opening balance", free.opening, charge.opening),
+            ("Credits by command", free.credits.command, charge.credits.command),
+            ("Credits by import", free.credits.import, charge.credits.import),
+            ("Credits by API", free.credits.api, charge.credits.api),
+            ("Credits in the console", free.credits.console, charge.credits.console),
+            ("Presents", free.presents, charge.presents),
+            ("Exchanges", -free.exchanges, -charge.exchanges),
+            ("Cancels", free.cancels, charge.cancels),
+            ("Debits", -free.debits, -charge.debits),
+            ("Closing balance", free.closing, charge.closing),
+        ];
+        let of = format!("{app_id} --{} {period} --time-zone {}", period.field(), zone());
+        let fields = [("app_id", app_id.as_str()), (period.field(), &period.to_string())];
+        let commands = format!(
+            "minitill report bill {of} --out {app_id}-{period}.csv\nminitill reconcile {app_id} their.csv --{} {period} \
+             --time-zone {}",
+            period.field(),
+            zone()
+        );
+        Self {
+            rows,
+            download: address("/console/reports/statement.txt", &domain::fields::Fields::default(), &fields),
+            commands,
+            statement,
+        }
+    }
+}
+
+/// The period that a form names. A day counts before a month.
+fn period_of(filters: &mut Filters<'_>) -> Option<Period> {
+    let month = filters.read("month", Period::month);
+    filters.read("day", Period::day).or(month)
+}
+
+async fn page(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
+    let period = period_of(&mut filters);
+    let page = visit.search_page(Section::REPORTS).await?;
+    let app = app_of(&page, &mut filters);
+    let mut wrong = filters.wrong;
+    let mut closed = None;
+    if let (Some(app), Some(period), []) = (&app, period, wrong.as_slice()) {
+        match close(&visit, app, period).await? {
+            Ok(statement) => closed = Some(Closed::new(statement, app, period)),
+            Err(why) => wrong.push(why),
+        }
+    }
+    let now = moment::of_millis(visit.state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let last_month = Period::Month(zone().day_of(Preset::LastMonth.span(&zone(), now).since));
+    let month = Some(visit.text("month")).filter(|text| !text.is_empty());
+    let month = month.map_or_else(|| last_month.to_string(), str::to_owned);
+    let title = domain::text!("Close a day or a month");
+    let page = Page { title: super::super::words::said(&title), ..page.marking(&wrong) };
+    let app_id = app.map(|app| app.to_string()).unwrap_or_default();
+    render_search(&StatementPage { page, app_id, month, closed }, &wrong)
+}
+
+/// The statement, or what is wrong with the field of its period.
+async fn close(
+    visit: &Visit,
+    app: &AppId,
+    period: Period,
+) -> Result<Result<Statement, FieldError>, ConsoleError> {
+    let statement = visit.state.store.period_statement(app, period, &zone()).await;
+    let refused = |why: domain::text::Text| {
+        let (field, shown) = (period.field(), period.to_string());
+        let Expected(expected) = Expected(domain::text!("a period that is closed: {why}", why));
+        FieldError::malformed(field, expected, &shown)
+    };
+    match statement {
+        Ok(statement) => Ok(Ok(statement)),
+        Err(StatementError::UnknownApp(app)) => Err(ConsoleError::no_such_app(app.as_str())),
+        Err(StatementError::NotClosed(why)) => Ok(Err(refused(why))),
+        Err(StatementError::TooLarge(_)) => Ok(Err(refused("a sum needs more than 64 bits".into()))),
+        Err(StatementError::Store(error)) => Err(error.into()),
+    }
+}
+
+/// The document as a file. It is the same bytes as `minitill report statement` prints.
+async fn document(visit: Visit) -> Answer {
+    let app = visit.fields.required("app_id", AppId::parse)?;
+    let mut filters = visit.filters();
+    let period = period_of(&mut filters);
+    if let Some(wrong) = filters.wrong.pop() {
+        return Err(wrong.into());
+    }
+    let period = match period {
+        Some(period) => period,
+        None => visit.fields.required("month", Period::month)?,
+    };
+    let statement = close(&visit, &app, period).await??;
+    let name = format!("statement-{app}-{period}.txt");
+    Ok(download(&name, "text/plain; charset=utf-8", format!("{}\n", statement.document).into_bytes()))
+}

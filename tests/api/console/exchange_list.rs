@@ -1,0 +1,134 @@
+//! The list of exchanges, presents and cancels (rule 8.6.33).
+
+use domain::console_user::Role;
+
+use super::reading::{content, link_called};
+use crate::sales::till;
+use crate::support::TestTill;
+
+/// The numbers of the list, in its order.
+fn numbers(body: &str) -> Vec<String> {
+    let rows =
+        body.split("<tr><th scope=\"row\" data-label=\"biz_no or ref\"><a class=\"id\" title=\"").skip(1);
+    rows.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
+}
+
+/// Rule 8.6.33: each kind as it is shown, the sums of the page and of all, and the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_has_sums_and_is_a_file() {
+    let (till, _) = till().await;
+    let viewer = till.browser(Role::Viewer).await;
+    let page = viewer.get("/console/exchanges?app_id=a1").await;
+    let shown = content(&page);
+    for fact in [
+        "Newest first. A cancel has the zone and the item of its exchange. biz_no or ref Type Player Zone Item Gifted change \
+         Charged change Time back-1 cancel of B3 o2 z2_r1 Sword 0 +10 2026-10-21 16:00:00 C1 cancel of B1 o1 z1_r1 Sword \
+         +80 +30 2026-10-21 15:59:59 B3 exchange o2 z2_r1 Sword 0 \u{2212}40 2026-10-20 18:20:00 P1 present o1 z1_r1 +5 0 \
+         2026-10-20 16:30:00 B2 exchange o2 z1_r_2 Shield 0 \u{2212}20 2026-10-20 16:30:00 B1 exchange o1 z1_r1 Sword \
+         \u{2212}100 \u{2212}30 2026-10-20 16:29:59",
+        "Sums Of Type Count Gifted change Charged change This page Exchanges 3 \u{2212}100 \u{2212}90 This page Presents 1 \
+         +5 0 This page Cancels 2 +80 +40 All that match Exchanges 3 \u{2212}100 \u{2212}90 All that match Cancels +80 +40",
+    ] {
+        assert!(shown.contains(fact), "{fact}\nin {shown}");
+    }
+    for link in ["/console/apps/a1/exchanges/B1", "/console/apps/a1/players/o1?number=P1"] {
+        assert!(page.body.contains(&format!("href=\"{link}\"")), "{link}");
+    }
+    let file = viewer.get("/console/exchanges.csv?app_id=a1&kind=cancel").await;
+    let expected = "\u{feff}time (UTC),app_id,kind,biz_no,ref,pay_biz_no,open_id,zone_id,product_name,free_change,charge_change\n\
+                    2026-10-21 16:00:00,a1,cancel,,back-1,B3,o2,z2_r1,Sword,0,10\n\
+                    2026-10-21 15:59:59,a1,cancel,C1,,B1,o1,z1_r1,Sword,80,30\n";
+    assert_eq!((file.status, file.body.as_str()), (200, expected));
+    assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"exchanges.csv\""));
+    assert_eq!(link_called(&page, "CSV"), None, "the link downloads");
+    assert!(page.body.contains(
+        "href=\"/console/exchanges.csv?app_id=a1\" aria-label=\"This page as CSV\" download>CSV</a>"
+    ));
+}
+
+/// Rule 8.6.33: every filter, with the sums of all that match, and pages that neither skip nor repeat.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_list_is_filtered_and_has_pages() {
+    let (till, _) = till().await;
+    let viewer = till.browser(Role::Viewer).await;
+    for (query, expected, sums) in [
+        ("kind=exchange", vec!["B3", "B2", "B1"], Some("All that match Exchanges 3 \u{2212}100 \u{2212}90")),
+        ("kind=present", vec!["P1"], None),
+        (
+            "zone=z2",
+            vec!["back-1", "B3"],
+            Some("All that match Exchanges 1 0 \u{2212}40 All that match Cancels 0 +10"),
+        ),
+        (
+            "product_name=Shield",
+            vec!["B2"],
+            Some("All that match Exchanges 1 0 \u{2212}20 All that match Cancels 0 0"),
+        ),
+        (
+            "product_name=Sword&zone=z1&from=2026-10-21&to=2026-10-22",
+            vec!["C1"],
+            Some("All that match Exchanges 0 0 0 All that match Cancels +80 +30"),
+        ),
+        ("open_id=o2", vec!["back-1", "B3", "B2"], None),
+        ("period=today", vec![], None),
+    ] {
+        let page = viewer.get(&format!("/console/exchanges?app_id=a1&{query}")).await;
+        let shown = content(&page);
+        assert_eq!(
+            (page.status, numbers(&page.body)),
+            (200, expected.into_iter().map(str::to_owned).collect()),
+            "{query}"
+        );
+        match sums {
+            Some(sums) => assert!(shown.contains(sums), "{query}: {shown}"),
+            None => assert!(!shown.contains("All that match"), "{query}: {shown}"),
+        }
+    }
+    // All apps at once, which have no sums of all.
+    let page = viewer.get("/console/exchanges").await;
+    assert!(
+        numbers(&page.body).len() == 7 && content(&page).contains("choose an app and no player"),
+        "{}",
+        page.body
+    );
+    for (query, told) in [
+        ("rows=7", "Expected 50, 100 or 200, got &#34;7&#34;."),
+        ("zone=a_b", "Expected 1 to 126 bytes without an underscore"),
+        ("kind=credit", "Expected exchange, present or cancel"),
+        ("period=soon", "Nothing was searched."),
+    ] {
+        let page = viewer.get(&format!("/console/exchanges?app_id=a1&{query}")).await;
+        assert!(page.status == 400 && content(&page).contains(told), "{query}: {}", content(&page));
+        assert_eq!(viewer.get(&format!("/console/exchanges.csv?app_id=a1&{query}")).await.status, 400);
+    }
+    assert_eq!(viewer.get("/console/exchanges?after=1.x").await.status, 400);
+    many(&till).await;
+    let (mut seen, mut address) =
+        (Vec::new(), "/console/exchanges?app_id=a1&kind=exchange&rows=100".to_owned());
+    for turn in 0.. {
+        assert!(turn < 4, "the pages end");
+        let page = viewer.get(&address).await;
+        seen.extend(numbers(&page.body));
+        let file = viewer.get(&address.replace("exchanges?", "exchanges.csv?")).await;
+        assert_eq!(file.body.lines().count() - 1, numbers(&page.body).len(), "the file is what is shown");
+        assert_eq!(turn > 0, page.body.contains(">Newest entries</a>"));
+        let Some((before, _)) = page.body.split_once("\" rel=\"next\">Older entries</a>") else { break };
+        address = before.rsplit("href=\"").next().unwrap().replace("&#38;", "&");
+    }
+    let mut once = seen.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!((seen.len(), once.len()), (233, 233));
+}
+
+/// 230 more exchanges.
+async fn many(till: &TestTill) {
+    till.execute(
+        "INSERT INTO ledger_entries (app_no, wallet_no, seq, at, free_change, charge_change, free_balance, charge_balance,
+             kind, reference, chain_hash, item_id, zone_id)
+         SELECT e.app_no, e.wallet_no, 100 + n, e.at + n * interval '1 second', 0, -1, 0, 0, 'exchange', 'M' || n, sha256(''),
+             e.item_id, e.zone_id
+         FROM ledger_entries e, generate_series(1, 230) n WHERE e.reference = 'B3'",
+    )
+    .await;
+}

@@ -1,0 +1,241 @@
+//! The reports of an app, and the close of a period (rules 8.6.30 to 8.6.32).
+
+use domain::console_user::Role;
+use sha2::{Digest as _, Sha256};
+
+use super::accessible::faults;
+use super::reading::{content, link_called, value_of};
+use crate::game::Game;
+use crate::sales::till;
+use crate::support::Answer;
+
+/// Moves everything in the ledger to another time.
+fn moved(by: &str) -> String {
+    format!("UPDATE ledger_entries SET at = at + interval '{by}' WHERE kind <> 'credit'")
+}
+
+fn has(page: &Answer, facts: &[&str]) {
+    let shown = content(page);
+    for fact in facts {
+        assert!(shown.contains(fact), "{fact}\nin {shown}");
+    }
+}
+
+/// The labels of the pictures.
+fn pictures(page: &Answer) -> Vec<String> {
+    let labels = page.body.split("role=\"img\" aria-label=\"").skip(1);
+    labels.map(|rest| rest.split('"').next().unwrap().replace('\u{202f}', "_")).collect()
+}
+
+/// Rule 8.6.31: every table with its sums, every picture with its words, the comparison, and what a viewer may read.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
+    let (till, app) = till().await;
+    for (number, player) in [("R1", "o1"), ("R2", "o1"), ("R2", "o1"), ("R3", "o2")] {
+        let game = Game::new(&app, player, number, 9_999).send(&till).await;
+        assert_eq!(game.code(), 10_000_601, "{}", game.body);
+    }
+    till.store.write_refusals().await.unwrap();
+    till.execute("UPDATE exchange_refusals SET last_at = now(), first_at = now() - interval '1 day'").await;
+    let viewer = till.browser(Role::Viewer).await;
+    let page = viewer.get("/console/reports?app_id=a1&from=2026-10-20").await;
+    assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
+    let heads = "Exchanges Gifted taken Charged taken Gifted given back Charged given back Net";
+    has(
+        &page,
+        &[
+            &format!(
+                "Day {heads} 2026-10-20 3 100 90 0 0 190 2026-10-21 0 0 0 80 40 \u{2212}120 Sum 3 100 90 80 40 70"
+            ),
+            &format!("Item {heads} Sword 2 100 70 80 40 50 Shield 1 0 20 0 0 20 Sum 3 100 90 80 40 70"),
+            &format!("Zone {heads} z1 2 100 50 80 30 40 z2 1 0 40 0 10 30 Sum 3 100 90 80 40 70"),
+            "Code Meaning Count Numbers Players 10000601 insufficient balance 4 3 2 Sum 4",
+            // Over the bars, and beside them.
+            "2026-10-20: 100 gifted and 90 charged coins, exchanges: 3",
+            "Sword Sword: 100 gifted and 70 charged coins, exchanges: 2 170",
+        ],
+    );
+    assert_eq!(
+        pictures(&page),
+        [
+            "Coins taken by day. The most on 2026-10-20: 100 gifted and 90 charged coins, exchanges: 3.",
+            "Coins taken by item. The most for Sword: 100 gifted and 70 charged coins, exchanges: 2.",
+            "Coins taken by zone. The most for z1: 100 gifted and 50 charged coins, exchanges: 2.",
+            "Refusals by code. The most of 10000601 insufficient balance: 4.",
+        ]
+    );
+    for day in ["z1", "Sword"] {
+        assert!(page.body.contains(&format!("<title>{day}: 100 gifted")), "{day}");
+    }
+    // A day earlier there was more to take, and nothing to give back.
+    let page = viewer.get("/console/reports?app_id=a1&from=2026-10-21&to=2026-10-22").await;
+    has(
+        &page,
+        &[
+            "Compared with the period before: 2026-10-20 00:00:00 to 2026-10-21 00:00:00",
+            "Exchanges 0 100.0 % less than before (3) Gifted coins taken 0 100.0 % less than before (100)",
+            "Coins given back 120 before: none Net \u{2212}120 163.2 % less than before (190)",
+            "There were no refusals.",
+        ],
+    );
+    assert!(content(&viewer.get("/console/reports").await).contains("App a1"));
+    assert_eq!(viewer.get("/console/reports?app_id=a9").await.status, 404);
+    let wrong = viewer.get("/console/reports?app_id=a1&from=2026-10-21&to=2026-10-21").await;
+    assert_eq!(wrong.status, 400);
+    has(
+        &wrong,
+        &["Expected a moment after the beginning, got &#34;2026-10-21&#34;.", "Nothing was searched."],
+    );
+    let wrong = viewer.get("/console/reports?app_id=a1&period=soon").await;
+    assert_eq!(wrong.status, 400);
+}
+
+/// Rule 8.6.31: each table as CSV, with the bytes of the command behind a byte-order mark.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_table_is_a_file() {
+    let (till, app) = till().await;
+    let game = Game::new(&app, "o2", "B9", 3).with("zone_id", "-1_r").with("product_name", "=1+1,\"x\"");
+    assert_eq!(game.send(&till).await.code(), 1);
+    till.execute("UPDATE ledger_entries SET at = '2026-10-20T17:00:00Z' WHERE reference = 'B9'").await;
+    till.execute(
+        "INSERT INTO exchange_refusals (app_id, biz_no, open_id, code, kind, first_at, last_at, count, request_id)
+         VALUES ('a1', 'R1', 'o1', 10000601, 'exchange', now(), now(), 5, 'x'),
+             ('a1', 'R1', 'o2', 10000602, 'exchange', now(), now(), 7, 'x'),
+             ('a2', 'R1', 'o2', 10000602, 'exchange', now(), now(), 9, 'x')",
+    )
+    .await;
+    let viewer = till.browser(Role::Viewer).await;
+    let sums = "count,free_taken,charge_taken,free_given_back,charge_given_back,net";
+    let of = "app_id=a1&from=2026-10-20";
+    for (file, name, expected) in [
+        (
+            "revenue.csv?group=day",
+            "revenue-day-a1-2026-10-20.csv",
+            format!(
+                "day,{sums}\n2026-10-20,4,100,93,0,0,193\n2026-10-21,0,0,0,80,40,-120\ntotal,4,100,93,80,40,73\n"
+            ),
+        ),
+        (
+            "revenue.csv?group=zone",
+            "revenue-zone-a1-2026-10-20.csv",
+            format!(
+                "zone,{sums}\n'-1,1,0,3,0,0,3\nz1,2,100,50,80,30,40\nz2,1,0,40,0,10,30\ntotal,4,100,93,80,40,73\n"
+            ),
+        ),
+        (
+            "revenue.csv?group=day,product_name",
+            "revenue-day-product_name-a1-2026-10-20.csv",
+            format!(
+                "day,product_name,{sums}\n2026-10-20,\"'=1+1,\"\"x\"\"\",1,0,3,0,0,3\n2026-10-20,Shield,1,0,20,0,0,20\n\
+                 2026-10-20,Sword,2,100,70,0,0,170\n2026-10-21,Sword,0,0,0,80,40,-120\ntotal,,4,100,93,80,40,73\n"
+            ),
+        ),
+        (
+            "refusals.csv?x=",
+            "refusals-a1-2026-10-20.csv",
+            "code,count,numbers,players\n10000602,7,1,1\n10000601,5,1,1\ntotal,12,,\n".to_owned(),
+        ),
+    ] {
+        let answer = viewer.get(&format!("/console/reports/{file}&{of}")).await;
+        assert_eq!(
+            (answer.status, answer.body.as_str()),
+            (200, format!("\u{feff}{expected}").as_str()),
+            "{file}"
+        );
+        assert_eq!(answer.header("content-type"), Some("text/csv; charset=utf-8"));
+        let disposition = format!("attachment; filename=\"{name}\"");
+        assert_eq!(answer.header("content-disposition"), Some(disposition.as_str()));
+    }
+    for (wrong, status) in [
+        ("revenue.csv?app_id=a1", 400),
+        ("revenue.csv?app_id=a1&group=x", 400),
+        ("revenue.csv?app_id=a9&group=day", 404),
+    ] {
+        assert_eq!(viewer.get(&format!("/console/reports/{wrong}")).await.status, status, "{wrong}");
+    }
+}
+
+/// Rules 8.6.30 and 8.6.31: three clicks from the first page lead to revenue by day and item of the last month. It is
+/// 8 o'clock on 15 January 2027.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_month_is_three_clicks_away() {
+    let (till, _) = till().await;
+    till.execute(&moved("60 days")).await;
+    let viewer = till.browser(Role::Viewer).await;
+    let follow = async |page: &Answer, text: &str| {
+        let address = link_called(page, text).unwrap_or_else(|| panic!("no {text} in {}", page.body));
+        viewer.get(&address).await
+    };
+    let page = follow(&viewer.get("/console").await, "Reports").await;
+    let page = follow(&page, "Last month").await;
+    has(
+        &page,
+        &["From 2026-12-01 00:00:00 to 2027-01-01 00:00:00", "2026-11-01 00:00:00 to 2026-12-01 00:00:00"],
+    );
+    assert!(page.body.contains("aria-current=\"true\">Last month</a>"));
+    assert_eq!(value_of(&page, "period"), "last_month");
+    let csv =
+        viewer.get("/console/reports/revenue.csv?app_id=a1&period=last_month&group=day,product_name").await;
+    let file = page.body.split("download>Download revenue by day and item (CSV)").next().unwrap();
+    let file = file.rsplit("href=\"").next().unwrap().split('"').next().unwrap().replace("&#38;", "&");
+    let file = viewer.get(&file).await;
+    assert_eq!((file.status, &file.body), (200, &csv.body));
+    let first = file.body.lines().nth(1);
+    assert_eq!(first, Some("2026-12-19,Shield,1,0,20,0,0,20"));
+    // Today and the part of yesterday before 8 o'clock.
+    till.execute(&moved("26 days")).await;
+    let today = viewer.get("/console/reports?app_id=a1&period=today").await;
+    has(&today, &["Compared with the period before: 2027-01-14 00:00:00 to 2027-01-14 08:00:00"]);
+    has(&today, &["Coins given back 120 before: none"]);
+    let yesterday = viewer.get("/console/reports?app_id=a1&period=yesterday").await;
+    has(&yesterday, &["Exchanges 3 before: none Gifted coins taken 100 before: none"]);
+    // A day without an exchange has a place in the picture.
+    let week = viewer.get("/console/reports?app_id=a1&period=7_days").await;
+    has(&week, &["2027-01-13: 0 gifted and 0 charged coins, exchanges: 0 2027-01-14: 100 gifted"]);
+}
+
+/// Rule 8.6.32: a month is closed, its document is the same bytes as a file, and what cannot be closed is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_month_is_closed_with_its_document() {
+    let (till, _) = till().await;
+    till.execute(&moved("-210 days")).await;
+    till.execute("UPDATE ledger_entries SET at = '2026-03-01T00:00:00Z' WHERE kind = 'credit'").await;
+    let viewer = till.browser(Role::Viewer).await;
+    let form = link_called(&viewer.get("/console/reports").await, "Close a day or a month").unwrap();
+    let form = viewer.get(&form).await;
+    assert_eq!((value_of(&form, "app_id").as_str(), form.status), ("a1", 200));
+    assert!(form.body.contains("name=\"month\" type=\"month\" value=\"2026-12\""), "{}", form.body);
+    let page = viewer.get("/console/reports/statement?app_id=a1&month=2026-03&day=").await;
+    has(
+        &page,
+        &[
+            "Statement of 2026-03 a1 Ties to the ledger From 2026-03-01 00:00:00 to 2026-04-01 00:00:00 , 2 wallets",
+            "Coins Gifted Charged Opening balance 0 0 Credits by command 100 2_000",
+            "Presents 5 0 Exchanges \u{2212}100 \u{2212}90 Cancels 80 40 Debits 0 0 Closing balance 85 1_950",
+            "minitill report bill a1 --month 2026-03 --time-zone UTC --out a1-2026-03.csv minitill reconcile a1 their.csv",
+        ],
+    );
+    let file = viewer.get("/console/reports/statement.txt?app_id=a1&month=2026-03").await;
+    let (text, last) = file.body.trim_end().rsplit_once('\n').unwrap();
+    let sha256 = hex::encode(Sha256::digest(format!("{text}\n")));
+    assert_eq!(last, format!("sha256: {sha256}"));
+    assert!(
+        page.body.contains(&format!("<dd><code>{sha256}</code></dd>"))
+            && page.body.contains(file.body.trim_end())
+    );
+    let disposition = "attachment; filename=\"statement-a1-2026-03.txt\"";
+    assert_eq!(file.header("content-disposition"), Some(disposition));
+    assert!(page.body.contains("href=\"/console/reports/statement.txt?app_id=a1&#38;month=2026-03\""));
+    for (query, told) in [
+        ("day=2999-01-01", "2999-01-01 has not ended in UTC: it ends at 2999-01-02T00:00:00Z"),
+        ("month=x", "Expected a month such as 2026-10, got &#34;x&#34;."),
+    ] {
+        let wrong = viewer.get(&format!("/console/reports/statement?app_id=a1&{query}")).await;
+        assert_eq!(wrong.status, 400, "{query}");
+        has(&wrong, &[told, "There is no statement."]);
+        let file = viewer.get(&format!("/console/reports/statement.txt?app_id=a1&{query}")).await;
+        assert_eq!(file.status, 400, "{query}");
+    }
+    assert_eq!(viewer.get("/console/reports/statement?app_id=a9&month=2026-03").await.status, 404);
+    assert_eq!(viewer.get("/console/reports/statement.txt?app_id=a1").await.status, 400);
+}
