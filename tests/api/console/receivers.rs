@@ -259,7 +259,7 @@ async fn each_state_is_told_in_words() {
         let taken = if success == "none" { "0" } else { "1_234" };
         let details = format!(
             "App: a1 All receivers of the app Operator log Details State {state} URL {URL} Format standard Events all \
-             Waiting events 0 Failed events 0 Taken events {taken} Last success {success} Last failure {on_page} Added \
+             Waiting events 0 Failed events 0 Taken events {taken} Last success {success} Last failure {on_page} Created \
              2026-11-01 07:00:00 Find an event Event id Find Failed events No event has failed. Newest tries \
              Nothing was sent to this receiver yet."
         );
