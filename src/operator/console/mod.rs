@@ -23,6 +23,7 @@ mod page;
 mod password;
 mod player;
 mod receivers;
+mod refused;
 mod route;
 mod search;
 mod second_factor;
