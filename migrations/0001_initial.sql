@@ -1056,6 +1056,9 @@ COMMENT ON COLUMN operator_log.chain_hash IS 'SHA-256 of the line and of the has
 ALTER TABLE operator_log ALTER COLUMN credits SET STORAGE EXTERNAL;
 CREATE INDEX operator_log_at ON operator_log (at, id);
 CREATE UNIQUE INDEX operator_log_seq ON operator_log (seq);
+-- What operators did to a player, but for ledger entries, which the ledger has.
+CREATE INDEX operator_log_of_subject ON operator_log (app_id, subject, at, id)
+    WHERE action NOT IN ('wallet.credit', 'wallet.debit', 'wallet.cancel');
 
 CREATE TABLE operator_log_head (
     id         smallint NOT NULL,

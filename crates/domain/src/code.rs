@@ -142,6 +142,14 @@ impl Code {
         &Self::ROWS[self as usize]
     }
 
+    /// The meanings of a number. Two codes share one.
+    pub fn meanings(number: i64) -> impl Iterator<Item = &'static str> {
+        Self::ALL
+            .into_iter()
+            .filter(move |code| i64::from(code.number()) == number)
+            .map(|code| code.row().meaning)
+    }
+
     /// The number on the wire.
     #[must_use]
     pub const fn number(self) -> u32 {

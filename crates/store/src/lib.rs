@@ -22,6 +22,7 @@ mod error;
 mod event;
 mod exchange;
 mod health;
+mod history;
 mod hosts;
 mod idempotency;
 mod image;
@@ -79,8 +80,9 @@ pub use error::{Refusable, Result, StoreError};
 pub use event::{Event, EventCursor, EventFilter, EventHead, EventKey, EventPage};
 pub use exchange::{
     CancelRecord, ExchangeRecord, NumberRecord, NumberUse, ReferenceMatch, RefusalRecord, RefusalSum,
-    RefusedChange, RefusedNumber, ReplayCount,
+    RefusedChange, RefusedMatch, RefusedNumber, ReplayCount,
 };
+pub use history::{HistoryCursor, HistoryFilter, HistoryKind, HistoryLine, HistoryPage};
 pub use hosts::DatabaseAddress;
 pub use idempotency::EarlierAnswer;
 pub use image::{

@@ -258,7 +258,7 @@ pub struct OperatorLogLine {
     pub note: String,
     /// Random number that distinguishes lines of the same time.
     #[serde(skip)]
-    id: i64,
+    pub(crate) id: i64,
 }
 
 impl OperatorLogLine {

@@ -10,12 +10,13 @@ use domain::moment;
 use domain::product_info::Item;
 use domain::text;
 use domain::wallet::UsedNumber;
-use store::{ChangeRecord, ExchangeRecord, ReferenceMatch};
+use store::{ChangeRecord, ExchangeRecord, NumberRecord, ReferenceMatch};
 
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
 use super::player::player_path;
+use super::refused::{self, code_in_words};
 use super::route::Route;
 use super::visit::{Answer, Visit, address};
 use super::words::{Moment as _, said};
@@ -61,8 +62,7 @@ pub(super) async fn find_exchange(
 
 pub(super) fn no_exchange(app_id: &str, biz_no: &str) -> ConsoleError {
     ConsoleError::not_found(text!(
-        "The app {app_id} has no exchange with the biz_no {biz_no}. A refused exchange stores nothing, and its \
-         biz_no stays free. The server log has a line for each refusal.",
+        "The app {app_id} has no exchange with the biz_no {biz_no}, and no refusal of it in the last 30 days.",
         app_id,
         biz_no
     ))
@@ -79,10 +79,15 @@ struct ExchangeTemplate<'a> {
     data: Option<String>,
 }
 
-async fn exchange(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
+async fn exchange(Path((app_id, biz_no)): Path<(String, String)>, visit: Visit) -> Answer {
+    let none = || no_exchange(&app_id, &biz_no);
+    let (Ok(app_id), Ok(number)) = (AppId::parse(&app_id), BizNo::parse(&biz_no)) else { return Err(none()) };
     // The IP address of the player is personal data, which only admins see.
-    let record = find_exchange(&visit.state, &names, visit.user.is_admin()).await?;
-    let app_id = AppId::parse(&record.app_id).map_err(|_| no_exchange(&record.app_id, &record.biz_no))?;
+    let found = visit.state.store.number(&app_id, &number, visit.user.is_admin()).await?;
+    let record = match found.ok_or_else(none)? {
+        NumberRecord::Exchange(record) => record,
+        NumberRecord::Refused(number) => return refused::page_of(&visit, &app_id, &number).await,
+    };
     let is_here = |change: &ChangeRecord| change.of_biz_no.as_ref() == Some(&record.biz_no);
     let notice = change_notice(&visit, &app_id, is_here).await?;
     let balances = record.free_balance.zip(record.charge_balance);
@@ -108,9 +113,9 @@ async fn exchange(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     })
 }
 
-/// How often the first answer was sent again.
-fn replays_in_words(replays: i64) -> String {
-    said(&match replays {
+/// How often something happened.
+pub(super) fn times_in_words(times: i64) -> String {
+    said(&match times {
         1 => text!("1 time"),
         more => text!("{count} times", count = more.shown()),
     })

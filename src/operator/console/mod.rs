@@ -27,6 +27,7 @@ mod password;
 mod player;
 mod presets;
 mod receivers;
+mod refused;
 mod reports;
 mod route;
 mod search;

@@ -1,5 +1,5 @@
-//! Players: the search by `open_id`, the page of a player with both balances and the ledger, and the
-//! ledger as a CSV file.
+//! Players: the search by `open_id`, the page of a player with both balances and all that is recorded about them in
+//! the order of time, and the ledger as a CSV file.
 
 use askama::Template;
 use axum::body::{Body, Bytes};
@@ -11,14 +11,17 @@ use domain::ids::{AppId, OpenId};
 use domain::text;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, future, stream};
 use store::{
-    ArchivedPart, ChangeRecord, CsvReader, EntryKind, LedgerFilter, LedgerPage, LedgerRow, PlayerCursor,
-    PlayerFilter, PlayersPage, StoreError, Wallet, WalletTotals,
+    ArchivedPart, ChangeRecord, CsvReader, EntryKind, HistoryCursor, HistoryFilter, HistoryKind, HistoryLine,
+    HistoryPage, LedgerFilter, LedgerRow, OperatorLogLine, PlayerCursor, PlayerFilter, PlayersPage,
+    StoreError, Wallet, WalletTotals,
 };
 
 use super::change_notice::change_notice;
 use super::error::ConsoleError;
-use super::exchange::exchange_path;
+use super::exchange::{exchange_path, times_in_words};
+use super::orders::{status_class, status_words};
 use super::page::{Page, Section, Shown, render_search};
+use super::refused::code_in_words;
 use super::route::Route;
 use super::visit::{Answer, Filters, Visit, address};
 use super::words::{Moment as _, parse_moment};
@@ -30,7 +33,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
 ];
 
-/// Players or ledger entries on a page.
+/// Players, or lines of a history, on a page.
 const ROWS: u32 = 50;
 /// Lines of the CSV file in one chunk.
 const LINES_AT_ONCE: usize = 500;
@@ -72,41 +75,52 @@ async fn search(visit: Visit) -> Answer {
 struct PlayerTemplate<'a> {
     page: Page<'a>,
     wallet: &'a Wallet,
+    /// Whether the app knows the player. The wallet of another one is empty.
+    is_known: bool,
     totals: Option<WalletTotals>,
     /// The entries that are no longer in the ledger.
     archived: Option<ArchivedPart>,
     is_filtered: bool,
-    ledger: LedgerPage,
+    history: HistoryPage,
     older: Option<String>,
     /// Addresses of the file: for programs, and for spreadsheets.
     csv: [String; 2],
 }
 
-/// The filter of the ledger.
-fn ledger_filter(visit: &Visit, filters: &mut Filters<'_>) -> LedgerFilter {
-    LedgerFilter {
-        kind: filters.read("kind", EntryKind::parse),
+/// The filter of the history.
+fn history_filter(visit: &Visit, filters: &mut Filters<'_>) -> HistoryFilter {
+    HistoryFilter {
+        kind: filters.read("kind", HistoryKind::parse),
         since: filters.read("from", parse_moment),
         until: filters.read("to", parse_moment),
-        reference: visit.filled("number"),
+        number: visit.filled("number"),
     }
 }
 
 async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
-    let (app_id, open_id, wallet) = find_player(&visit.state, &names).await?;
+    let (app_id, open_id, known) = find_named(&visit.state, &names).await?;
+    let (store, named) = (&visit.state.store, (&app_id, &open_id));
     let mut filters = visit.filters();
-    let filter = ledger_filter(&visit, &mut filters);
+    let filter = history_filter(&visit, &mut filters);
     let wrong = filters.wrong;
-    let after: Option<i64> = visit.text("after").parse().ok();
-    let ledger = match wrong.as_slice() {
-        [] => visit.state.store.ledger(&app_id, &open_id, &filter, after, ROWS).await?,
-        _ => LedgerPage { items: Vec::new(), next: None },
+    let after = HistoryCursor::parse(visit.text("after")).ok();
+    let history = match wrong.as_slice() {
+        [] => store.history(named, &filter, after.as_ref(), ROWS).await?,
+        _ => HistoryPage { items: Vec::new(), next: None },
     };
+    let is_known = known.is_some();
+    if !is_known && store.history(named, &HistoryFilter::default(), None, 1).await?.items.is_empty() {
+        return Err(no_player(&names));
+    }
+    let wallet = known.unwrap_or_else(|| empty_wallet(&app_id, &open_id));
     // The message about a change stands on the first page only.
-    let older = |next: i64| visit.address(&[("changed", ""), ("again", ""), ("after", &next.to_string())]);
+    let older =
+        |next: &HistoryCursor| visit.address(&[("changed", ""), ("again", ""), ("after", &next.to_string())]);
     let csv = |excel: &str| {
         let path = format!("{}/ledger.csv", player_path(&wallet.app_id, &wallet.open_id));
-        let changed = [("changed", ""), ("again", ""), ("after", ""), ("excel", excel)];
+        // The file has ledger entries alone.
+        let kind = filter.kind.filter(|kind| kind.entry().is_some()).map_or("", HistoryKind::as_str);
+        let changed = [("changed", ""), ("again", ""), ("after", ""), ("kind", kind), ("excel", excel)];
         address(&path, &visit.fields, &changed)
     };
     let is_here = |change: &ChangeRecord| change.open_id == open_id.as_str();
@@ -114,12 +128,13 @@ async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let page = visit.page(Section::PLAYERS, text!("Player {open_id}", open_id));
     let template = PlayerTemplate {
         page: Page { notice, ..page.marking(&wrong) },
-        archived: visit.state.store.archived_part(&app_id, &open_id).await?,
-        totals: visit.state.store.wallet_totals(&wallet).await?,
+        is_known,
+        archived: store.archived_part(&app_id, &open_id).await?,
+        totals: if is_known { store.wallet_totals(&wallet).await? } else { None },
         wallet: &wallet,
         is_filtered: ["kind", "from", "to", "number"].iter().any(|name| !visit.text(name).is_empty()),
-        older: ledger.next.map(older),
-        ledger,
+        older: history.next.as_ref().map(older),
+        history,
         csv: ["", "yes"].map(csv),
     };
     render_search(&template, &wrong)
@@ -129,10 +144,12 @@ async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
 async fn ledger_csv(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let (app_id, open_id, _) = find_player(&visit.state, &names).await?;
     let mut filters = visit.filters();
-    let filter = ledger_filter(&visit, &mut filters);
+    let kind = filters.read("kind", EntryKind::parse);
+    let filter = HistoryFilter { kind: None, ..history_filter(&visit, &mut filters) };
     if let Some(wrong) = filters.wrong.pop() {
         return Err(wrong.into());
     }
+    let filter = LedgerFilter { kind, ..filter.of_ledger().unwrap_or_default() };
     let reader = if visit.text("excel").is_empty() { CsvReader::Program } else { CsvReader::Spreadsheet };
     let heading = stream::once(future::ready(Ok(Bytes::from(reader.heading()))));
     let csv = heading.chain(csv_pieces(reader, visit.state.store.statement(&app_id, &open_id, filter)));
@@ -153,16 +170,36 @@ fn csv_pieces(
     })
 }
 
-/// The player in an address.
+/// The player in an address, whom the app knows.
 pub(super) async fn find_player(
     state: &AppState,
-    (app_id, open_id): &(String, String),
+    names: &(String, String),
 ) -> Result<(AppId, OpenId, Wallet), ConsoleError> {
-    let unknown =
-        || ConsoleError::not_found(text!("The app {app_id} has no player {open_id}.", app_id, open_id));
-    let (Ok(app), Ok(player)) = (AppId::parse(app_id), OpenId::parse(open_id)) else { return Err(unknown()) };
-    let wallet = state.store.wallet(&app, &player).await?.ok_or_else(unknown)?;
+    let (app_id, open_id, wallet) = find_named(state, names).await?;
+    Ok((app_id, open_id, wallet.ok_or_else(|| no_player(names))?))
+}
+
+/// The player in an address, with the wallet if the app knows the player.
+async fn find_named(
+    state: &AppState,
+    names: &(String, String),
+) -> Result<(AppId, OpenId, Option<Wallet>), ConsoleError> {
+    let (app_id, open_id) = names;
+    let (Ok(app), Ok(player)) = (AppId::parse(app_id), OpenId::parse(open_id)) else {
+        return Err(no_player(names));
+    };
+    let wallet = state.store.wallet(&app, &player).await?;
     Ok((app, player, wallet))
+}
+
+fn no_player((app_id, open_id): &(String, String)) -> ConsoleError {
+    ConsoleError::not_found(text!("The app {app_id} has no player {open_id}.", app_id, open_id))
+}
+
+/// The wallet of a player whom the app does not know.
+pub(super) fn empty_wallet(app_id: &AppId, open_id: &OpenId) -> Wallet {
+    let (app_id, open_id) = (app_id.to_string(), open_id.to_string());
+    Wallet { app_id, open_id, free_balance: 0, charge_balance: 0, entries: 0 }
 }
 
 /// The path of a player's page.
@@ -178,4 +215,14 @@ pub(super) fn signed(change: i64) -> String {
 /// A sum, which may be too large for an `i64`.
 fn sum_shown(text: &str) -> String {
     text.parse::<i64>().map_or_else(|_| text.to_owned(), |number| number.shown())
+}
+
+/// Whether a line has amounts. Columns that would be empty are left out.
+fn any_entry(history: &HistoryPage) -> bool {
+    history.items.iter().any(|line| matches!(line, HistoryLine::Entry(_)))
+}
+
+/// The ref in a line of the operator's log.
+fn reference_of(line: &OperatorLogLine) -> Option<&str> {
+    [&line.after, &line.before].into_iter().flatten().find_map(|state| state.get("ref")?.as_str())
 }

@@ -58,9 +58,7 @@ mod tests {
 
     #[test]
     fn ranges_are_whole_days_and_end_before_the_next_one() {
-        let shown = |day: Date| {
-            ranges(day).map(|(name, first, end)| format!("{name}: {first} to {end}"))
-        };
+        let shown = |day: Date| ranges(day).map(|(name, first, end)| format!("{name}: {first} to {end}"));
         let leap_day = [
             "Today: 2028-02-29 to 2028-03-01",
             "Yesterday: 2028-02-28 to 2028-02-29",

@@ -8,7 +8,7 @@ use domain::ids::{AppId, OpenId, OrderNo};
 use domain::text;
 use store::{ImageFilter, ImageKey, OrderFilter, PlayerFilter, Store, StoreError};
 
-use super::exchange::{parse_number, path_of};
+use super::exchange::{exchange_path, parse_number, path_of};
 use super::page::{Page, render_search};
 use super::player::player_path;
 use super::route::Route;
@@ -83,10 +83,20 @@ pub(super) async fn find(store: &Store, text: &str) -> Result<Vec<Group>, StoreE
         name: found.reference,
         app_id: found.app_id,
     });
+    let ledger: Vec<Hit> = ledger.collect();
+    let mut refused = store.find_refused_number(text, HITS_MAX).await?;
+    // The page of an exchange shows its refusals too.
+    refused.retain(|number| ledger.iter().all(|hit| hit.app_id != number.app_id));
+    let refused = refused.into_iter().map(|number| Hit {
+        path: exchange_path(&number.app_id, &number.name),
+        name: number.name,
+        app_id: number.app_id,
+    });
     let groups = [
         Group { kind: "Apps", hits: apps.collect() },
         Group { kind: "Players", hits: players },
-        Group { kind: "Exchanges and credits", hits: ledger.collect() },
+        Group { kind: "Exchanges and credits", hits: ledger },
+        Group { kind: "Refused numbers", hits: refused.collect() },
         Group { kind: "Orders", hits: orders(store, text).await? },
         Group { kind: "Images", hits: images(store, text).await? },
     ];
@@ -99,14 +109,20 @@ pub(super) async fn find(store: &Store, text: &str) -> Result<Vec<Group>, StoreE
 
 async fn players(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
     let Ok(open_id) = OpenId::parse(text) else { return Ok(Vec::new()) };
-    let filter = PlayerFilter { app_id: None, open_id: Some(open_id) };
+    let filter = PlayerFilter { app_id: None, open_id: Some(open_id.clone()) };
     let found = store.find_players(&filter, None, HITS_MAX).await?.items.into_iter();
-    let hits = found.map(|wallet| Hit {
+    let known = found.map(|wallet| Hit {
         path: player_path(&wallet.app_id, &wallet.open_id),
         name: wallet.open_id,
         app_id: wallet.app_id,
     });
-    Ok(hits.collect())
+    let refused = store.find_refused_player(&open_id, HITS_MAX).await?.into_iter();
+    let unknown = refused.map(|player| Hit {
+        path: player_path(&player.app_id, &player.name),
+        name: player.name,
+        app_id: player.app_id,
+    });
+    Ok(known.chain(unknown).collect())
 }
 
 /// Orders with this order number or payment number.

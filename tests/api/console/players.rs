@@ -1,10 +1,12 @@
 //! Pages of players: both purses, the ledger, and the ledger as a file.
 
+use domain::app_command::AppCommand;
 use domain::console_user::Role;
 use domain::ids::{CreditRef, OpenId};
-use store::Credit;
+use domain::login::Player;
+use store::{Credit, HistoryCursor, HistoryFilter, HistoryLine};
 
-use super::reading::{link_called, rows};
+use super::reading::{content, link_called, rows};
 use crate::game::Game;
 use crate::support::{Answer, TestApp, TestTill, operator};
 
@@ -23,6 +25,12 @@ async fn spender(till: &TestTill) -> TestApp {
     let game = Game::new(&app, "o1", "B1", 550).with("pay_priority", 1).with("product_name", HOSTILE);
     assert_eq!(game.send(till).await.code(), 1);
     app
+}
+
+/// Issues a login code for the player: a change by an operator that is no ledger entry.
+async fn login_code(till: &TestTill, app: &TestApp) {
+    let player = Player { open_id: OpenId::parse("o1").unwrap(), union_id: None };
+    till.command(app, AppCommand::IssueLoginCode(player)).await;
 }
 
 /// The address of a link to a file.
@@ -80,18 +88,18 @@ async fn a_players_page_shows_both_purses_and_every_entry() {
     let without_time: Vec<Vec<&str>> = shown
         .iter()
         .map(|cells| {
-            cells.iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, text)| text.as_str()).collect()
+            cells.iter().enumerate().filter(|(at, _)| *at != 0).map(|(_, text)| text.as_str()).collect()
         })
         .collect();
     let bought = format!("exchange {HARMLESS}");
     assert_eq!(
         without_time,
         [
-            vec!["2", bought.as_str(), "B1", "\u{2212}100", "\u{2212}450", "0", "1_050"],
-            vec!["1", "credit", "start-o1 log", "+100", "+1_500", "100", "1_500"],
+            vec![bought.as_str(), "B1", "\u{2212}100", "\u{2212}450", "0", "1_050", "2"],
+            vec!["credit", "start-o1 log", "+100", "+1_500", "100", "1_500", "1"],
         ]
     );
-    assert!(shown.iter().all(|cells| cells[1].len() == 19), "{shown:?}");
+    assert!(shown.iter().all(|cells| cells[0].len() == 19), "{shown:?}");
     let admins = till.browser(Role::Admin).await.get(PLAYER).await;
     for change in ["credit", "debit"] {
         let link = format!("{}{} this player", change[..1].to_uppercase(), &change[1..]);
@@ -140,22 +148,185 @@ async fn a_ledger_is_filtered_and_goes_on_page_by_page() {
     }
     let viewer = till.browser(Role::Viewer).await;
     let entries = |page: &Answer| -> Vec<String> {
-        rows(&page.body).into_iter().map(|cells| cells[0].clone()).collect()
+        rows(&page.body).into_iter().map(|cells| cells[7].clone()).collect()
     };
     let credits = viewer.get(&format!("{PLAYER}?kind=credit")).await;
-    let older = viewer.get(&link_called(&credits, "Older entries").unwrap()).await;
+    let older = viewer.get(&link_called(&credits, "Older lines").unwrap()).await;
     let all: Vec<String> = entries(&credits).into_iter().chain(entries(&older)).collect();
     let expected: Vec<String> =
         (1..=62).rev().filter(|seq| *seq != 2).map(|seq: i64| seq.to_string()).collect();
     assert_eq!(all, expected);
-    assert_eq!(link_called(&older, "Older entries"), None);
-    assert_eq!(link_called(&older, "Newest entries").as_deref(), Some(PLAYER));
+    assert_eq!(link_called(&older, "Older lines"), None);
+    assert_eq!(link_called(&older, "Newest lines").as_deref(), Some(PLAYER));
     assert_eq!(entries(&viewer.get(&format!("{PLAYER}?number=r%267")).await), ["10"]);
     assert_eq!(entries(&viewer.get(&format!("{PLAYER}?number=B1")).await), ["2"]);
     let none = viewer.get(&format!("{PLAYER}?to=2020-01-01&number=%3Cb%3E")).await;
-    assert!(none.body.contains("No entry matches.") && none.body.contains("value=\"&#60;b&#62;\""));
+    assert!(none.body.contains("Nothing matches.") && none.body.contains("value=\"&#60;b&#62;\""));
     assert_eq!(viewer.get(&format!("{PLAYER}?from=yesterday")).await.status, 400);
     assert_eq!(viewer.get(&format!("{PLAYER}?kind=gift")).await.status, 400);
+}
+
+/// All that is recorded of a player is one list, the newest first, whatever it is. Each line has its kind and its
+/// number, a refusal its code in words and how often.
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_about_a_player_is_one_list_in_the_order_of_time() {
+    let till = TestTill::start().await;
+    let app = spender(&till).await;
+    for (number, amount, times) in [("B2", 9000, 3), ("B1", 551, 1)] {
+        for _ in 0..times {
+            assert_ne!(Game::new(&app, "o1", number, amount).send(&till).await.code(), 1);
+        }
+    }
+    till.store.write_refusals().await.unwrap();
+    login_code(&till, &app).await;
+    till.execute(
+        "INSERT INTO orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status,
+                order_path, product_cover_img_id, event_count) VALUES
+                ('a1', 'order_0001', 'paid_0001', 'o1', 1700000000000, 1, 'p', 'x', 1),
+                ('a1', 'order_0002', 'paid_0002', 'o2', 1700000000000, 1, 'p', 'x', 1);
+         INSERT INTO order_payments (app_id, out_order_no, out_biz_order_no) VALUES ('a1', 'paid_0001', 'order_0001');
+         UPDATE ledger_entries SET at = '2026-11-20T12:00:00Z' WHERE seq = 1;
+         UPDATE ledger_entries SET at = '2026-11-20T12:00:03Z' WHERE seq = 2;
+         UPDATE operator_log SET at = '2026-11-20T12:00:00Z' WHERE action = 'wallet.credit';
+         UPDATE operator_log SET at = '2026-11-20T12:00:01Z' WHERE action = 'login_code.issue'",
+    )
+    .await;
+    let viewer = till.browser(Role::Viewer).await;
+    let of = async |query: &str| {
+        let page = viewer.get(&format!("{PLAYER}{query}")).await;
+        assert_eq!(page.status, 200, "{}", page.body);
+        let cells = rows(&page.body).into_iter();
+        (cells.map(|cells| cells[1..3].join(" | ")).collect::<Vec<_>>(), page)
+    };
+    let (all, page) = of("").await;
+    let conflict = "refused exchange: biz_no already used with other content 10000602, 1 time | B1";
+    let poor = "refused exchange: insufficient balance 10000601, 3 times | B2";
+    let mut newest = all[..2].to_vec();
+    newest.sort();
+    assert_eq!(newest, [conflict, poor]);
+    let bought = format!("exchange {HARMLESS} | B1");
+    let rest = [
+        bought.as_str(),
+        "operator login_code. issue by tests | log",
+        "credit | start-o1 log",
+        "order Pending payment | order_0001",
+    ];
+    assert_eq!(all[2..], rest);
+    for link in ["/console/apps/a1/exchanges/B2", "/console/apps/a1/orders/order_0001"] {
+        assert!(page.body.contains(&format!("href=\"{link}\"")), "{link}");
+    }
+    for (query, expected) in [
+        ("?kind=refusal&number=B2", vec![poor]),
+        ("?kind=order", vec![rest[3]]),
+        ("?kind=change", vec![rest[1]]),
+        ("?kind=credit", vec![rest[2]]),
+        ("?number=B1", vec![conflict, rest[0]]),
+        ("?number=paid_0001", vec![rest[3]]),
+        ("?from=2026-11-20T12:00:01&to=2026-11-20T12:00:03", vec![rest[1]]),
+        ("?to=2026-11-20T12:00:01", vec![rest[2], rest[3]]),
+    ] {
+        assert_eq!(of(query).await.0, expected, "{query}");
+    }
+    // The pages are the whole list, wherever they are cut.
+    let (app_id, open_id) = (&app.id, OpenId::parse("o1").unwrap());
+    for limit in 1..=7 {
+        let (mut whole, mut after) = (Vec::new(), None);
+        loop {
+            let filter = HistoryFilter::default();
+            let page = till.store.history((app_id, &open_id), &filter, after.as_ref(), limit).await.unwrap();
+            whole.extend(page.items.iter().map(HistoryLine::at));
+            let Some(next) = page.next else { break };
+            assert_eq!(page.items.len(), limit as usize);
+            after = Some(HistoryCursor::parse(&next.to_string()).unwrap());
+        }
+        assert_eq!(whole.len(), 6, "{limit}");
+        assert!(whole.is_sorted_by(|newer, older| newer >= older), "{limit}: {whole:?}");
+    }
+}
+
+/// Lines of one moment stay in one order, whichever of them ends a page.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_ends_between_lines_of_one_moment_and_none_is_lost() {
+    let till = TestTill::start().await;
+    let app = spender(&till).await;
+    for place in 0..5 {
+        assert_ne!(Game::new(&app, "o1", &format!("B1{place}"), 9000).send(&till).await.code(), 1);
+        login_code(&till, &app).await;
+    }
+    till.store.write_refusals().await.unwrap();
+    let orders = "INSERT INTO orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status,
+            order_path, product_cover_img_id, event_count)
+        SELECT 'a1', 'order_000' || n, 'paid_000' || n, 'o1', 1700000000000, 1, 'p', 'x', 1
+        FROM generate_series(1, 5) n";
+    till.execute(orders).await;
+    let moment = "'2023-11-14T22:13:20Z'";
+    for (table, column) in [("ledger_entries", "at"), ("operator_log", "at")] {
+        till.execute(&format!("UPDATE {table} SET {column} = {moment}")).await;
+    }
+    // A refusal is shown for 30 days only, so these are later.
+    till.execute("UPDATE exchange_refusals SET last_at = now()").await;
+    let open_id = OpenId::parse("o1").unwrap();
+    let of = async |after: Option<&HistoryCursor>, limit| {
+        till.store.history((&app.id, &open_id), &HistoryFilter::default(), after, limit).await.unwrap()
+    };
+    let all = of(None, 100).await.items;
+    assert_eq!(all.len(), 17);
+    for limit in 1..17 {
+        let (mut whole, mut after) = (Vec::new(), None);
+        loop {
+            let page = of(after.as_ref(), limit).await;
+            whole.extend(page.items);
+            let Some(next) = page.next else { break };
+            after = Some(HistoryCursor::parse(&next.to_string()).unwrap());
+        }
+        assert_eq!(whole, all, "{limit}");
+    }
+}
+
+/// Rule 13.1: a number that was only refused has a page, a player whom the app does not know has one, and the search
+/// leads to both at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_was_only_refused_is_found_and_shown() {
+    let till = TestTill::start().await;
+    let app = spender(&till).await;
+    for (player, number) in [("o1", "B2"), ("o1", "B2"), ("ghost", "B3")] {
+        assert_ne!(Game::new(&app, player, number, 9000).send(&till).await.code(), 1);
+    }
+    assert_ne!(Game::new(&app, "o1", "B1", 1).send(&till).await.code(), 1);
+    till.store.write_refusals().await.unwrap();
+    let viewer = till.browser(Role::Viewer).await;
+    for (text, place) in [
+        ("B2", "/console/apps/a1/exchanges/B2"),
+        ("B3", "/console/apps/a1/exchanges/B3"),
+        ("B1", "/console/apps/a1/exchanges/B1"),
+        ("ghost", "/console/apps/a1/players/ghost"),
+    ] {
+        let found = viewer.get(&format!("/console/search?q={text}")).await;
+        assert_eq!((found.status, found.header("location")), (303, Some(place)), "{text}");
+    }
+    let page = viewer.get("/console/apps/a1/exchanges/B2").await;
+    assert_eq!(page.status, 200);
+    let shown = content(&page);
+    let lead = "App: a1 Nothing was deducted under this number, and it is free: the game may send the same request again.";
+    assert!(shown.starts_with(lead), "{shown}");
+    let cells = &rows(&page.body)[0];
+    assert_eq!(cells[1..4], ["exchange insufficient balance", "10000601", "2 times"]);
+    assert_eq!(cells[5], "o1");
+    let bought = viewer.get("/console/apps/a1/exchanges/B1").await;
+    assert!(content(&bought).contains("exchange biz_no already used with other content 10000602 1 time"));
+    let ghost = viewer.get("/console/apps/a1/players/ghost").await;
+    assert!(
+        ghost.status == 200 && ghost.body.contains("The app does not know this player"),
+        "{}",
+        ghost.body
+    );
+    assert_eq!(rows(&ghost.body)[0][1..3], ["refused exchange: illegal open id 10000423, 1 time", "B3"]);
+    assert_eq!(link_called(&ghost, "B3").as_deref(), Some("/console/apps/a1/exchanges/B3"));
+    let closed = Game::query(&app, "o1", "B2").with("close", 1).send(&till).await;
+    let shown = content(&viewer.get("/console/apps/a1/exchanges/B2").await);
+    assert!(shown.contains("a query of the game closed it"), "{closed:?}: {shown}");
+    let present = viewer.get("/console/exchanges?number=B3").await;
+    assert!(present.body.contains("<h2>Refused numbers</h2>"), "{}", present.body);
 }
 
 /// The file's exact bytes; what a spreadsheet would calculate is text.

@@ -83,7 +83,7 @@ async fn a_player_in_the_box_for_exchanges_is_told_to_be_a_player() {
     assert_eq!(page.status, 200);
     assert!(page.body.contains("<h2>Players</h2>"), "{}", page.body);
     assert!(page.body.contains("href=\"/console/apps/a1/players/o1\""));
-    assert!(!page.body.contains("A refused exchange stores nothing"));
+    assert!(!page.body.contains("A number that was only refused"));
 }
 
 /// Rule: a filter that cannot be used keeps the page with what was typed, and marks its field.
@@ -102,7 +102,7 @@ async fn a_filter_that_cannot_be_used_marks_its_field() {
             "/console/apps/a1/players/o1?x=1",
             "kind",
             "gift",
-            "Expected credit, debit, exchange, present or cancel, got ",
+            "Expected exchange, present, cancel, credit, debit, refusal, order or change, got ",
         ),
         ("/console/exchanges?number=B1", "app_id", "a b", "Expected "),
         ("/console/orders?city=x", "number", "a b", "Expected "),

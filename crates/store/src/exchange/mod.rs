@@ -39,7 +39,7 @@ pub use record::{
     CancelRecord, ExchangeRecord, NumberRecord, NumberUse, ReferenceMatch, RefusedNumber, ReplayCount,
 };
 pub(super) use refusals::Refusals;
-pub use refusals::{RefusalRecord, RefusalSum, RefusedChange};
+pub use refusals::{RefusalRecord, RefusalSum, RefusedChange, RefusedMatch};
 pub(super) use replays::Replays;
 
 /// The writers of wallets.

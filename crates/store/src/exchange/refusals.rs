@@ -120,6 +120,15 @@ pub struct RefusalSum {
     pub players: i64,
 }
 
+/// A number or a player that a search has found among the refusals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedMatch {
+    /// The app.
+    pub app_id: String,
+    /// The `biz_no` or the `open_id`.
+    pub name: String,
+}
+
 impl Store {
     /// Notes a refusal, to be written within a second. It waits for nothing.
     pub fn note_refusal(&self, refused: RefusedChange) {
@@ -223,6 +232,41 @@ impl Store {
             biz_no.as_str(),
             KEPT_DAYS,
             SHOWN_MAX
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// Apps that have refused this number, at most `limit`. It reads each app by its key.
+    pub async fn find_refused_number(&self, biz_no: &str, limit: u32) -> Result<Vec<RefusedMatch>> {
+        Ok(sqlx::query_as!(
+            RefusedMatch,
+            "SELECT a.app_id, r.biz_no AS name FROM apps a CROSS JOIN LATERAL (
+                 SELECT biz_no FROM exchange_refusals r
+                 WHERE r.app_id = a.app_id AND r.biz_no = $1 AND r.last_at > now() - make_interval(days => $2)
+                 LIMIT 1) r
+             ORDER BY a.app_id LIMIT $3",
+            biz_no,
+            KEPT_DAYS,
+            i64::from(limit)
+        )
+        .fetch_all(&self.pool)
+        .await?)
+    }
+
+    /// Apps that have refused this player and do not know them, at most `limit`.
+    pub async fn find_refused_player(&self, open_id: &OpenId, limit: u32) -> Result<Vec<RefusedMatch>> {
+        Ok(sqlx::query_as!(
+            RefusedMatch,
+            "SELECT a.app_id, r.open_id AS name FROM apps a CROSS JOIN LATERAL (
+                 SELECT open_id FROM exchange_refusals r
+                 WHERE r.app_id = a.app_id AND r.open_id = $1 AND r.last_at > now() - make_interval(days => $2)
+                 LIMIT 1) r
+             WHERE NOT EXISTS (SELECT FROM wallets w WHERE w.app_no = a.app_no AND w.open_id = $1)
+             ORDER BY a.app_id LIMIT $3",
+            open_id.as_str(),
+            KEPT_DAYS,
+            i64::from(limit)
         )
         .fetch_all(&self.pool)
         .await?)

@@ -96,6 +96,12 @@ impl OrderCursor {
         }
     }
 
+    /// The position of an order of this app. `None` for what is no order.
+    pub(crate) fn of_app(app_id: &AppId, order_create_time: &str, out_biz_order_no: &str) -> Option<Self> {
+        let (time, number) = (order_create_time.parse().ok()?, OrderNo::parse(out_biz_order_no).ok()?);
+        Some(Self { order_create_time: time, app_id: app_id.clone(), out_biz_order_no: number })
+    }
+
     fn of(order: &StoredOrder) -> Self {
         let (app_id, out_biz_order_no) = (order.app_id.clone(), order.out_biz_order_no.clone());
         Self { order_create_time: order.order_create_time, app_id, out_biz_order_no }

@@ -9,7 +9,7 @@ use store::{ExchangeRecord, Wallet};
 use super::super::error::ConsoleError;
 use super::super::exchange::{exchange_path, find_exchange};
 use super::super::page::{Section, Shown as _};
-use super::super::player::{find_player, player_path};
+use super::super::player::{empty_wallet, find_player, player_path};
 use super::super::visit::address;
 use super::super::words::said;
 use super::Kind;
@@ -75,9 +75,8 @@ impl Target {
             return Err(no_app());
         }
         let made = Made::Credit { is_known: known.is_some() };
-        let (app_id, open_id) = (app_id.clone(), open_id.clone());
-        let empty = Wallet { app_id, open_id, free_balance: 0, charge_balance: 0, entries: 0 };
-        Ok(Self { app_id: app, open_id: player, wallet: known.unwrap_or(empty), made })
+        let wallet = known.unwrap_or_else(|| empty_wallet(&app, &player));
+        Ok(Self { app_id: app, open_id: player, wallet, made })
     }
 
     /// The exchange that is given back.

@@ -1,0 +1,36 @@
+//! Numbers that were refused (contract 13.1): the page of one under which nothing was bought, and the words of a code.
+
+use askama::Template;
+use domain::code::Code;
+use domain::ids::AppId;
+use domain::text;
+use store::{NumberUse, RefusedNumber};
+
+use super::exchange::times_in_words;
+use super::page::{Page, Section, render};
+use super::player::player_path;
+use super::visit::{Answer, Visit};
+use super::words::{Moment as _, said, word};
+
+#[derive(Template)]
+#[template(path = "refused.html")]
+struct RefusedTemplate<'a> {
+    page: Page<'a>,
+    number: &'a RefusedNumber,
+    /// What the number was used for after all: a present, a cancel, or a query that closed it.
+    usage: Option<NumberUse>,
+}
+
+/// The page of a number that was refused, and under which no exchange has deducted.
+pub(super) async fn page_of(visit: &Visit, app_id: &AppId, number: &RefusedNumber) -> Answer {
+    let usage = visit.state.store.number_use(app_id, &number.biz_no).await?;
+    let page = visit.page(Section::EXCHANGES, text!("Number {biz_no}", biz_no = number.biz_no));
+    render(&RefusedTemplate { page, number, usage })
+}
+
+/// What a code means. Two codes share a number.
+pub(super) fn code_in_words(code: i64) -> String {
+    let mut meanings = Code::meanings(code).map(word);
+    let Some(first) = meanings.next() else { return code.to_string() };
+    meanings.fold(first, |one, other| said(&text!("{one}; or {other}", one, other)))
+}
