@@ -7,14 +7,14 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use sha2::{Digest as _, Sha256};
 
-use super::route::{Access, Route};
+use super::route::Route;
 
 const STYLE: &str = include_str!("style.css");
 const ICON: &str = include_str!("icon.svg");
 
 pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: "/console/style.css", access: Access::Anyone, handler: || get(style) },
-    Route { method: "GET", path: "/console/icon.svg", access: Access::Anyone, handler: || get(icon) },
+    Route::anyone("GET", "/console/style.css", || get(style)),
+    Route::anyone("GET", "/console/icon.svg", || get(icon)),
 ];
 
 async fn style(headers: HeaderMap) -> Response {

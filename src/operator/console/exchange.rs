@@ -25,7 +25,7 @@ use crate::public::wallet::Receipt;
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/exchanges", || get(search_page)),
+    Route::page("/console/exchanges", || get(search_page)).of_own_apps(),
     Route::page("/console/apps/{app_id}/exchanges/{biz_no}", || get(exchange)),
 ];
 
@@ -53,9 +53,9 @@ async fn search_page(visit: Visit) -> Answer {
     let store = &visit.state.store;
     let (mut found, mut elsewhere) = (None, Vec::new());
     if let (Some(number), []) = (&number, wrong.as_slice()) {
-        let matches = store.find_reference(app_id.as_ref(), number, MATCHES_MAX).await?;
+        let matches = store.find_reference_among(visit.apps(), app_id.as_ref(), number, MATCHES_MAX).await?;
         if matches.is_empty() {
-            elsewhere = search::find(store, number).await?;
+            elsewhere = search::find(store, visit.apps(), number).await?;
         }
         found = Some(matches);
     }

@@ -17,7 +17,7 @@ use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};
 
 use super::page::Section;
-use super::route::{Access, Route};
+use super::route::Route;
 use super::session::{came_by_https, cookie_named};
 use super::sign_in::where_to;
 use super::visit::{Answer, read_fields, text};
@@ -25,8 +25,7 @@ use crate::config::Zone;
 use crate::language;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route { method: "POST", path: PATH, access: Access::Anyone, handler: || post(choose) }];
+pub(super) const ROUTES: &[Route] = &[Route::anyone("POST", PATH, || post(choose))];
 
 const PATH: &str = "/console/language";
 /// The cookie of the language that somebody chose, and how long it lasts: a year.

@@ -9,6 +9,7 @@ use std::ops::Deref;
 use domain::fields::Expected;
 use domain::ids::{AppId, OpenId, OrderNo};
 use domain::order::Order;
+use domain::rights::Apps;
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use time::OffsetDateTime;
@@ -52,6 +53,8 @@ impl Deref for StoredOrder {
 pub struct OrderFilter {
     /// Only of this app.
     pub app_id: Option<AppId>,
+    /// Only of these apps.
+    pub apps: Apps,
     /// With this order number, or with this payment number in one of its reports.
     pub number: Option<OrderNo>,
     /// Only of this player.
@@ -121,7 +124,7 @@ macro_rules! order_keys {
                       AND ($9::text IS NULL
                            OR (o.order_create_time, o.app_id, o.out_biz_order_no) < ($10, $9, $11))
                    ORDER BY o.order_create_time DESC, o.out_biz_order_no DESC LIMIT $3) AS f
-               WHERE $1::text IS NULL OR a.app_id = $1
+               WHERE ($1::text IS NULL OR a.app_id = $1) AND ($12::text[] IS NULL OR a.app_id = ANY ($12))
                ORDER BY f.order_create_time DESC, f.app_id DESC, f.out_biz_order_no DESC LIMIT $3"#,
             filter.app_id.as_ref().map(AppId::as_str),
             $key,
@@ -134,6 +137,7 @@ macro_rules! order_keys {
             filter.after.as_ref().map(|after| after.app_id.as_str()),
             filter.after.as_ref().map(|after| after.order_create_time),
             filter.after.as_ref().map(|after| after.out_biz_order_no.as_str()),
+            filter.apps.ids(),
         )
         // The best plan depends on the filters, so the query is planned each time.
         .persistent(false)
