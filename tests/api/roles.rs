@@ -168,6 +168,60 @@ fn is_refused_for_role(answer: &Answer) -> bool {
             || answer.body.contains("which may not make this call"))
 }
 
+/// For a user of the own app the other app is answered as one that is not there, and lists have nothing of it.
+async fn assert_other_app_is_absent(
+    browser: &Browser<'_>,
+    line: &Line,
+    (path, other): (&str, &Scene),
+    of: &str,
+) {
+    if line.reach == "OneApp" {
+        let path = other.path(line.path);
+        let answer = ask(browser, line, &path).await;
+        assert_eq!(answer.status, 404, "{of}");
+        let absent = ask(browser, line, &path.replace(OTHER, NONE)).await;
+        assert_eq!(told(&answer, &[(OTHER, NONE)]), told(&absent, &[]), "{of}");
+        assert!(answer.body.contains(&format!("There is no app {OTHER}.")), "{of}: {}", answer.body);
+    }
+    if line.reach == "OwnApps" && line.method == "GET" {
+        let wanted = format!("{path}?app_id={OTHER}&open_id=HiddenPlayer&number=HiddenBiz1");
+        let answer = browser.get(&wanted).await;
+        assert_eq!(answer.status, 404, "{of}: {}", answer.body);
+        let absent = browser.get(&wanted.replace(OTHER, NONE)).await;
+        assert_eq!(told(&answer, &[(OTHER, NONE)]), told(&absent, &[]), "{of}");
+        for asked in ["HiddenPlayer", "Hidden", "HiddenBiz1", "Hidden_order", "Hidden_payment", OTHER] {
+            for field in ["q", "open_id", "number", "subject", "search"] {
+                let answer = browser.get(&format!("{path}?{field}={asked}")).await;
+                assert!([200, 400].contains(&answer.status), "{of} {field}: {}", answer.status);
+                assert_hides(&answer, asked, &format!("{of} {field}={asked}"));
+            }
+        }
+    }
+}
+
+/// Ways to the other app that no route names: its image, and the check of a signature.
+async fn assert_other_ways_are_closed(till: &TestTill, browser: &Browser<'_>, own: &Scene, other: &Scene) {
+    let image = format!("/console/images/{}", other.img_id);
+    assert_eq!(browser.get(&image).await.status, 404);
+    assert_eq!(browser.get(&format!("{image}/picture?w=120")).await.status, 404);
+    for asked in ["/console/search?q=", "/console/images?picture="] {
+        let answer = browser.get(&format!("{asked}{}", other.img_id)).await;
+        assert!(answer.status == 200 && !answer.body.contains(OTHER), "{asked}: {}", answer.body);
+    }
+    for chosen in [OTHER, ""] {
+        let request = Game::new(&other.app, "HiddenPlayer", "HiddenBiz1", 5).body();
+        let fields = [("app_id", chosen), ("request", request.as_str())];
+        let answer = browser.post("/console/signature-check", &fields).await;
+        assert!(answer.status == 404 || answer.body.contains("There is no such app"), "{}", answer.body);
+    }
+    // No key of another app is tried. Who has all apps is told of it.
+    let body = Game::new(&own.app, "SeenPlayer", "SeenBiz9", 5).keyed(&other.app.pay_key).body();
+    let fields = [("app_id", OWN), ("request", body.as_str())];
+    assert_hides(&browser.post("/console/signature-check", &fields).await, "", "a key of another app");
+    let answer = till.browser(Role::Viewer).await.post("/console/signature-check", &fields).await;
+    assert!(answer.body.contains(OTHER), "{}", answer.body);
+}
+
 /// The walk over the console.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_console_shows_a_user_what_role_and_apps_allow_and_nothing_else() {
@@ -222,69 +276,35 @@ async fn the_console_shows_a_user_what_role_and_apps_allow_and_nothing_else() {
             if !may(role, line.need) {
                 continue;
             }
-            match line.reach {
-                "OneApp" => {
-                    // The other app is answered as one that is not there.
-                    let path = other.path(line.path);
-                    let answer = ask(&browser, line, &path).await;
-                    assert_eq!(answer.status, 404, "{of}");
-                    let absent = ask(&browser, line, &path.replace(OTHER, NONE)).await;
-                    assert_eq!(told(&answer, &[(OTHER, NONE)]), told(&absent, &[]), "{of}");
-                    assert!(
-                        answer.body.contains(&format!("There is no app {OTHER}.")),
-                        "{of}: {}",
-                        answer.body
-                    );
-                }
-                "OwnApps" if line.method == "GET" => {
-                    let wanted = format!("{path}?app_id={OTHER}&open_id=HiddenPlayer&number=HiddenBiz1");
-                    let answer = browser.get(&wanted).await;
-                    assert_eq!(answer.status, 404, "{of}: {}", answer.body);
-                    let absent = browser.get(&wanted.replace(OTHER, NONE)).await;
-                    assert_eq!(told(&answer, &[(OTHER, NONE)]), told(&absent, &[]), "{of}");
-                    for asked in
-                        ["HiddenPlayer", "Hidden", "HiddenBiz1", "Hidden_order", "Hidden_payment", OTHER]
-                    {
-                        for field in ["q", "open_id", "number", "subject", "search"] {
-                            let answer = browser.get(&format!("{path}?{field}={asked}")).await;
-                            assert!([200, 400].contains(&answer.status), "{of} {field}: {}", answer.status);
-                            assert_hides(&answer, asked, &format!("{of} {field}={asked}"));
-                        }
-                    }
-                }
-                _ => {}
-            }
+            assert_other_app_is_absent(&browser, line, (&path, &other), &of).await;
         }
-        let wanted = format!("/console/images/{}", other.img_id);
-        assert_eq!(browser.get(&wanted).await.status, 404, "{role}");
-        assert_eq!(browser.get(&format!("{wanted}/picture?w=120")).await.status, 404, "{role}");
-        for asked in [
-            format!("/console/search?q={}", other.img_id),
-            format!("/console/images?picture={}", other.img_id),
-        ] {
-            let answer = browser.get(&asked).await;
-            assert!(answer.status == 200 && !answer.body.contains(OTHER), "{role}: {}", answer.body);
-        }
-        // The check of a signature looks at no other app, and tries no key of another one.
-        for chosen in [OTHER, ""] {
-            let request = Game::new(&other.app, "HiddenPlayer", "HiddenBiz1", 5).body();
-            let fields = [("app_id", chosen), ("request", request.as_str())];
-            let answer = browser.post("/console/signature-check", &fields).await;
-            assert!(
-                !answer.body.contains("5000") && !answer.body.contains("3450"),
-                "{role}: {}",
-                answer.body
-            );
-            assert!(
-                answer.status == 404 || answer.body.contains("There is no such app"),
-                "{role}: {}",
-                answer.body
-            );
-        }
-        let body = Game::new(&own.app, "SeenPlayer", "SeenBiz9", 5).keyed(&other.app.pay_key).body();
-        let answer = browser.post("/console/signature-check", &[("app_id", OWN), ("request", &body)]).await;
-        assert_hides(&answer, "", &format!("{role}: a key of another app"));
+        assert_other_ways_are_closed(&till, &browser, &own, &other).await;
         assert_eq!(traces(&till, OTHER).await, before);
+    }
+}
+
+/// For a key of the own app the other app is answered as one that is not there, in the path and as a field.
+async fn assert_other_app_is_none(
+    caller: &Caller<'_>,
+    line: &Line,
+    (path, other): (&str, &Scene),
+    once: &str,
+) {
+    let asked = async |app_id: &str| match (line.reach, line.method) {
+        ("OwnApps", "GET") => caller.get(&format!("{path}?app_id={app_id}")).await,
+        ("OwnApps", _) => {
+            caller.send(line.method, path, None, &json!({ "app_id": app_id, "form": "a=b" })).await
+        }
+        _ => {
+            let path = other.path(line.path).replace(OTHER, app_id);
+            caller.send(line.method, &path, Some(once), &json!({})).await
+        }
+    };
+    if line.reach != "AllApps" {
+        let (answer, absent) = (asked(OTHER).await, asked(NONE).await);
+        assert_eq!(answer.status, 404, "{} {}: {}", line.method, line.path, answer.body);
+        assert!(answer.body.contains(&format!("no app {OTHER}")), "{}: {}", line.path, answer.body);
+        assert_eq!(told(&answer, &[(OTHER, NONE)]), told(&absent, &[]), "{} {}", line.method, line.path);
     }
 }
 
@@ -327,32 +347,7 @@ async fn the_admin_api_gives_a_key_what_role_and_apps_allow_and_nothing_else() {
             if !may(role, line.need) {
                 continue;
             }
-            match line.reach {
-                "OneApp" => {
-                    let path = other.path(line.path);
-                    let answer = send(&caller, &path).await;
-                    assert_eq!(answer.status, 404, "{of}: {}", answer.body);
-                    let absent = send(&caller, &path.replace(OTHER, NONE)).await;
-                    assert_eq!(told(&answer, &[(OTHER, NONE)]), told(&absent, &[]), "{of}");
-                    assert!(answer.body.contains(&format!("no app {OTHER}")), "{of}: {}", answer.body);
-                }
-                "OwnApps" => {
-                    let wanted = format!("{path}?app_id={OTHER}");
-                    let fields = json!({ "app_id": OTHER, "form": "a=b" });
-                    let asked = async |app_id: &str| match line.method {
-                        "GET" => caller.get(&wanted.replace(OTHER, app_id)).await,
-                        _ => {
-                            let mut fields = fields.clone();
-                            fields["app_id"] = app_id.into();
-                            caller.send(line.method, &path, None, &fields).await
-                        }
-                    };
-                    let (answer, absent) = (asked(OTHER).await, asked(NONE).await);
-                    assert_eq!(answer.status, 404, "{of}: {}", answer.body);
-                    assert_eq!(told(&answer, &[(OTHER, NONE)]), told(&absent, &[]), "{of}");
-                }
-                _ => {}
-            }
+            assert_other_app_is_none(&caller, line, (&path, &other), &once).await;
         }
         let image = caller.get(&format!("/images/{}", other.img_id)).await;
         assert_eq!(image.status, 404, "{role}");

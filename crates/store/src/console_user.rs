@@ -191,6 +191,7 @@ async fn change_user(
         name.as_str()
     );
     let Some(user) = user.fetch_optional(&mut *connection).await? else { return Ok(false) };
+    let rights_before = stored_rights_shown(&user.role, &user.apps);
     let line = |action| LogLine::new(operator, action, name.as_str());
     let line = match change {
         ConsoleUserChange::Password(_)
@@ -231,16 +232,10 @@ async fn change_user(
             }
             line(Action::ConsoleUserEndSession).after(json!({ "session": id }))
         }
-        ConsoleUserChange::Rights(rights)
-            if user.role == rights.role.as_str() && user.apps == rights.apps.listed() =>
-        {
-            return Ok(true);
-        }
+        ConsoleUserChange::Rights(rights) if rights_before == rights_shown(rights) => return Ok(true),
         ConsoleUserChange::Rights(rights) => {
             set_rights(connection, name, rights).await?;
-            line(Action::ConsoleUserSetRole)
-                .before(stored_rights_shown(&user.role, &user.apps))
-                .after(rights_shown(rights))
+            line(Action::ConsoleUserSetRole).before(rights_before).after(rights_shown(rights))
         }
         ConsoleUserChange::Unlock => {
             let failed = session::forget_attempts(connection, name).await?;
@@ -252,7 +247,7 @@ async fn change_user(
         }
         ConsoleUserChange::Remove => {
             remove(connection, name).await?;
-            line(Action::ConsoleUserRemove).before(stored_rights_shown(&user.role, &user.apps))
+            line(Action::ConsoleUserRemove).before(rights_before)
         }
     };
     line.record(connection).await?;

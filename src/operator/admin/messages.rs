@@ -72,7 +72,7 @@ refusals! { Problem:
     all_apps_only(name = "of-one-app") =>
         Problem::new(Kind::Forbidden, format!("the API key {name} is for some apps, and this call is about all apps"));
     /// The role support gives back no more of an exchange. The text tells how much.
-    above_give_back_max(max = 10) =>
+    above_limit(max = 10) =>
         Problem::new(Kind::Forbidden, format!("the role support gives back at most {max} coins of an exchange"));
     /// The body is of another type.
     not_json() => Problem::new(Kind::UnsupportedMediaType, "content-type: expected application/json");

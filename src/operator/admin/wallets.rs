@@ -19,7 +19,7 @@ use super::apps::command;
 use super::call::Call;
 use super::describe::{MOMENT, Page, after, answers, ids, lists, moment};
 use super::messages::{
-    above_give_back_max, balance_too_large, example, more_than_left, no_app, no_player, not_covered, ref_used,
+    above_limit, balance_too_large, example, more_than_left, no_app, no_player, not_covered, ref_used,
 };
 use super::problem::Problem;
 use super::routes::routes;
@@ -199,7 +199,7 @@ pub(super) fn changed(
     match outcome {
         ChangeOutcome::Done { receipt, replayed } => Ok((receipt, replayed)),
         ChangeOutcome::UnknownApp => Err(no_app(app_id)),
-        ChangeOutcome::AboveLimit { max } => Err(above_give_back_max(max)),
+        ChangeOutcome::AboveLimit { max } => Err(above_limit(max)),
         ChangeOutcome::Refused(why) => Err(match why {
             Refused::InsufficientBalance(purses) => not_covered(purses.free(), purses.charge()),
             Refused::MoreThanLeft { remaining } => more_than_left(remaining),

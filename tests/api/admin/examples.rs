@@ -118,7 +118,7 @@ impl Scenario {
         .await;
         let role = match example {
             "not_for_role" => Role::Viewer,
-            "above_give_back_max" => Role::Support,
+            "above_limit" => Role::Support,
             _ => Role::Admin,
         };
         let apps = if example == "all_apps_only" { Apps::parse("of-one-app").unwrap() } else { Apps::ALL };
@@ -258,41 +258,11 @@ impl Scenario {
                 self.query.push_str("&after=1.00000000");
             }
             "cursor_unknown" => self.query.push_str("&after=99.00000000"),
-            "added"
-            | "tested"
-            | "resent"
-            | "read"
-            | "no_receiver"
-            | "listed"
-            | "shown"
-            | "debited"
-            | "given_back"
-            | "closed"
-            | "created"
-            | "changed"
-            | "set"
-            | "done"
-            | "made"
-            | "published"
-            | "registered"
-            | "issued"
-            | "revoked"
-            | "known"
-            | "credited"
-            | "blocked"
-            | "unblocked"
-            | "checked"
-            | "no_app"
-            | "no_player"
-            | "no_image"
-            | "no_exchange"
-            | "no_order"
-            | "no_block"
-            | "not_for_role"
-            | "all_apps_only"
-            | "above_give_back_max"
-            | "balance_too_large"
-            | "body_too_slow" => {}
+            "added" | "tested" | "resent" | "read" | "no_receiver" | "listed" | "shown" | "debited"
+            | "given_back" | "closed" | "created" | "changed" | "set" | "done" | "made" | "published"
+            | "registered" | "issued" | "revoked" | "known" | "credited" | "blocked" | "unblocked"
+            | "checked" | "no_app" | "no_player" | "no_image" | "no_exchange" | "no_order" | "no_block"
+            | "not_for_role" | "all_apps_only" | "above_limit" | "balance_too_large" | "body_too_slow" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
