@@ -1,4 +1,4 @@
-//! Roles by app (contract 8.6.26 to 8.6.30): a walk of role by route by app over both route tables. The tables of
+//! Roles by app (contract 8.6.26 to 8.6.29): a walk of role by route by app over both route tables. The tables of
 //! this file say what each route is expected to need, apart from the code. A route that is missing here fails.
 
 mod give_back;
