@@ -243,7 +243,7 @@ async fn the_console_shows_a_user_what_role_and_apps_allow_and_nothing_else() {
             let is_overview = line.path == "/console";
             match (may(role, line.need), line.reach) {
                 (false, _) => {
-                    assert!(is_refused_for_role(&answer), "{of}: {} {}", answer.status, answer.body)
+                    assert!(is_refused_for_role(&answer), "{of}: {} {}", answer.status, answer.body);
                 }
                 (true, "AllApps") if is_overview => {
                     assert_eq!((answer.status, answer.header("location")), (303, Some("/console/apps")));

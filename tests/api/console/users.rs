@@ -213,7 +213,11 @@ async fn an_admin_manages_users_and_the_last_admin_stays() {
     // There is one admin.
     for (path, role) in [(format!("{own}/role"), "viewer"), (format!("{own}/remove"), "")] {
         let refused = admin.post(&path, &[("role", role)]).await;
-        assert!(refused.status == 400 && refused.body.contains("is the last admin of all apps."), "{}", refused.body);
+        assert!(
+            refused.status == 400 && refused.body.contains("is the last admin of all apps."),
+            "{}",
+            refused.body
+        );
     }
     assert_eq!(admin.post(&format!("{own}/role"), &[("role", "admin")]).await.status, 303, "nothing changes");
     let role = admin.post("/console/users/bob/role", &[("role", "admin")]).await;
