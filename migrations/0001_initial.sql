@@ -1078,6 +1078,7 @@ INSERT INTO operator_log_head (id, seq, chain_hash) VALUES (1, 0, decode(repeat(
 CREATE TABLE console_users (
     name         text        NOT NULL,
     role         text        NOT NULL,
+    apps         text[]      NOT NULL DEFAULT '{}',
     password     text        NOT NULL,
     totp_secret  bytea,
     totp_step    bigint      NOT NULL DEFAULT 0,
@@ -1085,13 +1086,14 @@ CREATE TABLE console_users (
     oidc_subject text,
     created_at   timestamptz NOT NULL DEFAULT now(),
     CONSTRAINT console_users_pkey PRIMARY KEY (name),
-    CONSTRAINT console_users_role_known CHECK (role IN ('viewer', 'admin')),
+    CONSTRAINT console_users_role_known CHECK (role IN ('viewer', 'support', 'finance', 'developer', 'admin')),
     CONSTRAINT console_users_oidc_identity CHECK ((oidc_issuer IS NULL) = (oidc_subject IS NULL))
 );
 CREATE UNIQUE INDEX console_users_oidc ON console_users (oidc_issuer, oidc_subject);
 COMMENT ON TABLE console_users IS 'Users of the console.';
 COMMENT ON COLUMN console_users.name IS 'Name for the sign-in and in the operator''s log.';
-COMMENT ON COLUMN console_users.role IS 'viewer, who changes nothing, or admin.';
+COMMENT ON COLUMN console_users.role IS 'viewer, who changes nothing, support, finance, developer, or admin.';
+COMMENT ON COLUMN console_users.apps IS 'Ids of the apps that the user sees, in order. Empty: all apps.';
 COMMENT ON COLUMN console_users.password IS 'Argon2id hash with its salt and parameters, as a PHC string. Empty for a user of an OpenID Connect provider.';
 COMMENT ON COLUMN console_users.totp_secret IS 'Secret of the second factor in base32, encrypted with the master key. Null without a second factor.';
 COMMENT ON COLUMN console_users.totp_step IS 'Step of the last code that was used: Unix time in units of 30 seconds. A code of this step or an earlier one is refused.';
@@ -1144,15 +1146,17 @@ CREATE INDEX console_sessions_name ON console_sessions (name);
 CREATE TABLE api_keys (
     name         text        NOT NULL,
     role         text        NOT NULL,
+    apps         text[]      NOT NULL DEFAULT '{}',
     key_sha256   bytea       NOT NULL,
     created_at   timestamptz NOT NULL DEFAULT now(),
     revoked_at   timestamptz,
     CONSTRAINT api_keys_pkey PRIMARY KEY (name),
-    CONSTRAINT api_keys_role_known CHECK (role IN ('viewer', 'admin'))
+    CONSTRAINT api_keys_role_known CHECK (role IN ('viewer', 'support', 'finance', 'developer', 'admin'))
 );
 COMMENT ON TABLE api_keys IS 'Keys of the admin API. A row has only the hash of a key. A row is never deleted, so a name in the operator''s log means one key for ever.';
 COMMENT ON COLUMN api_keys.name IS 'Name in the operator''s log.';
-COMMENT ON COLUMN api_keys.role IS 'viewer, who may only read, or admin.';
+COMMENT ON COLUMN api_keys.role IS 'viewer, who may only read, support, finance, developer, or admin.';
+COMMENT ON COLUMN api_keys.apps IS 'Ids of the apps that the key sees, in order. Empty: all apps.';
 COMMENT ON COLUMN api_keys.key_sha256 IS 'SHA-256 of the key.';
 COMMENT ON COLUMN api_keys.created_at IS 'Database time.';
 COMMENT ON COLUMN api_keys.revoked_at IS 'Time of the revocation. Null while the key is valid.';

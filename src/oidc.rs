@@ -206,7 +206,6 @@ impl Oidc {
                     only => only.is_some_and(|only| only == group),
                 }
         };
-        let is_viewer = has(&self.settings.viewer_group);
-        if has(&self.settings.admin_group) { Some(Role::Admin) } else { is_viewer.then_some(Role::Viewer) }
+        self.settings.groups().into_iter().find(|(group, _)| has(group)).map(|(_, role)| role)
     }
 }

@@ -2,9 +2,11 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
-use anyhow::{Result, anyhow, ensure};
-use clap::Subcommand;
+use anyhow::{Result, anyhow, bail, ensure};
+use clap::{Args, Subcommand};
 use domain::console_user::{ConsoleUserName, NewPassword, PASSWORD_BYTES_MAX, Role};
+use domain::ids::AppId;
+use domain::rights::{Apps, Rights};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::{Value, json};
 use store::secrets::PasswordHash;
@@ -12,16 +14,38 @@ use store::{ConsoleUserChange as Change, Store};
 
 use super::Context;
 
+/// The apps that a user or a key is for.
+#[derive(Debug, Args)]
+pub(super) struct OwnApps {
+    /// App that the user or key sees, once for each; without it all apps
+    #[arg(long = "app", value_name = "APP_ID")]
+    apps: Vec<AppId>,
+}
+
+impl OwnApps {
+    /// The rights with this role. Each app must be there.
+    pub(super) async fn with(self, role: Role, store: &Store) -> Result<Rights> {
+        let apps = Apps::of(self.apps).map_err(|expected| anyhow!("--app: {expected}"))?;
+        if let Some(app_id) = store.first_unknown_app(&apps).await? {
+            bail!("--app: there is no app {app_id}; to list all apps, run `minitill app list`");
+        }
+        Ok(Rights { role, apps })
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(super) enum ConsoleUserCommand {
     /// Add a user; the command asks for the password, or reads one line from standard input
     Add {
         /// Name for the sign-in: a-z, 0-9, '.', '_', '@' and '-'
         name: ConsoleUserName,
-        /// viewer or admin; a viewer cannot change anything, and does not see players' IP addresses and
-        /// blocked pictures
+        /// viewer reads; support also gives exchanges back, finance also reads reports, developer also changes
+        /// keys, packages, receivers and settings of apps; only an admin changes all else and sees players' IP
+        /// addresses
         #[arg(long)]
         role: Role,
+        #[command(flatten)]
+        apps: OwnApps,
     },
     /// List all users
     List,
@@ -30,12 +54,14 @@ pub(super) enum ConsoleUserCommand {
         /// Name of the user
         name: ConsoleUserName,
     },
-    /// Set the role of a user; this ends all sessions of the user
+    /// Set the role and the apps of a user; this ends all sessions of the user
     SetRole {
         /// Name of the user
         name: ConsoleUserName,
-        /// New role: viewer or admin
+        /// New role: viewer, support, finance, developer or admin
         role: Role,
+        #[command(flatten)]
+        apps: OwnApps,
     },
     /// Let every address sign in again that waits after ten wrong passwords
     Unlock {
@@ -61,11 +87,14 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
         output.print(&value, format!("{name} {done}"))
     };
     match command {
-        ConsoleUserCommand::Add { name, role } => add(context, store, &name, role).await,
+        ConsoleUserCommand::Add { name, role, apps } => {
+            add(context, store, &name, apps.with(role, store).await?).await
+        }
         ConsoleUserCommand::List => {
             let columns = [
                 "name",
                 "role",
+                "apps",
                 "sessions",
                 "has_second_factor",
                 "failed_attempts",
@@ -87,10 +116,12 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
             let done = "has a new password. All sessions have ended.";
             changed(is_known, &name, json!({ "name": name }), done)
         }
-        ConsoleUserCommand::SetRole { name, role } => {
-            let is_known = store.change_console_user(operator, &name, Change::Role(role)).await?;
-            let done = format!("has the role {role} now. Sessions with another role have ended.");
-            changed(is_known, &name, json!({ "name": name, "role": role }), &done)
+        ConsoleUserCommand::SetRole { name, role, apps } => {
+            let rights = apps.with(role, store).await?;
+            let value = json!({ "name": name, "role": role, "apps": rights.apps.listed() });
+            let is_known = store.change_console_user(operator, &name, Change::Rights(rights)).await?;
+            let done = format!("has the role {role} now. Sessions with other rights have ended.");
+            changed(is_known, &name, value, &done)
         }
         ConsoleUserCommand::Unlock { name } => {
             let is_known = store.change_console_user(operator, &name, Change::Unlock).await?;
@@ -107,17 +138,18 @@ pub(super) async fn run(context: &Context, store: &Store, command: ConsoleUserCo
     }
 }
 
-async fn add(context: &Context, store: &Store, name: &ConsoleUserName, role: Role) -> Result<()> {
+async fn add(context: &Context, store: &Store, name: &ConsoleUserName, rights: Rights) -> Result<()> {
     let taken =
         || anyhow!("there is already a user {name}; to change the user, run set-password or set-role");
     if store.console_users().await?.iter().any(|user| user.name == name.as_str()) {
         return Err(taken());
     }
-    if !store.add_console_user(&context.operator, name, role, new_password(name)?).await? {
+    let (role, apps) = (rights.role, rights.apps.listed().to_owned());
+    if !store.add_console_user(&context.operator, name, rights, new_password(name)?).await? {
         return Err(taken());
     }
     let url = format!("{}/console", context.config.ops.base_url());
-    let value = json!({ "name": name, "role": role, "console": url });
+    let value = json!({ "name": name, "role": role, "apps": apps, "console": url });
     context.output.print(&value, format!("{name} can sign in at {url} with the role {role}."))
 }
 

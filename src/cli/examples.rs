@@ -152,14 +152,26 @@ const EXAMPLES: [(&str, &[&str]); 86] = [
     ("master-key show", &["minitill master-key show"]),
     ("master-key rotate", &["minitill master-key rotate --new-key-file new.key"]),
     ("master-key forget", &["minitill master-key forget"]),
-    ("console-user add", &["minitill console-user add alice --role admin"]),
+    (
+        "console-user add",
+        &[
+            "minitill console-user add alice --role admin",
+            "minitill console-user add bob --role support --app mygame",
+        ],
+    ),
     ("console-user list", &["minitill console-user list"]),
     ("console-user set-password", &["minitill console-user set-password alice"]),
     ("console-user set-role", &["minitill console-user set-role alice viewer"]),
     ("console-user unlock", &["minitill console-user unlock alice"]),
     ("console-user reset-second-factor", &["minitill console-user reset-second-factor alice"]),
     ("console-user remove", &["minitill console-user remove alice"]),
-    ("api-key create", &["minitill api-key create backend --role admin"]),
+    (
+        "api-key create",
+        &[
+            "minitill api-key create backend --role admin",
+            "minitill api-key create billing --role finance --app mygame",
+        ],
+    ),
     ("api-key list", &["minitill api-key list"]),
     ("api-key revoke", &["minitill api-key revoke backend"]),
 ];

@@ -53,6 +53,7 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: OperatorLog
         app_id: arguments.app,
         subject: arguments.subject,
         operator: context.operator_given.as_ref().map(|operator| operator.name().to_owned()),
+        ..OperatorLogFilter::default()
     };
     let lines = store.operator_log(&filter, arguments.limit).await?;
     let is_table = !context.output.is_json && !lines.is_empty();

@@ -208,6 +208,9 @@ fn changed(outcome: ChangeOutcome, app_id: &AppId, reference: &CreditRef) -> Res
             Ok(shown)
         }
         ChangeOutcome::Refused(why) => bail!("ref {reference}: {why}"),
+        ChangeOutcome::AboveLimit { max } => {
+            bail!("ref {reference}: at most {max} coins of an exchange may be given back")
+        }
         ChangeOutcome::UnknownApp => Err(unknown_app(app_id)),
     }
 }

@@ -1,6 +1,7 @@
 //! Sign-in to the console by OpenID Connect: `[oidc]`.
 
 use anyhow::{Result, ensure};
+use domain::console_user::Role;
 use domain::secret::Secret;
 use serde::Deserialize;
 use url::{Host, Url};
@@ -24,13 +25,29 @@ pub struct Oidc {
     pub redirect_url: String,
     pub groups_claim: String,
     pub admin_group: String,
+    pub developer_group: String,
+    pub finance_group: String,
+    pub support_group: String,
     pub viewer_group: String,
+}
+
+impl Oidc {
+    /// The role of each group, the one that counts first first. An empty name is no group.
+    #[must_use]
+    pub fn groups(&self) -> [(&str, Role); Role::ALL.len()] {
+        [
+            (&self.admin_group, Role::Admin),
+            (&self.developer_group, Role::Developer),
+            (&self.finance_group, Role::Finance),
+            (&self.support_group, Role::Support),
+            (&self.viewer_group, Role::Viewer),
+        ]
+    }
 }
 
 impl Config {
     pub(super) fn check_oidc(&self) -> Result<()> {
-        let Oidc { issuer, client_id, redirect_url, groups_claim, admin_group, viewer_group, .. } =
-            &self.oidc;
+        let Oidc { issuer, client_id, redirect_url, groups_claim, .. } = &self.oidc;
         if issuer.is_empty() {
             return Ok(());
         }
@@ -45,8 +62,8 @@ impl Config {
         );
         ensure!(!groups_claim.is_empty(), "oidc.groups_claim: expected the name of a claim");
         ensure!(
-            !admin_group.is_empty() || !viewer_group.is_empty(),
-            "oidc.admin_group, oidc.viewer_group: expected a group in one of them, because oidc.issuer is set"
+            self.oidc.groups().iter().any(|(group, _)| !group.is_empty()),
+            "oidc.admin_group to oidc.viewer_group: expected a group in one of them, because oidc.issuer is set"
         );
         Ok(())
     }

@@ -301,7 +301,7 @@ fn a_provider_of_sign_ins_is_whole() {
         (
             "MINITILL_OIDC__VIEWER_GROUP",
             "",
-            "oidc.admin_group, oidc.viewer_group: expected a group in one of them",
+            "oidc.admin_group to oidc.viewer_group: expected a group in one of them",
         ),
     ] {
         let fault = with(name, value).unwrap_err();

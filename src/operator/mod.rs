@@ -7,6 +7,7 @@ pub mod admin;
 pub mod console;
 mod docs;
 mod host;
+mod reach;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use serde_json::json;
 use store::secrets::token_hash;
 use subtle::ConstantTimeEq as _;
 
+pub use self::reach::Reach;
 use crate::config::DEMO_PICTURE_PATH;
 use crate::error::{Refusal, json_response};
 use crate::metrics::{Reading, SAMPLE_INTERVAL};

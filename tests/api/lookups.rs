@@ -20,8 +20,11 @@ fn open_id(text: &str) -> OpenId {
 }
 
 async fn players(till: &TestTill, app: Option<&TestApp>, beginning: &str) -> Vec<(String, String)> {
-    let filter =
-        PlayerFilter { app_id: app.map(|app| app.id.clone()), open_id: OpenId::parse(beginning).ok() };
+    let filter = PlayerFilter {
+        app_id: app.map(|app| app.id.clone()),
+        open_id: OpenId::parse(beginning).ok(),
+        ..PlayerFilter::default()
+    };
     let page = till.store.find_players(&filter, None, 100).await.unwrap();
     assert_eq!(page.next, None);
     page.items.into_iter().map(|wallet| (wallet.app_id, wallet.open_id)).collect()
@@ -67,7 +70,15 @@ async fn players_are_found_by_their_open_id_and_by_its_beginning() {
     assert_eq!(players(&till, Some(&b), "").await, of(&[("b", "ab"), ("b", "abc")]));
     let wallet = &till
         .store
-        .find_players(&PlayerFilter { app_id: Some(b.id.clone()), open_id: Some(open_id("ab")) }, None, 1)
+        .find_players(
+            &PlayerFilter {
+                app_id: Some(b.id.clone()),
+                open_id: Some(open_id("ab")),
+                ..PlayerFilter::default()
+            },
+            None,
+            1,
+        )
         .await
         .unwrap();
     assert_eq!(
@@ -88,7 +99,7 @@ async fn pages_of_players_neither_skip_nor_repeat_while_players_are_added() {
         till.player(&a, &format!("o{place:02}"), 0, 0).await;
         till.player(&b, &format!("o{place:02}"), 0, 0).await;
     }
-    let filter = PlayerFilter { app_id: None, open_id: Some(open_id("o")) };
+    let filter = PlayerFilter { open_id: Some(open_id("o")), ..PlayerFilter::default() };
     let (mut seen, mut after): (Vec<String>, Option<PlayerCursor>) = (Vec::new(), None);
     for turn in 0.. {
         assert!(turn < 40, "the pages end");

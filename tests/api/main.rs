@@ -51,6 +51,7 @@ mod rate_limit;
 mod refusal_language;
 mod refusals;
 mod reports;
+mod roles;
 mod routes;
 mod sales;
 mod sandbox;

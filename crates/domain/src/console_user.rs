@@ -28,10 +28,16 @@ text_type!(
 );
 
 crate::word_enum! {
-    /// What a user of the console, or an API key, may do.
+    /// What a user of the console, or an API key, may do: [`Role::may`].
     pub enum Role {
-        /// Sees everything and changes nothing.
+        /// Reads and changes nothing.
         Viewer = "viewer",
+        /// Gives exchanges back too, up to a limit.
+        Support = "support",
+        /// Reads and closes periods too: revenue, statements and bills.
+        Finance = "finance",
+        /// Changes keys, packages, receivers and settings of apps too.
+        Developer = "developer",
         /// Changes what operators can change.
         Admin = "admin",
     }

@@ -35,6 +35,7 @@ pub mod product_info;
 pub mod quota;
 pub mod receiver;
 pub mod record_set;
+pub mod rights;
 pub mod sandbox;
 pub mod secret;
 pub mod signature;

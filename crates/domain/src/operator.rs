@@ -29,6 +29,7 @@ pub struct Operator {
     name: String,
     reason: String,
     request: Option<Arc<IdempotentRequest>>,
+    give_back_max: Option<i64>,
 }
 
 impl Operator {
@@ -40,7 +41,13 @@ impl Operator {
         let fits =
             (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && !name.chars().any(char::is_control);
         if fits {
-            Ok(Self { kind, name: name.to_owned(), request: None, reason: String::new() })
+            Ok(Self {
+                kind,
+                name: name.to_owned(),
+                request: None,
+                reason: String::new(),
+                give_back_max: None,
+            })
         } else {
             Err(Expected::new("a name of 1 to 128 characters, none of them a control character"))
         }
@@ -50,6 +57,18 @@ impl Operator {
     #[must_use]
     pub fn because(self, reason: &Reason) -> Self {
         Self { reason: reason.to_string(), ..self }
+    }
+
+    /// The same operator, for whom at most this many coins of an exchange are given back (contract 8.6.38).
+    #[must_use]
+    pub fn giving_back_at_most(self, coins: i64) -> Self {
+        Self { give_back_max: Some(coins), ..self }
+    }
+
+    /// How many coins of an exchange may be given back after a change of this operator. `None`: all.
+    #[must_use]
+    pub fn give_back_max(&self) -> Option<i64> {
+        self.give_back_max
     }
 
     /// The same operator with an idempotent request. The answer is stored in the transaction that makes

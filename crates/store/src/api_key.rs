@@ -1,13 +1,13 @@
 //! API keys of the admin API (contract 8.7). Only the hash of a key is stored.
 
-use domain::console_user::Role;
 use domain::ids::ApiKeyName;
 use domain::key_uses::KeyKind;
 use domain::operator::Operator;
+use domain::rights::Rights;
 use serde::Serialize;
-use serde_json::json;
 use time::OffsetDateTime;
 
+use super::console_user::{rights_shown, stored_rights_shown};
 use super::operator_log::{Action, LogLine};
 use crate::secrets::{random_api_key, token_hash};
 use crate::{Result, Store, StoreError};
@@ -18,7 +18,7 @@ pub struct ApiKey {
     /// Its name.
     pub name: ApiKeyName,
     /// What it may do.
-    pub role: Role,
+    pub rights: Rights,
     /// True when an operator has revoked it.
     pub is_revoked: bool,
 }
@@ -28,8 +28,10 @@ pub struct ApiKey {
 pub struct ApiKeySummary {
     /// Its name.
     pub name: String,
-    /// `viewer` or `admin`.
+    /// `viewer`, `support`, `finance`, `developer` or `admin`.
     pub role: String,
+    /// The apps that it sees, by their ids. Empty: all apps.
+    pub apps: Vec<String>,
     /// Database time.
     #[serde(with = "time::serde::rfc3339")]
     pub created_at: OffsetDateTime,
@@ -61,23 +63,25 @@ impl Store {
         &self,
         operator: &Operator,
         name: &ApiKeyName,
-        role: Role,
+        rights: impl Into<Rights>,
     ) -> Result<Option<String>> {
         let key = random_api_key();
-        let context = (operator.clone(), name.clone(), token_hash(&key));
-        let made = self.transaction(context, move |connection, (operator, name, hash)| {
+        let context = (operator.clone(), name.clone(), rights.into(), token_hash(&key));
+        let made = self.transaction(context, move |connection, (operator, name, rights, hash)| {
             Box::pin(async move {
                 let made = sqlx::query!(
-                    "INSERT INTO api_keys (name, role, key_sha256) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+                    "INSERT INTO api_keys (name, role, apps, key_sha256) VALUES ($1, $2, $3, $4)
+                     ON CONFLICT DO NOTHING",
                     name.as_str(),
-                    role.as_str(),
+                    rights.role.as_str(),
+                    rights.apps.listed(),
                     hash.as_slice()
                 );
                 if made.execute(&mut *connection).await?.rows_affected() == 0 {
                     return Ok(false);
                 }
                 let line = LogLine::new(operator, Action::ApiKeyCreate, name.as_str());
-                line.after(json!({ "role": role })).record(connection).await?;
+                line.after(rights_shown(rights)).record(connection).await?;
                 Ok::<_, StoreError>(true)
             })
         });
@@ -88,17 +92,18 @@ impl Store {
     pub async fn revoke_api_key(&self, operator: &Operator, name: &ApiKeyName) -> Result<RevokeOutcome> {
         self.transaction((operator.clone(), name.clone()), move |connection, (operator, name)| {
             Box::pin(async move {
-                let revoked = sqlx::query_scalar!(
-                    "UPDATE api_keys SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL RETURNING role",
+                let revoked = sqlx::query!(
+                    "UPDATE api_keys SET revoked_at = now() WHERE name = $1 AND revoked_at IS NULL
+                     RETURNING role, apps",
                     name.as_str()
                 );
-                let Some(role) = revoked.fetch_optional(&mut *connection).await? else {
+                let Some(revoked) = revoked.fetch_optional(&mut *connection).await? else {
                     let known = sqlx::query_scalar!("SELECT 1 FROM api_keys WHERE name = $1", name.as_str());
                     let known = known.fetch_optional(connection).await?;
                     return Ok(known.map_or(RevokeOutcome::Unknown, |_| RevokeOutcome::WasRevoked));
                 };
                 let line = LogLine::new(operator, Action::ApiKeyRevoke, name.as_str());
-                line.before(json!({ "role": role })).record(connection).await?;
+                line.before(stored_rights_shown(&revoked.role, &revoked.apps)).record(connection).await?;
                 Ok(RevokeOutcome::Revoked)
             })
         })
@@ -109,7 +114,7 @@ impl Store {
     pub async fn api_keys(&self) -> Result<Vec<ApiKeySummary>> {
         Ok(sqlx::query_as!(
             ApiKeySummary,
-            r#"SELECT name, role, created_at, revoked_at, last_used_at AS "last_used_at?",
+            r#"SELECT name, role, apps, created_at, revoked_at, last_used_at AS "last_used_at?",
                       coalesce(uses, 0) AS "uses_last_day!"
                FROM api_keys LEFT JOIN LATERAL (
                    SELECT max(last_used_at) AS last_used_at,
@@ -124,7 +129,7 @@ impl Store {
     /// The key with this hash. `None` when there is none. It counts the use of a valid one.
     pub async fn api_key(&self, hash: &[u8; 32]) -> Result<Option<ApiKey>> {
         let row = sqlx::query!(
-            r#"SELECT name, role, revoked_at IS NOT NULL AS "is_revoked!" FROM api_keys WHERE key_sha256 = $1"#,
+            r#"SELECT name, role, apps, revoked_at IS NOT NULL AS "is_revoked!" FROM api_keys WHERE key_sha256 = $1"#,
             hash.as_slice()
         );
         let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
@@ -133,7 +138,7 @@ impl Store {
         }
         Ok(Some(ApiKey {
             name: ApiKeyName::parse(&row.name).map_err(|_| StoreError::damaged("api_keys.name"))?,
-            role: Role::parse(&row.role).map_err(|_| StoreError::damaged("api_keys.role"))?,
+            rights: Rights::stored(&row.role, &row.apps).map_err(|_| StoreError::damaged("api_keys.role"))?,
             is_revoked: row.is_revoked,
         }))
     }

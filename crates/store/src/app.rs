@@ -9,6 +9,7 @@ mod offer;
 
 use domain::app::AppSummary;
 use domain::ids::AppId;
+use domain::rights::Apps;
 use sqlx::PgExecutor;
 use sqlx::types::Json;
 use time::UtcOffset;
@@ -24,18 +25,40 @@ pub use keys::AppKey;
 impl Store {
     /// All apps, or only one.
     pub async fn list_apps(&self, only: Option<&AppId>) -> Result<Vec<AppSummary>> {
-        select_apps(&self.pool, only, None, u32::MAX).await
+        select_apps(&self.pool, only, &Apps::ALL, None, u32::MAX).await
     }
 
-    /// At most `limit` apps, in the order of their ids, after this id or from the first.
-    pub async fn apps_after(&self, after: Option<&AppId>, limit: u32) -> Result<Vec<AppSummary>> {
-        select_apps(&self.pool, None, after, limit).await
+    /// At most `limit` of these apps, in the order of their ids, after this id or from the first.
+    pub async fn apps_after(
+        &self,
+        apps: &Apps,
+        after: Option<&AppId>,
+        limit: u32,
+    ) -> Result<Vec<AppSummary>> {
+        select_apps(&self.pool, None, apps, after, limit).await
+    }
+
+    /// These apps.
+    pub async fn apps(&self, apps: &Apps) -> Result<Vec<AppSummary>> {
+        select_apps(&self.pool, None, apps, None, u32::MAX).await
+    }
+
+    /// The first of these that is no app.
+    pub async fn first_unknown_app(&self, apps: &Apps) -> Result<Option<String>> {
+        Ok(sqlx::query_scalar!(
+            r#"SELECT id AS "id!" FROM unnest($1::text[]) WITH ORDINALITY AS named (id, place)
+               WHERE NOT EXISTS (SELECT 1 FROM apps WHERE app_id = id) ORDER BY place LIMIT 1"#,
+            apps.listed()
+        )
+        .fetch_optional(&self.pool)
+        .await?)
     }
 }
 
 async fn select_apps(
     executor: impl PgExecutor<'_>,
     only: Option<&AppId>,
+    apps: &Apps,
     after: Option<&AppId>,
     limit: u32,
 ) -> Result<Vec<AppSummary>> {
@@ -46,10 +69,12 @@ async fn select_apps(
                SELECT version, pages FROM packages WHERE packages.app_id = apps.app_id
                ORDER BY published_at DESC, version DESC LIMIT 1) AS latest ON true
            WHERE ($1::text IS NULL OR app_id = $1) AND ($2::text IS NULL OR app_id > $2)
+               AND ($4::text[] IS NULL OR app_id = ANY ($4))
            ORDER BY app_id LIMIT $3"#,
         only.map(AppId::as_str),
         after.map(AppId::as_str),
-        i64::from(limit)
+        i64::from(limit),
+        apps.ids()
     );
     let apps = rows.fetch_all(executor).await?.into_iter().map(|row| {
         let Json(app) = row.app;

@@ -5,10 +5,11 @@ mod provided;
 mod second_factor;
 mod session;
 
-use domain::console_user::{ConsoleUserName, Role};
+use domain::console_user::ConsoleUserName;
 use domain::operator::Operator;
+use domain::rights::Rights;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
@@ -24,8 +25,10 @@ pub use session::{ConsoleSession, NewSession, SessionUser, SignInAttempt};
 pub struct ConsoleUser {
     /// The name to sign in with.
     pub name: String,
-    /// `viewer` or `admin`.
+    /// `viewer`, `support`, `finance`, `developer` or `admin`.
     pub role: String,
+    /// The apps that the user sees, by their ids. Empty: all apps.
+    pub apps: Vec<String>,
     /// Sign-in attempts since the last success, of all addresses.
     pub failed_attempts: i64,
     /// Until when an address has to wait: the last one, of all addresses.
@@ -63,8 +66,9 @@ pub enum ConsoleUserChange {
     ResetSecondFactor,
     /// End one session, by its [`ConsoleSession::id`].
     EndSession(String),
-    /// Set the role. The next sign-in at an OpenID Connect provider sets that of the user's groups again.
-    Role(Role),
+    /// Set the role and its apps. The next sign-in at an OpenID Connect provider sets the role of the user's groups
+    /// again, and leaves the apps.
+    Rights(Rights),
     /// Forget the failed attempts of all addresses, so that none has to wait.
     Unlock,
     /// Remove the user.
@@ -76,7 +80,7 @@ impl Store {
     pub async fn console_users(&self) -> Result<Vec<ConsoleUser>> {
         Ok(sqlx::query_as!(
             ConsoleUser,
-            r#"SELECT name, role, created_at, coalesce(failed, 0)::bigint AS "failed_attempts!",
+            r#"SELECT name, role, apps, created_at, coalesce(failed, 0)::bigint AS "failed_attempts!",
                       totp_secret IS NOT NULL AS "has_second_factor!", oidc_issuer, until AS locked_until,
                       (SELECT count(*) FROM console_sessions
                        WHERE console_sessions.name = console_users.name
@@ -99,23 +103,24 @@ impl Store {
         &self,
         operator: &Operator,
         name: &ConsoleUserName,
-        role: Role,
+        rights: impl Into<Rights>,
         password: PasswordHash,
     ) -> Result<bool> {
-        let context = (operator.clone(), name.clone(), password);
-        self.transaction(context, move |connection, (operator, name, password)| {
+        let context = (operator.clone(), name.clone(), rights.into(), password);
+        self.transaction(context, move |connection, (operator, name, rights, password)| {
             Box::pin(async move {
                 let made = sqlx::query!(
-                    "INSERT INTO console_users (name, role, password) VALUES ($1, $2, $3)
+                    "INSERT INTO console_users (name, role, apps, password) VALUES ($1, $2, $3, $4)
                      ON CONFLICT DO NOTHING",
                     name.as_str(),
-                    role.as_str(),
+                    rights.role.as_str(),
+                    rights.apps.listed(),
                     password.as_str()
                 );
                 let made = made.execute(&mut *connection).await?.rows_affected() == 1;
                 if made {
                     let line = LogLine::new(operator, Action::ConsoleUserAdd, name.as_str());
-                    line.after(json!({ "role": role })).record(connection).await?;
+                    line.after(rights_shown(rights)).record(connection).await?;
                 }
                 Ok(made)
             })
@@ -140,7 +145,7 @@ impl Store {
     }
 }
 
-/// There would be no admin left.
+/// There would be no admin of all apps left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastAdmin;
 
@@ -158,10 +163,10 @@ impl Store {
         let context = (self.clone(), operator.clone(), name.clone(), change);
         self.transaction(context, move |connection, (store, operator, name, change)| {
             Box::pin(async move {
-                let keeps_admin = matches!(change, ConsoleUserChange::Role(Role::Admin));
+                let keeps_admin = matches!(change, ConsoleUserChange::Rights(rights) if rights.is_everything());
                 // Whoever changes an admin waits here, in the same order. So two admins cannot remove each other.
                 let admins = sqlx::query_scalar!(
-                    "SELECT name FROM console_users WHERE role = 'admin' ORDER BY name FOR UPDATE"
+                    "SELECT name FROM console_users WHERE role = 'admin' AND apps = '{}' ORDER BY name FOR UPDATE"
                 );
                 if admins.fetch_all(&mut *connection).await? == [name.as_str()] && !keeps_admin {
                     return Err(Refusable::Refused(LastAdmin));
@@ -181,11 +186,12 @@ async fn change_user(
     change: &ConsoleUserChange,
 ) -> Result<bool> {
     let user = sqlx::query!(
-        r#"SELECT role, password, totp_secret IS NOT NULL AS "has_second_factor!", oidc_issuer
+        r#"SELECT role, apps, password, totp_secret IS NOT NULL AS "has_second_factor!", oidc_issuer
            FROM console_users WHERE name = $1 FOR UPDATE"#,
         name.as_str()
     );
     let Some(user) = user.fetch_optional(&mut *connection).await? else { return Ok(false) };
+    let rights_before = stored_rights_shown(&user.role, &user.apps);
     let line = |action| LogLine::new(operator, action, name.as_str());
     let line = match change {
         ConsoleUserChange::Password(_)
@@ -226,12 +232,10 @@ async fn change_user(
             }
             line(Action::ConsoleUserEndSession).after(json!({ "session": id }))
         }
-        ConsoleUserChange::Role(role) if user.role == role.as_str() => return Ok(true),
-        ConsoleUserChange::Role(role) => {
-            set_role(connection, name, *role).await?;
-            line(Action::ConsoleUserSetRole)
-                .before(json!({ "role": user.role }))
-                .after(json!({ "role": role }))
+        ConsoleUserChange::Rights(rights) if rights_before == rights_shown(rights) => return Ok(true),
+        ConsoleUserChange::Rights(rights) => {
+            set_rights(connection, name, rights).await?;
+            line(Action::ConsoleUserSetRole).before(rights_before).after(rights_shown(rights))
         }
         ConsoleUserChange::Unlock => {
             let failed = session::forget_attempts(connection, name).await?;
@@ -243,7 +247,7 @@ async fn change_user(
         }
         ConsoleUserChange::Remove => {
             remove(connection, name).await?;
-            line(Action::ConsoleUserRemove).before(json!({ "role": user.role }))
+            line(Action::ConsoleUserRemove).before(rights_before)
         }
     };
     line.record(connection).await?;
@@ -261,12 +265,27 @@ async fn set_password(
     Ok(())
 }
 
-async fn set_role(connection: &mut PgConnection, name: &ConsoleUserName, role: Role) -> Result<()> {
+async fn set_rights(connection: &mut PgConnection, name: &ConsoleUserName, rights: &Rights) -> Result<()> {
     session::end_all(connection, name, None).await?;
-    sqlx::query!("UPDATE console_users SET role = $2 WHERE name = $1", name.as_str(), role.as_str())
-        .execute(connection)
-        .await?;
+    sqlx::query!(
+        "UPDATE console_users SET role = $2, apps = $3 WHERE name = $1",
+        name.as_str(),
+        rights.role.as_str(),
+        rights.apps.listed()
+    )
+    .execute(connection)
+    .await?;
     Ok(())
+}
+
+/// The rights of a user or an API key, as the operator's log has them: the apps only where they are some.
+pub(crate) fn rights_shown(rights: &Rights) -> Value {
+    stored_rights_shown(rights.role.as_str(), rights.apps.listed())
+}
+
+/// The same of what the database has.
+pub(crate) fn stored_rights_shown(role: &str, apps: &[String]) -> Value {
+    if apps.is_empty() { json!({ "role": role }) } else { json!({ "role": role, "apps": apps }) }
 }
 
 async fn remove(connection: &mut PgConnection, name: &ConsoleUserName) -> Result<()> {

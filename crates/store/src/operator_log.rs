@@ -8,6 +8,7 @@ use domain::ids::AppId;
 use domain::ledger::micros;
 use domain::operator::Operator;
 use domain::operator_log::ChainedLine;
+use domain::rights::Apps;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sqlx::PgConnection;
@@ -222,6 +223,8 @@ pub struct OperatorLogFilter {
     pub until: Option<OffsetDateTime>,
     /// Only of this app.
     pub app_id: Option<AppId>,
+    /// Only of these apps.
+    pub apps: Apps,
     /// With this subject, or with this value before, after or among many credits.
     pub subject: Option<String>,
     /// With this text in the operator's name.
@@ -303,6 +306,7 @@ impl Store {
                     OR jsonb_path_exists(credits::jsonb, '$[*][*] ? (@ == $s)', jsonb_build_object('s', $4::text)))
                AND ($5::text IS NULL OR strpos(operator, $5) > 0)
                AND ($6::timestamptz IS NULL OR (at, id) < ($6, $7))
+               AND ($9::text[] IS NULL OR app_id = ANY ($9))
              ORDER BY at DESC, id DESC LIMIT $8",
             filter.since,
             filter.until,
@@ -311,7 +315,8 @@ impl Store {
             filter.operator,
             after.map(|after| after.at),
             after.map(|after| after.key),
-            i64::from(limit)
+            i64::from(limit),
+            filter.apps.ids()
         )
         .fetch_all(&self.pool)
         .await?)

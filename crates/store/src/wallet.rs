@@ -191,6 +191,11 @@ pub enum ChangeOutcome {
     },
     /// Nothing was changed.
     Refused(Refused),
+    /// Nothing was changed: more of the exchange would be given back than the operator's role allows.
+    AboveLimit {
+        /// How much of an exchange may be given back, in coins.
+        max: i64,
+    },
     /// There is no such app.
     UnknownApp,
 }

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use domain::console_user::{ConsoleUserName, Role};
+use domain::rights::Rights;
 use store::NewSession;
 use store::secrets::{PasswordHash, random_token, token_hash};
 
@@ -31,9 +32,15 @@ impl TestTill {
 
     /// A browser of a fresh user with this role. It did not go through the sign-in, which takes long.
     pub async fn browser(&self, role: Role) -> Browser<'_> {
-        let name = ConsoleUserName::parse(&format!("{}-{}", role.as_str(), &random_token()[..8])).unwrap();
+        self.browser_of(role.into()).await
+    }
+
+    /// The same for a user with these rights.
+    pub async fn browser_of(&self, rights: Rights) -> Browser<'_> {
+        let name = format!("{}-{}", rights.role.as_str(), &random_token()[..8]);
+        let name = ConsoleUserName::parse(&name).unwrap();
         let password = PasswordHash::kept("none fits".to_owned());
-        assert!(self.store.add_console_user(&operator(), &name, role, password.clone()).await.unwrap());
+        assert!(self.store.add_console_user(&operator(), &name, rights, password.clone()).await.unwrap());
         let token = random_token();
         assert!(self.store.begin_console_session(&name, &password, session(&token)).await.unwrap());
         Browser { till: self, token }
@@ -66,7 +73,7 @@ impl Browser<'_> {
 
     /// What the session's forms carry.
     pub async fn csrf_token(&self) -> String {
-        let page = self.get("/console").await;
+        let page = self.get("/console/account").await;
         let (_, rest) = page.body.split_once("name=\"csrf\" value=\"").expect("a form");
         rest.split('"').next().unwrap().to_owned()
     }

@@ -28,14 +28,14 @@ routes! { "Apps":
     /// List apps
     ///
     /// All apps by their ids.
-    GET "/apps", "listApps", Read: list -> Page<AppSummary> =>
+    GET "/apps", "listApps", Read(Read, OwnApps): list -> Page<AppSummary> =>
         lists("A page of apps.", &app_example(false))
             .query(place)
             .wrong("limit", "expected an integer from 1 to 200, got \"0\"");
     /// Create an app
     ///
     /// Makes an app with a pay key, which signs its exchanges, and a secret, which gets it access tokens.
-    POST "/apps", "createApp", Once: command[Create] -> NewAppSecrets =>
+    POST "/apps", "createApp", Once(Administer): command[Create] -> NewAppSecrets =>
         answers("created", "The app, with its keys. They are shown once.", json!({
             "app_id": "mygame", "app_secret": APP_SECRET, "pay_key": PAY_KEY,
         }))
@@ -48,12 +48,12 @@ routes! { "Apps":
     ///
     /// One app, with the last use of each key and its number of uses in the last day. The keys themselves
     /// are shown when they are made, and never again.
-    GET "/apps/{app_id}", "getApp", Read: get -> AppWithKeys =>
+    GET "/apps/{app_id}", "getApp", Read(Read): get -> AppWithKeys =>
         answers("shown", "The app.", with_keys(app_example(false)));
     /// Change an app
     ///
     /// Changes the given fields and keeps the others, on every server within five seconds.
-    PATCH "/apps/{app_id}", "changeApp", Replace: command[Change] -> AppSummary =>
+    PATCH "/apps/{app_id}", "changeApp", Replace(Develop): command[Change] -> AppSummary =>
         answers("changed", "The app as it is now.", app_example(true))
             .members(settings(&AppSettings::FIELDS, "sandbox", true))
             .wrong("sandbox", "expected true or false, got \"yes\"");
@@ -61,7 +61,7 @@ routes! { "Apps":
     ///
     /// Sets all of them. A limit that is left out is the server's setting again. They hold on every server
     /// within five seconds.
-    PUT "/apps/{app_id}/limits", "setAppLimits", Replace: command[Limit] -> LimitsSet =>
+    PUT "/apps/{app_id}/limits", "setAppLimits", Replace(Administer): command[Limit] -> LimitsSet =>
         answers("set", "The limits that hold now.", json!({
             "app_id": APP_ID, "limits": AppLimits { uploads_per_second: PerSecond::new(5), ..AppLimits::default() },
         }))
@@ -70,29 +70,29 @@ routes! { "Apps":
     /// Suspend an app
     ///
     /// Every request of the app is refused, on every server within five seconds.
-    PUT "/apps/{app_id}/suspension", "suspendApp", Replace: command[Suspend] -> Suspension =>
+    PUT "/apps/{app_id}/suspension", "suspendApp", Replace(Administer): command[Suspend] -> Suspension =>
         answers("done", "How it is now.", json!({ "app_id": APP_ID, "suspended": true })).members([why()]);
     /// Resume an app
     ///
     /// A suspended app works again.
-    DELETE "/apps/{app_id}/suspension", "resumeApp", Replace: command[Resume] -> Suspension =>
+    DELETE "/apps/{app_id}/suspension", "resumeApp", Replace(Administer): command[Resume] -> Suspension =>
         answers("done", "How it is now.", json!({ "app_id": APP_ID, "suspended": false })).members([why()]);
     /// Make a new pay key
     ///
     /// Makes a new pay key. The one before it stays valid, the one before that is retired.
-    POST "/apps/{app_id}/pay-keys", "rotatePayKey", Once: command[RotatePayKey] -> NewPayKey =>
+    POST "/apps/{app_id}/pay-keys", "rotatePayKey", Once(Develop): command[RotatePayKey] -> NewPayKey =>
         answers("made", "The new one. It is shown once.", json!({ "app_id": APP_ID, "pay_key": PAY_KEY }));
     /// Make a new app secret
     ///
     /// Makes a new app secret. The one before it stays valid, the one before that is retired. Tokens live on until
     /// they end or are revoked.
-    POST "/apps/{app_id}/app-secrets", "rotateAppSecret", Once: command[RotateSecret] -> NewAppSecret =>
+    POST "/apps/{app_id}/app-secrets", "rotateAppSecret", Once(Develop): command[RotateSecret] -> NewAppSecret =>
         answers("made", "The new one. It is shown once.", json!({ "app_id": APP_ID, "app_secret": APP_SECRET }));
     /// Publish a package
     ///
     /// The pages of the latest package are those that orders may lead to. A version that is published again
     /// is the latest.
-    POST "/apps/{app_id}/packages", "publishPackage", Once: command[Publish] -> PublishedPackage =>
+    POST "/apps/{app_id}/packages", "publishPackage", Once(Develop): command[Publish] -> PublishedPackage =>
         answers("published", "What is published now.", json!({ "app_id": APP_ID, "pages": PAGES, "version": "2" }))
             .members([Field::required::<PackageVersion>("version", "2", "Version of the package.")])
             .members([ids::<PagePath>("pages", &PAGES, "Its pages, as paths; what stands behind `?` or `#` does not count.")])
@@ -100,14 +100,14 @@ routes! { "Apps":
     /// Register points of interest
     ///
     /// Reports may name these points of interest.
-    POST "/apps/{app_id}/pois", "addPois", Once: command[AddPois] -> RegisteredPois =>
+    POST "/apps/{app_id}/pois", "addPois", Once(Develop): command[AddPois] -> RegisteredPois =>
         answers("registered", "What is registered.", json!({ "app_id": APP_ID, "poi_ids": ["poi-1"] }))
             .members([ids::<PoiId>("poi_ids", &["poi-1"], "1 to 1,000 of them; known ones are fine.")])
             .wrong("poi_ids[0]", "expected 1 to 64 bytes without control characters, got \"\"");
     /// Register payment pre-orders
     ///
     /// With `preorder_check`, only reports of these payments are accepted.
-    POST "/apps/{app_id}/preorders", "addPreorders", Once: command[AddPreorders] -> RegisteredPreorders =>
+    POST "/apps/{app_id}/preorders", "addPreorders", Once(Develop): command[AddPreorders] -> RegisteredPreorders =>
         answers("registered", "What is registered.", json!({ "app_id": APP_ID, "out_order_nos": [PAYMENT_NO] }))
             .members([ids::<OrderNo>("out_order_nos", &[PAYMENT_NO], "1 to 1,000 of them; known ones are fine.")])
             .wrong("out_order_nos[0]", "expected 6 to 32 of 0-9A-Za-z_-*, got \"12345\"");
@@ -115,7 +115,7 @@ routes! { "Apps":
 
 async fn list(state: &AppState, call: &Call) -> Result<Page<AppSummary>, Problem> {
     let (after, limit) = (call.read(place)?, call.limit()?);
-    let apps = state.store.apps_after(after.as_ref(), limit + 1).await?;
+    let apps = state.store.apps_after(call.apps(), after.as_ref(), limit + 1).await?;
     Ok(page(apps, limit, |app| app.app_id.to_string()))
 }
 

@@ -9,11 +9,13 @@ use domain::fields::{Expected, FieldError, Fields};
 use domain::idempotency::IdempotentRequest;
 use domain::ids::{AppId, IdempotencyKey};
 use domain::operator::{Operator, OperatorKind};
+use domain::rights::Apps;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use store::ApiKey;
 use store::secrets::{answer_key, is_api_key, random_bytes, token_hash};
 
+use super::super::reach::{Denied, admit, names_own_app};
 use super::describe::limit;
 use super::problem::{Kind, Problem};
 use super::{Access, Route, messages};
@@ -31,6 +33,8 @@ pub(super) struct Call {
     pub(super) fields: Fields,
     /// What makes it a request that takes effect once.
     pub(super) once: Option<IdempotentRequest>,
+    /// How many coins of an exchange a key of the role support gives back.
+    give_back_max: i64,
 }
 
 impl Call {
@@ -38,15 +42,20 @@ impl Call {
     pub(super) async fn receive(route: &Route, state: &AppState, request: Request) -> Result<Self, Problem> {
         let (mut parts, body) = request.into_parts();
         let (key, key_text) = authenticate(state, &parts.headers).await?;
-        if route.access != Access::Read && key.role != Role::Admin {
-            return Err(messages::viewers_key(key.name.as_str()));
-        }
         let path = RawPathParams::from_request_parts(&mut parts, &()).await;
         let path =
             path.map_err(|_| Problem::new(Kind::BadRequest, "path: expected UTF-8 behind percent escapes"))?;
+        let give_back_max = state.config.console.support_give_back_max;
+        let app_id = path.iter().find(|(name, _)| *name == "app_id").map(|(_, app_id)| app_id);
+        admit(&key.rights, route.need, route.reach(), app_id).map_err(|denied| match denied {
+            Denied::Role => messages::not_for_role(key.name.as_str(), key.rights.role),
+            Denied::AllAppsOnly => messages::all_apps_only(key.name.as_str()),
+            Denied::NoSuchApp => no_such_app(app_id.unwrap_or_default()),
+        })?;
         let query = Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         if route.access == Access::Read {
-            return Ok(Self { key, path, fields: query, once: None });
+            let call = Self { key, path, fields: query, once: None, give_back_max };
+            return call.of_own_app();
         }
         let bytes_max = route.access.body_bytes_max(&state.config);
         let body = read_body_of(&state.config.http, body, bytes_max).await?;
@@ -66,13 +75,32 @@ impl Call {
             });
         }
         query.only(&[])?;
-        Ok(Self { key, path, fields, once })
+        Self { key, path, fields, once, give_back_max }.of_own_app()
+    }
+
+    /// The call, unless its field `app_id` names an app that is none of the key's.
+    fn of_own_app(self) -> Result<Self, Problem> {
+        let app_id = self.fields.text("app_id");
+        if names_own_app(&self.key.rights, app_id) {
+            Ok(self)
+        } else {
+            Err(no_such_app(app_id.unwrap_or_default()))
+        }
+    }
+
+    /// The apps of the key: a list has those alone.
+    pub(super) fn apps(&self) -> &Apps {
+        &self.key.rights.apps
     }
 
     /// Who changes something with this request; `answer` is what is known of the answer now.
     pub(super) fn operator(&self, answer: &Value) -> Operator {
         let operator = Operator::new(OperatorKind::ApiKey, self.key.name.as_str())
             .expect("the name of an API key can be an operator's");
+        let operator = match self.key.rights.role {
+            Role::Support => operator.giving_back_at_most(self.give_back_max),
+            Role::Viewer | Role::Finance | Role::Developer | Role::Admin => operator,
+        };
         let Some(request) = self.once.clone() else { return operator };
         let answer = answer.as_object().cloned().unwrap_or_default();
         operator.once(Arc::new(IdempotentRequest { answer, ..request }))
@@ -112,13 +140,21 @@ impl Call {
 
     /// Whether the key is an admin's.
     pub(super) fn is_admin(&self) -> bool {
-        self.key.role == Role::Admin
+        self.key.rights.role == Role::Admin
     }
 
     /// How many elements a page has.
     pub(super) fn limit(&self) -> Result<u32, Problem> {
         Ok(limit(&mut Input::of(&self.fields))?)
     }
+}
+
+/// For a key of some apps there is no other app. A text that can be no app is none either.
+fn no_such_app(app_id: &str) -> Problem {
+    AppId::parse(app_id).map_or_else(
+        |expected| Problem::none(format_args!("no such app: {expected}")),
+        |app_id| messages::no_app(&app_id),
+    )
 }
 
 /// Finds the API key that the request brings.

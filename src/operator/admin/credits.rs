@@ -23,7 +23,7 @@ routes! { "Players":
     /// 1 to 10,000 credits in one transaction, in their order, each once for its `ref`. A credit that is refused leaves
     /// the others alone; its line tells why. After a time-out send the same request again: what was credited is
     /// `replayed`. So the call needs no idempotency key. A wrong field refuses the whole request.
-    POST "/apps/{app_id}/credits:batch", "creditWallets", Many: credit_many -> CreditsMade =>
+    POST "/apps/{app_id}/credits:batch", "creditWallets", Many(Money): credit_many -> CreditsMade =>
         answers("credited", "One line for each credit, in the order of the request.", json!({
             "credited": 1, "replayed": 0, "refused": 0,
             "lines": [{ "ref": "gift-1", "status": "credited", "free_balance": 90, "charge_balance": 100 }],

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use domain::fields::{FieldValue, Fields};
 use domain::ids::IdempotencyKey;
+use domain::rights::Need;
 use serde_json::json;
 use store::StoreError;
 
@@ -15,6 +16,7 @@ use super::routes::{Access, ROUTES, Route};
 use crate::body::{too_large, too_slow};
 use crate::config::Config;
 use crate::openapi::{self, Api, Document, Example, Field, Operation, Place, Refused, schema};
+use crate::operator::Reach;
 
 /// The API key of all examples. It is not valid.
 pub const API_KEY: &str = "mtk_440db387e44d0ba1c4b1f4e2b2b6b3f7d3f9fd1d9d7dbe1b2f8e1f0c9a5b7c3d";
@@ -54,7 +56,7 @@ pub fn document(config: &Config) -> Document {
         summary: "What an operator does with the command line, as JSON",
         description: introduction(),
         server: (config.ops.base_url(), "The operator's listener (the setting ops.listen)"),
-        api_key: Some("A key of `minitill api-key create`. A key of the role viewer may only GET."),
+        api_key: Some("A key of `minitill api-key create`. Its role and its apps say what it may do."),
         strict: true,
         tags: &TAGS,
         refusal_type: "application/problem+json",
@@ -99,6 +101,12 @@ fn refusals_in_words(refusals: &[&Example<Refused>], _: u16) -> String {
 /// What every call of such a route can answer.
 fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Vec<Example<Problem>> {
     let mut problems = vec![example::key_missing(), example::key_unknown(), example::key_revoked()];
+    if route.need != Need::Read {
+        problems.push(example::not_for_role());
+    }
+    if route.reach() == Reach::AllApps {
+        problems.push(example::all_apps_only());
+    }
     if route.access != Access::Read {
         let known = operation.fields_in(Place::Body).map(|field| field.name);
         let colour = Fields::typed([("colour", FieldValue::Text("red".to_owned()))]);
@@ -106,7 +114,6 @@ fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Ve
         let unreadable = Fields::from_strict_json(b"[]").expect_err("the example is no JSON object");
         let (bytes_max, timeout) = (route.access.body_bytes_max(config), config.http.body_timeout);
         problems.extend([
-            example::viewers_key(),
             Example::new("unreadable", "The body is not a JSON object.", unreadable),
             Example::new("unknown_field", "A field is not known.", unknown),
             Example::new("body_too_slow", "The body did not come in time.", too_slow(timeout)),
@@ -133,7 +140,10 @@ fn introduction() -> String {
     let mut text = format!(
         "\
         **Keys.** `minitill api-key create NAME --role admin` prints a key once. Send it as `Authorization: Bearer mtk_...`. \
-        A key of the role viewer may only GET. The operator's log names the key.\n\n\
+        The operator's log names the key.\n\n\
+        **Roles.** A key of the role viewer reads. support also gives exchanges back, finance also reads reports, developer \
+        also changes keys, packages, receivers and settings of apps, and admin does everything. With `--app` a key is for \
+        some apps: lists have those alone, and each other app is answered as an unknown one.\n\n\
         **Bodies.** Each body is one JSON object, at most 64 KiB. An unknown field is refused by its name, and so is a name \
         that is given twice. Nothing is converted: `\"5\"` is not a number. `null` is the same as absent.\n\n\
         **Writes take effect once.** Each POST that changes something needs an `Idempotency-Key`: a new key for each write, \

@@ -29,7 +29,7 @@ routes! { "Notifications":
     /// What happened in all apps, or in one, in an order in which nothing is ever added before what was read. `next`
     /// is always a cursor: with it as `after` the feed goes on. With `wait` the answer comes as soon as there is an
     /// event.
-    GET "/events", "listEvents", Read: list -> Page<FeedItem> =>
+    GET "/events", "listEvents", Read(Read, OwnApps): list -> Page<FeedItem> =>
         answers("read", "Events in their order, and where to go on.", json!({
             "items": [{
                 "id": EVENT_ID, "type": "wallet.credited", "timestamp": MOMENT, "app_id": APP_ID,
@@ -78,6 +78,7 @@ struct Asked {
 
 async fn list(state: &AppState, call: &Call) -> Result<Page<FeedItem>, Problem> {
     let (Asked { filter, wait, after }, limit) = (call.read(feed)?, call.limit()?);
+    let filter = EventFilter { apps: call.apps().clone(), ..filter };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut after = after.unwrap_or(EventCursor::START);
     let deadline = Instant::now() + wait;
@@ -113,7 +114,7 @@ fn feed(query: &mut Input<'_>) -> Result<Asked, FieldError> {
     let about = "How many seconds to wait for an event, if there is none.";
     let wait = query.field("wait", about).integer(0, WAIT_SECONDS_MAX)?;
     Ok(Asked {
-        filter: EventFilter { app_id, types: of.into_iter().collect() },
+        filter: EventFilter { app_id, types: of.into_iter().collect(), ..EventFilter::default() },
         wait: Duration::from_secs(wait.and_then(|wait| u64::try_from(wait).ok()).unwrap_or(0)),
         after: after(query, EventCursor::parse)?,
     })

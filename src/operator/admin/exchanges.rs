@@ -26,7 +26,7 @@ routes! { "Exchanges":
     ///
     /// Exchanges, presents and cancels of an app, or of all, newest first. A cancel has the zone and the product of its
     /// exchange. A page looks through 100,000 entries of an app at most: it may be empty and have a `next`.
-    GET "/exchanges", "listExchanges", Read: list -> Page<SaleRow> =>
+    GET "/exchanges", "listExchanges", Read(Read, OwnApps): list -> Page<SaleRow> =>
         lists("A page of exchanges.", &json!({
             "app_id": APP_ID, "kind": "exchange", "biz_no": BIZ_NO, "ref": null, "pay_biz_no": null, "open_id": OPEN_ID,
             "zone_id": "z1_r1", "product_name": "Double-up card", "amount": 60, "free_change": 0, "charge_change": -60,
@@ -43,27 +43,27 @@ routes! { "Exchanges":
     /// `refusals` are the properly signed exchanges, presents and cancels under this number that were refused in the
     /// last 30 days, once for each player and code. A number that was only ever refused has `app_id`, `biz_no` and
     /// `refusals` alone.
-    GET "/apps/{app_id}/exchanges/{biz_no}", "getExchange", Read: get -> NumberRecord =>
+    GET "/apps/{app_id}/exchanges/{biz_no}", "getExchange", Read(Read): get -> NumberRecord =>
         answers("shown", "The exchange.", exchange_example());
     /// Give an exchange back
     ///
     /// Gives back `amount` of an exchange, in parts and as often as something is left: what was taken last is given back
     /// first. Credits, debits and cancels share the refs of an app. The same `ref` again with the same content does
     /// nothing and answers `replayed: true`; with other content it is 409.
-    POST "/apps/{app_id}/exchanges/{biz_no}/cancels", "cancelExchange", Once: cancel -> Cancelled =>
+    POST "/apps/{app_id}/exchanges/{biz_no}/cancels", "cancelExchange", Once(GiveBack): cancel -> Cancelled =>
         answers("given_back", "What was given back, and both purses right after it.", json!({
             "ref": "order-4711", "biz_no": BIZ_NO, "free_refunded": 0, "charge_refunded": 20, "remaining": 40,
             "free_balance": 40, "charge_balance": 60, "replayed": false,
         }))
         .read(|body| to_give_back(&BizNo::parse(BIZ_NO).expect("it is a number"), body))
         .wrong("amount", "expected an integer from 1 to 1000000000000, got 0")
-        .refuses([example::ref_used(), example::more_than_left(), example::balance_too_large()]);
+        .refuses([example::ref_used(), example::more_than_left(), example::above_limit(), example::balance_too_large()]);
     /// Check a signature
     ///
     /// Whether the `sign` in the body of a call of the wallet matches, the string that must be signed, and the well-known
     /// mistake that explains what came, if one does. The answer has no key and no right signature. The call
     /// changes nothing.
-    POST "/signature-checks", "checkSignature", Check: check_signature -> SignatureCheck =>
+    POST "/signature-checks", "checkSignature", Check(Develop, OwnApps): check_signature -> SignatureCheck =>
         answers("checked", "What was found.", json!({
             "call": "pay", "matches": false, "string_to_sign": SIGNED, "bytes": SIGNED.len(), "mistake": null,
         }))
@@ -74,6 +74,7 @@ routes! { "Exchanges":
 
 async fn list(state: &AppState, call: &Call) -> Result<Page<SaleRow>, Problem> {
     let (filter, after) = call.read(filter_and_place)?;
+    let filter = SaleFilter { apps: call.apps().clone(), ..filter };
     let found = state.store.sales(&filter, after.as_ref(), call.limit()?).await?;
     Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
@@ -90,6 +91,7 @@ fn filter_and_place(query: &mut Input<'_>) -> Result<(SaleFilter, Option<SaleCur
         until: moment(query.field("until", "Before this moment."))?,
         open_id: query.field("open_id", "Of this player.").example(OPEN_ID).optional(OpenId::parse)?,
         kind: query.field("kind", "Of this kind.").example("exchange").optional(ListedKind::parse)?,
+        ..SaleFilter::default()
     };
     Ok((filter, after(query, SaleCursor::parse)?))
 }

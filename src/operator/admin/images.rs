@@ -20,7 +20,7 @@ routes! { "Images":
     /// List images
     ///
     /// Uploaded images of all apps, newest first.
-    GET "/images", "listImages", Read: list -> Page<StoredImage> =>
+    GET "/images", "listImages", Read(Read, OwnApps): list -> Page<StoredImage> =>
         lists("A page of images.", &image_example())
             .query(filter)
             .wrong("blocked", "expected true or false, got \"yes\"");
@@ -28,13 +28,13 @@ routes! { "Images":
     ///
     /// An uploaded image. `picture` is the SHA-256 of its kept bytes. It is the same for every app that has
     /// uploaded the picture.
-    GET "/images/{img_id}", "getImage", Read: get -> ImageShown =>
+    GET "/images/{img_id}", "getImage", Read(Read, OwnApps): get -> ImageShown =>
         answers("shown", "The image.", shown_example());
     /// Block a picture
     ///
     /// For every app, the picture of this image and pictures that look nearly the same are not accepted and
     /// not served, and no order may use them.
-    PUT "/images/{img_id}/block", "blockImage", Replace: block -> Blocked =>
+    PUT "/images/{img_id}/block", "blockImage", Replace(Administer): block -> Blocked =>
         answers("blocked", "How many images fall under the block.", json!({
             "picture": PICTURE, "reason": "gore", "images": 1, "finds_near_copies": true,
         }))
@@ -43,18 +43,20 @@ routes! { "Images":
     /// End a block
     ///
     /// Ends the block that the image falls under. Images that another block matches stay blocked.
-    DELETE "/images/{img_id}/block", "unblockImage", Replace: unblock -> Unblocked =>
+    DELETE "/images/{img_id}/block", "unblockImage", Replace(Administer): unblock -> Unblocked =>
         answers("unblocked", "Whose block has ended.", json!({ "picture": PICTURE })).refuses([example::no_block()]);
 }
 
 async fn find(state: &AppState, call: &Call) -> Result<StoredImage, Problem> {
     let img_id = call.segment("img_id", "image", ImgId::parse)?;
     let image = state.store.image(&img_id).await?;
+    let image = image.filter(|image| call.apps().has(image.app_id.as_str()));
     image.ok_or_else(|| no_image(&img_id))
 }
 
 async fn list(state: &AppState, call: &Call) -> Result<Page<StoredImage>, Problem> {
-    let found = state.store.images(&call.read(filter)?, call.limit()?).await?;
+    let filter = ImageFilter { apps: call.apps().clone(), ..call.read(filter)? };
+    let found = state.store.images(&filter, call.limit()?).await?;
     Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 
@@ -70,6 +72,7 @@ fn filter(query: &mut Input<'_>) -> Result<ImageFilter, FieldError> {
         uploaded_since: moment(query.field("uploaded_since", "Uploaded at or after this moment."))?,
         uploaded_until: moment(query.field("uploaded_until", "Uploaded before this moment."))?,
         after: after(query, ImageCursor::parse)?,
+        ..ImageFilter::default()
     })
 }
 

@@ -14,7 +14,7 @@ routes! { "Players":
     ///
     /// Makes a code with which the app's server logs this player in. It works once, for five minutes. Your
     /// own login calls this, and gives the code to the game. Its use makes the player known.
-    POST "/apps/{app_id}/login-codes", "issueLoginCode", Once: command[IssueLoginCode] -> IssuedLoginCode =>
+    POST "/apps/{app_id}/login-codes", "issueLoginCode", Once(Develop): command[IssueLoginCode] -> IssuedLoginCode =>
         answers("issued", "The code. It is shown once.", json!({
             "app_id": APP_ID, "js_code": JS_CODE, "expires_at": MOMENT,
         }))

@@ -65,9 +65,15 @@ refusals! { Problem:
     key_unknown() => unauthorized("there is no such API key", ", error=\"invalid_token\"");
     /// The API key was revoked.
     key_revoked() => unauthorized("the API key was revoked", ", error=\"invalid_token\"");
-    /// The API key may only GET.
-    viewers_key(name = "dashboard") =>
-        Problem::new(Kind::Forbidden, format!("the API key {name} has the role viewer, which may only GET"));
+    /// The role of the API key does not allow this call.
+    not_for_role(name = "dashboard", role = "viewer") =>
+        Problem::new(Kind::Forbidden, format!("the API key {name} has the role {role}, which may not make this call"));
+    /// The API key is for some apps, and this call is about all of them.
+    all_apps_only(name = "of-one-app") =>
+        Problem::new(Kind::Forbidden, format!("the API key {name} is for some apps, and this call is about all apps"));
+    /// The role support gives back no more of an exchange. The text tells how much.
+    above_limit(max = 10) =>
+        Problem::new(Kind::Forbidden, format!("the role support gives back at most {max} coins of an exchange"));
     /// The body is of another type.
     not_json() => Problem::new(Kind::UnsupportedMediaType, "content-type: expected application/json");
     /// There is no idempotency key, or it is not valid.

@@ -18,7 +18,7 @@ routes! { "Operator log":
     ///
     /// Every change that an operator made, newest first: who, by which way, what, and how it was before and
     /// after. There is no secret in it.
-    GET "/operator-log", "listOperatorLog", Read: list -> Page<OperatorLogLine> =>
+    GET "/operator-log", "listOperatorLog", Read(Read, OwnApps): list -> Page<OperatorLogLine> =>
         lists("A page of lines.", &json!({
             "seq": 4, "at": MOMENT, "operator_kind": "command_line", "operator": "tests", "action": "wallet.credit", "app_id": APP_ID,
             "subject": OPEN_ID, "before": { "free_balance": 0, "charge_balance": 0 },
@@ -33,6 +33,7 @@ const LOOKED_FOR_BYTES_MAX: usize = 512;
 
 async fn list(state: &AppState, call: &Call) -> Result<Page<OperatorLogLine>, Problem> {
     let ((filter, after), limit) = (call.read(lines_and_place)?, call.limit()?);
+    let filter = OperatorLogFilter { apps: call.apps().clone(), ..filter };
     let lines = state.store.operator_log_page(&filter, after, limit + 1).await?;
     Ok(page(lines, limit, |line| line.cursor().to_string()))
 }
@@ -47,6 +48,7 @@ fn lines_and_place(
         app_id: query.field("app_id", "Of this app alone.").example(APP_ID).optional(AppId::parse)?,
         subject: looked_for(query.field("subject", about).example(OPEN_ID))?,
         operator: looked_for(query.field("operator", "Whose name holds this text."))?,
+        ..OperatorLogFilter::default()
     };
     Ok((filter, after(query, OperatorLogCursor::parse)?))
 }

@@ -20,12 +20,12 @@ routes! { "Orders":
     /// Show an order
     ///
     /// An order as it is, its payment attempts, and what its reports changed, newest first, 100 at most.
-    GET "/apps/{app_id}/orders/{out_biz_order_no}", "getOrder", Read: get -> OrderHistory =>
+    GET "/apps/{app_id}/orders/{out_biz_order_no}", "getOrder", Read(Read): get -> OrderHistory =>
         answers("shown", "The order.", history_example());
     /// List orders
     ///
     /// Orders of all apps as developers have reported them, by the time they were created, newest first.
-    GET "/orders", "listOrders", Read: list -> Page<StoredOrder> =>
+    GET "/orders", "listOrders", Read(Read, OwnApps): list -> Page<StoredOrder> =>
         lists("A page of orders.", &order_example())
             .query(filter)
             .wrong("status", "expected a status code: 1 to 6 or 10 to 15, got \"7\"");
@@ -35,7 +35,8 @@ routes! { "Orders":
 const ORDER_EVENTS_MAX: u32 = 100;
 
 async fn list(state: &AppState, call: &Call) -> Result<Page<StoredOrder>, Problem> {
-    let found = state.store.orders(&call.read(filter)?, call.limit()?).await?;
+    let filter = OrderFilter { apps: call.apps().clone(), ..call.read(filter)? };
+    let found = state.store.orders(&filter, call.limit()?).await?;
     Ok(Page { items: found.items, next: found.next.map(|next| next.to_string()) })
 }
 

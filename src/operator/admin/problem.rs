@@ -66,7 +66,7 @@ kinds! {
     Unauthorized = "unauthorized", UNAUTHORIZED,
         "Send `Authorization: Bearer mtk_...` with a key of `minitill api-key create`.";
     /// The API key may not do this
-    Forbidden = "forbidden", FORBIDDEN, "Use a key of the role admin: one of the role viewer may only GET.";
+    Forbidden = "forbidden", FORBIDDEN, "Use a key whose role and apps allow the call, as `detail` says.";
     /// There is no such thing
     NotFound = "not-found", NOT_FOUND, "Look at the path: `detail` names what there is none of.";
     /// The path has other methods

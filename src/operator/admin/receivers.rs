@@ -25,12 +25,12 @@ routes! { "Notifications":
     /// List an app's receivers
     ///
     /// All of them, oldest first: there are at most five.
-    GET "/apps/{app_id}/receivers", "listReceivers", Read: list -> Page<Receiver> =>
+    GET "/apps/{app_id}/receivers", "listReceivers", Read(Read): list -> Page<Receiver> =>
         lists("The receivers.", &receiver_example("active"));
     /// Add a receiver
     ///
     /// It gets the events of what happens from now on. Its secret signs them, and is shown once.
-    POST "/apps/{app_id}/receivers", "addReceiver", Once: add -> AddedReceiver =>
+    POST "/apps/{app_id}/receivers", "addReceiver", Once(Develop): add -> AddedReceiver =>
         answers("added", "The receiver, with its secret.", with_secret(receiver_example("active")))
             .members([
                 Field::required::<WebUrl>("url", URL, "Where events are sent: on a port of `fetch.ports`."),
@@ -42,28 +42,28 @@ routes! { "Notifications":
     /// Show a receiver
     ///
     /// How it is, what waits for it, and its newest tries.
-    GET "/apps/{app_id}/receivers/{receiver_id}", "getReceiver", Read: get -> ReceiverDetail =>
+    GET "/apps/{app_id}/receivers/{receiver_id}", "getReceiver", Read(Read): get -> ReceiverDetail =>
         answers("shown", "The receiver.", detail_example());
     /// Remove a receiver
     ///
     /// What waits for it is never sent.
-    DELETE "/apps/{app_id}/receivers/{receiver_id}", "removeReceiver", Replace: remove -> RemovedReceiver =>
+    DELETE "/apps/{app_id}/receivers/{receiver_id}", "removeReceiver", Replace(Develop): remove -> RemovedReceiver =>
         answers("done", "It is gone.", json!({ "app_id": APP_ID, "receiver_id": RECEIVER_ID, "removed": true }))
             .members([]);
     /// Pause a receiver
     ///
     /// Nothing is sent to it until it is resumed. What happens meanwhile waits.
-    PUT "/apps/{app_id}/receivers/{receiver_id}/pause", "pauseReceiver", Replace: pause -> Receiver =>
+    PUT "/apps/{app_id}/receivers/{receiver_id}/pause", "pauseReceiver", Replace(Develop): pause -> Receiver =>
         answers("done", "How it is now.", receiver_example("paused")).members([]);
     /// Resume a receiver
     ///
     /// What has waited is sent now.
-    DELETE "/apps/{app_id}/receivers/{receiver_id}/pause", "resumeReceiver", Replace: resume -> Receiver =>
+    DELETE "/apps/{app_id}/receivers/{receiver_id}/pause", "resumeReceiver", Replace(Develop): resume -> Receiver =>
         answers("done", "How it is now.", receiver_example("active")).members([]);
     /// Make a new secret of a receiver
     ///
     /// Makes a new secret. For 24 hours the one before it signs too; an older one signs no more at once.
-    POST "/apps/{app_id}/receivers/{receiver_id}/secrets", "rotateReceiverSecret", Once: rotate -> NewReceiverSecret =>
+    POST "/apps/{app_id}/receivers/{receiver_id}/secrets", "rotateReceiverSecret", Once(Develop): rotate -> NewReceiverSecret =>
         answers("made", "The new one. It is shown once.", json!({
             "app_id": APP_ID, "receiver_id": RECEIVER_ID, "secret": SECRET,
         }))
@@ -71,7 +71,7 @@ routes! { "Notifications":
     /// Test a receiver
     ///
     /// Sends an event that is marked as a test, once, and waits for the answer. The feed does not have it.
-    POST "/apps/{app_id}/receivers/{receiver_id}/tests", "testReceiver", Check: test -> Tested =>
+    POST "/apps/{app_id}/receivers/{receiver_id}/tests", "testReceiver", Check(Develop): test -> Tested =>
         answers("tested", "What came of it.", json!({
             "event_id": EVENT_ID, "taken": false, "status": null, "error": "address_not_public", "body": "",
         }))
@@ -79,7 +79,7 @@ routes! { "Notifications":
     /// List failed events
     ///
     /// Events that the receiver did not take at any try, oldest first.
-    GET "/apps/{app_id}/receivers/{receiver_id}/failed", "listFailedEvents", Read: failed -> Page<FailedEvent> =>
+    GET "/apps/{app_id}/receivers/{receiver_id}/failed", "listFailedEvents", Read(Read): failed -> Page<FailedEvent> =>
         lists("A page of events.", &json!({
             "event_id": EVENT_ID, "type": "exchange.succeeded", "tries": 11, "last_at": MOMENT, "status": 500,
             "error": "expected 2xx, got 500",
@@ -90,7 +90,7 @@ routes! { "Notifications":
     ///
     /// Sends one event again, whatever became of it, or all failed events of changes in a span of time: of all times
     /// without `since` and `until`.
-    POST "/apps/{app_id}/receivers/{receiver_id}/resends", "resendEvents", Once: resend -> Resent =>
+    POST "/apps/{app_id}/receivers/{receiver_id}/resends", "resendEvents", Once(Develop): resend -> Resent =>
         answers("resent", "How many are sent again.", json!({ "resent": 1 }))
             .read(to_resend)
             .wrong("since", "expected a date and time such as 2026-11-21 or 2026-11-21T08:00, got \"soon\"")

@@ -21,7 +21,7 @@ routes! { "Reports":
     /// What exchanges of an app have taken and what cancels have given back, in sums. `since` is in the span and `until`
     /// is not. What a cancel gives back counts at the time of the cancel, under the product and the zone of its exchange.
     /// `count` is of exchanges. `net` is what was taken less what was given back, of both purses.
-    GET "/reports/revenue", "getRevenue", Read: revenue -> RevenueReport =>
+    GET "/reports/revenue", "getRevenue", Read(Reports, OwnApps): revenue -> RevenueReport =>
         answers("shown", "The revenue.", json!({
             "app_id": APP_ID, "since": null, "until": "2026-11-01T00:00:00Z", "time_zone": "UTC", "rows": [],
             "total": {

@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use axum::routing::MethodFilter;
+use domain::rights::Need;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
@@ -15,23 +16,24 @@ use super::{
 };
 use crate::config::Config;
 use crate::openapi::Operation;
+use crate::operator::Reach;
 use crate::state::AppState;
 
 /// The largest body with many lines, in bytes: 10,000 credits with the longest texts.
 const MANY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What a route asks of its caller.
+/// How a route takes effect. What its caller must be allowed is its [`Need`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Any API key; reads.
+    /// Reads.
     Read,
-    /// An admin's key; changes nothing, but is no GET.
+    /// Changes nothing, but is no GET.
     Check,
-    /// An admin's key; to repeat it changes nothing more.
+    /// To repeat it changes nothing more.
     Replace,
-    /// An admin's key and an idempotency key: takes effect once.
+    /// With an idempotency key: takes effect once.
     Once,
-    /// An admin's key: each of many lines takes effect once, by its own ref.
+    /// Each of many lines takes effect once, by its own ref.
     Many,
 }
 
@@ -59,19 +61,33 @@ pub struct Route {
     pub id: &'static str,
     /// Its group in the API's document.
     pub tag: &'static str,
-    /// What it asks of its caller.
+    /// How it takes effect.
     pub access: Access,
+    /// What the role of its caller must allow.
+    pub need: Need,
+    /// Whose data it is about, where its path names no app.
+    pub(super) said_reach: Reach,
     pub(super) filter: MethodFilter,
     pub(super) handler: Handler,
     /// What the API's document says of it.
     pub describe: fn() -> Operation<Problem>,
 }
 
+impl Route {
+    /// Whose data it is about.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        Reach::of(self.path, self.said_reach)
+    }
+}
+
 /// Declares the routes of a subject, which is a group of the API's document. The comment of a row is what the
-/// document says of it: one line, and then the rules of the call. Then come the handler, where it is that of
+/// document says of it: one line, and then the rules of the call. Then come how it takes effect, and in brackets what
+/// its caller's role must allow. A route without an app in its path is only for keys of all apps, unless `OwnApps`
+/// says that its handler leaves out what is of other apps ([`Call::apps`]). Then come the handler, where it is that of
 /// a command to an app with its action, the type of its answers, and what it answers, takes and refuses.
 macro_rules! routes {
-    ($tag:literal: $($(#[doc = $words:literal])+ $method:ident $path:literal, $id:literal, $access:ident:
+    ($tag:literal: $($(#[doc = $words:literal])+ $method:ident $path:literal, $id:literal, $access:ident($need:ident $(, $reach:ident)?):
         $handler:ident $([$action:ident])? -> $answer:ty => $described:expr;)+) => {
         /// The routes of this subject, those of a path together.
         pub(super) const ROUTES: &[super::Route] = &[$(
@@ -81,6 +97,8 @@ macro_rules! routes {
                 id: $id,
                 tag: $tag,
                 access: super::Access::$access,
+                need: domain::rights::Need::$need,
+                said_reach: [$(crate::operator::Reach::$reach,)? crate::operator::Reach::AllApps][0],
                 filter: axum::routing::MethodFilter::$method,
                 handler: |state, call| Box::pin(async move {
                     let answer: $answer =

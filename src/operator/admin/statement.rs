@@ -47,7 +47,7 @@ routes! { "Reports":
     /// What was in all purses of an app at the beginning, what came in and went out, and what was there at the end.
     /// `ties` tells whether the ledger says the same. A period can be closed two minutes after its end; from then on its
     /// statement is the same bytes whenever it is made. One of `month` and `day` must be there.
-    GET "/reports/statement", "getStatement", Read: get -> Statement =>
+    GET "/reports/statement", "getStatement", Read(Reports, OwnApps): get -> Statement =>
         answers("closed", "The statement.", json!({
             "app_id": APP_ID, "period": "2026-10", "time_zone": "Asia/Shanghai", "since": "2026-09-30T16:00:00Z",
             "until": "2026-10-31T16:00:00Z", "free": flows(40), "charge": flows(100), "wallets": 1, "ties": true,

@@ -18,7 +18,7 @@ routes! { "Apps":
     /// Issue an access token
     ///
     /// Makes a token in the app's name, as the app gets one with its secret. No other token ends.
-    POST "/apps/{app_id}/tokens", "issueToken", Once: command[IssueToken] -> IssuedToken =>
+    POST "/apps/{app_id}/tokens", "issueToken", Once(Develop): command[IssueToken] -> IssuedToken =>
         answers("issued", "The token. It is shown once.", json!({
             "app_id": APP_ID, "access_token": ACCESS_TOKEN, "expires_at": MOMENT,
         }))
@@ -28,7 +28,7 @@ routes! { "Apps":
     ///
     /// Ends one token or all of them, on every server within five seconds. The body says which: either
     /// `access_token`, or `all`, which is `true`.
-    POST "/apps/{app_id}/token-revocations", "revokeTokens", Once: command[RevokeTokens] -> RevokedTokens =>
+    POST "/apps/{app_id}/token-revocations", "revokeTokens", Once(Develop): command[RevokeTokens] -> RevokedTokens =>
         answers("revoked", "How many there were.", json!({ "app_id": APP_ID, "revoked": 1 }))
             .members(revocation())
             .refuses([neither(), example::no_token()]);

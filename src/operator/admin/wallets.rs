@@ -18,7 +18,9 @@ use store::{
 use super::apps::command;
 use super::call::Call;
 use super::describe::{MOMENT, Page, after, answers, ids, lists, moment};
-use super::messages::{balance_too_large, example, more_than_left, no_app, no_player, not_covered, ref_used};
+use super::messages::{
+    above_limit, balance_too_large, example, more_than_left, no_app, no_player, not_covered, ref_used,
+};
 use super::problem::Problem;
 use super::routes::routes;
 use crate::openapi::{APP_ID, Input, OPEN_ID};
@@ -28,14 +30,14 @@ routes! { "Players":
     /// Make players known
     ///
     /// Each gets an empty wallet. Only known players can pay and have orders.
-    POST "/apps/{app_id}/users", "addUsers", Once: command[AddUsers] -> KnownPlayers =>
+    POST "/apps/{app_id}/users", "addUsers", Once(Administer): command[AddUsers] -> KnownPlayers =>
         answers("known", "Who is known now.", json!({ "app_id": APP_ID, "open_ids": ["player-2"] }))
             .members([ids::<OpenId>("open_ids", &["player-2"], "1 to 1,000 of them; known ones are fine.")])
             .wrong("open_ids[0]", "expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
     /// List players
     ///
     /// The players of an app with both purses, by their open ids.
-    GET "/apps/{app_id}/wallets", "listWallets", Read: list -> Page<Wallet> =>
+    GET "/apps/{app_id}/wallets", "listWallets", Read(Read): list -> Page<Wallet> =>
         lists("A page of wallets.", &json!(wallet_example()))
             .query(players_and_place)
             .wrong("open_id", "expected 1 to 64 of 0-9A-Za-z_-, got \"o.1\"");
@@ -44,14 +46,14 @@ routes! { "Players":
     /// Both purses of a player as they are: gifted (`free_balance`) and charged currency, and the number of
     /// ledger entries. `refusals` are the properly signed exchanges, presents and cancels of the player that were refused
     /// in the last 30 days, once for each number and code.
-    GET "/apps/{app_id}/wallets/{open_id}", "getWallet", Read: get -> WalletDetail =>
+    GET "/apps/{app_id}/wallets/{open_id}", "getWallet", Read(Read): get -> WalletDetail =>
         answers("shown", "The wallet.", json!(WalletDetail { wallet: wallet_example(), refusals: Vec::new() }));
     /// List ledger entries
     ///
     /// What went into a wallet and out of it, newest first, each with both balances after it. `text` is
     /// what was bought, or the note of the credit. A page looks through 100,000 entries at most: it may be
     /// empty and have a `next`.
-    GET "/apps/{app_id}/wallets/{open_id}/entries", "listEntries", Read: entries -> Page<LedgerRow> =>
+    GET "/apps/{app_id}/wallets/{open_id}/entries", "listEntries", Read(Read): entries -> Page<LedgerRow> =>
         lists("A page of entries.", &json!({
             "seq": 1, "kind": "credit", "biz_no": null, "ref": "start-player-1", "free_change": 40, "charge_change": 100,
             "free_balance": 40, "charge_balance": 100, "at": MOMENT, "text": "", "pay_biz_no": null,
@@ -63,7 +65,7 @@ routes! { "Players":
     /// Adds to both purses of a known player; with `create` it makes the player known. The same `ref` again with the same
     /// amounts does nothing and answers `replayed: true`, under any idempotency key and after any time;
     /// with other amounts it is 409. A debit takes a credit back.
-    POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once: credit -> Credited =>
+    POST "/apps/{app_id}/wallets/{open_id}/credits", "creditWallet", Once(Money): credit -> Credited =>
         answers("credited", "Both purses right after the credit.", json!({
             "ref": "order-4711", "free_balance": 90, "charge_balance": 600, "replayed": false,
         }))
@@ -74,7 +76,7 @@ routes! { "Players":
     ///
     /// Takes from both purses, exactly and never below zero. Credits, debits and cancels share the refs of an app. The same
     /// `ref` again with the same amounts does nothing and answers `replayed: true`; with other amounts it is 409.
-    POST "/apps/{app_id}/wallets/{open_id}/debits", "debitWallet", Once: debit -> Credited =>
+    POST "/apps/{app_id}/wallets/{open_id}/debits", "debitWallet", Once(Money): debit -> Credited =>
         answers("debited", "Both purses right after the debit.", json!({
             "ref": "order-4711", "free_balance": 10, "charge_balance": 0, "replayed": false,
         }))
@@ -99,7 +101,7 @@ pub(super) fn line(text: &str) -> Result<String, Expected> {
 async fn list(state: &AppState, call: &Call) -> Result<Page<Wallet>, Problem> {
     let app_id = call.app_id()?;
     let (open_id, after) = call.read(players_and_place)?;
-    let filter = PlayerFilter { app_id: Some(app_id.clone()), open_id };
+    let filter = PlayerFilter { app_id: Some(app_id.clone()), open_id, ..PlayerFilter::default() };
     let found = state.store.find_players(&filter, after.as_ref(), call.limit()?).await?;
     if found.items.is_empty() && state.store.find_app(&app_id).await?.is_none() {
         return Err(no_app(&app_id));
@@ -197,6 +199,7 @@ pub(super) fn changed(
     match outcome {
         ChangeOutcome::Done { receipt, replayed } => Ok((receipt, replayed)),
         ChangeOutcome::UnknownApp => Err(no_app(app_id)),
+        ChangeOutcome::AboveLimit { max } => Err(above_limit(max)),
         ChangeOutcome::Refused(why) => Err(match why {
             Refused::InsufficientBalance(purses) => not_covered(purses.free(), purses.charge()),
             Refused::MoreThanLeft { remaining } => more_than_left(remaining),

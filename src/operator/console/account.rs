@@ -16,7 +16,7 @@ use super::visit::{Answer, Visit};
 use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page(PATH, || get(page)),
+    Route::page(PATH, || get(page)).of_own_apps(),
     Route::own("/console/account/password", || post(change_password)),
     Route::own("/console/account/sessions/end", || post(end_session)),
 ];

@@ -3,8 +3,8 @@
 use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
-use domain::console_user::Role;
 use domain::ids::ApiKeyName;
+use domain::rights::Need;
 use domain::text;
 use store::{ApiKeySummary, RevokeOutcome};
 
@@ -12,13 +12,14 @@ use super::error::ConsoleError;
 use super::page::{Page, Section, Shown as _, render};
 use super::route::Route;
 use super::shown_once::ShownOnce;
+use super::users::rights;
 use super::visit::{Answer, Visit};
 use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page(PATH, || get(list)),
-    Route::proven(PATH, || post(create)),
-    Route::proven("/console/api-keys/revoke", || post(revoke)),
+    Route::proven(Need::Administer, PATH, || post(create)),
+    Route::proven(Need::Administer, "/console/api-keys/revoke", || post(revoke)),
 ];
 
 const PATH: &str = Section::API_KEYS.path;
@@ -41,8 +42,8 @@ async fn list(visit: Visit) -> Answer {
 
 async fn create(visit: Visit) -> Answer {
     let name = visit.fields.required("name", ApiKeyName::parse)?;
-    let role = visit.fields.required("role", Role::parse)?;
-    let made = visit.state.store.create_api_key(&visit.operator()?, &name, role).await?;
+    let rights = rights(&visit).await?;
+    let made = visit.state.store.create_api_key(&visit.operator()?, &name, rights).await?;
     let taken = || {
         ConsoleError::bad_request(text!(
             "The name {name} belongs to another API key, which may be revoked. Choose a new name, so that the \

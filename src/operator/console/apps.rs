@@ -10,6 +10,7 @@ use domain::app::{AppLimits, AppSettings, AppSummary, Scope};
 use domain::app_command::AppAction;
 use domain::app_settings::{AppField, AppFieldKind, AppFieldValue};
 use domain::ids::AppId;
+use domain::rights::Need;
 use domain::text;
 use store::{AppDetail, COUNTED_MAX, TokenSummary};
 
@@ -34,27 +35,35 @@ fn confirm(action: AppAction) -> MethodRouter<AppState> {
 }
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/apps", || get(list)),
+    Route::page("/console/apps", || get(list)).of_own_apps(),
     // Not below /console/apps: an app may be called anything.
-    Route::admin_page("/console/new-app", || get(new_app)),
-    Route::proven("/console/new-app", || post(changes::create)),
+    Route::page_for(Need::Administer, "/console/new-app", || get(new_app)),
+    Route::proven(Need::Administer, "/console/new-app", || post(changes::create)),
     Route::page("/console/apps/{app_id}", || get(app)),
-    Route::change("/console/apps/{app_id}/settings", || command(AppAction::Change)),
-    Route::change("/console/apps/{app_id}/limits", || command(AppAction::Limit)),
+    Route::change(Need::Develop, "/console/apps/{app_id}/settings", || command(AppAction::Change)),
+    Route::change(Need::Administer, "/console/apps/{app_id}/limits", || command(AppAction::Limit)),
     Route::page("/console/apps/{app_id}/tokens", || get(tokens)),
-    Route::proven("/console/apps/{app_id}/token-revocations", || command(AppAction::RevokeTokens)),
-    Route::change("/console/apps/{app_id}/packages", || command(AppAction::Publish)),
-    Route::change("/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
-    Route::change("/console/apps/{app_id}/preorders", || command(AppAction::AddPreorders)),
-    Route::proven("/console/apps/{app_id}/login-codes", || command(AppAction::IssueLoginCode)),
-    Route::admin_page("/console/apps/{app_id}/suspend", || confirm(AppAction::Suspend)),
-    Route::change("/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
-    Route::admin_page("/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),
-    Route::change("/console/apps/{app_id}/resume", || command(AppAction::Resume)),
-    Route::admin_page("/console/apps/{app_id}/rotate-pay-key", || confirm(AppAction::RotatePayKey)),
-    Route::proven("/console/apps/{app_id}/rotate-pay-key", || command(AppAction::RotatePayKey)),
-    Route::admin_page("/console/apps/{app_id}/rotate-secret", || confirm(AppAction::RotateSecret)),
-    Route::proven("/console/apps/{app_id}/rotate-secret", || command(AppAction::RotateSecret)),
+    Route::proven(Need::Develop, "/console/apps/{app_id}/token-revocations", || {
+        command(AppAction::RevokeTokens)
+    }),
+    Route::change(Need::Develop, "/console/apps/{app_id}/packages", || command(AppAction::Publish)),
+    Route::change(Need::Develop, "/console/apps/{app_id}/pois", || command(AppAction::AddPois)),
+    Route::change(Need::Develop, "/console/apps/{app_id}/preorders", || command(AppAction::AddPreorders)),
+    Route::proven(Need::Develop, "/console/apps/{app_id}/login-codes", || command(AppAction::IssueLoginCode)),
+    Route::page_for(Need::Administer, "/console/apps/{app_id}/suspend", || confirm(AppAction::Suspend)),
+    Route::change(Need::Administer, "/console/apps/{app_id}/suspend", || command(AppAction::Suspend)),
+    Route::page_for(Need::Administer, "/console/apps/{app_id}/resume", || confirm(AppAction::Resume)),
+    Route::change(Need::Administer, "/console/apps/{app_id}/resume", || command(AppAction::Resume)),
+    Route::page_for(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
+        confirm(AppAction::RotatePayKey)
+    }),
+    Route::proven(Need::Develop, "/console/apps/{app_id}/rotate-pay-key", || {
+        command(AppAction::RotatePayKey)
+    }),
+    Route::page_for(Need::Develop, "/console/apps/{app_id}/rotate-secret", || {
+        confirm(AppAction::RotateSecret)
+    }),
+    Route::proven(Need::Develop, "/console/apps/{app_id}/rotate-secret", || command(AppAction::RotateSecret)),
 ];
 
 #[derive(Template)]
@@ -67,7 +76,7 @@ struct ListPage<'a> {
 
 async fn list(visit: Visit) -> Answer {
     let search = visit.text("search").to_lowercase();
-    let mut apps = visit.state.store.list_apps(None).await?;
+    let mut apps = visit.state.store.apps(visit.apps()).await?;
     let holds = |text: &str| text.to_lowercase().contains(&search);
     apps.retain(|app| holds(app.app_id.as_str()) || holds(app.settings.name.as_str()));
     let left_out = apps.len().saturating_sub(APPS);

@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 use domain::app_command::AppRefusal;
 use domain::fields::{FieldError, FieldProblem, UnreadableFields};
+use domain::rights::Need;
 use domain::text;
 use domain::text::{Language, Text};
 use store::secrets::Unhashable;
@@ -45,13 +46,28 @@ impl ConsoleError {
         "You are not signed in, or your session has ended.",
         "Nothing was changed. Sign in and send the form again.",
     );
-    /// A viewer requested what only admins may do.
+    /// Somebody requested what only admins may do.
     pub(super) const ADMINS_ONLY: Self = Self::new(
         StatusCode::FORBIDDEN,
         "Admins only",
-        "A viewer cannot change anything.",
+        "Your role does not allow this.",
         "Nothing was changed. Ask an admin to make the change. \
          To change your role, run minitill console-user set-role on the server.",
+    );
+    /// Somebody requested what another role may do, and theirs may not.
+    const NOT_FOR_ROLE: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "Not for your role",
+        "Your role does not allow this.",
+        "Nothing was changed. Ask an admin to make the change. \
+         To change your role, run minitill console-user set-role on the server.",
+    );
+    /// A user of some apps requested what is about all of them.
+    pub(super) const ALL_APPS_ONLY: Self = Self::new(
+        StatusCode::FORBIDDEN,
+        "All apps only",
+        "This is about all apps, and you have some of them.",
+        "Nothing was changed. Choose one of your apps, or ask an admin of all apps.",
     );
     /// No page of this console sent the form.
     pub(super) const FOREIGN: Self = Self::new(
@@ -163,6 +179,14 @@ impl ConsoleError {
             error.len() <= 64 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         let cause = format!("the provider gave no code: {}", if is_word { error } else { "" });
         Self { cause, ..Self::NOT_SIGNED_IN }
+    }
+
+    /// The role of the user does not allow this.
+    pub(super) fn not_for_role(need: Need) -> Self {
+        match need {
+            Need::Money | Need::Administer => Self::ADMINS_ONLY,
+            Need::Read | Need::GiveBack | Need::Reports | Need::Develop => Self::NOT_FOR_ROLE,
+        }
     }
 
     /// The page of an app that does not exist.

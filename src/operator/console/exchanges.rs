@@ -24,8 +24,8 @@ use super::visit::{Answer, Filters, Visit, address};
 use super::words::{Moment as _, local, zone};
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/exchanges", || get(search_page)),
-    Route::page("/console/exchanges.csv", || get(list_csv)),
+    Route::page("/console/exchanges", || get(search_page)).of_own_apps(),
+    Route::page("/console/exchanges.csv", || get(list_csv)).of_own_apps(),
 ];
 
 /// The search shows at most this many matches.
@@ -81,6 +81,7 @@ impl Asked {
     fn read(visit: &Visit, filters: &mut Filters<'_>) -> Result<Self, ConsoleError> {
         let times = Times::read(visit, filters, None);
         let filter = SaleFilter {
+            apps: visit.apps().clone(),
             app_id: filters.read("app_id", AppId::parse),
             since: times.since,
             until: times.until,
@@ -113,12 +114,14 @@ async fn search_page(visit: Visit) -> Answer {
     match (&number, wrong.as_slice()) {
         (Some(number), []) => {
             let store = &visit.state.store;
-            let matches = store.find_reference(asked.filter.app_id.as_ref(), number, MATCHES_MAX).await?;
+            let matches = store
+                .find_reference_among(visit.apps(), asked.filter.app_id.as_ref(), number, MATCHES_MAX)
+                .await?;
             if let [only] = matches.as_slice() {
                 return Ok(Redirect::to(&path_of(only)).into_response());
             }
             if matches.is_empty() {
-                elsewhere = search::find(store, number).await?;
+                elsewhere = search::find(store, visit.apps(), number).await?;
             }
             found = Some(matches);
         }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
 use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
@@ -21,6 +21,7 @@ use super::visit::address;
 use super::words::View;
 use super::{account, health, second_factor};
 use crate::client_address::Client;
+use crate::operator::reach::{self, Denied};
 use crate::refusal_log::Unsuccessful;
 use crate::state::AppState;
 
@@ -58,11 +59,12 @@ async fn guarded(
         Ok(user) => (user, None),
         Err(refused) => (None, Some(refused)),
     };
-    let is_for_admins = matches!(route.access, Access::Admin | Access::Proven);
-    let is_allowed = !is_for_admins || user.as_ref().is_some_and(SignedIn::is_admin);
+    let refused = match refused {
+        None => denied(route, user.as_ref(), &mut parts).await,
+        refused => refused,
+    };
     let mut response = match refused {
         Some(refused) => refused,
-        None if !is_allowed => ConsoleError::ADMINS_ONLY.into_response(),
         None if !is_open_without_second_factor(route)
             && user.as_ref().is_some_and(|user| user.lacks_second_factor(&state)) =>
         {
@@ -91,6 +93,26 @@ async fn guarded(
         response = error.page(user.as_ref());
     }
     with_security_headers(response)
+}
+
+/// Refuses what the user's role or apps do not allow. The overview is about all apps: others begin with their apps.
+async fn denied(route: &Route, user: Option<&SignedIn>, parts: &mut Parts) -> Option<Response> {
+    let need = route.access.need()?;
+    let Some(SignedIn { rights, .. }) = user else {
+        return Some(ConsoleError::SIGN_IN_FIRST.into_response());
+    };
+    let path = RawPathParams::from_request_parts(parts, &()).await.ok();
+    let app_id = path.as_ref().and_then(|path| path.iter().find(|(name, _)| *name == "app_id"));
+    let app_id = app_id.map(|(_, app_id)| app_id);
+    let denied = reach::admit(rights, need, route.reach(), app_id).err()?;
+    Some(match denied {
+        Denied::Role => ConsoleError::not_for_role(need).into_response(),
+        Denied::AllAppsOnly if route.path == Section::OVERVIEW.path => {
+            Redirect::to(Section::APPS.path).into_response()
+        }
+        Denied::AllAppsOnly => ConsoleError::ALL_APPS_ONLY.into_response(),
+        Denied::NoSuchApp => ConsoleError::no_such_app(app_id.unwrap_or_default()).into_response(),
+    })
 }
 
 /// What a user needs to set up a second factor, or to leave.

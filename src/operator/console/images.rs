@@ -7,6 +7,7 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{MethodRouter, get, post};
 use domain::fields::Expected;
 use domain::ids::{AppId, ImgId, Reason};
+use domain::rights::Need;
 use domain::text;
 use store::{ImageCursor, ImageDetail, ImageFilter, ImageKey, StoredImage};
 
@@ -19,13 +20,13 @@ use crate::small_copies::{self, THUMBNAIL_WIDTHS};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/images", || get(search)),
-    Route::page("/console/images/{img_id}", || get(image)),
-    Route::page("/console/images/{img_id}/picture", || get(picture)),
-    Route::admin_page("/console/images/{img_id}/block", || confirm(true)),
-    Route::change("/console/images/{img_id}/block", || post(block)),
-    Route::admin_page("/console/images/{img_id}/unblock", || confirm(false)),
-    Route::change("/console/images/{img_id}/unblock", || post(unblock)),
+    Route::page("/console/images", || get(search)).of_own_apps(),
+    Route::page("/console/images/{img_id}", || get(image)).of_own_apps(),
+    Route::page("/console/images/{img_id}/picture", || get(picture)).of_own_apps(),
+    Route::page_for(Need::Administer, "/console/images/{img_id}/block", || confirm(true)),
+    Route::change(Need::Administer, "/console/images/{img_id}/block", || post(block)),
+    Route::page_for(Need::Administer, "/console/images/{img_id}/unblock", || confirm(false)),
+    Route::change(Need::Administer, "/console/images/{img_id}/unblock", || post(unblock)),
 ];
 
 /// Images on a page.
@@ -53,6 +54,7 @@ fn parse_state(text: &str) -> Result<bool, Expected> {
 async fn search(visit: Visit) -> Answer {
     let mut filters = visit.filters();
     let filter = ImageFilter {
+        apps: visit.apps().clone(),
         app_id: filters.read("app_id", AppId::parse),
         key: filters.read("picture", ImageKey::parse),
         blocked: filters.read("state", parse_state),
@@ -89,19 +91,25 @@ fn img_id_of(name: &str) -> Result<ImgId, ConsoleError> {
     ImgId::parse(name).map_err(|_| no_such_image(name))
 }
 
-/// The image in an address.
-async fn find(state: &AppState, name: &str) -> Result<StoredImage, ConsoleError> {
-    state.store.image(&img_id_of(name)?).await?.ok_or_else(|| no_such_image(name))
+/// The image in an address, of one of the user's apps.
+async fn find(visit: &Visit, name: &str) -> Result<StoredImage, ConsoleError> {
+    let image = visit.state.store.image(&img_id_of(name)?).await?;
+    image.filter(|image| visit.apps().has(image.app_id.as_str())).ok_or_else(|| no_such_image(name))
 }
 
-/// The image in an address, with all its details.
-async fn find_detail(state: &AppState, name: &str) -> Result<ImageDetail, ConsoleError> {
-    state.store.image_detail(&img_id_of(name)?).await?.ok_or_else(|| no_such_image(name))
+/// The same with all its details. Copies in other apps are left out.
+async fn find_detail(visit: &Visit, name: &str) -> Result<ImageDetail, ConsoleError> {
+    let detail = visit.state.store.image_detail(&img_id_of(name)?).await?;
+    let is_own = |image: &StoredImage| visit.apps().has(image.app_id.as_str());
+    let mut detail = detail.filter(|detail| is_own(&detail.image)).ok_or_else(|| no_such_image(name))?;
+    detail.copies.retain(is_own);
+    detail.near_copies.retain(is_own);
+    Ok(detail)
 }
 
 /// Whether the user may see a blocked picture, and asks for it.
 fn reveals(visit: &Visit) -> bool {
-    visit.user.is_admin() && visit.text("reveal") == "yes"
+    visit.user.rights.is_everything() && visit.text("reveal") == "yes"
 }
 
 /// What the page of an image tells after a change.
@@ -111,7 +119,7 @@ const NOTICES: [(&str, &str); 2] = [
 ];
 
 async fn image(Path(name): Path<String>, visit: Visit) -> Answer {
-    let detail = find_detail(&visit.state, &name).await?;
+    let detail = find_detail(&visit, &name).await?;
     let page = Page { notice: visit.notice(NOTICES), ..visit.page(Section::IMAGES, "Image") };
     render(&ImagePage { page, image: &detail.image, detail: &detail, is_revealed: reveals(&visit) })
 }
@@ -124,7 +132,7 @@ fn parse_width(text: &str) -> Result<u32, Expected> {
 /// A small copy of a picture, for the pages of the console. Admins can request a blocked picture explicitly.
 async fn picture(Path(name): Path<String>, visit: Visit) -> Answer {
     let width = visit.fields.required("w", parse_width)?;
-    let image = find(&visit.state, &name).await?;
+    let image = find(&visit, &name).await?;
     let (media_type, bytes) = if image.is_blocked && !reveals(&visit) {
         ("image/svg+xml", PLACEHOLDER.as_bytes().to_vec())
     } else if width < image.side {
@@ -150,7 +158,7 @@ struct ConfirmPage<'a> {
 /// The page before a block, or before the end of one.
 fn confirm(blocks: bool) -> MethodRouter<AppState> {
     get(async move |Path(name): Path<String>, visit: Visit| {
-        let detail = find_detail(&visit.state, &name).await?;
+        let detail = find_detail(&visit, &name).await?;
         let title = if blocks { "Block this picture?" } else { "Unblock this picture?" };
         render(&ConfirmPage { page: visit.page(Section::IMAGES, title), detail: &detail, blocks })
     })
@@ -159,7 +167,7 @@ fn confirm(blocks: bool) -> MethodRouter<AppState> {
 async fn block(Path(name): Path<String>, visit: Visit) -> Answer {
     let operator = visit.operator()?;
     let reason = visit.fields.required("reason", Reason::parse)?;
-    let image = find(&visit.state, &name).await?;
+    let image = find(&visit, &name).await?;
     let (contents, near_copies) = small_copies::block_hashes(&visit.state, &image).await?;
     visit.state.store.block_picture(&operator, contents, &near_copies, reason.as_str()).await?;
     Ok(Redirect::to(&format!("/console/images/{}?done=block", image.img_id)).into_response())

@@ -87,7 +87,8 @@ const PARTS: [&[Route]; 24] = [
 /// Every address below the console that is no page.
 static NOT_FOUND: Route = Route::page("/console/{*rest}", || {
     get(async || ConsoleError::not_found("There is no page at this address."))
-});
+})
+.of_own_apps();
 
 /// Every page of the console. Tests walk the table: each page needs a session, and a viewer changes nothing.
 pub fn routes() -> impl Iterator<Item = &'static Route> {

@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::error::ConsoleError;
 use super::page::{Page, render};
-use super::route::{Access, Route};
+use super::route::Route;
 use super::session::{cookie_named, set_cookie, signed_in, token_of};
 use super::sign_in::where_to;
 use super::visit::{Answer, address, read_fields, text};
@@ -25,10 +25,8 @@ use crate::config::OIDC_CALLBACK_PATH;
 use crate::oidc::{Oidc, OidcFault, SignInSecret};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: PATH, access: Access::Anyone, handler: || get(begin) },
-    Route { method: "GET", path: OIDC_CALLBACK_PATH, access: Access::Anyone, handler: || get(come_back) },
-];
+pub(super) const ROUTES: &[Route] =
+    &[Route::anyone("GET", PATH, || get(begin)), Route::anyone("GET", OIDC_CALLBACK_PATH, || get(come_back))];
 
 /// Where a sign-in at the provider begins.
 pub(super) const PATH: &str = "/console/sign-in/provider";

@@ -15,7 +15,7 @@ use super::route::Route;
 use super::visit::{Answer, Visit};
 use super::words::{Moment as _, parse_moment};
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console/log", || get(page))];
+pub(super) const ROUTES: &[Route] = &[Route::page("/console/log", || get(page)).of_own_apps()];
 
 /// Lines on a page.
 const LINES: u32 = 50;
@@ -34,6 +34,7 @@ struct LogPage<'a> {
 async fn page(visit: Visit) -> Answer {
     let mut filters = visit.filters();
     let filter = OperatorLogFilter {
+        apps: visit.apps().clone(),
         since: filters.read("from", parse_moment),
         until: filters.read("to", parse_moment),
         app_id: filters.read("app_id", AppId::parse),

@@ -17,7 +17,7 @@ use super::words::said;
 /// Orders on a page. The number is small because each order has a picture.
 const ORDERS: u32 = 20;
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console/orders/center", || get(center))];
+pub(super) const ROUTES: &[Route] = &[Route::page("/console/orders/center", || get(center)).of_own_apps()];
 
 #[derive(Template)]
 #[template(path = "order_center.html")]
@@ -46,6 +46,7 @@ async fn center(visit: Visit) -> Answer {
         return Err(ConsoleError::not_found(text!("The app {app} has no player {player}.", app, player)));
     }
     let filter = OrderFilter {
+        apps: visit.apps().clone(),
         app_id: Some(app_id),
         open_id: Some(open_id),
         statuses: tab.statuses().to_vec(),

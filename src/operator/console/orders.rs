@@ -24,7 +24,7 @@ use super::visit::{Answer, Visit, address};
 use super::words::{Markup, Moment as _, id, parse_moment, said};
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/orders", || get(search)),
+    Route::page("/console/orders", || get(search)).of_own_apps(),
     Route::page("/console/apps/{app_id}/orders/{out_biz_order_no}", || get(order)),
 ];
 
@@ -131,6 +131,7 @@ fn statuses() -> impl Iterator<Item = i16> {
 async fn search(visit: Visit) -> Answer {
     let mut filters = visit.filters();
     let filter = OrderFilter {
+        apps: visit.apps().clone(),
         app_id: filters.read("app_id", AppId::parse),
         number: filters.read("number", OrderNo::parse),
         open_id: filters.read("open_id", OpenId::parse),

@@ -5,11 +5,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Response};
 use domain::app::AppSummary;
 use domain::fields::{FieldError, Fields};
+use domain::rights::Need;
 use domain::text;
 use domain::text::{Language, Text};
 use store::CsvReader;
 use time::OffsetDateTime;
 
+use super::super::reach::admit;
 use super::session::SignedIn;
 use super::visit::{Answer, text as typed_text};
 use super::words::{language, local, said};
@@ -92,9 +94,38 @@ impl<'a> Page<'a> {
         Self { title, section, user, typed, wrong: &[], apps, loads_again: false, notice: None }
     }
 
-    /// Whether the page shows forms and links for changes.
+    /// Whether the page shows what admins alone see and change.
     pub(super) fn is_admin(&self) -> bool {
         self.user.is_some_and(SignedIn::is_admin)
+    }
+
+    /// Whether the page shows changes of what belongs to all apps.
+    pub(super) fn is_admin_of_all(&self) -> bool {
+        self.user.is_some_and(|user| user.rights.is_everything())
+    }
+
+    /// Whether the page shows changes of keys, packages, receivers and settings.
+    pub(super) fn may_develop(&self) -> bool {
+        self.may(Need::Develop)
+    }
+
+    /// Whether the page shows how to give an exchange back.
+    pub(super) fn may_give_back(&self) -> bool {
+        self.may(Need::GiveBack)
+    }
+
+    fn may(&self, need: Need) -> bool {
+        self.user.is_some_and(|user| user.rights.role.may(need))
+    }
+
+    /// The sections that the user may open.
+    pub(super) fn sections(&self) -> impl Iterator<Item = Section> {
+        Section::ALL.into_iter().filter(|section| {
+            let route = super::routes().find(|route| (route.method, route.path) == ("GET", section.path));
+            let need = route.and_then(|route| Some((route.access.need()?, route.reach())));
+            let rights = self.user.map(|user| &user.rights);
+            need.zip(rights).is_some_and(|((need, reach), rights)| admit(rights, need, reach, None).is_ok())
+        })
     }
 
     /// The page with marks on these fields.

@@ -28,7 +28,7 @@ use super::words::{Moment as _, parse_moment};
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/players", || get(search)),
+    Route::page("/console/players", || get(search)).of_own_apps(),
     Route::page("/console/apps/{app_id}/players/{open_id}", || get(player)),
     Route::page("/console/apps/{app_id}/players/{open_id}/ledger.csv", || get(ledger_csv)),
 ];
@@ -52,6 +52,7 @@ struct PlayersTemplate<'a> {
 async fn search(visit: Visit) -> Answer {
     let mut filters = visit.filters();
     let filter = PlayerFilter {
+        apps: visit.apps().clone(),
         app_id: filters.read("app_id", AppId::parse),
         open_id: filters.read("open_id", OpenId::parse),
     };

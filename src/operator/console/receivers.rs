@@ -9,6 +9,7 @@ use axum::routing::{MethodRouter, get, post};
 use domain::event::{EventId, EventType};
 use domain::ids::AppId;
 use domain::receiver::{RECEIVERS_MAX, Receiver, ReceiverCommand, ReceiverFormat, ReceiverId, TimeSpan};
+use domain::rights::Need;
 use domain::text;
 use store::{EventKey, EventOutcome, FailedEvent, ReceiverDetail, ReceiverTry};
 
@@ -27,21 +28,27 @@ fn command(command: fn(ReceiverId) -> ReceiverCommand) -> MethodRouter<AppState>
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/apps/{app_id}/receivers", || get(list)),
     // A receiver is told what players do, and has a key.
-    Route::proven("/console/apps/{app_id}/receivers", || post(changes::add)),
+    Route::proven(Need::Develop, "/console/apps/{app_id}/receivers", || post(changes::add)),
     Route::page("/console/apps/{app_id}/receivers/{receiver_id}", || get(receiver)),
-    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/pause", || command(ReceiverCommand::Pause)),
-    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/resume", || {
+    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/pause", || {
+        command(ReceiverCommand::Pause)
+    }),
+    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resume", || {
         command(ReceiverCommand::Resume)
     }),
-    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/test", || post(changes::test)),
-    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/resend", || post(changes::resend_one)),
-    Route::change("/console/apps/{app_id}/receivers/{receiver_id}/resend-failed", || {
+    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/test", || {
+        post(changes::test)
+    }),
+    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend", || {
+        post(changes::resend_one)
+    }),
+    Route::change(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/resend-failed", || {
         post(changes::resend_failed)
     }),
-    Route::proven("/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret", || {
+    Route::proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/rotate-secret", || {
         post(changes::rotate_secret)
     }),
-    Route::proven("/console/apps/{app_id}/receivers/{receiver_id}/remove", || {
+    Route::proven(Need::Develop, "/console/apps/{app_id}/receivers/{receiver_id}/remove", || {
         command(ReceiverCommand::Remove)
     }),
 ];

@@ -10,6 +10,7 @@ use csv::{IntoInnerError, WriterBuilder};
 use domain::ids::AppId;
 use domain::moment::GivenMoment;
 use domain::period::{Preset, TimeSpan};
+use domain::rights::Need;
 use domain::text;
 use domain::text::Text;
 use store::{
@@ -30,9 +31,9 @@ use super::words::{Moment as _, said, zone};
 pub(super) use self::statement::STATEMENT_ROUTES;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page("/console/reports", || get(page)),
-    Route::page("/console/reports/revenue.csv", || get(revenue_csv)),
-    Route::page("/console/reports/refusals.csv", || get(refusals_csv)),
+    Route::page_for(Need::Reports, "/console/reports", || get(page)).of_own_apps(),
+    Route::page_for(Need::Reports, "/console/reports/revenue.csv", || get(revenue_csv)).of_own_apps(),
+    Route::page_for(Need::Reports, "/console/reports/refusals.csv", || get(refusals_csv)).of_own_apps(),
 ];
 
 /// The period of a page that names none.
@@ -96,7 +97,7 @@ fn app_of(page: &Page<'_>, filters: &mut Filters<'_>) -> Option<AppId> {
 async fn page(visit: Visit) -> Answer {
     let mut filters = visit.filters();
     let times = Times::read(&visit, &mut filters, Some(PERIOD));
-    let page = visit.search_page(Section::REPORTS).await?;
+    let page = Page { loads_again: false, ..visit.search_page(Section::REPORTS).await? };
     let app = app_of(&page, &mut filters);
     let wrong = filters.wrong;
     let report = match (&app, wrong.as_slice()) {

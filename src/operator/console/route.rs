@@ -1,7 +1,9 @@
 //! One row in the table of the console's pages: a method, a path, who may request it, and its handler.
 
 use axum::routing::MethodRouter;
+use domain::rights::Need;
 
+use crate::operator::Reach;
 use crate::state::AppState;
 
 /// Who may request a page.
@@ -9,12 +11,21 @@ use crate::state::AppState;
 pub enum Access {
     /// Everybody: the sign-in, the style sheet, the script and the icon.
     Anyone,
-    /// Every signed-in user. Such a request changes nothing except the user's own session.
-    Viewer,
-    /// Users with the role admin.
-    Admin,
+    /// Users whose role allows this. With [`Need::Read`] a request changes nothing except the user's own session.
+    Needs(Need),
     /// The same, who proved a short while ago who they are: keys, money and users.
-    Proven,
+    Proven(Need),
+}
+
+impl Access {
+    /// What the user's role must allow. `None` for everybody.
+    #[must_use]
+    pub fn need(self) -> Option<Need> {
+        match self {
+            Self::Anyone => None,
+            Self::Needs(need) | Self::Proven(need) => Some(need),
+        }
+    }
 }
 
 /// A page, or the target of a form.
@@ -28,31 +39,75 @@ pub struct Route {
     pub access: Access,
     /// Makes the handler.
     pub handler: fn() -> MethodRouter<AppState>,
+    /// Whose data it is about, where its path names no app.
+    said_reach: Reach,
 }
 
+/// A route without an app in its path is only for users of all apps, unless [`Route::of_own_apps`] says more.
 impl Route {
+    const fn new(
+        method: &'static str,
+        path: &'static str,
+        access: Access,
+        handler: fn() -> MethodRouter<AppState>,
+    ) -> Self {
+        Self { method, path, access, handler, said_reach: Reach::AllApps }
+    }
+
+    /// A page or a form for everybody.
+    pub(super) const fn anyone(
+        method: &'static str,
+        path: &'static str,
+        handler: fn() -> MethodRouter<AppState>,
+    ) -> Self {
+        Self::new(method, path, Access::Anyone, handler)
+    }
+
     /// A page for every signed-in user.
     pub(super) const fn page(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
-        Self { method: "GET", path, access: Access::Viewer, handler }
+        Self::page_for(Need::Read, path, handler)
     }
 
-    /// A page for admins only, such as the form of a change.
-    pub(super) const fn admin_page(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
-        Self { method: "GET", path, access: Access::Admin, handler }
+    /// A page for users whose role allows this, such as the form of a change.
+    pub(super) const fn page_for(
+        need: Need,
+        path: &'static str,
+        handler: fn() -> MethodRouter<AppState>,
+    ) -> Self {
+        Self::new("GET", path, Access::Needs(need), handler)
     }
 
-    /// A change of the user's own account.
+    /// A form that changes at most the user's own account.
     pub(super) const fn own(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
-        Self { method: "POST", path, access: Access::Viewer, handler }
+        Self::new("POST", path, Access::Needs(Need::Read), handler).of_own_apps()
     }
 
-    /// A change of keys, money or users, for admins who prove that they are there.
-    pub(super) const fn proven(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
-        Self { method: "POST", path, access: Access::Proven, handler }
+    /// A change of keys, money or users, for users whose role allows it and who prove that they are there.
+    pub(super) const fn proven(
+        need: Need,
+        path: &'static str,
+        handler: fn() -> MethodRouter<AppState>,
+    ) -> Self {
+        Self::new("POST", path, Access::Proven(need), handler)
     }
 
-    /// A change, for admins only.
-    pub(super) const fn change(path: &'static str, handler: fn() -> MethodRouter<AppState>) -> Self {
-        Self { method: "POST", path, access: Access::Admin, handler }
+    /// A change, for users whose role allows it.
+    pub(super) const fn change(
+        need: Need,
+        path: &'static str,
+        handler: fn() -> MethodRouter<AppState>,
+    ) -> Self {
+        Self::new("POST", path, Access::Needs(need), handler)
+    }
+
+    /// The same for users of some apps too: its handler leaves out what is of other apps.
+    pub(super) const fn of_own_apps(self) -> Self {
+        Self { said_reach: Reach::OwnApps, ..self }
+    }
+
+    /// Whose data it is about.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        Reach::of(self.path, self.said_reach)
     }
 }

@@ -5,6 +5,7 @@ use askama::Template;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::get;
 use domain::ids::{AppId, OpenId, OrderNo};
+use domain::rights::Apps;
 use domain::text;
 use store::{ImageFilter, ImageKey, OrderFilter, PlayerFilter, Store, StoreError};
 
@@ -15,7 +16,7 @@ use super::route::Route;
 use super::visit::{Answer, Visit};
 use super::words::said;
 
-pub(super) const ROUTES: &[Route] = &[Route::page("/console/search", || get(search))];
+pub(super) const ROUTES: &[Route] = &[Route::page("/console/search", || get(search)).of_own_apps()];
 
 /// Hits of one kind that a page shows.
 const HITS_MAX: u32 = 20;
@@ -49,7 +50,7 @@ async fn search(visit: Visit) -> Answer {
     let text = filters.read("q", parse_number);
     let wrong = filters.wrong;
     let groups = match &text {
-        Some(text) => find(&visit.state.store, text).await?,
+        Some(text) => find(&visit.state.store, visit.apps(), text).await?,
         None => Vec::new(),
     };
     if let [Group { hits, .. }] = groups.as_slice()
@@ -65,20 +66,20 @@ async fn search(visit: Visit) -> Answer {
     render_search(&SearchPage { page: page.marking(&wrong), is_empty: text.is_none(), groups }, &wrong)
 }
 
-/// What has this number or id, in the groups that have a hit. Players whose `open_id` only begins with the
-/// text count where nothing else is found.
-pub(super) async fn find(store: &Store, text: &str) -> Result<Vec<Group>, StoreError> {
+/// What has this number or id in these apps, in the groups that have a hit. Players whose `open_id` only begins
+/// with the text count where nothing else is found.
+pub(super) async fn find(store: &Store, of: &Apps, text: &str) -> Result<Vec<Group>, StoreError> {
     let apps = match AppId::parse(text) {
-        Ok(app_id) => store.list_apps(Some(&app_id)).await?,
-        Err(_) => Vec::new(),
+        Ok(app_id) if of.has(text) => store.list_apps(Some(&app_id)).await?,
+        _ => Vec::new(),
     };
     let apps = apps.into_iter().map(|app| {
         let name = app.app_id.to_string();
         Hit { path: format!("/console/apps/{name}"), app_id: name.clone(), name }
     });
     let (players, alike): (Vec<Hit>, Vec<Hit>) =
-        players(store, text).await?.into_iter().partition(|hit| hit.name == text);
-    let ledger = store.find_reference(None, text, HITS_MAX).await?.into_iter().map(|found| Hit {
+        players(store, of, text).await?.into_iter().partition(|hit| hit.name == text);
+    let ledger = store.find_reference_among(of, None, text, HITS_MAX).await?.into_iter().map(|found| Hit {
         path: path_of(&found),
         name: found.reference,
         app_id: found.app_id,
@@ -86,7 +87,7 @@ pub(super) async fn find(store: &Store, text: &str) -> Result<Vec<Group>, StoreE
     let ledger: Vec<Hit> = ledger.collect();
     let mut refused = store.find_refused_number(text, HITS_MAX).await?;
     // The page of an exchange shows its refusals too.
-    refused.retain(|number| ledger.iter().all(|hit| hit.app_id != number.app_id));
+    refused.retain(|number| of.has(&number.app_id) && ledger.iter().all(|hit| hit.app_id != number.app_id));
     let refused = refused.into_iter().map(|number| Hit {
         path: exchange_path(&number.app_id, &number.name),
         name: number.name,
@@ -97,8 +98,8 @@ pub(super) async fn find(store: &Store, text: &str) -> Result<Vec<Group>, StoreE
         Group { kind: "Players", hits: players },
         Group { kind: "Exchanges and credits", hits: ledger },
         Group { kind: "Refused numbers", hits: refused.collect() },
-        Group { kind: "Orders", hits: orders(store, text).await? },
-        Group { kind: "Images", hits: images(store, text).await? },
+        Group { kind: "Orders", hits: orders(store, of, text).await? },
+        Group { kind: "Images", hits: images(store, of, text).await? },
     ];
     let mut groups: Vec<Group> = groups.into_iter().filter(|group| !group.hits.is_empty()).collect();
     if groups.is_empty() && !alike.is_empty() {
@@ -107,9 +108,9 @@ pub(super) async fn find(store: &Store, text: &str) -> Result<Vec<Group>, StoreE
     Ok(groups)
 }
 
-async fn players(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
+async fn players(store: &Store, of: &Apps, text: &str) -> Result<Vec<Hit>, StoreError> {
     let Ok(open_id) = OpenId::parse(text) else { return Ok(Vec::new()) };
-    let filter = PlayerFilter { app_id: None, open_id: Some(open_id.clone()) };
+    let filter = PlayerFilter { apps: of.clone(), app_id: None, open_id: Some(open_id.clone()) };
     let found = store.find_players(&filter, None, HITS_MAX).await?.items.into_iter();
     let known = found.map(|wallet| Hit {
         path: player_path(&wallet.app_id, &wallet.open_id),
@@ -117,6 +118,7 @@ async fn players(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
         app_id: wallet.app_id,
     });
     let refused = store.find_refused_player(&open_id, HITS_MAX).await?.into_iter();
+    let refused = refused.filter(|player| of.has(&player.app_id));
     let unknown = refused.map(|player| Hit {
         path: player_path(&player.app_id, &player.name),
         name: player.name,
@@ -126,9 +128,9 @@ async fn players(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
 }
 
 /// Orders with this order number or payment number.
-async fn orders(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
+async fn orders(store: &Store, of: &Apps, text: &str) -> Result<Vec<Hit>, StoreError> {
     let Ok(number) = OrderNo::parse(text) else { return Ok(Vec::new()) };
-    let filter = OrderFilter { number: Some(number), ..OrderFilter::default() };
+    let filter = OrderFilter { apps: of.clone(), number: Some(number), ..OrderFilter::default() };
     let found = store.orders(&filter, HITS_MAX).await?.items.into_iter();
     let hits = found.map(|order| Hit {
         path: format!("/console/apps/{}/orders/{}", order.app_id, order.out_biz_order_no),
@@ -139,9 +141,9 @@ async fn orders(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
 }
 
 /// Images with this id or SHA-256.
-async fn images(store: &Store, text: &str) -> Result<Vec<Hit>, StoreError> {
+async fn images(store: &Store, of: &Apps, text: &str) -> Result<Vec<Hit>, StoreError> {
     let Ok(key) = ImageKey::parse(text) else { return Ok(Vec::new()) };
-    let filter = ImageFilter { key: Some(key), ..ImageFilter::default() };
+    let filter = ImageFilter { apps: of.clone(), key: Some(key), ..ImageFilter::default() };
     let found = store.images(&filter, HITS_MAX).await?.items.into_iter();
     let hits = found.map(|image| Hit {
         path: format!("/console/images/{}", image.img_id),

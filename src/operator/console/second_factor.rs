@@ -17,7 +17,8 @@ use super::route::Route;
 use super::visit::{Answer, Visit};
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] = &[Route::page(PATH, || get(page)), Route::own(PATH, || post(set_up))];
+pub(super) const ROUTES: &[Route] =
+    &[Route::page(PATH, || get(page)).of_own_apps(), Route::own(PATH, || post(set_up))];
 
 /// Where a user sets up the second factor.
 pub(super) const PATH: &str = "/console/account/second-factor";

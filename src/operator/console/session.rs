@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
 use domain::console_user::{ConsoleUserName, Role};
+use domain::rights::{Need, Rights};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use store::secrets::token_hash;
@@ -29,7 +30,7 @@ const REMEMBERED_FOR: Duration = Duration::from_mins(30);
 #[derive(Clone)]
 pub(super) struct SignedIn {
     pub(super) name: ConsoleUserName,
-    pub(super) role: Role,
+    pub(super) rights: Rights,
     /// The value of the field `csrf` in every form of this session.
     pub(super) csrf_token: String,
     /// Whether the user's sign-in needs a code too.
@@ -43,14 +44,19 @@ pub(super) struct SignedIn {
 }
 
 impl SignedIn {
-    /// Whether the user may change something.
+    /// Whether the user is an admin, of all apps or of some. Only admins see personal data.
     pub(super) fn is_admin(&self) -> bool {
-        self.role == Role::Admin
+        self.rights.role == Role::Admin
+    }
+
+    /// Whether the user may do more than read.
+    fn changes_something(&self) -> bool {
+        Need::ALL.into_iter().any(|need| need != Need::Read && self.rights.role.may(need))
     }
 
     /// Whether the user must set up a second factor first (`console.totp_required`).
     pub(super) fn lacks_second_factor(&self, state: &AppState) -> bool {
-        let needs_one = state.config.console.totp_required && self.is_admin() && self.has_password;
+        let needs_one = state.config.console.totp_required && self.changes_something() && self.has_password;
         needs_one && !self.has_second_factor
     }
 }
@@ -105,10 +111,10 @@ pub(super) async fn signed_in(
             session
         }
     };
-    Ok(session.map(|SessionUser { name, role, has_second_factor, has_password, proved }| {
+    Ok(session.map(|SessionUser { name, rights, has_second_factor, has_password, proved }| {
         let has_proof = proved < state.config.console.reauth_after;
         let csrf_token = csrf_token(token);
-        SignedIn { name, role, csrf_token, has_second_factor, has_password, has_proof, token_hash }
+        SignedIn { name, rights, csrf_token, has_second_factor, has_password, has_proof, token_hash }
     }))
 }
 

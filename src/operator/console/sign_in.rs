@@ -13,7 +13,7 @@ use store::NewSession;
 use store::secrets::{random_token, token_hash};
 
 use super::page::{Page, Section, render};
-use super::route::{Access, Route};
+use super::route::Route;
 use super::session::{came_by_https, clear_cookies, set_cookie, token_of};
 use super::visit::{Answer, Visit, address, read_fields, text};
 use super::{oidc, password};
@@ -22,9 +22,9 @@ use crate::oidc::Oidc;
 use crate::state::AppState;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route { method: "GET", path: "/console/sign-in", access: Access::Anyone, handler: || get(page) },
-    Route { method: "POST", path: "/console/sign-in", access: Access::Anyone, handler: || post(sign_in) },
-    Route { method: "POST", path: "/console/sign-out", access: Access::Viewer, handler: || post(sign_out) },
+    Route::anyone("GET", "/console/sign-in", || get(page)),
+    Route::anyone("POST", "/console/sign-in", || post(sign_in)),
+    Route::own("/console/sign-out", || post(sign_out)),
 ];
 
 /// Largest form of a sign-in in bytes: name, password and a path, with each byte encoded as three.

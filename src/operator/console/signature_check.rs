@@ -24,7 +24,7 @@ use store::secrets::token_hash;
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render};
-use super::route::{Access, Route};
+use super::route::Route;
 use super::visit::{Answer, Visit};
 use super::words::said;
 use crate::public::wallet::refused_field;
@@ -34,9 +34,9 @@ use crate::state::AppState;
 const PATH: &str = Section::SIGNATURE_CHECK.path;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::page(PATH, || get(form)),
+    Route::page(PATH, || get(form)).of_own_apps(),
     // It is a POST because an address must not have the token of the request.
-    Route { method: "POST", path: PATH, access: Access::Viewer, handler: || post(examine) },
+    Route::own(PATH, || post(examine)),
 ];
 
 /// Fields whose values the page never shows.
@@ -119,7 +119,7 @@ async fn form(visit: Visit) -> Answer {
 
 async fn examine(visit: Visit) -> Answer {
     let (app_id, address) = (visit.text("app_id"), visit.text("address"));
-    let examined = examine_request(&visit.state, app_id, address, visit.text("request")).await?;
+    let examined = examine_request(&visit, app_id, address, visit.text("request")).await?;
     show(&visit, Some(examined)).await
 }
 
@@ -143,11 +143,12 @@ fn compare(expected: &str, got: &str) -> Compared {
 
 /// The checks in the order of contract 3.6: body, token, signature, fields, `biz_no`, `ts`, wallet.
 async fn examine_request(
-    state: &AppState,
+    visit: &Visit,
     chosen: &str,
     address: &str,
     request: &str,
 ) -> Result<Examined, ConsoleError> {
+    let state = &visit.state;
     let mut steps: Vec<Step> = address_step(address).into_iter().collect();
     let fields = match read_request(request) {
         Ok(fields) => fields,
@@ -168,8 +169,8 @@ async fn examine_request(
     steps.extend(app_step(chosen, &fields));
     let named = if chosen.is_empty() { fields.text("app_id").unwrap_or_default() } else { chosen };
     let app = match AppId::parse(named) {
-        Ok(app_id) => state.store.find_app(&app_id).await?,
-        Err(_) => None,
+        Ok(app_id) if visit.apps().has(named) => state.store.find_app(&app_id).await?,
+        _ => None,
     };
     let Some(app) = app else {
         steps.push(Step::refused("app_id", "There is no such app", Code::Unauthorised));
@@ -181,7 +182,10 @@ async fn examine_request(
     steps.push(token_step(state, &app, &fields).await?);
     let form = WalletForm { call, fields };
     let mut signature = examine_signature(&app, &form);
-    state.store.try_keys_of_others(&mut signature).await?;
+    // A key that fits would tell of another app.
+    if visit.apps().is_all() {
+        state.store.try_keys_of_others(&mut signature).await?;
+    }
     steps.push(signature_step(&signature));
     steps.extend(wallet_steps(state, &app, &form).await?);
     Ok(Examined { steps, form: Some(form), signature: Some(signature) })

@@ -7,6 +7,7 @@ use axum::extract::Path;
 use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::console_user::{ConsoleUserName, NewPassword, Role};
+use domain::rights::{Apps, Need, Rights};
 use domain::text;
 use store::secrets::random_key_text;
 use store::{ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, Refusable};
@@ -21,13 +22,15 @@ use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::page("/console/users", || get(list)),
-    Route::proven("/console/users", || post(add)),
-    Route::admin_page("/console/users/{name}", || get(page)),
-    Route::proven("/console/users/{name}/role", || post(set_role)),
-    Route::proven("/console/users/{name}/remove", || post(remove)),
-    Route::proven("/console/users/{name}/unlock", || post(unlock)),
-    Route::proven("/console/users/{name}/second-factor/reset", || post(reset_second_factor)),
-    Route::proven("/console/users/{name}/sessions/end", || post(end_session)),
+    Route::proven(Need::Administer, "/console/users", || post(add)),
+    Route::page_for(Need::Administer, "/console/users/{name}", || get(page)),
+    Route::proven(Need::Administer, "/console/users/{name}/role", || post(set_role)),
+    Route::proven(Need::Administer, "/console/users/{name}/remove", || post(remove)),
+    Route::proven(Need::Administer, "/console/users/{name}/unlock", || post(unlock)),
+    Route::proven(Need::Administer, "/console/users/{name}/second-factor/reset", || {
+        post(reset_second_factor)
+    }),
+    Route::proven(Need::Administer, "/console/users/{name}/sessions/end", || post(end_session)),
 ];
 
 #[derive(Template)]
@@ -46,11 +49,11 @@ async fn list(visit: Visit) -> Answer {
 /// Adds a user with a random password. So no form, and no page that asks for a proof, has one in it.
 async fn add(visit: Visit) -> Answer {
     let name = visit.fields.required("name", ConsoleUserName::parse)?;
-    let role = visit.fields.required("role", Role::parse)?;
+    let rights = rights(&visit).await?;
     let password = iter::repeat_with(random_key_text).find_map(|text| NewPassword::parse(&text, &name).ok());
     let password = password.expect("nearly every random text is a good password");
     let hash = password::hash(&visit.state, visit.client, password.clone()).await?;
-    if !visit.state.store.add_console_user(&visit.operator()?, &name, role, hash).await? {
+    if !visit.state.store.add_console_user(&visit.operator()?, &name, rights, hash).await? {
         return Err(ConsoleError::bad_request(text!("There is already a user {name}.", name)));
     }
     let shown = ShownOnce {
@@ -65,7 +68,7 @@ async fn add(visit: Visit) -> Answer {
 
 /// What the page of a user tells after a change.
 const NOTICES: [(&str, &str); 5] = [
-    ("role", "The role is changed. Sessions with another role have ended."),
+    ("role", "The role is changed. Sessions with other rights have ended."),
     ("removed", "The user is removed. All sessions of the user have ended."),
     ("unlock", "No address has to wait any more."),
     ("session", "The session has ended."),
@@ -94,14 +97,24 @@ async fn page(Path(name): Path<String>, visit: Visit) -> Answer {
 }
 
 async fn set_role(Path(name): Path<String>, visit: Visit) -> Answer {
-    let (name, role) = (parse(&name)?, visit.fields.required("role", Role::parse)?);
-    change_admin(&visit, &name, ConsoleUserChange::Role(role)).await?;
+    let (name, rights) = (parse(&name)?, rights(&visit).await?);
+    change_admin(&visit, &name, ConsoleUserChange::Rights(rights)).await?;
     Ok(Redirect::to(&format!("{}/{name}?done=role", Section::USERS.path)).into_response())
 }
 
 async fn remove(Path(name): Path<String>, visit: Visit) -> Answer {
     change_admin(&visit, &parse(&name)?, ConsoleUserChange::Remove).await?;
     Ok(Redirect::to("/console/users?done=removed").into_response())
+}
+
+/// The role and the apps that a form gives. Each app must be there.
+pub(super) async fn rights(visit: &Visit) -> Result<Rights, ConsoleError> {
+    let role = visit.fields.required("role", Role::parse)?;
+    let apps = visit.fields.optional("apps", Apps::parse)?.unwrap_or_default();
+    match visit.state.store.first_unknown_app(&apps).await? {
+        Some(app_id) => Err(ConsoleError::bad_request(text!("apps: there is no app {app_id}.", app_id))),
+        None => Ok(Rights { role, apps }),
+    }
 }
 
 /// Changes a user who may be the last admin. Such a one stays.
@@ -115,7 +128,7 @@ async fn change_admin(
         Ok(true) => Ok(()),
         Ok(false) => Err(no_such_user(name)),
         Err(Refusable::Refused(LastAdmin)) => Err(ConsoleError::bad_request(text!(
-            "{name} is the last admin. Make another user an admin first, or run minitill console-user on the server.",
+            "{name} is the last admin of all apps. Make another user an admin first, or run minitill console-user on the server.",
             name
         ))),
         Err(Refusable::Store(error)) => Err(error.into()),

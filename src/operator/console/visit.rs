@@ -7,8 +7,10 @@ use askama::Template;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use domain::console_user::Role;
 use domain::fields::{Expected, FieldError, Fields};
 use domain::operator::{Operator, OperatorKind};
+use domain::rights::{Apps, Need};
 use domain::text::Text;
 use http_server::counted_as;
 use store::StoreError;
@@ -23,6 +25,7 @@ use super::words::said;
 use crate::body::read_body_of;
 use crate::client_address::Client;
 use crate::oidc::Oidc;
+use crate::operator::reach::names_own_app;
 use crate::state::AppState;
 
 /// Largest form, in bytes.
@@ -40,6 +43,8 @@ pub(super) struct Visit {
     /// The fields of the form, or of the address when the request is for a page.
     pub(super) fields: Fields,
     path: String,
+    /// What its route needs.
+    need: Need,
 }
 
 impl Visit {
@@ -71,8 +76,13 @@ impl Visit {
 
     /// A list with a filter by app: it offers all of them.
     pub(super) async fn search_page(&self, section: Section) -> Result<Page<'_>, ConsoleError> {
-        let apps = self.state.store.list_apps(None).await?;
+        let apps = self.state.store.apps(self.apps()).await?;
         Ok(Page { apps, loads_again: true, ..self.page(section, section.name) })
+    }
+
+    /// The apps of the user: a page shows those alone.
+    pub(super) fn apps(&self) -> &Apps {
+        &self.user.rights.apps
     }
 
     /// A reader of the fields of a search.
@@ -83,12 +93,21 @@ impl Visit {
     /// The user as the operator's log names them.
     ///
     /// # Errors
-    /// A viewer, who changes nothing.
+    /// The route only reads, or the role does not allow what it needs.
     pub(super) fn operator(&self) -> Result<Operator, ConsoleError> {
-        if !self.user.is_admin() {
-            return Err(ConsoleError::ADMINS_ONLY);
+        if self.need == Need::Read || !self.user.rights.role.may(self.need) {
+            return Err(ConsoleError::not_for_role(self.need));
         }
-        self.oneself()
+        let operator = self.oneself()?;
+        Ok(match self.give_back_max() {
+            Some(max) => operator.giving_back_at_most(max),
+            None => operator,
+        })
+    }
+
+    /// How many coins of an exchange the user may give back; `None` for all.
+    pub(super) fn give_back_max(&self) -> Option<i64> {
+        (self.user.rights.role == Role::Support).then_some(self.state.config.console.support_give_back_max)
     }
 
     /// The user as the operator's log names them, for a change of the user's own account.
@@ -150,11 +169,17 @@ impl Visit {
         // The guard puts both there. A route for everybody has no user.
         let user = request.extensions().get::<SignedIn>().cloned().ok_or(ConsoleError::SIGN_IN_FIRST)?;
         let client = request.extensions().get::<Client>().ok_or(ConsoleError::SIGN_IN_FIRST)?.0;
+        let access = request.extensions().get::<Access>().copied().unwrap_or(Access::Anyone);
+        let need = access.need().ok_or(ConsoleError::SIGN_IN_FIRST)?;
         let (path, is_read) = (request.uri().path().to_owned(), request.method().is_safe());
         let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
+        let app_id = text(&fields, "app_id");
+        if !names_own_app(&user.rights, Some(app_id)) {
+            return Err(ConsoleError::no_such_app(app_id));
+        }
         let token = text(&fields, "csrf").as_bytes();
         if is_read || user.csrf_token.as_bytes().ct_eq(token).into() {
-            Ok(Self { state: state.clone(), user, client: counted_as(client), fields, path })
+            Ok(Self { state: state.clone(), user, client: counted_as(client), fields, path, need })
         } else {
             Err(ConsoleError::FOREIGN)
         }
@@ -183,7 +208,7 @@ impl FromRequest<AppState> for Visit {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Response> {
-        let needs_proof = request.extensions().get::<Access>() == Some(&Access::Proven);
+        let needs_proof = matches!(request.extensions().get::<Access>(), Some(Access::Proven(_)));
         let visit = Self::receive(request, state).await.map_err(IntoResponse::into_response)?;
         if needs_proof && !visit.user.has_proof {
             match visit.ask_for_proof().await {

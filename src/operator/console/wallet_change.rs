@@ -10,6 +10,7 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::exchange::PurseChange;
 use domain::ledger::ReferenceKind;
+use domain::rights::Need;
 use domain::text;
 use domain::text::Text;
 use store::ChangeRecord;
@@ -25,31 +26,31 @@ use super::visit::{Answer, Visit};
 use super::words::Moment as _;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::admin_page("/console/apps/{app_id}/players/{open_id}/credit", || {
+    Route::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
         get(async |names, visit| form(Kind::Credit, names, visit).await)
     }),
-    Route::change("/console/apps/{app_id}/players/{open_id}/credit/check", || {
+    Route::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit/check", || {
         post(async |names, visit| check(Kind::Credit, names, visit).await)
     }),
-    Route::proven("/console/apps/{app_id}/players/{open_id}/credit", || {
+    Route::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/credit", || {
         post(async |names, visit| change(Kind::Credit, names, visit).await)
     }),
-    Route::admin_page("/console/apps/{app_id}/players/{open_id}/debit", || {
+    Route::page_for(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
         get(async |names, visit| form(Kind::Debit, names, visit).await)
     }),
-    Route::change("/console/apps/{app_id}/players/{open_id}/debit/check", || {
+    Route::change(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit/check", || {
         post(async |names, visit| check(Kind::Debit, names, visit).await)
     }),
-    Route::proven("/console/apps/{app_id}/players/{open_id}/debit", || {
+    Route::proven(Need::Money, "/console/apps/{app_id}/players/{open_id}/debit", || {
         post(async |names, visit| change(Kind::Debit, names, visit).await)
     }),
-    Route::admin_page("/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
+    Route::page_for(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
         get(async |names, visit| form(Kind::GiveBack, names, visit).await)
     }),
-    Route::change("/console/apps/{app_id}/exchanges/{biz_no}/give-back/check", || {
+    Route::change(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back/check", || {
         post(async |names, visit| check(Kind::GiveBack, names, visit).await)
     }),
-    Route::proven("/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
+    Route::proven(Need::GiveBack, "/console/apps/{app_id}/exchanges/{biz_no}/give-back", || {
         post(async |names, visit| change(Kind::GiveBack, names, visit).await)
     }),
 ];
@@ -153,7 +154,10 @@ async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) ->
     let preview = match visit.state.store.change_by_ref(&target.app_id, &wanted.reference).await? {
         Some(earlier) if wanted.is(&earlier, &target) => Preview::Made(earlier),
         Some(_) => return Err(reference_taken(&wanted.reference)),
-        None => Preview::New(wanted.preview(&target)?),
+        None => {
+            wanted.check_give_back(&target, visit.give_back_max())?;
+            Preview::New(wanted.preview(&target)?)
+        }
     };
     let words = kind.words();
     let page = visit

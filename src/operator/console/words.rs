@@ -16,7 +16,7 @@ use domain::text::{Language, Text, fill};
 use time::{Date, OffsetDateTime};
 
 use super::page::Section;
-use super::route::{Access, Route};
+use super::route::Route;
 use super::session::{came_by_https, cookie_named};
 use super::sign_in::where_to;
 use super::visit::{Answer, read_fields, text};
@@ -24,8 +24,7 @@ use crate::config::{Colour, InstallationName};
 use crate::language;
 use crate::state::AppState;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route { method: "POST", path: PATH, access: Access::Anyone, handler: || post(choose) }];
+pub(super) const ROUTES: &[Route] = &[Route::anyone("POST", PATH, || post(choose))];
 
 const PATH: &str = "/console/language";
 /// The cookie of the language that somebody chose, and how long it lasts: a year.

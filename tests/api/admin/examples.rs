@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::console_user::Role;
 use domain::ids::OpenId;
 use domain::receiver::{NewReceiver, ReceiverCommand, ReceiverFormat, ReceiverReport};
+use domain::rights::{Apps, Rights};
 use minitill::config::Config;
 use minitill::openapi::{Content, Example, IMG_ID, Place, Success, plain};
 use minitill::operator::admin::problem::{Kind, Problem};
@@ -110,9 +111,19 @@ struct Scenario {
 
 impl Scenario {
     async fn prepare(call: &Call, example: &'static str) -> Self {
-        let till = TestTill::start_with(|config| config.http.body_timeout = SHORT_BODY_TIMEOUT).await;
-        let role = if example == "viewers_key" { Role::Viewer } else { Role::Admin };
-        let key = Caller::new(&till, "dashboard", role).await.key;
+        let till = TestTill::start_with(|config| {
+            config.http.body_timeout = SHORT_BODY_TIMEOUT;
+            config.console.support_give_back_max = 10;
+        })
+        .await;
+        let role = match example {
+            "not_for_role" => Role::Viewer,
+            "above_limit" => Role::Support,
+            _ => Role::Admin,
+        };
+        let apps = if example == "all_apps_only" { Apps::parse("of-one-app").unwrap() } else { Apps::ALL };
+        let name = if example == "all_apps_only" { "of-one-app" } else { "dashboard" };
+        let key = Caller::of(&till, name, Rights { role, apps }).await.key;
         let parameters = |place| {
             let fields = call.operation.fields_in(place);
             fields.filter_map(|field| Some((field.name, plain(field.example.as_ref()?))))
@@ -251,7 +262,7 @@ impl Scenario {
             | "given_back" | "closed" | "created" | "changed" | "set" | "done" | "made" | "published"
             | "registered" | "issued" | "revoked" | "known" | "credited" | "blocked" | "unblocked"
             | "checked" | "no_app" | "no_player" | "no_image" | "no_exchange" | "no_order" | "no_block"
-            | "viewers_key" | "balance_too_large" | "body_too_slow" => {}
+            | "not_for_role" | "all_apps_only" | "above_limit" | "balance_too_large" | "body_too_slow" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,

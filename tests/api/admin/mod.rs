@@ -9,6 +9,7 @@ mod routes;
 
 use domain::console_user::Role;
 use domain::ids::ApiKeyName;
+use domain::rights::Rights;
 use serde_json::Value;
 use store::{OperatorLogFilter, OperatorLogLine, RevokeOutcome};
 
@@ -26,8 +27,13 @@ impl<'a> Caller<'a> {
     }
 
     pub(crate) async fn new(till: &'a TestTill, name: &str, role: Role) -> Self {
+        Self::of(till, name, role.into()).await
+    }
+
+    /// A caller whose key has these rights.
+    pub(crate) async fn of(till: &'a TestTill, name: &str, rights: Rights) -> Self {
         let name = ApiKeyName::parse(name).unwrap();
-        let key = till.store.create_api_key(&operator(), &name, role).await.unwrap().expect("a new name");
+        let key = till.store.create_api_key(&operator(), &name, rights).await.unwrap().expect("a new name");
         Self { till, key }
     }
 

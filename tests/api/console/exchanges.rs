@@ -283,7 +283,7 @@ async fn only_an_admin_gives_back_and_only_an_exchange() {
         viewer.post(&format!("{path}/check"), &fields).await,
         viewer.post(&path, &fields).await,
     ] {
-        assert!(refused.status == 403 && refused.body.contains("Admins only"), "{}", refused.body);
+        assert!(refused.status == 403 && refused.body.contains("Not for your role"), "{}", refused.body);
     }
     let admin = till.browser(Role::Admin).await;
     for none in ["a1/exchanges/B2", "a1/exchanges/P1", "b1/exchanges/B1", "none/exchanges/B1"] {

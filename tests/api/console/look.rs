@@ -111,7 +111,7 @@ async fn a_page_lists_the_keys_and_names_the_script() {
     assert!(!stranger.contains("<script") && !stranger.contains("<dialog"));
     let keys = "<dl>\n<dt><kbd>/</kbd></dt><dd>Search</dd>\n<dt><kbd>g</kbd> <kbd>p</kbd></dt><dd>Players</dd>\n\
                 <dt><kbd>g</kbd> <kbd>e</kbd></dt><dd>Exchanges</dd>\n<dt><kbd>g</kbd> <kbd>o</kbd></dt><dd>Orders</dd>\n\
-                <dt><kbd>g</kbd> <kbd>r</kbd></dt><dd>Reports</dd>\n<dt><kbd>?</kbd></dt><dd>This list</dd>\n</dl>";
+                <dt><kbd>?</kbd></dt><dd>This list</dd>\n</dl>";
     let page = viewer.get("/console").await.body;
     assert!(page.contains(keys), "{page}");
     for link in [

@@ -138,6 +138,19 @@ async fn a_provider_signs_users_in() {
     browser(&till, &signed(&till, &provider, &cookie, viewers()).await);
     assert_eq!((second.get("/console").await.status, third.get("/console").await.status), (200, 303));
 
+    // Each role has a group; of several the first in the order of the settings counts. The apps stay.
+    till.execute("UPDATE console_users SET apps = '{a1}' WHERE oidc_subject = 'subject-1'").await;
+    for (groups, role) in [
+        (json!(["till-support"]), "support"),
+        (json!(["till-finance", "till-viewers"]), "finance"),
+        (json!(["till-support", "till-finance", "till-developers"]), "developer"),
+        (json!(["till-viewers"]), "viewer"),
+    ] {
+        browser(&till, &signed(&till, &provider, "", of_groups(groups)).await);
+        let kept = format!("SELECT count(*) FROM console_users WHERE apps = '{{a1}}' AND role = '{role}'");
+        assert_eq!(till.number(&kept).await, 1, "{role}");
+    }
+
     // Without a usable name a user gets one of the subject. A subject of other people is another user.
     let nameless = signed(&till, &provider, "", |token| {
         token.claims["sub"] = json!("subject-2");

@@ -41,6 +41,8 @@ pub(super) fn rows(body: &str) -> Vec<Vec<String>> {
 pub(super) fn link_called(page: &Answer, text: &str) -> Option<String> {
     let (before, _) = page.body.split_once(&format!("\">{text}</a>"))?;
     let (_, address) = before.rsplit_once("href=\"").unwrap();
+    // Other attributes may follow.
+    let address = address.split('"').next().unwrap_or_default();
     Some(address.replace("&#38;", "&").replace("&amp;", "&"))
 }
 

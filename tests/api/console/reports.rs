@@ -37,7 +37,7 @@ async fn an_app_is_shown_in_pictures_and_tables_with_sums() {
     }
     till.store.write_refusals().await.unwrap();
     till.execute("UPDATE exchange_refusals SET last_at = now(), first_at = now() - interval '1 day'").await;
-    let viewer = till.browser(Role::Viewer).await;
+    let viewer = till.browser(Role::Finance).await;
     let page = viewer.get("/console/reports?app_id=a1&from=2026-10-20").await;
     assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
     let heads = "Exchanges Gifted taken Charged taken Gifted given back Charged given back Net";
@@ -104,7 +104,7 @@ async fn every_table_is_a_file() {
              ('a2', 'R1', 'o2', 10000602, 'exchange', now(), now(), 9, 'x')",
     )
     .await;
-    let viewer = till.browser(Role::Viewer).await;
+    let viewer = till.browser(Role::Finance).await;
     let sums = "count,free_taken,charge_taken,free_given_back,charge_given_back,net";
     let of = "app_id=a1&from=2026-10-20";
     for (file, name, expected) in [
@@ -161,7 +161,7 @@ async fn every_table_is_a_file() {
 async fn the_last_month_is_three_clicks_away() {
     let (till, _) = till().await;
     till.execute(&moved("60 days")).await;
-    let viewer = till.browser(Role::Viewer).await;
+    let viewer = till.browser(Role::Finance).await;
     let follow = async |page: &Answer, text: &str| {
         let address = link_called(page, text).unwrap_or_else(|| panic!("no {text} in {}", page.body));
         viewer.get(&address).await
@@ -200,7 +200,7 @@ async fn a_month_is_closed_with_its_document() {
     let (till, _) = till().await;
     till.execute(&moved("-210 days")).await;
     till.execute("UPDATE ledger_entries SET at = '2026-03-01T00:00:00Z' WHERE kind = 'credit'").await;
-    let viewer = till.browser(Role::Viewer).await;
+    let viewer = till.browser(Role::Finance).await;
     let form = link_called(&viewer.get("/console/reports").await, "Close a day or a month").unwrap();
     let form = viewer.get(&form).await;
     assert_eq!((value_of(&form, "app_id").as_str(), form.status), ("a1", 200));

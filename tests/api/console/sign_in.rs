@@ -270,7 +270,7 @@ async fn a_change_of_a_user_ends_their_sessions() {
         let name = ConsoleUserName::parse(&admin.name).unwrap();
         let change_of_user = match change {
             "password" => ConsoleUserChange::Password(PasswordHash::kept("other".to_owned())),
-            "role" => ConsoleUserChange::Role(Role::Viewer),
+            "role" => ConsoleUserChange::Rights(Role::Viewer.into()),
             _ => ConsoleUserChange::Remove,
         };
         let is_known = till.store.change_console_user(&operator(), &name, change_of_user).await;

@@ -33,7 +33,8 @@ async fn users_are_made_listed_changed_and_removed() {
     let made = run(&program, &add, "correct horse battery\n");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
-    assert_eq!(made, json!({"name": "alice", "role": "admin", "console": "http://127.0.0.1:8081/console"}));
+    let console = "http://127.0.0.1:8081/console";
+    assert_eq!(made, json!({"name": "alice", "role": "admin", "apps": [], "console": console}));
     let taken = "minitill: there is already a user alice; to change the user, run set-password or set-role\n";
     assert_eq!(complaint(&run(&program, &add[..5], "correct horse battery\n")), taken);
     let list = program.json(&["console-user", "list"]);
@@ -80,6 +81,48 @@ async fn users_are_made_listed_changed_and_removed() {
     );
 }
 
+/// Rules 8.6.36 and 8.6.39: a user and a key are for some apps, which are there; lists and the log tell which.
+#[tokio::test(flavor = "multi_thread")]
+async fn users_and_keys_are_for_some_apps() {
+    let program = Program::on(&fresh_database().await.url);
+    program.json(&["app", "create", "a1"]);
+    program.json(&["app", "create", "a2"]);
+    let add = ["console-user", "add", "bob", "--role", "support", "--app", "a2", "--app", "a1", "--json"];
+    let made = run(&program, &add, "correct horse battery\n");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let key = program.json(&["api-key", "create", "billing", "--role", "finance", "--app", "a1"]);
+    assert_eq!((&key["role"], &key["apps"]), (&json!("finance"), &json!(["a1"])));
+    let shown = |list: &[&str], of: &str| {
+        let list = program.json(list);
+        (list[of][0]["role"].clone(), list[of][0]["apps"].clone())
+    };
+    assert_eq!(shown(&["api-key", "list"], "api_keys"), (json!("finance"), json!(["a1"])));
+    assert_eq!(shown(&["console-user", "list"], "users"), (json!("support"), json!(["a1", "a2"])));
+    let unknown = "minitill: --app: there is no app a3; to list all apps, run `minitill app list`\n";
+    for arguments in [
+        &["console-user", "set-role", "bob", "viewer", "--app", "a1", "--app", "a3"][..],
+        &["api-key", "create", "other", "--role", "viewer", "--app", "a3"],
+    ] {
+        assert_eq!(program.complaint(arguments), unknown);
+    }
+    program.json(&["console-user", "set-role", "bob", "developer", "--app", "a2"]);
+    assert_eq!(shown(&["console-user", "list"], "users"), (json!("developer"), json!(["a2"])));
+    // Without --app the role is for all apps.
+    program.json(&["console-user", "set-role", "bob", "developer"]);
+    assert_eq!(shown(&["console-user", "list"], "users"), (json!("developer"), json!([])));
+    let log = program.json(&["operator-log"]);
+    let lines =
+        log["lines"].as_array().unwrap().iter().filter(|line| line["action"] == "console_user.set_role");
+    let lines: Vec<_> = lines.map(|line| (line["before"].clone(), line["after"].clone())).collect();
+    assert_eq!(
+        lines,
+        [
+            (json!({"role": "support", "apps": ["a1", "a2"]}), json!({"role": "developer", "apps": ["a2"]})),
+            (json!({"role": "developer", "apps": ["a2"]}), json!({"role": "developer"})),
+        ]
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_used_is_told_in_words() {
     let program = Program::on(&fresh_database().await.url);
@@ -93,7 +136,10 @@ async fn what_cannot_be_used_is_told_in_words() {
     }
     for (wrong, said) in [
         (&["console-user", "add", "Alice", "--role", "viewer"][..], "expected a name of 1 to 64"),
-        (&["console-user", "add", "alice", "--role", "boss"], "expected viewer or admin"),
+        (
+            &["console-user", "add", "alice", "--role", "boss"],
+            "expected viewer, support, finance, developer or admin",
+        ),
         (&["console-user", "add", "alice"], "--role"),
     ] {
         let output = program.run(wrong);
@@ -159,7 +205,7 @@ async fn an_admin_manages_users_and_the_last_admin_stays() {
     for (name, role, words) in [
         ("bob", "admin", "There is already a user bob."),
         ("Bob", "admin", "name: expected a name of 1 to 64"),
-        ("carol", "boss", "role: expected viewer or admin"),
+        ("carol", "boss", "role: expected viewer, support, finance, developer or admin"),
     ] {
         let refused = add(name, role).await;
         assert!(refused.status == 400 && refused.body.contains(words), "{}", refused.body);
@@ -167,7 +213,11 @@ async fn an_admin_manages_users_and_the_last_admin_stays() {
     // There is one admin.
     for (path, role) in [(format!("{own}/role"), "viewer"), (format!("{own}/remove"), "")] {
         let refused = admin.post(&path, &[("role", role)]).await;
-        assert!(refused.status == 400 && refused.body.contains("is the last admin."), "{}", refused.body);
+        assert!(
+            refused.status == 400 && refused.body.contains("is the last admin of all apps."),
+            "{}",
+            refused.body
+        );
     }
     assert_eq!(admin.post(&format!("{own}/role"), &[("role", "admin")]).await.status, 303, "nothing changes");
     let role = admin.post("/console/users/bob/role", &[("role", "admin")]).await;

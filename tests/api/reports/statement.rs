@@ -73,7 +73,7 @@ async fn a_statement_has_a_figure_for_each_kind_and_source() {
     assert_eq!(march, expected);
     let printed = program.run(&MARCH);
     assert_eq!(String::from_utf8(printed.stdout).unwrap(), format!("{document}\n"));
-    let caller = Caller::new(&till, "books", Role::Viewer).await;
+    let caller = Caller::new(&till, "books", Role::Finance).await;
     let path = "/reports/statement?app_id=a1&month=2026-03&time_zone=europe/berlin";
     assert_eq!(caller.get(path).await.json(), expected);
 }

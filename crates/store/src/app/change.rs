@@ -3,6 +3,7 @@
 
 use domain::app::{AppChange, AppLimitsChange, AppSettings};
 use domain::app_command::{AppRefusal, AppReport, LimitsSet, NewAppSecrets, Suspension};
+use domain::rights::Apps;
 use serde_json::json;
 use sqlx::PgConnection;
 
@@ -60,7 +61,7 @@ impl AppUpdate {
         if is_new {
             write_columns(connection, &self.app_id, &AppColumns { settings, ..before }).await?;
         }
-        let app = select_apps(&mut *connection, Some(&self.app_id), None, 1).await?.pop();
+        let app = select_apps(&mut *connection, Some(&self.app_id), &Apps::ALL, None, 1).await?.pop();
         let report = AppReport::App(Box::new(app.ok_or_else(|| self.refused(AppRefusal::UnknownApp))?));
         if is_new {
             line.answer(&report).record(connection).await?;

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use domain::console_user::{ConsoleUserName, Role};
+use domain::console_user::ConsoleUserName;
+use domain::rights::Rights;
 use sqlx::PgConnection;
 use time::OffsetDateTime;
 
@@ -61,7 +62,7 @@ pub struct SessionUser {
     /// The name.
     pub name: ConsoleUserName,
     /// What the user may do.
-    pub role: Role,
+    pub rights: Rights,
     /// Whether a sign-in needs a code too.
     pub has_second_factor: bool,
     /// Whether the user has a password, and no OpenID Connect provider signs the user in.
@@ -150,7 +151,7 @@ impl Store {
     /// it has ended. With `is_use` it records the use of the session.
     pub async fn console_session(&self, token_hash: [u8; 32], is_use: bool) -> Result<Option<SessionUser>> {
         let row = sqlx::query!(
-            r#"SELECT s.name, u.role, extract(epoch FROM now() - s.proved_at)::float8 AS "proved!", u.totp_secret IS NOT NULL AS "has_second_factor!",
+            r#"SELECT s.name, u.role, u.apps, extract(epoch FROM now() - s.proved_at)::float8 AS "proved!", u.totp_secret IS NOT NULL AS "has_second_factor!",
                       u.oidc_issuer IS NULL AS "has_password!", s.used_at < now() - make_interval(secs => $4) AS "is_due!"
                FROM console_sessions AS s JOIN console_users AS u ON u.name = s.name
                WHERE s.token_sha256 = $1 AND s.created_at > now() - make_interval(secs => $2)
@@ -171,10 +172,11 @@ impl Store {
         }
         let name =
             ConsoleUserName::parse(&row.name).map_err(|_| StoreError::damaged("console_users.name"))?;
-        let role = Role::parse(&row.role).map_err(|_| StoreError::damaged("console_users.role"))?;
+        let rights = Rights::stored(&row.role, &row.apps);
+        let rights = rights.map_err(|_| StoreError::damaged("console_users.role"))?;
         let proved = Duration::try_from_secs_f64(row.proved).unwrap_or_default();
         let (has_second_factor, has_password) = (row.has_second_factor, row.has_password);
-        Ok(Some(SessionUser { name, role, has_second_factor, has_password, proved }))
+        Ok(Some(SessionUser { name, rights, has_second_factor, has_password, proved }))
     }
 
     /// Ends the session with this token hash.

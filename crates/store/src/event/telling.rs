@@ -11,6 +11,7 @@ use domain::fields::Expected;
 use domain::ids::{AppId, WalletNo};
 use domain::ledger::REF_MARK;
 use domain::order::Order;
+use domain::rights::Apps;
 use sqlx::types::Json;
 use sqlx::{PgConnection, PgExecutor};
 use time::OffsetDateTime;
@@ -69,6 +70,8 @@ enum Key {
 pub struct EventFilter {
     /// Only of this app.
     pub app_id: Option<AppId>,
+    /// Only of these apps.
+    pub apps: Apps,
     /// Only of these types. Empty: all.
     pub types: Vec<EventType>,
 }
@@ -205,9 +208,9 @@ impl Store {
             let rows = self.event_rows(cursor.no, filter.app_id.as_ref()).await?;
             let is_last = i64::try_from(rows.len()).unwrap_or_default() < ROWS_MAX;
             for row in &rows {
-                let matches =
+                let is_of_type =
                     filter.types.is_empty() || filter.types.iter().any(|of| of.as_str() == row.r#type);
-                if matches {
+                if is_of_type && filter.apps.has(&row.app_id) {
                     let left = limit - keys.len();
                     keys.extend(row.events(cursor.no)?.into_iter().take(left));
                 }

@@ -3,6 +3,7 @@
 use domain::ids::{AppId, BizNo};
 use domain::ledger::ReferenceKind;
 use domain::product_info::{self, Item};
+use domain::rights::Apps;
 use domain::wallet::UsedNumber;
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
@@ -325,6 +326,17 @@ impl Store {
         reference: &str,
         limit: u32,
     ) -> Result<Vec<ReferenceMatch>> {
+        self.find_reference_among(&Apps::ALL, app_id, reference, limit).await
+    }
+
+    /// The same, of these apps alone.
+    pub async fn find_reference_among(
+        &self,
+        apps: &Apps,
+        app_id: Option<&AppId>,
+        reference: &str,
+        limit: u32,
+    ) -> Result<Vec<ReferenceMatch>> {
         Ok(sqlx::query_as!(
             ReferenceMatch,
             r#"SELECT a.app_id, n.kind AS "kind!", $2::text AS "reference!", w.open_id AS "open_id!",
@@ -334,10 +346,12 @@ impl Store {
                JOIN wallets w ON w.app_no = n.app_no AND w.wallet_no = n.wallet_no
                LEFT JOIN items i ON i.app_no = n.app_no AND i.item_id = n.item_id
                WHERE n.seq IS NOT NULL AND ($1::text IS NULL OR a.app_id = $1)
+                   AND ($4::text[] IS NULL OR a.app_id = ANY ($4))
                ORDER BY a.app_id, n.reference DESC LIMIT $3"#,
             app_id.map(AppId::as_str),
             reference,
-            i64::from(limit)
+            i64::from(limit),
+            apps.ids()
         )
         .fetch_all(&self.pool)
         .await?)

@@ -2,6 +2,7 @@
 
 use domain::fields::Expected;
 use domain::ids::{AppId, ImgId};
+use domain::rights::Apps;
 use pictures::NEAR_COPY_DISTANCE_MAX;
 use serde::Serialize;
 use sqlx::PgExecutor;
@@ -44,6 +45,8 @@ impl ImageKey {
 pub struct ImageFilter {
     /// Only of this app.
     pub app_id: Option<AppId>,
+    /// Only of these apps.
+    pub apps: Apps,
     /// Only this picture.
     pub key: Option<ImageKey>,
     /// Only blocked images, or only the others.
@@ -98,6 +101,7 @@ macro_rules! image_ids {
                     AND ($6::timestamptz IS NULL OR i.uploaded_at < $6)
                     AND ($7::timestamptz IS NULL
                          OR i.uploaded_at <= $7 AND (i.uploaded_at, i.img_id) < ($7, $8))
+                    AND ($9::text[] IS NULL OR i.app_id = ANY ($9))
                 ORDER BY i.uploaded_at DESC, i.img_id DESC LIMIT $3",
             $key,
             filter.app_id.as_ref().map(AppId::as_str),
@@ -107,6 +111,7 @@ macro_rules! image_ids {
             filter.uploaded_until,
             after.map(|after| after.at),
             after.map(|after| after.key.as_str()),
+            filter.apps.ids(),
         )
         // The best plan depends on the filters, so the query is planned each time.
         .persistent(false)

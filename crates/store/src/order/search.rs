@@ -10,6 +10,7 @@ use std::time::Duration;
 use domain::fields::Expected;
 use domain::ids::{AppId, OpenId, OrderNo};
 use domain::order::Order;
+use domain::rights::Apps;
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use time::OffsetDateTime;
@@ -53,6 +54,8 @@ impl Deref for StoredOrder {
 pub struct OrderFilter {
     /// Only of this app.
     pub app_id: Option<AppId>,
+    /// Only of these apps.
+    pub apps: Apps,
     /// With this order number, or with this payment number in one of its reports.
     pub number: Option<OrderNo>,
     /// Only of this player.
@@ -158,7 +161,7 @@ macro_rules! order_keys {
                 + ", o.out_biz_order_no "
                 + $direction
                 + r#" LIMIT $3) AS f
-               WHERE $1::text IS NULL OR a.app_id = $1
+               WHERE ($1::text IS NULL OR a.app_id = $1) AND ($13::text[] IS NULL OR a.app_id = ANY ($13))
                ORDER BY f.order_create_time "#
                 + $direction
                 + ", f.app_id "
@@ -178,6 +181,7 @@ macro_rules! order_keys {
             filter.after.as_ref().map(|after| after.order_create_time),
             filter.after.as_ref().map(|after| after.out_biz_order_no.as_str()),
             filter.in_status_for.map(|time| time.as_secs_f64()),
+            filter.apps.ids(),
         )
         // The best plan depends on the filters, so the query is planned each time.
         .persistent(false)

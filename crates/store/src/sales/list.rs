@@ -11,6 +11,7 @@ use std::str::FromStr;
 use domain::fields::Expected;
 use domain::ids::{AppId, BizNo, OpenId, ProductText};
 use domain::ledger::REF_MARK;
+use domain::rights::Apps;
 use serde::Serialize;
 use sqlx::AssertSqlSafe;
 use time::OffsetDateTime;
@@ -63,6 +64,8 @@ impl Zone {
 pub struct SaleFilter {
     /// Only of this app.
     pub app_id: Option<AppId>,
+    /// Only of these apps.
+    pub apps: Apps,
     /// At or after this time.
     pub since: Option<OffsetDateTime>,
     /// Before this time.
@@ -235,8 +238,10 @@ impl Store {
         limit: u32,
     ) -> Result<SalesPage> {
         let apps = sqlx::query!(
-            "SELECT app_id, app_no FROM apps WHERE $1::text IS NULL OR app_id = $1",
-            filter.app_id.as_ref().map(AppId::as_str)
+            "SELECT app_id, app_no FROM apps
+             WHERE ($1::text IS NULL OR app_id = $1) AND ($2::text[] IS NULL OR app_id = ANY ($2))",
+            filter.app_id.as_ref().map(AppId::as_str),
+            filter.apps.ids()
         );
         let apps = apps.fetch_all(&self.pool).await?;
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX).saturating_add(1);

@@ -44,6 +44,10 @@ impl Store {
                 CreditOutcome::Done { balances: receipt.balances, replayed }
             }
             ChangeOutcome::UnknownApp => CreditOutcome::UnknownApp,
+            // Only what gives back has a limit.
+            ChangeOutcome::AboveLimit { .. } => {
+                return Err(StoreError::Internal("a credit above a limit".to_owned()));
+            }
             ChangeOutcome::Refused(why) => CreditOutcome::refused(&why),
         })
     }
@@ -69,11 +73,27 @@ impl Store {
         let open_id = OpenId::parse(&exchange.open_id).map_err(|_| StoreError::damaged("wallets"))?;
         let change = Change::Cancel { of: biz_no, amount };
         let request = WalletRequest::of_operator(open_id, &reference, change, note);
-        self.change_as(Action::WalletCancel, operator, app_id, request, false).await.map(Some)
+        let limit = operator.give_back_max().map(|max| {
+            let taken = exchange.free_change.saturating_add(exchange.charge_change).saturating_neg();
+            GiveBackLimit { max, least_left: taken.saturating_sub(max) }
+        });
+        self.change_within(limit, Action::WalletCancel, operator, app_id, request, false).await.map(Some)
     }
 
     async fn change_as(
         &self,
+        action: Action,
+        operator: &Operator,
+        app_id: &AppId,
+        request: WalletRequest,
+        create: bool,
+    ) -> Result<ChangeOutcome> {
+        self.change_within(None, action, operator, app_id, request, create).await
+    }
+
+    async fn change_within(
+        &self,
+        limit: Option<GiveBackLimit>,
         action: Action,
         operator: &Operator,
         app_id: &AppId,
@@ -86,7 +106,7 @@ impl Store {
         let engine = self.engine.get();
         let context = (operator.clone(), app_id.clone(), request);
         let outcome = self.transaction(context, move |connection, (operator, app_id, request)| {
-            Box::pin(write_change(connection, engine, (operator, action), app_id, request, create))
+            Box::pin(write_change(connection, engine, (operator, action, limit), app_id, request, create))
         });
         match outcome.await {
             Ok(outcome) => {
@@ -99,11 +119,19 @@ impl Store {
     }
 }
 
+/// How much of an exchange an operator may give back, in coins.
+#[derive(Debug, Clone, Copy)]
+struct GiveBackLimit {
+    max: i64,
+    /// What must be left of the exchange.
+    least_left: i64,
+}
+
 /// The error is an outcome after which the transaction is rolled back.
 async fn write_change(
     connection: &mut PgConnection,
     engine: Engine,
-    (operator, action): (&Operator, Action),
+    (operator, action, limit): (&Operator, Action, Option<GiveBackLimit>),
     app_id: &AppId,
     request: &WalletRequest,
     create: bool,
@@ -124,6 +152,12 @@ async fn write_change(
         }
         _ => return Err(StoreError::Internal("a change without an outcome".to_owned()).into()),
     };
+    // Known only now: others may have given back of the same exchange meanwhile. The wallet is locked.
+    if let (Some(GiveBackLimit { max, least_left }), Some(given)) = (limit, &receipt.given_back)
+        && given.remaining < least_left
+    {
+        return Err(Refusable::Refused(ChangeOutcome::AboveLimit { max }));
+    }
     let (after, reference) = (receipt.balances, request.reference.trim_start_matches(REF_MARK));
     let mut answer = receipt_shown(&receipt);
     answer["replayed"] = false.into();

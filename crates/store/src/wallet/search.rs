@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use domain::fields::Expected;
 use domain::ids::{AppId, OpenId};
+use domain::rights::Apps;
 use serde::{Serialize, Serializer};
 
 use super::Wallet;
@@ -20,6 +21,8 @@ const AFTER_EVERY_ID: char = '\u{7f}';
 pub struct PlayerFilter {
     /// Only of this app.
     pub app_id: Option<AppId>,
+    /// Only of these apps.
+    pub apps: Apps,
     /// The open id, or its start.
     pub open_id: Option<OpenId>,
 }
@@ -61,7 +64,7 @@ const FIND_ON_CITUS: &str = "\
 SELECT a.app_id, w.open_id, w.free_balance, w.charge_balance, w.entry_count AS entries
 FROM wallets w JOIN apps a ON a.app_no = w.app_no
 WHERE ($1::text IS NULL OR a.app_id = $1) AND w.open_id >= greatest($2::text COLLATE \"C\", $4) AND w.open_id < $3
-    AND (w.open_id, a.app_id COLLATE \"C\") > ($4, $5)
+    AND (w.open_id, a.app_id COLLATE \"C\") > ($4, $5) AND ($7::text[] IS NULL OR a.app_id = ANY ($7))
 ORDER BY w.open_id, a.app_id COLLATE \"C\" LIMIT $6";
 
 impl Store {
@@ -86,7 +89,8 @@ impl Store {
                 .bind(upper)
                 .bind(after_open_id)
                 .bind(after_app_id)
-                .bind(limit_and_one);
+                .bind(limit_and_one)
+                .bind(filter.apps.ids());
             return Ok(cut(wallets.fetch_all(&self.pool).await?, limit));
         }
         let wallets = sqlx::query_as!(
@@ -100,14 +104,15 @@ impl Store {
                      AND open_id < $3 AND (open_id, a.app_id COLLATE "C") > ($4, $5)
                    ORDER BY open_id LIMIT $6
                ) w
-               WHERE $1::text IS NULL OR a.app_id = $1
+               WHERE ($1::text IS NULL OR a.app_id = $1) AND ($7::text[] IS NULL OR a.app_id = ANY ($7))
                ORDER BY w.open_id, w.app_id COLLATE "C" LIMIT $6"#,
             filter.app_id.as_ref().map(AppId::as_str),
             beginning,
             upper,
             after_open_id,
             after_app_id,
-            limit_and_one
+            limit_and_one,
+            filter.apps.ids()
         );
         Ok(cut(wallets.fetch_all(&self.pool).await?, limit))
     }

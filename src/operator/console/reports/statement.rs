@@ -6,6 +6,7 @@ use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use domain::moment;
 use domain::period::{Period, Preset};
+use domain::rights::Need;
 use store::{Statement, StatementError};
 use time::OffsetDateTime;
 
@@ -17,8 +18,8 @@ use super::super::words::{Moment as _, zone};
 use super::app_of;
 
 pub(in super::super) const STATEMENT_ROUTES: &[Route] = &[
-    Route::page("/console/reports/statement", || get(page)),
-    Route::page("/console/reports/statement.txt", || get(document)),
+    Route::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
+    Route::page_for(Need::Reports, "/console/reports/statement.txt", || get(document)).of_own_apps(),
 ];
 
 const PATH: &str = "/console/reports/statement";
@@ -86,7 +87,7 @@ fn period_of(filters: &mut Filters<'_>) -> Option<Period> {
 async fn page(visit: Visit) -> Answer {
     let mut filters = visit.filters();
     let period = period_of(&mut filters);
-    let page = visit.search_page(Section::REPORTS).await?;
+    let page = Page { loads_again: false, ..visit.search_page(Section::REPORTS).await? };
     let app = app_of(&page, &mut filters);
     let mut wrong = filters.wrong;
     let mut closed = None;

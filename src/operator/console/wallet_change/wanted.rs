@@ -113,6 +113,15 @@ impl Wanted {
         }
     }
 
+    /// Refuses what would give more of an exchange back than `max` coins, whoever gave them.
+    pub(super) fn check_give_back(&self, target: &Target, max: Option<i64>) -> Result<(), ConsoleError> {
+        let (Amounts::GiveBack { amount, paid, remaining, .. }, Some(max)) = (&self.amounts, max) else {
+            return Ok(());
+        };
+        let given = paid.free + paid.charge - (remaining - amount.get());
+        if given > max { Err(above_limit(max, target)) } else { Ok(()) }
+    }
+
     /// What it would do now.
     ///
     /// # Errors
@@ -174,6 +183,7 @@ impl Wanted {
         match outcome {
             ChangeOutcome::Done { replayed, .. } => Ok(replayed),
             ChangeOutcome::UnknownApp => Err(ConsoleError::no_such_app(app_id.as_str())),
+            ChangeOutcome::AboveLimit { max } => Err(above_limit(max, target)),
             ChangeOutcome::Refused(Refused::Conflict) => Err(reference_taken(&given)),
             ChangeOutcome::Refused(why) => Err(refusal(why, target)),
         }
@@ -197,6 +207,15 @@ fn read_give_back(fields: &Fields, exchange: &ExchangeRecord) -> Result<Amounts,
     let pay_priority = PayPriority::from_code(exchange.pay_priority).ok_or_else(damaged)?;
     let paid = Paid { free: -exchange.free_change, charge: -exchange.charge_change, pay_priority };
     Ok(Amounts::GiveBack { of, amount, paid, remaining: exchange.remaining })
+}
+
+/// The role gives back no more of an exchange.
+fn above_limit(max: i64, target: &Target) -> ConsoleError {
+    ConsoleError::bad_request(text!(
+        "amount: the role support gives back at most {max} coins of an exchange. Ask an admin to give back more of the exchange {target}.",
+        max = max.shown(),
+        target = target.name()
+    ))
 }
 
 /// A refusal of the till, in words.
