@@ -100,17 +100,17 @@ fn history_filter(visit: &Visit, filters: &mut Filters<'_>) -> HistoryFilter {
 
 async fn player(Path(names): Path<(String, String)>, visit: Visit) -> Answer {
     let (app_id, open_id, known) = find_named(&visit.state, &names).await?;
-    let (store, named) = (&visit.state.store, (&app_id, &open_id));
+    let (store, of) = (&visit.state.store, (&app_id, &open_id));
     let mut filters = visit.filters();
     let filter = history_filter(&visit, &mut filters);
     let wrong = filters.wrong;
     let after = HistoryCursor::parse(visit.text("after")).ok();
     let history = match wrong.as_slice() {
-        [] => store.history(named, &filter, after.as_ref(), ROWS).await?,
+        [] => store.history(of, &filter, after.as_ref(), ROWS).await?,
         _ => HistoryPage { items: Vec::new(), next: None },
     };
     let is_known = known.is_some();
-    if !is_known && store.history(named, &HistoryFilter::default(), None, 1).await?.items.is_empty() {
+    if !is_known && store.history(of, &HistoryFilter::default(), None, 1).await?.items.is_empty() {
         return Err(no_player(&names));
     }
     let wallet = known.unwrap_or_else(|| empty_wallet(&app_id, &open_id));

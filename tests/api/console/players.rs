@@ -205,12 +205,8 @@ async fn everything_about_a_player_is_one_list_in_the_order_of_time() {
     newest.sort();
     assert_eq!(newest, [conflict, poor]);
     let bought = format!("exchange {HARMLESS} | B1");
-    let rest = [
-        bought.as_str(),
-        "operator login_code. issue by tests | log",
-        "credit | start-o1 log",
-        "order Pending payment | order_0001",
-    ];
+    let (issued, credited) = ("operator login_code. issue by tests | log", "credit | start-o1 log");
+    let rest = [bought.as_str(), issued, credited, "order Pending payment | order_0001"];
     assert_eq!(all[2..], rest);
     for link in ["/console/apps/a1/exchanges/B2", "/console/apps/a1/orders/order_0001"] {
         assert!(page.body.contains(&format!("href=\"{link}\"")), "{link}");
