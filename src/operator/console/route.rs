@@ -43,7 +43,7 @@ pub struct Route {
     said_reach: Reach,
 }
 
-/// A route without an app in its path is only for users of all apps, unless [`Route::of_own_apps`] says more.
+/// A route without an app in its path is only for users of all apps, unless `Route::of_own_apps` says more.
 impl Route {
     const fn new(
         method: &'static str,

@@ -56,7 +56,7 @@ impl From<sqlx::Error> for ReconcileError {
 pub struct Difference {
     /// The number.
     pub biz_no: String,
-    /// The column of the bill, or [`LINES`].
+    /// The column of the bill, or `lines`.
     pub field: &'static str,
     /// Its value here.
     pub here: String,
