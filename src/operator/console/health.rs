@@ -154,7 +154,7 @@ struct HealthPage<'a> {
 /// The minutes of the hour that has the moment `at`, newest first. Without it the last hour.
 async fn page(visit: Visit) -> Answer {
     let state = &visit.state;
-    let now = domain::moment::of_millis(state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let now = visit.now();
     let mut filters = visit.filters();
     let at = filters.read("at", parse_moment);
     let begin = at.map_or(now - CELL, |at| {

@@ -14,7 +14,6 @@ use domain::text;
 use domain::text::Text;
 use serde_json::Value;
 use store::{OrderCursor, OrderEvent, OrderFilter, OrderPayment, StoredOrder};
-use time::OffsetDateTime;
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, Shown, render, render_search};
@@ -151,8 +150,7 @@ async fn search(visit: Visit) -> Answer {
         (orders, next) = (found.items, visit.next(found.next));
     }
     let page = visit.search_page(Section::ORDERS).await?.marking(&wrong);
-    let now = moment::of_millis(visit.state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let presets = Presets::of(&visit, now);
+    let presets = Presets::of(&visit);
     let is_stuck = STUCK.iter().all(|(name, value)| visit.text(name) == *value);
     let oldest_first = filter.oldest_first;
     render_search(&SearchPage { page, orders, next, presets, is_stuck, oldest_first }, &wrong)

@@ -2,7 +2,6 @@
 //! `parts::presets` and `parts::own_times` show it.
 
 use domain::fields::FieldError;
-use domain::moment;
 use domain::period::{Preset, TimeSpan};
 use time::OffsetDateTime;
 
@@ -36,7 +35,7 @@ impl Times {
     /// Reads the fields `from` and `to`, and `period` where neither of them is filled in. Without any of them `default`
     /// counts, or all times.
     pub(super) fn read(visit: &Visit, filters: &mut Filters<'_>, default: Option<Preset>) -> Self {
-        let now = moment::of_millis(visit.state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let now = visit.now();
         let (from, to) = (filters.read("from", parse_moment), filters.read("to", parse_moment));
         let asked = filters.read("period", Preset::parse);
         let is_own = !visit.text("from").is_empty() || !visit.text("to").is_empty();
@@ -74,7 +73,8 @@ fn before(since: OffsetDateTime, until: OffsetDateTime, now: OffsetDateTime) -> 
     (passed > time::Duration::ZERO).then(|| TimeSpan { since: start, until: start + passed })
 }
 
-fn name(preset: Option<Preset>) -> &'static str {
+/// What a period is called. `None` is all times.
+pub(super) fn name(preset: Option<Preset>) -> &'static str {
     match preset {
         None => "All times",
         Some(Preset::Today) => "Today",
@@ -88,6 +88,8 @@ fn name(preset: Option<Preset>) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use domain::moment;
+
     use super::*;
 
     #[test]

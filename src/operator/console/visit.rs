@@ -9,12 +9,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::console_user::Role;
 use domain::fields::{Expected, FieldError, Fields};
+use domain::moment;
 use domain::operator::{Operator, OperatorKind};
 use domain::rights::{Apps, Need};
 use domain::text::Text;
 use http_server::counted_as;
 use store::StoreError;
 use subtle::ConstantTimeEq as _;
+use time::OffsetDateTime;
 
 use super::error::ConsoleError;
 use super::page::{Page, Section, render};
@@ -48,6 +50,11 @@ pub(super) struct Visit {
 }
 
 impl Visit {
+    /// The time of the server.
+    pub(super) fn now(&self) -> OffsetDateTime {
+        moment::of_millis(self.state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+
     /// A field without the blanks around it; empty when it did not come.
     pub(super) fn text(&self, name: &str) -> &str {
         text(&self.fields, name)

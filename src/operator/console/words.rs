@@ -13,7 +13,7 @@ use domain::fields::Expected;
 use domain::moment;
 use domain::period::TimeZone;
 use domain::text::{Language, Text, fill};
-use time::{Date, OffsetDateTime};
+use time::OffsetDateTime;
 
 use super::page::Section;
 use super::route::Route;
@@ -278,11 +278,6 @@ fn element(moment: OffsetDateTime, shown: &str) -> Markup {
 pub(super) fn local(moment: OffsetDateTime) -> String {
     // `plain` shows a moment by its own clock once it says that it is UTC.
     moment::plain(zone().clock(moment).assume_utc())
-}
-
-/// The day of a moment in the time zone of the page.
-pub(super) fn day_of(moment: OffsetDateTime) -> Date {
-    zone().clock(moment).date()
 }
 
 /// A moment that somebody typed: by the clock of the page's time zone where no offset stands.

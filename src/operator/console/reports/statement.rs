@@ -4,11 +4,9 @@ use askama::Template;
 use axum::routing::get;
 use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
-use domain::moment;
 use domain::period::{Period, Preset};
 use domain::rights::Need;
 use store::{Statement, StatementError};
-use time::OffsetDateTime;
 
 use super::super::error::ConsoleError;
 use super::super::page::{Page, Section, Shown as _, download, render_search};
@@ -97,7 +95,7 @@ async fn page(visit: Visit) -> Answer {
             Err(why) => wrong.push(why),
         }
     }
-    let now = moment::of_millis(visit.state.clock.unix_millis()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let now = visit.now();
     let last_month = Period::Month(zone().day_of(Preset::LastMonth.span(&zone(), now).since));
     let month = Some(visit.text("month")).filter(|text| !text.is_empty());
     let month = month.map_or_else(|| last_month.to_string(), str::to_owned);
