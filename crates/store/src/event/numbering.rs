@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::event::row_id;
-use sqlx::{PgConnection, PgExecutor};
+use sqlx::PgConnection;
 use time::OffsetDateTime;
 
 use crate::engine::Engine;
@@ -21,6 +21,12 @@ pub struct EventHead {
     pub last_no: i64,
     /// The highest number of a removed event. 0 before the first removal.
     pub removed_no: i64,
+}
+
+/// The head of the events, which a transaction holds, and the time of the database.
+struct HeldHead {
+    last_no: i64,
+    now: OffsetDateTime,
 }
 
 /// A row of the outbox.
@@ -59,11 +65,14 @@ impl Store {
     ///
     /// An old snapshot keeps rows that left the outbox. A look at all rows reads each of them.
     pub async fn has_unnumbered_events(&self, within: Option<Duration>) -> Result<bool> {
-        let first = first_row_id(&self.pool, within).await?;
         let any = sqlx::query_scalar!(
-            r#"SELECT EXISTS (SELECT 1 FROM wallet_outbox WHERE row_id >= $1 ORDER BY row_id LIMIT 1)
-                   OR EXISTS (SELECT 1 FROM outbox WHERE row_id >= $1 ORDER BY row_id LIMIT 1) AS "any!""#,
-            first.as_slice()
+            r#"WITH first AS (
+                   SELECT coalesce(substring(int8send((extract(epoch FROM now() - make_interval(secs => $1)) * 1000)::bigint)
+                       FROM 3), '') AS row_id)
+               SELECT EXISTS (SELECT 1 FROM wallet_outbox WHERE row_id >= (SELECT row_id FROM first) ORDER BY row_id LIMIT 1)
+                   OR EXISTS (SELECT 1 FROM outbox WHERE row_id >= (SELECT row_id FROM first) ORDER BY row_id LIMIT 1)
+                   AS "any!""#,
+            within.map(|within| within.as_secs_f64())
         );
         Ok(any.fetch_one(&self.pool).await?)
     }
@@ -103,13 +112,6 @@ impl Store {
     }
 }
 
-/// The lowest id of a row of the outbox that was made `within` this time before now. Empty for all rows.
-async fn first_row_id(executor: impl PgExecutor<'_>, within: Option<Duration>) -> Result<Vec<u8>> {
-    let Some(within) = within else { return Ok(Vec::new()) };
-    let now = sqlx::query_scalar!(r#"SELECT clock_timestamp() AS "now!""#).fetch_one(executor).await?;
-    Ok(row_id(now - within, [0; 10]).to_vec())
-}
-
 /// Gives numbers to some rows of the outbox, in the order of their time: to rows of the time `within` which they were
 /// made, or to all. It holds the head of the events until the transaction ends. Unless it `waits`, it does nothing while
 /// another transaction holds the head.
@@ -119,16 +121,19 @@ pub(crate) async fn number_some(
     within: Option<Duration>,
 ) -> Result<u64> {
     let head = if waits {
-        sqlx::query_scalar!("SELECT last_no FROM event_head FOR UPDATE")
+        sqlx::query_as!(HeldHead, r#"SELECT last_no, clock_timestamp() AS "now!" FROM event_head FOR UPDATE"#)
             .fetch_optional(&mut *connection)
             .await?
     } else {
-        sqlx::query_scalar!("SELECT last_no FROM event_head FOR UPDATE SKIP LOCKED")
-            .fetch_optional(&mut *connection)
-            .await?
+        sqlx::query_as!(
+            HeldHead,
+            r#"SELECT last_no, clock_timestamp() AS "now!" FROM event_head FOR UPDATE SKIP LOCKED"#
+        )
+        .fetch_optional(&mut *connection)
+        .await?
     };
-    let Some(mut last_no) = head else { return Ok(0) };
-    let first = first_row_id(&mut *connection, within).await?;
+    let Some(HeldHead { mut last_no, now }) = head else { return Ok(0) };
+    let first = within.map_or_else(Vec::new, |within| row_id(now - within, [0; 10]).to_vec());
     let mut rows = sqlx::query_as!(
         OutboxRow,
         r#"(SELECT o.app_no AS "app_no?", a.app_id AS "app_id!", o.row_id AS "row_id!", o.at AS "at!", o.type AS "type!",
