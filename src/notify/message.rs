@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use standardwebhooks::{
     HEADER_WEBHOOK_ID, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP, Webhook, WebhookError,
 };
+use store::secrets::random_bytes;
 use store::{Event, LeasedReceiver};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -49,6 +50,11 @@ struct Platform<'a, D> {
     message_id: &'a str,
     app_id: &'a str,
     timestamp: i64,
+}
+
+/// The id of a message that tells of no event.
+pub(super) fn random_id() -> String {
+    format!("evt_{}", hex::encode(random_bytes::<18>()))
 }
 
 impl Message {

@@ -14,11 +14,10 @@ use guarded_fetch::{FetchSettings, GuardedClient};
 use hyper::header::{self, HeaderMap};
 use hyper::http::StatusCode;
 use standardwebhooks::WebhookError;
-use store::secrets::random_bytes;
 use store::{LeasedReceiver, ReceiverTry};
 use time::OffsetDateTime;
 
-use super::message::Message;
+use super::message::{Message, random_id};
 use super::trial::Trial;
 
 /// Time limit of a try (contract 12.4).
@@ -138,7 +137,7 @@ impl Sender {
 
     /// Sends an event that is marked as a test, once.
     pub async fn send_test(&self, receiver: &LeasedReceiver) -> ReceiverTry {
-        let id = format!("evt_{}", hex::encode(random_bytes::<18>()));
+        let id = random_id();
         let event_type = receiver.types.first().copied().unwrap_or(EventType::ExchangeSucceeded);
         let data = EventData::example(event_type);
         let about = (event_type, receiver.app_id.as_str());

@@ -1,15 +1,13 @@
 //! Notifications that a receiver of a sandbox app must take or refuse (contract 15.3).
 
-use domain::event::EventData;
-use domain::event::EventType;
+use domain::event::{EventData, EventType};
 use hyper::header::{HeaderMap, HeaderValue};
 use serde_json::json;
 use standardwebhooks::{HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP};
 use store::LeasedReceiver;
-use store::secrets::random_bytes;
 use time::OffsetDateTime;
 
-use super::message::Message;
+use super::message::{Message, random_id};
 
 /// A signature of 32 zero bytes, which fits nothing.
 const WRONG: &str = "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
@@ -36,7 +34,7 @@ pub enum Trial<'a> {
 impl Trial<'_> {
     /// The message.
     pub(super) fn message(self, receiver: &LeasedReceiver, now: OffsetDateTime) -> Message {
-        let id = format!("evt_{}", hex::encode(random_bytes::<18>()));
+        let id = random_id();
         let (format, app_id) = (receiver.format, receiver.app_id.as_str());
         match self {
             Self::TwoSecrets | Self::UnknownType => {

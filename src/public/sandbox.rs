@@ -6,7 +6,6 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
-use domain::app::App;
 use domain::endpoint::Endpoint;
 use domain::fields::{FieldError, Fields};
 use domain::ids::BizNo;
@@ -140,9 +139,9 @@ pub(super) async fn spoil(state: &AppState, app: &SandboxApp, endpoint: Endpoint
 }
 
 /// Whether a repeat is answered as if its number were old.
-pub(super) async fn makes_numbers_old(state: &AppState, app: &App) -> bool {
-    let Some(app) = SandboxApp::of(app) else { return false };
-    due_fault(state, &app, FaultTarget::Numbers).await.is_some()
+pub(super) async fn makes_numbers_old(state: &AppState, app: Option<&SandboxApp>) -> bool {
+    let Some(app) = app else { return false };
+    due_fault(state, app, FaultTarget::Numbers).await.is_some()
 }
 
 /// A database that is away spoils nothing more.

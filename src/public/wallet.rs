@@ -1,7 +1,6 @@
 //! The calls of the wallet (contract 3 and 10): how each is read, carried out and answered, and what their
 //! descriptions share.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
@@ -14,6 +13,7 @@ use domain::fields::{FieldError, Fields, Place};
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
 use domain::ledger::{REF_MARK, ReferenceKind};
 use domain::moment;
+use domain::sandbox::SandboxApp;
 use domain::signature::{Mistake, PayKey, canonical_string};
 use domain::text;
 use domain::wallet::{
@@ -93,11 +93,11 @@ async fn answer_signed(
 ) -> Result<Response, Refusal> {
     let request = signed.request(reading).map_err(refused_field)?;
     let told = Told::of(request.value());
-    let app = Arc::clone(request.app());
+    let sandbox = SandboxApp::of(request.app());
     match state.store.submit(request, deadline).await? {
         WalletOutcome::Done(receipt) => Ok(receipt_answer(receipt)),
         WalletOutcome::Replayed(receipt) => {
-            if sandbox::makes_numbers_old(state, &app).await {
+            if sandbox::makes_numbers_old(state, sandbox.as_ref()).await {
                 return Err(biz_no_expired(receipt.reference));
             }
             let mut response = receipt_answer(receipt);
