@@ -142,8 +142,8 @@ pub fn require_scope(caller: &Caller, scope: Scope) -> Result<(), Refusal> {
 pub struct CallRefused {
     /// What is answered.
     pub refusal: Refusal,
-    /// The app whose pay key has signed the call. `None` where none has.
-    pub signed_by: Option<AppId>,
+    /// The app whose pay key has signed the call, and the call. `None` where none has.
+    pub signed: Option<(AppId, WalletForm)>,
 }
 
 /// Checks the access token, the scope where one is needed, and then the signature of a call (contract 3 and 10).
@@ -158,7 +158,7 @@ pub async fn authenticate_call(
         Ok(caller) => caller,
         Err(refusal) => {
             let signed_by = signed_by(state, &form, &refusal).await;
-            return Err(CallRefused { refusal, signed_by });
+            return Err(CallRefused { refusal, signed: signed_by.map(|app_id| (app_id, form)) });
         }
     };
     let not_signed = match caller.verify(form) {
@@ -171,7 +171,7 @@ pub async fn authenticate_call(
         }
         Err(why) => not_signed(why),
     };
-    Err(CallRefused { refusal: not_signed, signed_by: None })
+    Err(CallRefused { refusal: not_signed, signed: None })
 }
 
 /// What is checked before the signature.

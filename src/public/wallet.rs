@@ -11,7 +11,7 @@ use domain::caller::Signed;
 use domain::exchange::{AMOUNT_MAX, Balances, Reading, Timestamp};
 use domain::fields::{FieldError, Fields, Place};
 use domain::ids::{AppId, BizNo, OpenId, Os, ProductText, UserIp, ZoneId};
-use domain::ledger::{REF_MARK, ReferenceKind};
+use domain::ledger::REF_MARK;
 use domain::moment;
 use domain::sandbox::SandboxApp;
 use domain::signature::{Mistake, PayKey, canonical_string};
@@ -65,21 +65,19 @@ pub(super) async fn carry_out(
     let form = WalletForm { call, fields: Fields::from_urlencoded(&body)?.beside(&query, place) };
     let reading = state.reading();
     let deadline = Instant::now() + state.config.exchange.deadline;
-    let trace = Trace::of(&form, &parts.extensions);
     let signed = tokio::time::timeout_at(deadline, auth::authenticate_call(state, form));
     let signed = match signed.await.map_err(|_| StoreError::past_deadline())? {
         Ok(signed) => signed,
-        Err(CallRefused { refusal, signed_by }) => {
-            if let (Some(trace), Some(app_id)) = (trace, signed_by) {
-                trace.leave(&state.store, app_id, &refusal);
+        Err(CallRefused { refusal, signed }) => {
+            if let Some((app_id, form)) = signed {
+                leave_trace(&state.store, &app_id, &form, &refusal, &parts.extensions);
             }
             return Err(refusal);
         }
     };
-    let app_id = signed.app_id().clone();
-    let answered = answer_signed(state, signed, &reading, deadline).await;
-    if let (Err(refusal), Some(trace)) = (&answered, trace) {
-        trace.leave(&state.store, app_id, refusal);
+    let answered = answer_signed(state, &signed, &reading, deadline).await;
+    if let Err(refusal) = &answered {
+        leave_trace(&state.store, signed.app_id(), signed.value(), refusal, &parts.extensions);
     }
     answered
 }
@@ -87,7 +85,7 @@ pub(super) async fn carry_out(
 /// Fields; then, in the store, order number, `ts` and wallet.
 async fn answer_signed(
     state: &AppState,
-    signed: Signed<WalletForm>,
+    signed: &Signed<WalletForm>,
     reading: &Reading,
     deadline: Instant,
 ) -> Result<Response, Refusal> {
@@ -110,29 +108,15 @@ async fn answer_signed(
     }
 }
 
-/// What a refused change leaves, once its signature is known to be right (contract 13.1).
-struct Trace {
-    open_id: OpenId,
-    biz_no: BizNo,
-    kind: ReferenceKind,
-    request_id: String,
-}
-
-impl Trace {
-    /// `None` for a call that changes nothing, and without a player and a number that can be ones.
-    fn of(form: &WalletForm, extensions: &Extensions) -> Option<Self> {
-        Some(Self {
-            kind: form.call.change()?,
-            open_id: OpenId::parse(form.fields.text("open_id")?).ok()?,
-            biz_no: BizNo::parse(form.fields.text("biz_no")?).ok()?,
-            request_id: extensions.get::<RequestId>().map(RequestId::as_text).unwrap_or_default(),
-        })
-    }
-
-    fn leave(self, store: &Store, app_id: AppId, refusal: &Refusal) {
-        let Self { open_id, biz_no, kind, request_id } = self;
-        store.note_refusal(RefusedChange { app_id, open_id, biz_no, kind, code: refusal.code, request_id });
-    }
+/// Notes the refusal of a change whose signature is right (contract 13.1). A call that changes nothing leaves no trace, nor
+/// does one without a player and a number that can be ones.
+fn leave_trace(store: &Store, app_id: &AppId, form: &WalletForm, refusal: &Refusal, extensions: &Extensions) {
+    let Some(kind) = form.call.change() else { return };
+    let Some(Ok(open_id)) = form.fields.text("open_id").map(OpenId::parse) else { return };
+    let Some(Ok(biz_no)) = form.fields.text("biz_no").map(BizNo::parse) else { return };
+    let request_id = extensions.get::<RequestId>().map(RequestId::as_text).unwrap_or_default();
+    let (app_id, code) = (app_id.clone(), refusal.code);
+    store.note_refusal(RefusedChange { app_id, open_id, biz_no, kind, code, request_id });
 }
 
 /// What the refusals of a request tell of it.

@@ -170,9 +170,9 @@ impl Signed<WalletForm> {
     ///
     /// # Errors
     /// The first field that is absent or not acceptable.
-    pub fn request(self, reading: &Reading) -> Result<Signed<WalletRequest>, FieldError> {
+    pub fn request(&self, reading: &Reading) -> Result<Signed<WalletRequest>, FieldError> {
         let value = WalletRequest::parse(&self.value, reading)?;
-        Ok(Signed { caller: self.caller, value })
+        Ok(Signed { caller: self.caller.clone(), value })
     }
 }
 

@@ -47,12 +47,11 @@ impl Directory {
 impl Store {
     /// The app with this id. `None` when there is no such app.
     pub async fn find_app(&self, app_id: &AppId) -> Result<Option<Arc<App>>> {
-        let (store, id) = (self.clone(), app_id.clone());
-        let look_up = |key_is| async move { Ok(store.load_app(key_is, &id).await?.map(Arc::new)) };
-        self.directory
-            .apps
-            .get_or(app_id.clone(), self.clock.monotonic(), self.look_up_within(), look_up)
-            .await
+        let look_up = |key_is| {
+            let (store, id) = (self.clone(), app_id.clone());
+            async move { Ok(store.load_app(key_is, &id).await?.map(Arc::new)) }
+        };
+        self.directory.apps.get_or(app_id, self.clock.monotonic(), self.look_up_within(), look_up).await
     }
 
     /// Tries the live pay keys of the newest other apps on a signature that nothing else explains, at
@@ -88,11 +87,16 @@ impl Store {
 
     /// The state of a token of this app. The token is given by its hash.
     pub async fn token_state(&self, app_id: &AppId, token_hash: [u8; 32]) -> Result<TokenState> {
-        let (store, id) = (self.clone(), app_id.clone());
-        let look_up = |key_is| async move { store.load_token_expiry(key_is, &id, &token_hash).await };
+        let look_up = |key_is| {
+            let (store, id) = (self.clone(), app_id.clone());
+            async move { store.load_token_expiry(key_is, &id, &token_hash).await }
+        };
         let key = (app_id.clone(), token_hash);
-        let found =
-            self.directory.tokens.get_or(key, self.clock.monotonic(), self.look_up_within(), look_up).await?;
+        let found = self
+            .directory
+            .tokens
+            .get_or(&key, self.clock.monotonic(), self.look_up_within(), look_up)
+            .await?;
         let Some(expiry) = found else { return Ok(TokenState::Unknown) };
         Ok(if self.clock.unix_millis() < expiry { TokenState::Valid } else { TokenState::Expired })
     }

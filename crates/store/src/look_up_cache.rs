@@ -68,12 +68,12 @@ where
     V: Clone + Send + Sync + 'static,
 {
     /// The entry that is valid at `now` (monotonic), or the result of `look_up`. The look-up runs
-    /// in a task of its own, which goes on when a caller stops waiting. So a slow database gets one
+    /// in a task of its own, which goes on when a caller stops waiting. It is made on a miss alone: a hit clones nothing. So a slow database gets one
     /// query, and not one from every request. A caller waits at most `within`. A caller with a stale
     /// entry waits an eighth of that and then takes the entry; it also takes it when a look-up fails.
     pub(super) async fn get_or<L>(
         &self,
-        key: K,
+        key: &K,
         now: Duration,
         within: Duration,
         look_up: impl FnOnce(KeyIs) -> L,
@@ -83,20 +83,20 @@ where
     {
         let (mut sought, aged) = {
             let mut state = self.lock();
-            let known = state.known.get(&key);
+            let known = state.known.get(key);
             if let Some((_, value)) = known.filter(|(until, _)| now < *until) {
                 return Ok(Some(value.clone()));
             }
             let aged = known.filter(|(until, _)| now < *until + state.stale_for);
             let aged = aged.map(|(_, value)| value.clone());
             let key_is = if known.is_some() { KeyIs::Known } else { KeyIs::New };
-            let sought = match state.sought.get(&key) {
+            let sought = match state.sought.get(key) {
                 // A look-up that panicked has no sender.
                 Some(sought) if sought.has_changed().is_ok() => sought.clone(),
                 Some(_) | None => {
                     let (tell, sought) = watch::channel(None);
                     state.sought.insert(key.clone(), sought.clone());
-                    let (cache, look_up) = (Self(Arc::clone(&self.0)), look_up(key_is));
+                    let (cache, key, look_up) = (Self(Arc::clone(&self.0)), key.clone(), look_up(key_is));
                     tokio::spawn(async move {
                         let found = look_up.await;
                         cache.insert(key, now, &found);
@@ -163,7 +163,7 @@ mod tests {
     #[tokio::test]
     async fn concurrent_callers_share_one_look_up_and_it_is_cached_from_its_start() {
         let (cache, count) = (LookUpCache::default(), Arc::default());
-        let ask = |now| cache.get_or("a", now, WITHIN, |_| look_up(&count, 50));
+        let ask = |now| cache.get_or(&"a", now, WITHIN, |_| look_up(&count, 50));
         let (one, two, three) = tokio::join!(ask(NOW), ask(NOW), ask(NOW + WITHIN));
         assert_eq!((one, two, three), (Ok(Some(0)), Ok(Some(0)), Ok(Some(0))));
         assert_eq!(ask(NOW + Duration::from_millis(1999)).await, Ok(Some(0)));
@@ -173,7 +173,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_no_longer_does_not_end_the_look_up() {
         let (cache, count) = (LookUpCache::default(), Arc::default());
-        let ask = |within| cache.get_or("a", NOW, within, |_| look_up(&count, 200));
+        let ask = |within| cache.get_or(&"a", NOW, within, |_| look_up(&count, 200));
         let impatient = Duration::from_millis(10);
         assert_eq!(ask(impatient).await, Err(StoreError::Unavailable("a look-up took too long".to_owned())));
         assert!(tokio::time::timeout(impatient, ask(WITHIN)).await.is_err(), "hung up");
@@ -185,9 +185,9 @@ mod tests {
     async fn what_is_not_there_and_what_failed_is_looked_up_again() {
         let cache: LookUpCache<&str, u32> = LookUpCache::default();
         let fails = async { Err(StoreError::Again) };
-        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| fails).await, Err(StoreError::Again));
-        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| async { Ok(None) }).await, Ok(None));
-        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| async { Ok(Some(7)) }).await, Ok(Some(7)));
+        assert_eq!(cache.get_or(&"a", NOW, WITHIN, |_| fails).await, Err(StoreError::Again));
+        assert_eq!(cache.get_or(&"a", NOW, WITHIN, |_| async { Ok(None) }).await, Ok(None));
+        assert_eq!(cache.get_or(&"a", NOW, WITHIN, |_| async { Ok(Some(7)) }).await, Ok(Some(7)));
     }
 
     #[tokio::test]
@@ -196,8 +196,8 @@ mod tests {
         let closed = Semaphore::new(0);
         closed.close();
         let panics = async move { panic!("{:?}", closed.acquire().await.is_err()) };
-        assert!(matches!(cache.get_or("a", NOW, WITHIN, |_| panics).await, Err(StoreError::Internal(_))));
-        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| async { Ok(Some(7)) }).await, Ok(Some(7)));
+        assert!(matches!(cache.get_or(&"a", NOW, WITHIN, |_| panics).await, Err(StoreError::Internal(_))));
+        assert_eq!(cache.get_or(&"a", NOW, WITHIN, |_| async { Ok(Some(7)) }).await, Ok(Some(7)));
     }
 
     /// Rule (contract 9.9.2): for 2.5 seconds a stale entry stands in for a look-up that is slow or fails. A look-up
@@ -207,17 +207,17 @@ mod tests {
         let cache: LookUpCache<&str, u32> = LookUpCache::default();
         let slow = || async { std::future::pending().await };
         let (last, within) = (NOW + CACHED_FOR + STALE_FOR, Duration::from_millis(800));
-        assert_eq!(cache.get_or("a", NOW, WITHIN, |_| async { Ok(Some(7)) }).await, Ok(Some(7)));
+        assert_eq!(cache.get_or(&"a", NOW, WITHIN, |_| async { Ok(Some(7)) }).await, Ok(Some(7)));
         let asked = tokio::time::Instant::now();
         let stale_at = last.saturating_sub(Duration::from_millis(1));
         assert_eq!(
-            cache.get_or("a", stale_at, WITHIN, |_| async { Err(StoreError::Again) }).await,
+            cache.get_or(&"a", stale_at, WITHIN, |_| async { Err(StoreError::Again) }).await,
             Ok(Some(7))
         );
-        assert_eq!(cache.get_or("a", stale_at, within, |_| slow()).await, Ok(Some(7)));
+        assert_eq!(cache.get_or(&"a", stale_at, within, |_| slow()).await, Ok(Some(7)));
         assert!((within / STALE_AFTER..within).contains(&asked.elapsed()), "{:?}", asked.elapsed());
         let late = Err(StoreError::Unavailable("a look-up took too long".to_owned()));
-        assert_eq!(cache.get_or("a", last, within, |_| slow()).await, late);
+        assert_eq!(cache.get_or(&"a", last, within, |_| slow()).await, late);
         assert!(CACHED_FOR + STALE_FOR < Duration::from_secs(5), "contract 9.9.1");
     }
 
@@ -231,7 +231,7 @@ mod tests {
                 assert_eq!(key_is, expected);
                 async move { found }
             };
-            cache.get_or("a", now, WITHIN, look_up)
+            cache.get_or(&"a", now, WITHIN, look_up)
         };
         assert_eq!(ask(NOW, KeyIs::New, Ok(None)).await, Ok(None));
         assert_eq!(ask(NOW, KeyIs::New, Ok(Some(7))).await, Ok(Some(7)));

@@ -3,8 +3,6 @@
 //! It follows the numbers of the events, which are given after the commit. So each ledger entry is added once, however
 //! late its transaction ends, and what is not added yet is known by its number ([`unrolled`]).
 
-use std::collections::BTreeMap;
-
 use domain::event::{EventKeys, EventType};
 use domain::ids::AppId;
 use serde::Serialize;
@@ -16,8 +14,10 @@ use crate::engine::Engine;
 use crate::exchange::plan_by_keys;
 use crate::{Refusable, Result, Store, StoreError};
 
-/// Rows of events that one transaction adds. Each has 512 events at most.
-const EVENT_ROWS_AT_ONCE: i64 = 200;
+/// Rows of events that one transaction adds, at most.
+const EVENT_ROWS_AT_ONCE: i64 = 2000;
+/// It adds no more rows once it has as many entries. A row has 512 at most.
+const ENTRIES_AT_ONCE: usize = 20_000;
 /// The most differences that a check shows.
 const DIFFERENCES_MAX: i64 = 100;
 
@@ -138,43 +138,54 @@ async fn roll_up_some(connection: &mut PgConnection, engine: Engine) -> Result<b
         EVENT_ROWS_AT_ONCE
     );
     let rows = rows.fetch_all(&mut *connection).await?;
-    let Some(last) = rows.last() else { return Ok(false) };
-    let (through_no, count) = (last.last_no, i64::try_from(rows.len()).unwrap_or(i64::MAX));
-    let mut by_app: BTreeMap<i32, Keys> = BTreeMap::new();
+    let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+    let (mut app_nos, mut keys, mut added) = (Vec::new(), Keys::default(), None);
     for row in rows {
         if let Some(app_no) = row.app_no {
-            by_app.entry(app_no).or_default().add(&row.r#type, &row.keys)?;
+            keys.add(&row.r#type, &row.keys)?;
+            app_nos.resize(keys.seqs.len(), app_no);
+        }
+        added = Some(row.last_no);
+        if app_nos.len() >= ENTRIES_AT_ONCE {
+            break;
         }
     }
-    plan_by_keys(connection, engine).await?;
-    for (app_no, keys) in by_app {
-        add_up(connection, app_no, &keys).await?;
+    let Some(added) = added else { return Ok(false) };
+    if !app_nos.is_empty() {
+        plan_by_keys(connection, engine).await?;
+        add_up(connection, &app_nos, &keys).await?;
     }
-    sqlx::query!("UPDATE sales_head SET through_no = $1", through_no).execute(connection).await?;
-    Ok(count == EVENT_ROWS_AT_ONCE)
+    sqlx::query!("UPDATE sales_head SET through_no = $1", added).execute(connection).await?;
+    Ok(count == EVENT_ROWS_AT_ONCE || app_nos.len() >= ENTRIES_AT_ONCE)
 }
 
-async fn add_up(connection: &mut PgConnection, app_no: i32, keys: &Keys) -> Result<()> {
+/// Adds entries of these apps. It sums up by item before it reads the names of items, which a batch has few of.
+async fn add_up(connection: &mut PgConnection, app_nos: &[i32], keys: &Keys) -> Result<()> {
     sqlx::query!(
         "INSERT INTO sales_hours AS known (app_no, cut, hour, product_name, zone, count, free_taken, charge_taken,
              free_given_back, charge_given_back)
-         SELECT $1, 3 - 2 * grouping(i.product_name) - grouping(split_part(s.zone_id, '_', 1)),
-             date_trunc('hour', s.at, 'UTC') AS hour, coalesce(i.product_name, ''),
-             coalesce(split_part(s.zone_id, '_', 1), ''), sum(s.count), sum(s.free_taken), sum(s.charge_taken),
-             sum(s.free_given_back), sum(s.charge_given_back)
-         FROM unnest($2::bigint[], $3::bigint[]) AS k (wallet_no, seq)
-         JOIN sold_entries s ON s.app_no = $1 AND s.wallet_no = k.wallet_no AND s.seq = k.seq
-         JOIN items i ON i.app_no = $1 AND i.item_id = s.item_id
+         SELECT s.app_no, 3 - 2 * grouping(i.product_name) - grouping(s.zone), s.hour, coalesce(i.product_name, ''),
+             coalesce(s.zone, ''), sum(s.count), sum(s.free_taken), sum(s.charge_taken), sum(s.free_given_back),
+             sum(s.charge_given_back)
+         FROM (
+             SELECT e.app_no, date_bin('1 hour', e.at, to_timestamp(0)) AS hour, e.item_id,
+                 split_part(e.zone_id, '_', 1) AS zone, sum(e.count) AS count, sum(e.free_taken) AS free_taken,
+                 sum(e.charge_taken) AS charge_taken, sum(e.free_given_back) AS free_given_back,
+                 sum(e.charge_given_back) AS charge_given_back
+             FROM unnest($1::integer[], $2::bigint[], $3::bigint[]) AS k (app_no, wallet_no, seq)
+             JOIN sold_entries e ON e.app_no = k.app_no AND e.wallet_no = k.wallet_no AND e.seq = k.seq
+             GROUP BY 1, 2, 3, 4
+         ) s
+         JOIN items i ON i.app_no = s.app_no AND i.item_id = s.item_id
          GROUP BY GROUPING SETS (
-             (date_trunc('hour', s.at, 'UTC'), i.product_name),
-             (date_trunc('hour', s.at, 'UTC'), split_part(s.zone_id, '_', 1)),
-             (date_trunc('hour', s.at, 'UTC'), i.product_name, split_part(s.zone_id, '_', 1)))
+             (s.app_no, s.hour, i.product_name), (s.app_no, s.hour, s.zone),
+             (s.app_no, s.hour, i.product_name, s.zone))
          ON CONFLICT (app_no, cut, hour, product_name, zone) DO UPDATE
          SET count = known.count + excluded.count, free_taken = known.free_taken + excluded.free_taken,
              charge_taken = known.charge_taken + excluded.charge_taken,
              free_given_back = known.free_given_back + excluded.free_given_back,
              charge_given_back = known.charge_given_back + excluded.charge_given_back",
-        app_no,
+        app_nos,
         &keys.wallet_nos,
         &keys.seqs
     )
