@@ -158,7 +158,7 @@ CREATE TABLE wallets (
 COMMENT ON TABLE wallets IS 'Present balances of a player. A row here makes the open_id known to its app. The free space in each page keeps balance updates away from the indexes.';
 COMMENT ON COLUMN wallets.app_no IS 'The app.';
 COMMENT ON COLUMN wallets.wallet_no IS 'Number of the wallet in its app. It is random, so that no counter is shared.';
-COMMENT ON COLUMN wallets.open_id IS 'The player: 1 to 64 of 0-9A-Za-z_-. In the collation of the bytes, all open_ids with the same start are one range.';
+COMMENT ON COLUMN wallets.open_id IS 'The player: 1 to 64 of 0-9A-Za-z_-. A pseudonym once the player is erased (contract 13.7). In the collation of the bytes, all open_ids with the same start are one range.';
 COMMENT ON COLUMN wallets.created_at IS 'Time when the player became known.';
 COMMENT ON COLUMN wallets.free_balance IS 'Gifted currency.';
 COMMENT ON COLUMN wallets.charge_balance IS 'Charged currency.';
@@ -200,7 +200,7 @@ CREATE TABLE ledger_entries (
     CONSTRAINT ledger_entries_charge_balance_not_negative CHECK (charge_balance >= 0),
     CONSTRAINT ledger_entries_chain_hash_length CHECK (octet_length(chain_hash) = 32)
 );
-COMMENT ON TABLE ledger_entries IS 'Every change of every wallet, without gaps, and every closed biz_no. A row is ledger entry and idempotency record in one. It is never updated, and it only leaves for archived_entries. So a biz_no or ref takes effect at most once (contract 3.3.3 and 8.3.3).';
+COMMENT ON TABLE ledger_entries IS 'Every change of every wallet, without gaps, and every closed biz_no. A row is ledger entry and idempotency record in one. It only leaves for archived_entries. Nothing updates it but the erasure of a player, which removes texts (contract 13.7). So a biz_no or ref takes effect at most once (contract 3.3.3 and 8.3.3).';
 COMMENT ON COLUMN ledger_entries.wallet_no IS 'The wallet. The columns with eight bytes stand first, so that no space is lost between columns.';
 COMMENT ON COLUMN ledger_entries.seq IS '1 for the first entry of a wallet. Each later entry adds one. Null for a closed biz_no, which is no ledger entry.';
 COMMENT ON COLUMN ledger_entries.at IS 'Database time of the statement that read the wallet for this change. A biz_no is replayed for 48 hours from here.';
@@ -353,10 +353,17 @@ CREATE INDEX archived_entries_cancels ON archived_entries (app_no, of_biz_no, re
 
 CREATE INDEX archived_entries_at ON archived_entries (app_no, at);
 
+CREATE VIEW archived_hashes AS
+SELECT e.app_no, e.wallet_no, hash_record_extended(ROW(e.app_no, e.reference, e.wallet_no, e.seq, e.kind, e.at, e.free_change,
+        e.charge_change, e.free_balance, e.charge_balance, e.remaining, e.pay_priority, e.item_id, e.zone_id, e.remark,
+        e.of_biz_no), 0)::numeric AS hash,
+    (SELECT min(w.archive_no) FROM archived_wallets w
+     WHERE w.app_no = e.app_no AND w.wallet_no = e.wallet_no AND w.seq >= e.seq) AS archive_no
+FROM archived_entries e;
+COMMENT ON VIEW archived_hashes IS 'The hash of each archived row, and the archive that has it. A closed number has no archive here.';
+
 CREATE VIEW archived_digests AS
-SELECT app_no, sum(hash_record_extended(ROW(app_no, reference, wallet_no, seq, kind, at, free_change, charge_change,
-    free_balance, charge_balance, remaining, pay_priority, item_id, zone_id, remark, of_biz_no), 0)::numeric) AS digest
-FROM archived_entries GROUP BY app_no;
+SELECT app_no, sum(hash) AS digest FROM archived_hashes GROUP BY app_no;
 COMMENT ON VIEW archived_digests IS 'Sum of the hashes of all archived rows of each app.';
 
 CREATE VIEW numbers AS
@@ -1033,12 +1040,15 @@ CREATE TABLE operator_log (
     note          text        NOT NULL,
     seq           bigint      NOT NULL,
     chain_hash    bytea       NOT NULL,
+    content_hash  bytea       NOT NULL,
+    salt          bytea,
     credits       json,
     CONSTRAINT operator_log_pkey PRIMARY KEY (app_id, at, id),
     CONSTRAINT operator_log_operator_named CHECK (operator <> ''),
+    CONSTRAINT operator_log_content_hash_length CHECK (octet_length(content_hash) = 32),
     CONSTRAINT operator_log_chain_hash_length CHECK (octet_length(chain_hash) = 32)
 );
-COMMENT ON TABLE operator_log IS 'A line for each change by an operator, written in the transaction of the change. A line is never updated and never deleted.';
+COMMENT ON TABLE operator_log IS 'A line for each change by an operator, written in the transaction of the change. A line is never deleted. Only the erasure of a player replaces texts of a line (contract 13.7).';
 COMMENT ON COLUMN operator_log.app_id IS 'The app that was changed. Empty for a change that concerns all apps.';
 COMMENT ON COLUMN operator_log.at IS 'Database time of the line.';
 COMMENT ON COLUMN operator_log.id IS 'Random number from the program. It distinguishes lines of the same time on a page.';
@@ -1052,6 +1062,8 @@ COMMENT ON COLUMN operator_log.note IS 'Reason from the operator. It may be empt
 COMMENT ON COLUMN operator_log.credits IS 'Credits of one call, each as [open_id, ref, gifted and charged currency before it, gifted and charged currency after it]. Null for other actions.';
 COMMENT ON COLUMN operator_log.seq IS 'Sequence number of the line, from 1.';
 COMMENT ON COLUMN operator_log.chain_hash IS 'SHA-256 of the line and of the hash of the line before it.';
+COMMENT ON COLUMN operator_log.content_hash IS 'SHA-256 of the salt and of the texts that the line was written with: subject, before, after, note and credits. chain_hash covers it in their place.';
+COMMENT ON COLUMN operator_log.salt IS '16 random bytes, so that nobody can guess the texts from content_hash. Null once an erasure has replaced texts; its line has the hash of the new ones.';
 -- A list of thousands of credits would take longer to compress than to write.
 ALTER TABLE operator_log ALTER COLUMN credits SET STORAGE EXTERNAL;
 CREATE INDEX operator_log_at ON operator_log (at, id);

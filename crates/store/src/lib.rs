@@ -36,6 +36,7 @@ pub mod objects;
 mod operator_log;
 mod order;
 mod paging;
+mod player_erasure;
 mod receiver;
 mod sales;
 mod sandbox;
@@ -95,6 +96,7 @@ pub use order::{
     OrderChange, OrderCursor, OrderEvent, OrderFilter, OrderPayment, ReportOutcome, StoredOrder,
 };
 pub use paging::{CursorKey, Page, TimeCursor};
+pub use player_erasure::{ErasedPlayer, ErasureRefusal};
 pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverError, ReceiverTry, TriesNote,

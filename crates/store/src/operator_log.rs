@@ -1,6 +1,6 @@
 //! The operator's log (contract 8.5): who changed what, when, from what to what. A line is written
-//! in the transaction of the change. No statement here changes or deletes a line. The lines are a hash
-//! chain, which the audit checks.
+//! in the transaction of the change. No statement deletes a line, and only the erasure of a player changes
+//! one ([`crate::player_erasure`]). The lines are a hash chain, which the audit checks.
 
 use std::borrow::Cow;
 
@@ -66,6 +66,8 @@ domain::word_enum! {
         ConsoleUserRemove = "console_user.remove",
         ApiKeyCreate = "api_key.create",
         ApiKeyRevoke = "api_key.revoke",
+        /// A player was erased. It has the lines whose texts were replaced.
+        PlayerErase = "player.erase",
     }
 }
 
@@ -142,6 +144,11 @@ impl<'a> LogLine<'a> {
         if note.is_empty() { self } else { Self { note, ..self } }
     }
 
+    /// The same line with this note, also if it is empty.
+    pub(super) fn note_instead(self, note: &'a str) -> Self {
+        Self { note, ..self }
+    }
+
     /// The same line with many credits, which the audit compares with the ledger.
     pub(super) fn credits(self, credits: &[ListedCredit<'_>]) -> Self {
         Self { credits: Some(json!(credits).to_string()), ..self }
@@ -174,6 +181,7 @@ impl<'a> LogLine<'a> {
         );
         let head = head.fetch_optional(&mut *connection).await?;
         let head = head.ok_or_else(|| StoreError::damaged("operator_log_head"))?;
+        let salt: [u8; 16] = random_bytes();
         let line = ChainedLine {
             seq: head.seq + 1,
             app_id: self.app_id.map_or("", AppId::as_str),
@@ -187,13 +195,18 @@ impl<'a> LogLine<'a> {
             after: head.after.as_deref(),
             note: self.note,
             credits: self.credits.as_deref(),
+            salt: Some(&salt),
+            content_hash: &[],
         };
+        let content_hash = line.texts_hash();
+        let line = ChainedLine { content_hash: &content_hash, ..line };
         let previous = head.chain_hash.try_into().map_err(|_| StoreError::damaged("operator_log_head"))?;
         let chain_hash = line.chain_hash(&previous);
         sqlx::query!(
             "WITH head AS (UPDATE operator_log_head SET seq = $1, chain_hash = $2)
              INSERT INTO operator_log (seq, chain_hash, app_id, at, id, operator_kind, operator, action, subject,
-                before, after, note, credits) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::json)",
+                before, after, note, credits, salt, content_hash)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::text::json, $14, $15)",
             line.seq,
             chain_hash.as_slice(),
             line.app_id,
@@ -206,7 +219,9 @@ impl<'a> LogLine<'a> {
             self.before,
             self.after,
             line.note,
-            line.credits
+            line.credits,
+            salt.as_slice(),
+            content_hash.as_slice()
         )
         .execute(connection)
         .await?;

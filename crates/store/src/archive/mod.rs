@@ -16,7 +16,7 @@ use serde::Serialize;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
-use self::states::State;
+pub(crate) use self::states::{State, lock_newest};
 use crate::engine::Engine;
 use crate::{Result, Store, StoreError};
 

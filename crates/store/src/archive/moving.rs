@@ -10,6 +10,7 @@ use super::file::{Batch, ENTRY_COLUMNS, READER_COLUMNS, Reader, Row};
 use super::states::{State, fence};
 use super::{Archive, ArchiveError, ArchiveProgress, path, refused, unusable};
 use crate::StoreError;
+use crate::player_erasure::{PSEUDONYM, scrub_restored};
 
 /// Takes lines of a file in a transaction.
 const LINES: &str = "CREATE TEMPORARY TABLE IF NOT EXISTS archive_lines (LIKE ledger_entries, open_id text, \
@@ -81,6 +82,7 @@ pub(super) async fn restore(
             );
             transaction.execute(sqlx::raw_sql(AssertSqlSafe(enter))).await?;
             let wallet_nos: Vec<i64> = ends(&batch)?.into_iter().map(|end| end.wallet_no).collect();
+            scrub_restored(&mut transaction, app_no, &wallet_nos).await?;
             sqlx::query!(
                 "DELETE FROM archived_wallets WHERE app_no = $1 AND archive_no = $2 AND wallet_no = ANY ($3)",
                 app_no,
@@ -126,15 +128,19 @@ pub(super) async fn differs(
     let number = sqlx::query_scalar(
         "SELECT l.reference FROM archive_lines l
          LEFT JOIN archived_entries e ON e.app_no = l.app_no AND e.reference = l.reference
+         LEFT JOIN wallets w ON w.app_no = l.app_no AND w.wallet_no = l.wallet_no AND starts_with(w.open_id, $1)
          WHERE (e.wallet_no, e.seq, e.kind, e.at, e.free_change, e.charge_change, e.remaining, e.of_biz_no,
                  e.pay_priority, e.item_id, e.zone_id)
              IS DISTINCT FROM (l.wallet_no, l.seq, l.kind, l.at, l.free_change, l.charge_change, l.remaining, l.of_biz_no,
-                 l.pay_priority, l.item_id, l.zone_id)
+                 l.pay_priority, l.item_id,
+                 CASE WHEN w.wallet_no IS NULL OR l.seq IS NULL THEN l.zone_id ELSE split_part(l.zone_id, '_', 1) END)
              OR l.reference LIKE '!%' AND (e.free_balance, e.charge_balance, e.remark)
-                 IS DISTINCT FROM (l.free_balance, l.charge_balance, l.remark)
+                 IS DISTINCT FROM (l.free_balance, l.charge_balance,
+                     CASE WHEN w.wallet_no IS NULL THEN l.remark ELSE left(l.remark, 0) END)
          LIMIT 1",
     );
-    let number: Option<String> = number.fetch_optional(&mut *transaction).await?;
+    // The texts of a player who was erased are only in the file.
+    let number: Option<String> = number.bind(PSEUDONYM).fetch_optional(&mut *transaction).await?;
     let state = sqlx::query_scalar(
         "SELECT l.open_id FROM (
              SELECT DISTINCT ON (wallet_no) * FROM archive_lines WHERE seq IS NOT NULL ORDER BY wallet_no, seq DESC) l

@@ -15,7 +15,7 @@ use crate::{Result, Store, StoreError};
 
 domain::word_enum! {
     /// What becomes of the entries of an archive.
-    pub(super) enum State {
+    pub(crate) enum State {
         /// They leave the ledger.
         Moving = "moving",
         /// All of them have left.
@@ -51,7 +51,10 @@ fn overtaken(archive: &Archive) -> ArchiveError {
 }
 
 /// The newest archive of an app and its state. It locks all of them until the transaction ends.
-async fn lock_newest(connection: &mut PgConnection, app_id: &str) -> Result<(i32, Option<String>)> {
+pub(crate) async fn lock_newest(
+    connection: &mut PgConnection,
+    app_id: &str,
+) -> Result<(i32, Option<String>)> {
     let lock = sqlx::query!("SELECT archive_no FROM archives WHERE app_id = $1 FOR UPDATE", app_id);
     lock.fetch_all(&mut *connection).await?;
     // A second statement sees what was committed while the first one waited.

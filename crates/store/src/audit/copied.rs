@@ -75,6 +75,11 @@ impl<'a> Row<'a> {
         self.column()?.ok_or_else(malformed)
     }
 
+    /// The next column: bytes, or null.
+    pub(super) fn bytes_if_any(&mut self) -> Result<Option<&'a [u8]>> {
+        self.column()
+    }
+
     /// The next column: a text, or null.
     pub(super) fn text_if_any(&mut self) -> Result<Option<&'a str>> {
         self.column()?.map(|column| std::str::from_utf8(column).map_err(|_| malformed())).transpose()

@@ -14,7 +14,7 @@ use crate::operator_log::{Action, ListedCredit};
 
 const LINES: &str = "\
 SELECT seq, app_id, at, id, operator_kind, operator, action, subject, before::text, after::text, note,
-    credits::text, chain_hash
+    credits::text, salt, content_hash, chain_hash
 FROM operator_log";
 
 /// What the log contains.
@@ -125,5 +125,7 @@ fn read_line<'a>(row: &mut Row<'a>) -> Result<ChainedLine<'a>> {
         after: row.text_if_any()?,
         note: row.text()?,
         credits: row.text_if_any()?,
+        salt: row.bytes_if_any()?,
+        content_hash: row.bytes()?,
     })
 }

@@ -76,7 +76,7 @@ pub(super) const NOW: &str = "SELECT clock_timestamp()";
 /// Stores items that the database may not have. Another transaction may store the same.
 const ITEMS: &str = "\
 INSERT INTO items (app_no, item_id, product_name, product_info, product_desc)
-SELECT {item_app}, unnest($36::bytea[]), unnest($37::text[]), unnest($38::text[]), unnest($39::text[])
+SELECT {item_app}, unnest($37::bytea[]), unnest($38::text[]), unnest($39::text[]), unnest($40::text[])
 ON CONFLICT DO NOTHING";
 
 /// Writes ledger entries and closed numbers. A reference that another transaction has used violates the primary key.
@@ -106,22 +106,26 @@ FROM (
     SELECT {wallet_app} AS app_no, unnest($23::bigint[]) AS wallet_no,
         unnest($24::bigint[]) AS free_balance, unnest($25::bigint[]) AS charge_balance,
         unnest($26::bigint[]) AS entry_count_before, unnest($27::bigint[]) AS entry_count,
-        unnest($28::bytea[]) AS chain_hash
+        unnest($28::bytea[]) AS chain_hash, unnest($29::text[]) AS open_id
 ) AS c
 WHERE w.app_no = {changed_app} AND w.wallet_no = c.wallet_no";
+
+/// Whether a wallet is as it was read. The player of a wallet that was erased meanwhile is another
+/// ([`crate::player_erasure`]).
+const UNCHANGED: &str = "w.entry_count = c.entry_count_before AND w.open_id = c.open_id";
 
 /// Writes the events of the entries.
 const TELL: &str = "\
 INSERT INTO wallet_outbox (app_no, row_id, type, count, keys, at)
-SELECT {outbox_app}, unnest($30::bytea[]), unnest($31::text[]), unnest($32::integer[]), unnest($33::bytea[]),
-    $34::timestamptz";
+SELECT {outbox_app}, unnest($31::bytea[]), unnest($32::text[]), unnest($33::integer[]), unnest($34::bytea[]),
+    $35::timestamptz";
 
 /// The parameters of [`CHANGE`].
-const OF_CHANGE: RangeInclusive<usize> = 22..=28;
+const OF_CHANGE: RangeInclusive<usize> = 22..=29;
 /// The parameters of [`TELL`].
-const OF_TELL: RangeInclusive<usize> = 29..=34;
+const OF_TELL: RangeInclusive<usize> = 30..=35;
 /// The parameters of [`ITEMS`].
-const OF_ITEMS: RangeInclusive<usize> = 35..=39;
+const OF_ITEMS: RangeInclusive<usize> = 36..=40;
 
 /// Locks the wallets of a batch and reads them.
 pub(super) fn lock(engine: Engine) -> String {
@@ -144,7 +148,7 @@ pub(super) fn write(engine: Engine, with_items: bool) -> String {
     let items = if with_items { format!("itemised AS ({ITEMS}), ") } else { String::new() };
     let change = CHANGE.replace("{entry_count}", "c.entry_count");
     let sql = format!(
-        "WITH {items}entered AS ({ENTER}), told AS ({TELL}), changed AS ({change} AND w.entry_count = c.entry_count_before RETURNING 1)
+        "WITH {items}entered AS ({ENTER}), told AS ({TELL}), changed AS ({change} AND {UNCHANGED} RETURNING 1)
          SELECT 1 / (count(*) = cardinality($22::integer[]))::integer FROM changed"
     );
     fill_apps(&sql, |column, parameter| engine.key(column, parameter, "integer"))
@@ -153,10 +157,10 @@ pub(super) fn write(engine: Engine, with_items: bool) -> String {
 /// The same as statements of one transaction: the items, the entries, the balances of wallets that exist, and the events.
 /// Citus plans them in half of the time.
 pub(super) fn write_apart() -> [String; 4] {
-    let unchanged = "c.entry_count / (w.entry_count = c.entry_count_before)::integer";
+    let unchanged = format!("c.entry_count / ({UNCHANGED})::integer");
     let (items, change) = (from_one(ITEMS, OF_ITEMS), from_one(CHANGE, OF_CHANGE));
     let tell = from_one(TELL, OF_TELL);
-    let change = change.replace("{entry_count}", unchanged);
+    let change = change.replace("{entry_count}", &unchanged);
     // Each of them has its apps as its first parameter.
     [items, ENTER.to_owned(), change, tell]
         .map(|sql| fill_apps(&sql, |_, _| Engine::Citus.key("", 1, "integer")))
@@ -174,8 +178,8 @@ fn fill_apps(sql: &str, app: impl Fn(&str, u8) -> String) -> String {
     sql.replace("{entry_app}", &app("unnest($1::integer[])", 1))
         .replace("{wallet_app}", &app("unnest($22::integer[])", 1))
         .replace("{changed_app}", &app("c.app_no", 1))
-        .replace("{outbox_app}", &app("unnest($29::integer[])", 29))
-        .replace("{item_app}", &app("unnest($35::integer[])", 35))
+        .replace("{outbox_app}", &app("unnest($30::integer[])", 30))
+        .replace("{item_app}", &app("unnest($36::integer[])", 36))
 }
 
 /// Fills in the app of a key, and what has all numbers. The apps of a batch are the parameter. On Citus nothing is

@@ -1,0 +1,176 @@
+//! The erasure of a player (contract 13.7): a pseudonym takes the place of the `open_id` everywhere, and what tells of the
+//! person goes. The money stays: entries, their numbers and their hashes are as they were.
+//!
+//! All of it is one transaction. A writer that has read the wallet before it finds another player in it, and reads
+//! again: then there is no such player.
+
+mod archived;
+mod texts;
+
+use std::collections::BTreeMap;
+
+use domain::ids::{AppId, OpenId};
+use domain::operator::Operator;
+use serde::Serialize;
+use serde_json::json;
+use sqlx::PgConnection;
+
+use crate::archive::{State, lock_newest};
+use crate::operator_log::{Action, LogLine};
+use crate::secrets::random_bytes;
+use crate::{Refusable, Result, Store};
+
+use texts::{Names, replace_in_deliveries, replace_in_log};
+
+/// What a pseudonym begins with.
+pub(crate) const PSEUDONYM: &str = "erased-";
+
+/// What an erasure did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErasedPlayer {
+    /// The app.
+    pub app_id: String,
+    /// What stands in place of the `open_id` from now on.
+    pub pseudonym: String,
+    /// Rows that were changed or removed, by kind. `archives` has the numbers of archives instead.
+    pub rows: BTreeMap<&'static str, u64>,
+    /// Files of archives that still name the player.
+    pub archive_files: Vec<String>,
+}
+
+/// Why a player was not erased. Nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErasureRefusal {
+    /// Nothing is recorded of such a player.
+    UnknownPlayer,
+    /// Entries of the app are on their way between the ledger and an archive.
+    ArchiveUnderWay,
+}
+
+impl Store {
+    /// Erases a player. What calls of this player do afterwards is recorded anew.
+    pub async fn erase_player(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        open_id: &OpenId,
+    ) -> Result<ErasedPlayer, Refusable<ErasureRefusal>> {
+        let pseudonym = format!("{PSEUDONYM}{}", hex::encode(random_bytes::<10>()));
+        let context = (operator.clone(), app_id.clone(), open_id.clone(), pseudonym);
+        self.transaction(context, |connection, (operator, app_id, open_id, pseudonym)| {
+            Box::pin(async move {
+                let names = Names { app_id: app_id.as_str(), open_id: open_id.as_str(), pseudonym };
+                let (rows, archive_files) = erase(connection, &names).await?;
+                let lines = replace_in_log(connection, &names).await?;
+                let mut erased = ErasedPlayer {
+                    app_id: app_id.to_string(),
+                    pseudonym: pseudonym.clone(),
+                    rows,
+                    archive_files,
+                };
+                erased.rows.insert("operator_log", lines.len() as u64);
+                if erased.rows.values().sum::<u64>() == 0 {
+                    return Err(Refusable::Refused(ErasureRefusal::UnknownPlayer));
+                }
+                let note = names.replaced(operator.reason());
+                LogLine::new(operator, Action::PlayerErase, pseudonym)
+                    .of_app(app_id)
+                    .after(json!({ "rows": erased.rows, "lines": lines }))
+                    .note_instead(&note)
+                    .record(connection)
+                    .await?;
+                Ok(erased)
+            })
+        })
+        .await
+    }
+}
+
+/// Erases all but the texts of the operator's log, whose head a transaction locks last.
+async fn erase(
+    connection: &mut PgConnection,
+    names: &Names<'_>,
+) -> Result<(BTreeMap<&'static str, u64>, Vec<String>), Refusable<ErasureRefusal>> {
+    sqlx::query!("SET LOCAL statement_timeout = 0").execute(&mut *connection).await?;
+    let &Names { app_id, open_id, pseudonym } = names;
+    // Before the entries, as a transaction that moves entries does.
+    let (_, state) = lock_newest(connection, app_id).await?;
+    if state.is_some_and(|state| state != State::Kept.as_str()) {
+        return Err(Refusable::Refused(ErasureRefusal::ArchiveUnderWay));
+    }
+    let mut rows = BTreeMap::new();
+    let mut archive_files = Vec::new();
+    let wallet = sqlx::query!(
+        r#"UPDATE wallets SET open_id = $3 WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND open_id = $2
+           RETURNING app_no, wallet_no"#,
+        app_id,
+        open_id,
+        pseudonym
+    );
+    if let Some(wallet) = wallet.fetch_optional(&mut *connection).await? {
+        rows.insert("wallet", 1);
+        rows.insert("ledger_entries", scrub_entries(connection, wallet.app_no, &[wallet.wallet_no]).await?);
+        let (entries, files) = archived::scrub(connection, app_id, wallet.app_no, wallet.wallet_no).await?;
+        rows.insert("archived_entries", entries);
+        archive_files = files;
+    }
+    let refusals =
+        sqlx::query!("DELETE FROM exchange_refusals WHERE app_id = $1 AND open_id = $2", app_id, open_id);
+    rows.insert("refusals", refusals.execute(&mut *connection).await?.rows_affected());
+    let login_codes =
+        sqlx::query!("DELETE FROM login_codes WHERE app_id = $1 AND open_id = $2", app_id, open_id);
+    rows.insert("login_codes", login_codes.execute(&mut *connection).await?.rows_affected());
+    let orders = sqlx::query_scalar!(
+        "DELETE FROM orders WHERE app_id = $1 AND open_id = $2 RETURNING out_biz_order_no",
+        app_id,
+        open_id
+    );
+    let orders = orders.fetch_all(&mut *connection).await?;
+    rows.insert("orders", orders.len() as u64);
+    let events = sqlx::query!(
+        "DELETE FROM order_events WHERE app_id = $1 AND out_biz_order_no = ANY ($2)",
+        app_id,
+        &orders
+    );
+    events.execute(&mut *connection).await?;
+    let payments = sqlx::query!(
+        "DELETE FROM order_payments WHERE app_id = $1 AND out_biz_order_no = ANY ($2)",
+        app_id,
+        &orders
+    );
+    payments.execute(&mut *connection).await?;
+    replace_in_deliveries(connection, names).await?;
+    Ok((rows, archive_files))
+}
+
+/// Does the same to entries that came back from a file.
+pub(crate) async fn scrub_restored(
+    connection: &mut PgConnection,
+    app_no: i32,
+    wallet_nos: &[i64],
+) -> Result<()> {
+    let erased = sqlx::query_scalar!(
+        "SELECT wallet_no FROM wallets
+         WHERE app_no = $1 AND wallet_no = ANY ($2) AND starts_with(open_id, $3)",
+        app_no,
+        wallet_nos,
+        PSEUDONYM
+    );
+    let erased = erased.fetch_all(&mut *connection).await?;
+    if !erased.is_empty() {
+        scrub_entries(connection, app_no, &erased).await?;
+    }
+    Ok(())
+}
+
+/// Removes what ledger entries of these wallets tell of the person. Of `zone_id` the zone stays, for the sums by zone.
+async fn scrub_entries(connection: &mut PgConnection, app_no: i32, wallet_nos: &[i64]) -> Result<u64> {
+    let entries = sqlx::query!(
+        "UPDATE ledger_entries SET user_ip = NULL, zone_id = split_part(zone_id, '_', 1),
+             extension = left(extension, 0), remark = left(remark, 0)
+         WHERE app_no = $1 AND wallet_no = ANY ($2)",
+        app_no,
+        wallet_nos
+    );
+    Ok(entries.execute(connection).await?.rows_affected())
+}

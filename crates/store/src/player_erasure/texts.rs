@@ -1,0 +1,187 @@
+//! Puts the pseudonym in place of the player in texts that people and receivers wrote.
+
+use std::collections::BTreeMap;
+
+use domain::operator_log::ChainedLine;
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use crate::operator_log::ListedCredit;
+use crate::{Result, StoreError};
+
+/// Keys of numbers in the states of the operator's log. The ledger has the same numbers.
+const NUMBERS: [&str; 4] = ["ref", "biz_no", "of_biz_no", "pay_biz_no"];
+/// Keys of what else tells of the person.
+const PERSONAL: [&str; 1] = ["union_id"];
+
+/// The player and the pseudonym.
+pub(super) struct Names<'a> {
+    pub(super) app_id: &'a str,
+    pub(super) open_id: &'a str,
+    pub(super) pseudonym: &'a str,
+}
+
+impl Names<'_> {
+    /// The text with the pseudonym for each word that is the `open_id`. A word is the longest part of characters that an
+    /// `open_id` can have: the player `p1` is not in `p12`.
+    pub(super) fn replaced(&self, text: &str) -> String {
+        let is_outside = |char: char| !(char.is_ascii_alphanumeric() || char == '_' || char == '-');
+        let words = text.split_inclusive(is_outside).map(|word| {
+            let (name, rest) = word.split_at(word.trim_end_matches(is_outside).len());
+            if name == self.open_id { [self.pseudonym, rest] } else { [name, rest] }
+        });
+        words.flatten().collect()
+    }
+
+    /// The same for a state of the operator's log. Numbers stay, as those of the ledger do.
+    fn replaced_in(&self, value: Value, is_own: bool) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.replaced(&text)),
+            Value::Array(values) => {
+                Value::Array(values.into_iter().map(|value| self.replaced_in(value, is_own)).collect())
+            }
+            Value::Object(fields) => {
+                let fields = fields.into_iter().map(|(key, value)| {
+                    let value = match key.as_str() {
+                        key if NUMBERS.contains(&key) => value,
+                        key if is_own && PERSONAL.contains(&key) => Value::Null,
+                        _ => self.replaced_in(value, is_own),
+                    };
+                    (key, value)
+                });
+                Value::Object(fields.collect())
+            }
+            other => other,
+        }
+    }
+
+    /// The same for the credits of one call.
+    fn replaced_in_credits(&self, credits: &str) -> Result<String> {
+        let damaged = |_| StoreError::damaged("operator_log.credits");
+        let mut credits: Vec<ListedCredit<'_>> = serde_json::from_str(credits).map_err(damaged)?;
+        for credit in credits.iter_mut().filter(|credit| credit.0 == self.open_id) {
+            credit.0 = self.pseudonym.into();
+        }
+        serde_json::to_string(&credits).map_err(damaged)
+    }
+}
+
+/// Replaces the player in all lines of the log about the app or about all apps. A line about the player also loses its
+/// note. Returns the lines with the hashes of their new texts.
+pub(super) async fn replace_in_log(
+    connection: &mut PgConnection,
+    names: &Names<'_>,
+) -> Result<BTreeMap<i64, String>> {
+    let &Names { app_id, open_id, pseudonym } = names;
+    let rows = sqlx::query!(
+        r#"SELECT seq, subject, before, after, note, credits::text AS credits FROM operator_log
+           WHERE app_id IN ($1, '') AND (subject = $2 OR strpos(note, $2) > 0 OR strpos(before::text, $2) > 0
+               OR strpos(after::text, $2) > 0 OR strpos(credits::text, $2) > 0)
+           ORDER BY seq"#,
+        app_id,
+        open_id
+    );
+    let mut lines = BTreeMap::new();
+    for row in rows.fetch_all(&mut *connection).await? {
+        let is_own = row.subject == open_id;
+        let subject = if is_own { pseudonym } else { &row.subject };
+        let note = if is_own { String::new() } else { names.replaced(&row.note) };
+        let before = row.before.clone().map(|before| names.replaced_in(before, is_own));
+        let after = row.after.clone().map(|after| names.replaced_in(after, is_own));
+        let credits = row.credits.as_deref().map(|credits| names.replaced_in_credits(credits)).transpose()?;
+        if !is_own && note == row.note && before == row.before && after == row.after && credits == row.credits
+        {
+            continue;
+        }
+        let new = sqlx::query!(
+            r#"UPDATE operator_log SET subject = $2, note = $3, before = $4, after = $5, credits = $6::text::json, salt = NULL
+               WHERE seq = $1 RETURNING before::text, after::text, credits::text, content_hash"#,
+            row.seq,
+            subject,
+            note,
+            before,
+            after,
+            credits
+        );
+        let new = new.fetch_one(&mut *connection).await?;
+        let line = ChainedLine {
+            subject,
+            before: new.before.as_deref(),
+            after: new.after.as_deref(),
+            note: &note,
+            credits: new.credits.as_deref(),
+            ..ChainedLine::default()
+        };
+        lines.insert(row.seq, hex::encode(line.texts_hash()));
+    }
+    Ok(lines)
+}
+
+/// Replaces the player in what receivers of the app answered.
+pub(super) async fn replace_in_deliveries(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
+    let &Names { app_id, open_id, .. } = names;
+    let failures = sqlx::query!(
+        r#"SELECT receiver_id, event_no, error AS "error!" FROM deliveries
+           WHERE app_id = $1 AND strpos(error, $2) > 0"#,
+        app_id,
+        open_id
+    );
+    for failure in failures.fetch_all(&mut *connection).await? {
+        sqlx::query!(
+            "UPDATE deliveries SET error = $4 WHERE app_id = $1 AND receiver_id = $2 AND event_no = $3",
+            app_id,
+            failure.receiver_id,
+            failure.event_no,
+            names.replaced(&failure.error)
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    let receivers = sqlx::query!(
+        r#"SELECT receiver_id, last_error, tries FROM receivers
+           WHERE app_id = $1 AND (strpos(last_error, $2) > 0 OR strpos(tries::text, $2) > 0)"#,
+        app_id,
+        open_id
+    );
+    for receiver in receivers.fetch_all(&mut *connection).await? {
+        sqlx::query!(
+            "UPDATE receivers SET last_error = $3, tries = $4 WHERE app_id = $1 AND receiver_id = $2",
+            app_id,
+            receiver.receiver_id,
+            receiver.last_error.map(|error| names.replaced(&error)),
+            names.replaced_in(receiver.tries, false)
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NAMES: Names<'_> = Names { app_id: "a", open_id: "p-1", pseudonym: "erased-x" };
+
+    /// Contract 13.7.4: the whole word is replaced, wherever it stands, and no part of a longer word is.
+    #[test]
+    fn a_whole_word_is_replaced() {
+        for (text, replaced) in [
+            ("p-1", "erased-x"),
+            ("to p-1, p-12 and xp-1: (p-1)é", "to erased-x, p-12 and xp-1: (erased-x)é"),
+            ("é p-1\n", "é erased-x\n"),
+            ("", ""),
+        ] {
+            assert_eq!(NAMES.replaced(text), replaced);
+        }
+        let state = json!({ "open_id": "p-1", "ref": "p-1", "list": ["p-1", 1], "union_id": "u" });
+        let replaced =
+            json!({ "open_id": "erased-x", "ref": "p-1", "list": ["erased-x", 1], "union_id": null });
+        assert_eq!(NAMES.replaced_in(state, true), replaced);
+        let credits = r#"[["p-1","p-1",0,0,1,2],["p-12","r",0,0,1,2]]"#;
+        let replaced = r#"[["erased-x","p-1",0,0,1,2],["p-12","r",0,0,1,2]]"#;
+        assert_eq!(NAMES.replaced_in_credits(credits).unwrap(), replaced);
+    }
+}
