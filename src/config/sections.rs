@@ -87,6 +87,7 @@ impl Listener {
 pub struct Console {
     #[serde(deserialize_with = "duration")]
     pub reauth_after: Duration,
+    pub second_person_above: u64,
     pub time_zone: Zone,
     pub totp_required: bool,
 }

@@ -48,7 +48,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 20] = [
+const PARTS: [&[Route]; 21] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -57,6 +57,7 @@ const PARTS: [&[Route]; 20] = [
     search::ROUTES,
     player::ROUTES,
     wallet_change::ROUTES,
+    wallet_change::requests::ROUTES,
     exchange::ROUTES,
     signature_check::ROUTES,
     apps::ROUTES,

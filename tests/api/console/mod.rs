@@ -15,6 +15,7 @@ mod overview;
 mod players;
 mod reading;
 mod receivers;
+mod requests;
 mod search;
 mod second_factor;
 mod sign_in;

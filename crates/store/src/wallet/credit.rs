@@ -99,8 +99,9 @@ impl Store {
     }
 }
 
-/// The error is an outcome after which the transaction is rolled back.
-async fn write_change(
+/// Makes a change and writes its line in the operator's log. The error is an outcome after which the transaction is rolled
+/// back.
+pub(crate) async fn write_change(
     connection: &mut PgConnection,
     engine: Engine,
     (operator, action): (&Operator, Action),
