@@ -185,7 +185,6 @@ impl Row {
     }
 
     fn parse(self) -> Result<ChangeRequest, Expected> {
-        let damaged = || Expected::new("a request");
         let (free, charge) = (self.free, self.charge);
         let amounts = match ReferenceKind::parse(&self.kind)? {
             ReferenceKind::Credit => AskedAmounts::Credit { free, charge, create: self.create_wallet },
@@ -194,7 +193,9 @@ impl Row {
                 biz_no: BizNo::parse(self.of_biz_no.as_deref().unwrap_or_default())?,
                 amount: Amount::parse(&self.amount.unwrap_or_default().to_string())?,
             },
-            ReferenceKind::Exchange | ReferenceKind::Present | ReferenceKind::Closed => return Err(damaged()),
+            ReferenceKind::Exchange | ReferenceKind::Present | ReferenceKind::Closed => {
+                return Err(Expected::one_of(&["credit", "debit", "cancel"]));
+            }
         };
         Ok(ChangeRequest {
             app_id: AppId::parse(&self.app_id)?,
