@@ -59,7 +59,7 @@ fn texts(mut zip: ZipArchive<impl std::io::Read + std::io::Seek>) -> Vec<(String
         let mut file = zip.by_index(place).unwrap();
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
-        (file.name().to_owned(), text)
+        (file.name().unwrap().into_owned(), text)
     };
     (0..zip.len()).map(read).collect()
 }
