@@ -121,14 +121,15 @@ impl Store {
 
 /// How much of an exchange an operator may give back, in coins.
 #[derive(Debug, Clone, Copy)]
-struct GiveBackLimit {
+pub(crate) struct GiveBackLimit {
     max: i64,
     /// What must be left of the exchange.
     least_left: i64,
 }
 
-/// The error is an outcome after which the transaction is rolled back.
-async fn write_change(
+/// Makes a change and writes its line in the operator's log. The error is an outcome after which the transaction is rolled
+/// back.
+pub(crate) async fn write_change(
     connection: &mut PgConnection,
     engine: Engine,
     (operator, action, limit): (&Operator, Action, Option<GiveBackLimit>),
