@@ -23,7 +23,7 @@ pub(super) enum PlayerCommand {
         app_id: AppId,
         /// Open id of the player
         open_id: OpenId,
-        /// Write to this file instead of standard output; it appears when it is complete
+        /// Write to this new file instead of standard output; it appears when it is complete
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
@@ -31,23 +31,24 @@ pub(super) enum PlayerCommand {
 
 pub(super) async fn run(context: &Context, store: &Store, command: PlayerCommand) -> Result<()> {
     let PlayerCommand::Export { app_id, open_id, out } = command;
-    let is_json = context.output.is_json;
+    let (is_json, operator) = (context.output.is_json, &context.operator);
     let Some(path) = out else {
         ensure!(!is_json, "the export is a zip: with --json, write it with --out FILE");
         ensure!(!io::stdout().is_terminal(), "the export is a zip: write it with --out FILE");
-        return match store.export_player(&app_id, &open_id, ZipWriter::new_stream(io::stdout())).await {
+        return match store.export_player(operator, &app_id, &open_id, ZipWriter::new_stream(io::stdout())).await {
             Err(ExportError::Output(error)) => ignore_gone_reader(Err(error)),
             Err(error) => Err(refused(error)),
             Ok(_) => Ok(()),
         };
     };
     let file = NewFile::create(&path)?;
-    let rows = store.export_player(&app_id, &open_id, ZipWriter::new(&file.file)).await;
+    file.refuse_to_replace()?;
+    let rows = store.export_player(operator, &app_id, &open_id, ZipWriter::new(&file.file)).await;
     let rows = rows.map_err(|error| match error {
         ExportError::Output(error) => file.failed(&error),
         other => refused(other),
     })?;
-    file.finish()?;
+    file.finish_without_replacing()?;
     let total: u64 = rows.values().sum();
     context.output.print(&json!({ "file": path, "rows": rows }), format!("{}: {total} rows", path.display()))
 }

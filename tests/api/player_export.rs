@@ -5,21 +5,22 @@ use std::io::{Cursor, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 
 use domain::app_command::AppCommand;
-use domain::ids::OpenId;
+use domain::ids::{CreditRef, OpenId, PackageVersion};
 use domain::login::Player;
 use serde_json::{Value, json};
 use zip::ZipArchive;
 
 use crate::archive::{Folder, day, old_till};
 use crate::game::Game;
-use crate::support::TestTill;
+use crate::support::{TestTill, operator};
 
 /// The kinds of rows, each with the number of them that the player of the test has.
-const ROWS: [(&str, u64); 11] = [
+const ROWS: [(&str, u64); 12] = [
     ("wallet", 1),
     ("ledger_entries", 6),
     ("refusals", 1),
     ("replays", 1),
+    ("shipments", 1),
     ("orders", 1),
     ("order_events", 2),
     ("order_payments", 2),
@@ -41,6 +42,7 @@ const PLANTED: &str = "
     VALUES ('a1', 'order_0001', 1, 1, '{}'), ('a1', 'order_0001', 2, 2, '{\"open_id\": \"o1\"}'),
         ('a1', 'order_0009', 1, 1, '{}');
     INSERT INTO exchange_replays VALUES ('a1', 'b1', 2, now(), now()), ('a1', 'b9', 2, now(), now());
+    INSERT INTO sandbox_shipments (app_id, biz_no, shipments) VALUES ('a1', 'b1', 2), ('a1', 'b9', 2);
     INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by)
     VALUES ('a1', 'large', 'credit', 'o1', 5, 0, false, 'gift', 'alice'),
         ('a1', 'large9', 'credit', 'other', 5, 0, false, 'gift', 'alice');
@@ -97,6 +99,18 @@ async fn an_export_has_each_row_of_the_player_and_none_of_others() {
              AND after -> 'open_ids' ? 'third'",
     )
     .await;
+    // The open_id as the ref of somebody else's credit, and as the version of a package.
+    let credit = store::Credit {
+        open_id: OpenId::parse("other").unwrap(),
+        free: 1,
+        charge: 0,
+        reference: CreditRef::parse("o1").unwrap(),
+        note: String::new(),
+        create: false,
+    };
+    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+    let version = PackageVersion::parse("o1").unwrap();
+    till.command(&app, AppCommand::Publish(version, Vec::new())).await;
     till.execute(PLANTED).await;
 
     let path = folder.file("o1.zip");
@@ -174,11 +188,39 @@ async fn an_export_has_each_row_of_the_player_and_none_of_others() {
     assert_eq!(actions, ["wallet.credit", "login_code.issue", "user.add"]);
     assert_eq!(log[2]["after"], json!({"open_ids": ["o1"]}));
 
-    // The same to standard output, with the same rows.
+    // An export is in the log, and in the next export.
+    let noted = sqlx::query_as::<_, (String, String, String, Option<Value>)>(
+        "SELECT operator_kind, app_id, subject, after FROM operator_log WHERE action = 'player.export'",
+    );
+    let noted = noted.fetch_all(&till.sql).await.unwrap();
+    assert_eq!(noted, [("command_line".to_owned(), "a1".to_owned(), "o1".to_owned(), None)]);
+
+    // A file that is there stays as it is.
+    let before = std::fs::read(&path).unwrap();
+    let refused = program.complaint(&["player", "export", "a1", "o1", "--out", &path]);
+    assert_eq!(refused, format!("minitill: {path} is there already, and is not replaced\n"));
+    assert!(std::fs::read(&path).unwrap() == before && !std::fs::exists(format!("{path}.unfinished")).unwrap());
+    // What a killed command left under the other name, for all to read, is neither kept nor used.
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(format!("{path}.unfinished"), "left").unwrap();
+    program.json(&["player", "export", "a1", "o1", "--out", &path]);
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+
+    // The same to standard output, with the same rows but for the lines of the exports.
     let streamed = program.run(&["player", "export", "a1", "o1"]);
     assert!(streamed.status.success());
     let streamed = texts(ZipArchive::new(Cursor::new(streamed.stdout)).unwrap());
-    assert_eq!(streamed[1..], files[1..]);
+    let but_for_the_log = |files: &[(String, String)]| -> Vec<(String, String)> {
+        files[1..].iter().filter(|(name, _)| !name.starts_with("operator_log")).cloned().collect()
+    };
+    assert_eq!(but_for_the_log(&streamed), but_for_the_log(&files));
+    let log = &streamed.iter().find(|(name, _)| name == "operator_log.json").unwrap().1;
+    let log: Vec<Value> = serde_json::from_str(log).unwrap();
+    let actions: Vec<&str> = log.iter().map(|line| line["action"].as_str().unwrap()).collect();
+    assert_eq!(
+        actions,
+        ["wallet.credit", "login_code.issue", "user.add", "player.export", "player.export"]
+    );
 }
 
 /// Rule 13.6.5.
@@ -197,6 +239,7 @@ async fn an_unknown_player_has_no_export_and_one_who_was_only_refused_has() {
         assert_eq!(refused, format!("minitill: the app {app} has no player {player}\n"));
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    assert_eq!(till.number("SELECT count(*) FROM operator_log WHERE action = 'player.export'").await, 0);
     let told = program.json(&["player", "export", "a1", "ghost", "--out", &path]);
     assert_eq!((&told["rows"]["refusals"], &told["rows"]["wallet"]), (&json!(1), &json!(0)));
     let refused = program.run(&["player", "export", "a1", "ghost", "--json"]);

@@ -1,12 +1,15 @@
 //! Large changes of wallets that wait for a second person (contract 8.6.40): one admin of the console asks, and another
 //! one confirms or refuses. A confirmed change and the end of its request are one transaction.
 
+mod row;
+
 use domain::exchange::Amount;
-use domain::fields::Expected;
 use domain::ids::{AppId, BizNo, CreditRef, OpenId};
 use domain::ledger::ReferenceKind;
 use domain::operator::Operator;
+use domain::rights::Apps;
 use domain::wallet::{Change, WalletRequest};
+use row::{Row, requests};
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use time::OffsetDateTime;
@@ -14,11 +17,8 @@ use time::OffsetDateTime;
 use crate::app::app_exists;
 use crate::operator_log::{Action, LogLine};
 use crate::paging::LISTED_MAX;
-use crate::wallet::{ChangeOutcome, write_change};
+use crate::wallet::{ChangeOutcome, GiveBackLimit, write_change};
 use crate::{Refusable, Result, Store, StoreError};
-
-/// A request waits for this long.
-const WAITS_DAYS: i32 = 7;
 
 /// The change that somebody asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,6 +131,8 @@ pub struct ChangeRequest {
     pub ended_by: Option<String>,
     /// When.
     pub ended_at: Option<OffsetDateTime>,
+    /// How many coins of an exchange whoever asked may give back (contract 8.6.38). `None`: all.
+    pub give_back_max: Option<i64>,
 }
 
 /// The answer to a new request.
@@ -157,79 +159,6 @@ pub enum EndOutcome {
     Unknown,
     /// The till refuses the change, and the request waits on.
     Refused(ChangeOutcome),
-}
-
-/// A row of `console_requests`.
-struct Row {
-    app_id: String,
-    reference: String,
-    kind: String,
-    open_id: String,
-    free: i64,
-    charge: i64,
-    create_wallet: bool,
-    of_biz_no: Option<String>,
-    amount: Option<i64>,
-    reason: String,
-    asked_by: String,
-    asked_at: OffsetDateTime,
-    ends_at: OffsetDateTime,
-    state: String,
-    ended_by: Option<String>,
-    ended_at: Option<OffsetDateTime>,
-}
-
-impl Row {
-    fn request(self) -> Result<ChangeRequest> {
-        self.parse().map_err(|_| StoreError::damaged("console_requests"))
-    }
-
-    fn parse(self) -> Result<ChangeRequest, Expected> {
-        let (free, charge) = (self.free, self.charge);
-        let amounts = match ReferenceKind::parse(&self.kind)? {
-            ReferenceKind::Credit => AskedAmounts::Credit { free, charge, create: self.create_wallet },
-            ReferenceKind::Debit => AskedAmounts::Debit { free, charge },
-            ReferenceKind::Cancel => AskedAmounts::GiveBack {
-                biz_no: BizNo::parse(self.of_biz_no.as_deref().unwrap_or_default())?,
-                amount: Amount::parse(&self.amount.unwrap_or_default().to_string())?,
-            },
-            ReferenceKind::Exchange | ReferenceKind::Present | ReferenceKind::Closed => {
-                return Err(Expected::one_of(&["credit", "debit", "cancel"]));
-            }
-        };
-        Ok(ChangeRequest {
-            app_id: AppId::parse(&self.app_id)?,
-            change: AskedChange {
-                open_id: OpenId::parse(&self.open_id)?,
-                amounts,
-                reference: CreditRef::parse(&self.reference)?,
-                reason: self.reason,
-            },
-            asked_by: self.asked_by,
-            asked_at: self.asked_at,
-            ends_at: self.ends_at,
-            state: RequestState::parse(&self.state)?,
-            ended_by: self.ended_by,
-            ended_at: self.ended_at,
-        })
-    }
-}
-
-/// The query for requests. `$rest` is its condition, with parameters from the second on; the first are the days that a
-/// request waits.
-macro_rules! requests {
-    ($rest:literal $(, $parameter:expr)*) => {
-        sqlx::query_as!(
-            Row,
-            r#"SELECT app_id, ref AS reference, kind, open_id, free, charge, create_wallet, of_biz_no, amount, reason,
-                   asked_by, asked_at, asked_at + make_interval(days => $1) AS "ends_at!",
-                   CASE WHEN state = 'waiting' AND asked_at <= clock_timestamp() - make_interval(days => $1) THEN 'ended'
-                       ELSE state END AS "state!", ended_by, ended_at
-               FROM console_requests "# + $rest,
-            WAITS_DAYS
-            $(, $parameter)*
-        )
-    };
 }
 
 impl Store {
@@ -264,27 +193,32 @@ impl Store {
         row.fetch_optional(&self.pool).await?.map(Row::request).transpose()
     }
 
-    /// The requests that wait, newest first, at most 1,000.
-    pub async fn waiting_change_requests(&self) -> Result<Vec<ChangeRequest>> {
+    /// The requests of these apps that wait, newest first, at most 1,000.
+    pub async fn waiting_change_requests(&self, apps: &Apps) -> Result<Vec<ChangeRequest>> {
         let rows = requests!(
             "WHERE state = 'waiting' AND asked_at > now() - make_interval(days => $1)
+               AND ($3::text[] IS NULL OR app_id = ANY ($3))
              ORDER BY asked_at DESC, app_id, ref LIMIT $2",
-            LISTED_MAX
+            LISTED_MAX,
+            apps.ids()
         );
         rows.fetch_all(&self.pool).await?.into_iter().map(Row::request).collect()
     }
 
-    /// The newest requests that have ended, at most `limit`: by the time when they were asked.
-    pub async fn ended_change_requests(&self, limit: u32) -> Result<Vec<ChangeRequest>> {
+    /// The newest requests of these apps that have ended, at most `limit`: by the time when they were asked.
+    pub async fn ended_change_requests(&self, apps: &Apps, limit: u32) -> Result<Vec<ChangeRequest>> {
         let rows = requests!(
-            "WHERE state <> 'waiting' OR asked_at <= now() - make_interval(days => $1)
+            "WHERE (state <> 'waiting' OR asked_at <= now() - make_interval(days => $1))
+               AND ($3::text[] IS NULL OR app_id = ANY ($3))
              ORDER BY asked_at DESC, app_id, ref LIMIT $2",
-            i64::from(limit)
+            i64::from(limit),
+            apps.ids()
         );
         rows.fetch_all(&self.pool).await?.into_iter().map(Row::request).collect()
     }
 
-    /// Makes the change that somebody else asked for, and ends the request: both or nothing.
+    /// Makes the change that somebody else asked for, and ends the request: both or nothing. What the role of who asked may
+    /// not give back is refused.
     pub async fn confirm_change(
         &self,
         operator: &Operator,
@@ -311,6 +245,9 @@ impl Store {
         reference: &CreditRef,
         end: RequestState,
     ) -> Result<EndOutcome> {
+        // What was asked for never changes.
+        let Some(request) = self.change_request(app_id, reference).await? else { return Ok(EndOutcome::Unknown) };
+        let limit = self.limit_of(&request).await?;
         let engine = self.engine.get();
         let context = (operator.clone(), app_id.clone(), reference.clone());
         let ended = self.transaction(context, move |connection, (operator, app_id, reference)| {
@@ -328,7 +265,7 @@ impl Store {
                         amounts.change(),
                         reason.clone(),
                     );
-                    let as_whom = (operator, amounts.action());
+                    let as_whom = (operator, amounts.action(), limit);
                     write_change(connection, engine, as_whom, app_id, &change, create).await?;
                     Action::ChangeRequestConfirm
                 } else {
@@ -350,6 +287,17 @@ impl Store {
             Err(Refusable::Store(error)) => Err(error),
         }
     }
+
+    /// How much of its exchange a request may give back, by the role of who asked.
+    async fn limit_of(&self, request: &ChangeRequest) -> Result<Option<GiveBackLimit>> {
+        let (Some(max), AskedAmounts::GiveBack { biz_no, .. }) = (request.give_back_max, &request.change.amounts)
+        else {
+            return Ok(None);
+        };
+        let exchange = self.exchange(&request.app_id, biz_no, false).await?;
+        let exchange = exchange.ok_or_else(|| StoreError::damaged("console_requests"))?;
+        Ok(Some(GiveBackLimit::new(max, &exchange)))
+    }
 }
 
 /// Stores a request, unless the ref has one.
@@ -367,8 +315,9 @@ async fn ask(
     };
     let asked = sqlx::query!(
         "INSERT INTO console_requests
-             (app_id, ref, kind, open_id, free, charge, create_wallet, of_biz_no, amount, reason, asked_by)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT (app_id, ref) DO NOTHING",
+             (app_id, ref, kind, open_id, free, charge, create_wallet, of_biz_no, amount, reason, asked_by,
+              give_back_max)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (app_id, ref) DO NOTHING",
         app_id.as_str(),
         reference.as_str(),
         amounts.kind().as_str(),
@@ -379,7 +328,8 @@ async fn ask(
         of,
         amount,
         reason,
-        operator.name()
+        operator.name(),
+        of.and(operator.give_back_max())
     );
     if asked.execute(&mut *connection).await?.rows_affected() == 0 {
         return Ok(());

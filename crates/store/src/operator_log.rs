@@ -45,6 +45,8 @@ domain::word_enum! {
         ChangeRequestAsk = "change_request.ask",
         ChangeRequestConfirm = "change_request.confirm",
         ChangeRequestRefuse = "change_request.refuse",
+        /// What is known about a player was exported. Nothing has changed.
+        PlayerExport = "player.export",
         ArchiveWrite = "archive.write",
         ArchiveRestore = "archive.restore",
         ReceiverAdd = "receiver.add",

@@ -116,6 +116,11 @@ impl<'a> Page<'a> {
         self.may(Need::GiveBack)
     }
 
+    /// Whether the page shows how to confirm what somebody else asked for.
+    pub(super) fn may_confirm(&self) -> bool {
+        self.may(Need::Money)
+    }
+
     fn may(&self, need: Need) -> bool {
         self.user.is_some_and(|user| user.rights.role.may(need))
     }

@@ -1,11 +1,15 @@
 //! Large changes wait for a second person (contract 8.6.40): one admin asks, another one confirms or refuses.
 
+use std::time::Duration;
+
 use domain::console_user::Role;
+use domain::ids::{AppId, CreditRef, OpenId};
 use serde_json::{Value, json};
 
 use super::reading::{content, link_called, rows, value_of};
 use super::wallet_changes::spender;
-use crate::support::{Answer, TestTill};
+use crate::support::console::HOSTILE;
+use crate::support::{Answer, TestTill, operator};
 
 const PLAYER: &str = "/console/apps/a1/players/o1";
 const CONFIRM: &str = "/console/apps/a1/request/confirm";
@@ -82,7 +86,7 @@ async fn a_large_credit_waits_until_another_admin_confirms_it() {
     assert_eq!(value_of(&page, "ref"), "case-1");
     let shown = content(&page);
     assert!(
-        shown.contains(&format!("Another admin than {asker} must confirm this change before")),
+        shown.contains(&format!("An admin who is not {asker} must confirm this change before")),
         "{shown}"
     );
     assert!(
@@ -259,4 +263,130 @@ async fn a_request_that_is_refused_or_old_changes_nothing() {
     let last = lines(&till).await.pop().unwrap();
     assert_eq!((last.0.as_str(), last.1), ("change_request.refuse", name_of(&bob).await));
     till.assert_audit_clean().await;
+}
+
+/// The change, both lines of the log and the end of the request are one transaction. When one cannot be written, none is,
+/// and the request can be confirmed later: once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confirmation_is_whole_or_nothing() {
+    let till = till().await;
+    let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
+    assert_eq!(alice.post(&format!("{PLAYER}/credit"), &CREDIT).await.status, 303);
+    let state = "SELECT string_agg(state, '') || (SELECT count(*) FROM ledger_entries WHERE reference = '!case-1')
+                     || (SELECT count(*) FROM operator_log WHERE after ->> 'ref' = 'case-1')
+                     || (SELECT max(entry_count) FROM wallets) FROM console_requests";
+    let told = async || sqlx::query_scalar::<_, String>(state).fetch_one(&till.sql).await.unwrap();
+    assert_eq!(told().await, "waiting012");
+    // The last thing that is written.
+    till.execute("ALTER TABLE operator_log ADD CONSTRAINT broken CHECK (action <> 'change_request.confirm')").await;
+    assert_eq!(bob.post(CONFIRM, &[("ref", "case-1")]).await.status, 500);
+    assert_eq!(told().await, "waiting012");
+    // The first one.
+    till.execute(
+        "ALTER TABLE operator_log DROP CONSTRAINT broken;
+         ALTER TABLE console_requests ADD CONSTRAINT broken CHECK (state <> 'confirmed')",
+    )
+    .await;
+    assert_eq!(bob.post(CONFIRM, &[("ref", "case-1")]).await.status, 500);
+    assert_eq!(told().await, "waiting012");
+    till.execute("ALTER TABLE console_requests DROP CONSTRAINT broken").await;
+    for _ in 0..2 {
+        assert_eq!(bob.post(CONFIRM, &[("ref", "case-1")]).await.status, 303);
+        assert_eq!(told().await, "confirmed133");
+    }
+    till.assert_audit_clean().await;
+}
+
+/// A change that somebody made by another way meanwhile is not made again. One with the same ref and other content stops
+/// the confirmation, and no form takes the ref for another change.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_was_made_meanwhile_is_not_made_again() {
+    let till = till().await;
+    let app = AppId::parse("a1").unwrap();
+    let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
+    let credit = async |reference: &str, free: i64| {
+        let credit = store::Credit {
+            open_id: OpenId::parse("o1").unwrap(),
+            free,
+            charge: 401,
+            reference: CreditRef::parse(reference).unwrap(),
+            note: String::new(),
+            create: false,
+        };
+        till.store.credit(&operator(), &app, credit).await.unwrap()
+    };
+    let fields = |reference| CREDIT.map(|(name, value)| (name, if value == "case-1" { reference } else { value }));
+    for reference in ["case-1", "case-2"] {
+        assert_eq!(alice.post(&format!("{PLAYER}/credit"), &fields(reference)).await.status, 303);
+    }
+    let small = [("gifted", "1"), ("reference", "case-1"), ("reason", "x")];
+    let taken = alice.post(&format!("{PLAYER}/credit"), &small).await;
+    assert!(taken.status == 400 && taken.body.contains("was used for another change"), "{}", taken.body);
+    credit("case-1", 600).await;
+    credit("case-2", 1).await;
+    let done = bob.post(CONFIRM, &[("ref", "case-1")]).await;
+    assert_eq!(leads_to(&done), (303, Some(format!("{PLAYER}?changed=case-1").as_str())));
+    let refused = bob.post(CONFIRM, &[("ref", "case-2")]).await;
+    assert!(refused.status == 400 && refused.body.contains("was used for another change"), "{}", refused.body);
+    assert_eq!(till.number("SELECT free_balance FROM wallets WHERE open_id = 'o1'").await, 601);
+    let states = "SELECT string_agg(state, ' ' ORDER BY ref) FROM console_requests";
+    let states: String = sqlx::query_scalar(states).fetch_one(&till.sql).await.unwrap();
+    assert_eq!(states, "confirmed waiting");
+    till.assert_audit_clean().await;
+}
+
+/// A request that ends by its time while somebody confirms it: the time counts at which its row was locked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_whose_time_ends_during_the_confirmation_is_not_made() {
+    let till = till().await;
+    let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
+    assert_eq!(alice.post(&format!("{PLAYER}/credit"), &CREDIT).await.status, 303);
+    let mut other = till.sql.begin().await.unwrap();
+    let old = "UPDATE console_requests SET asked_at = now() - interval '7 days'";
+    sqlx::query(old).execute(&mut *other).await.unwrap();
+    let confirm = bob.post(CONFIRM, &[("ref", "case-1")]);
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        other.commit().await.unwrap();
+    };
+    let (confirmed, ()) = tokio::join!(confirm, end);
+    assert_eq!(leads_to(&confirmed), (303, Some(REQUEST)));
+    assert!(content(&bob.get(REQUEST).await).starts_with("ended "), "it has ended");
+    assert_eq!(till.number("SELECT count(*) FROM ledger_entries WHERE reference = '!case-1'").await, 0);
+}
+
+/// What is asked for may make a player known, of an app that is suspended meanwhile: as a credit does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_confirmed_credit_is_that_of_one_person() {
+    let till = till().await;
+    let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
+    let path = "/console/apps/a1/players/newcomer/credit";
+    let refused = alice.post(path, &CREDIT).await;
+    assert!(refused.status == 400 && refused.body.contains("has no player newcomer"), "{}", refused.body);
+    let fields: Vec<_> = CREDIT.into_iter().chain([("create", "yes")]).collect();
+    assert_eq!(alice.post(path, &fields).await.status, 303);
+    assert_eq!(till.number("SELECT count(*) FROM wallets WHERE open_id = 'newcomer'").await, 0);
+    assert!(content(&bob.get(REQUEST).await).contains("Player newcomer (this credit makes the player known)"));
+    till.execute("UPDATE apps SET suspended_at = now() WHERE app_id = 'a1'").await;
+    assert_eq!(bob.post(CONFIRM, &[("ref", "case-1")]).await.status, 303);
+    assert_eq!(till.number("SELECT free_balance FROM wallets WHERE open_id = 'newcomer'").await, 600);
+    till.assert_audit_clean().await;
+}
+
+/// A ref may have any character: it stands in addresses and in pages as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ref_of_any_characters_is_confirmed() {
+    let till = till().await;
+    let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
+    for reference in ["..", "a/b?c=d&e#f%2F+ g", HOSTILE] {
+        let fields = CREDIT.map(|(name, value)| (name, if value == "case-1" { reference } else { value }));
+        let asked = alice.post(&format!("{PLAYER}/credit"), &fields).await;
+        let page = bob.get(asked.header("location").unwrap()).await;
+        assert!(content(&page).starts_with("waiting Nothing has changed yet.") && !page.body.contains("<img"));
+        let done = bob.post(CONFIRM, &[("ref", reference)]).await;
+        assert_eq!(done.status, 303);
+        let page = bob.get(done.header("location").unwrap()).await;
+        assert!(page.body.contains("Credited 600 gifted") && !page.body.contains("<img"), "{}", page.body);
+        assert_eq!(bob.get("/console/requests").await.status, 200);
+    }
 }

@@ -12,6 +12,7 @@ use csv::WriterBuilder;
 use domain::csv::csv_text;
 use domain::ids::{AppId, OpenId};
 use domain::moment::rfc3339;
+use domain::operator::Operator;
 use futures_util::TryStreamExt as _;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
@@ -20,6 +21,7 @@ use time::OffsetDateTime;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
+use crate::operator_log::{Action, LogLine};
 use crate::{Store, StoreError};
 
 domain::word_enum! {
@@ -33,6 +35,8 @@ domain::word_enum! {
         Refusals = "refusals",
         /// Replays of exchanges.
         Replays = "replays",
+        /// What the game of a sandbox app says that it shipped.
+        Shipments = "shipments",
         /// Orders.
         Orders = "orders",
         /// Reports that made or changed an order.
@@ -103,12 +107,14 @@ struct Subject {
 }
 
 impl Store {
-    /// Writes all that the database holds about a player as a zip, and returns how many rows of each kind there are.
+    /// Writes all that the database holds about a player as a zip, and returns how many rows of each kind there are. The
+    /// operator's log has the export before its first byte is written.
     ///
     /// # Errors
     /// Nothing is known about the player, or `out` fails.
     pub async fn export_player(
         &self,
+        operator: &Operator,
         app_id: &AppId,
         open_id: &OpenId,
         mut out: ZipWriter<impl Write + Seek + Send>,
@@ -117,6 +123,7 @@ impl Store {
         let mut snapshot = connection.begin().await?;
         snapshot.execute(sqlx::raw_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")).await?;
         let (subject, at) = subject(&mut snapshot, app_id, open_id).await?;
+        self.note_export(operator, app_id, open_id).await?;
         out.start_file("README.txt", options())?;
         out.write_all(readme(&subject, at).as_bytes())?;
         let mut counts = ExportedCounts::new();
@@ -135,6 +142,15 @@ impl Store {
         snapshot.rollback().await?;
         Ok(counts)
     }
+
+    async fn note_export(&self, operator: &Operator, app_id: &AppId, open_id: &OpenId) -> Result<(), StoreError> {
+        let context = (operator.clone(), app_id.clone(), open_id.clone());
+        self.transaction(context, |connection, (operator, app_id, open_id)| {
+            let line = LogLine::new(operator, Action::PlayerExport, open_id.as_str()).of_app(app_id);
+            Box::pin(line.record(connection))
+        })
+        .await
+    }
 }
 
 /// A file may need more than four gibibytes.
@@ -151,24 +167,32 @@ async fn subject(
     app_id: &AppId,
     open_id: &OpenId,
 ) -> Result<(Subject, OffsetDateTime), ExportError> {
+    // Apart, because on Citus the wallets lie on another node than what the last query reads.
+    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
+    let app_no = app_no.fetch_optional(&mut *connection).await?;
+    let wallet_no = sqlx::query_scalar!(
+        "SELECT wallet_no FROM wallets WHERE app_no = $1 AND open_id = $2",
+        app_no,
+        open_id.as_str()
+    );
+    let wallet_no = wallet_no.fetch_optional(&mut *connection).await?;
     let found = sqlx::query!(
-        r#"SELECT a.app_no AS "app_no?", w.wallet_no AS "wallet_no?", now() AS "at!",
-               w.wallet_no IS NOT NULL
-               OR EXISTS (SELECT FROM exchange_refusals WHERE app_id = $1 AND open_id = $2)
+        r#"SELECT now() AS "at!",
+               EXISTS (SELECT FROM exchange_refusals WHERE app_id = $1 AND open_id = $2)
                OR EXISTS (SELECT FROM orders WHERE app_id = $1 AND open_id = $2)
-               OR EXISTS (SELECT FROM login_codes WHERE app_id = $1 AND open_id = $2) AS "is_known!"
-           FROM (SELECT) AS one
-           LEFT JOIN apps a ON a.app_id = $1
-           LEFT JOIN wallets w ON w.app_no = a.app_no AND w.open_id = $2"#,
+               OR EXISTS (SELECT FROM login_codes WHERE app_id = $1 AND open_id = $2)
+               OR EXISTS (SELECT FROM console_requests WHERE app_id = $1 AND open_id = $2)
+               OR EXISTS (SELECT FROM operator_log WHERE app_id = $1 AND subject = $2 AND action = 'login_code.issue')
+               AS "is_named!""#,
         app_id.as_str(),
         open_id.as_str()
     );
     let found = found.fetch_one(connection).await?;
-    if !found.is_known {
+    if wallet_no.is_none() && !found.is_named {
         return Err(ExportError::UnknownPlayer(app_id.clone(), open_id.clone()));
     }
     let (app_id, open_id) = (app_id.to_string(), open_id.to_string());
-    Ok((Subject { app_id, open_id, app_no: found.app_no, wallet_no: found.wallet_no }, found.at))
+    Ok((Subject { app_id, open_id, app_no, wallet_no }, found.at))
 }
 
 /// Writes the rows of a kind. Each is an object of JSON, as text.

@@ -17,6 +17,7 @@ impl ExportedRows {
             }
             Self::Refusals => "How often a code has refused a number, in the last 30 days.",
             Self::Replays => "How often the answer to an exchange was sent again, in the last 30 days.",
+            Self::Shipments => "How often the game of a sandbox app said that it shipped, in the last week.",
             Self::Orders => "The orders, as they were reported last.",
             Self::OrderEvents => "Each report that made or changed an order.",
             Self::OrderPayments => "The payment numbers of the orders.",
@@ -25,7 +26,7 @@ impl ExportedRows {
                 "Events that servers were told of. Each is about a ledger entry (entry_seq) or a report of an order\n    \
                  (out_biz_order_no and order_seq)."
             }
-            Self::ChangeRequests => "Large changes for which an operator asked a second one.",
+            Self::ChangeRequests => "Large changes for which an operator asked a second person.",
             Self::OperatorLog => {
                 "What operators did about the player. Other players of the same line are left out."
             }
@@ -64,6 +65,7 @@ impl ExportedRows {
             ],
             Self::Refusals => &["biz_no", "kind", "code", "first_at", "last_at", "count", "request_id"],
             Self::Replays => &["biz_no", "replays", "first_at", "last_at"],
+            Self::Shipments => &["biz_no", "shipments", "first_at"],
             Self::Orders => &[
                 "out_biz_order_no",
                 "out_order_no",
@@ -99,6 +101,7 @@ impl ExportedRows {
                 "state",
                 "ended_by",
                 "ended_at",
+                "give_back_max",
             ],
             Self::OperatorLog => &[
                 "seq",
@@ -182,6 +185,15 @@ pub(super) fn of<'c>(
             subject.app_no,
             subject.wallet_no
         ),
+        ExportedRows::Shipments => texts!(
+            connection,
+            "SELECT s.biz_no, s.shipments, s.first_at FROM sandbox_shipments s
+             JOIN numbers n ON n.app_no = $2 AND n.reference = s.biz_no AND n.wallet_no = $3
+             WHERE s.app_id = $1 ORDER BY s.first_at, s.biz_no",
+            app_id,
+            subject.app_no,
+            subject.wallet_no
+        ),
         ExportedRows::Orders => texts!(
             connection,
             "SELECT out_biz_order_no, out_order_no, order_create_time, order_status, goods_kind, order_path,
@@ -218,7 +230,7 @@ pub(super) fn of<'c>(
         ExportedRows::ChangeRequests => texts!(
             connection,
             "SELECT ref, kind, free, charge, create_wallet, of_biz_no, amount, reason, asked_by, asked_at, state,
-                 ended_by, ended_at
+                 ended_by, ended_at, give_back_max
              FROM console_requests WHERE app_id = $1 AND open_id = $2 ORDER BY asked_at, ref",
             app_id,
             open_id
@@ -231,10 +243,11 @@ pub(super) fn of<'c>(
                      THEN jsonb_set(after, '{open_ids}', jsonb_build_array($2::text)) ELSE after END AS after,
                  note, (SELECT json_agg(c) FROM json_array_elements(credits) c WHERE c ->> 0 = $2) AS credits
              FROM operator_log
-             WHERE app_id = $1 AND (subject = $2
-                 OR jsonb_path_exists(before, '$.** ? (@ == $s)', jsonb_build_object('s', $2::text))
-                 OR jsonb_path_exists(after, '$.** ? (@ == $s)', jsonb_build_object('s', $2::text))
-                 OR jsonb_path_exists(credits::jsonb, '$[*][0] ? (@ == $s)', jsonb_build_object('s', $2::text)))
+             WHERE app_id = $1
+                 AND (subject = $2 AND action ~ '^(login_code|change_request|player)[.]'
+                     OR subject = $2 AND action IN ('wallet.credit', 'wallet.debit', 'wallet.cancel')
+                     OR action = 'user.add' AND after -> 'open_ids' ? $2
+                     OR jsonb_path_exists(credits::jsonb, '$[*][0] ? (@ == $s)', jsonb_build_object('s', $2::text)))
              ORDER BY seq",
             app_id,
             open_id

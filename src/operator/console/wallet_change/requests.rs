@@ -7,6 +7,7 @@ use axum::response::{IntoResponse as _, Redirect};
 use axum::routing::{get, post};
 use domain::fields::Fields;
 use domain::ids::{AppId, CreditRef};
+use domain::rights::Need;
 use domain::text;
 use store::{
     AskOutcome, AskedAmounts, AskedChange, ChangeOutcome, ChangeRequest, EndOutcome, RequestState, Wallet,
@@ -24,11 +25,13 @@ use super::Kind;
 use super::target::Target;
 use super::wanted::{Wanted, reference_taken, refusal};
 
+/// The ref stands in the query, because it may have any character. An admin confirms, who may make each kind of change.
+/// Whoever may ask may withdraw.
 pub(in super::super) const ROUTES: &[Route] = &[
-    Route::page("/console/requests", || get(list)),
+    Route::page("/console/requests", || get(list)).of_own_apps(),
     Route::page("/console/apps/{app_id}/request", || get(one)),
-    Route::proven("/console/apps/{app_id}/request/confirm", || post(confirm)),
-    Route::change("/console/apps/{app_id}/request/refuse", || post(refuse)),
+    Route::proven(Need::Money, "/console/apps/{app_id}/request/confirm", || post(confirm)),
+    Route::change(Need::GiveBack, "/console/apps/{app_id}/request/refuse", || post(refuse)),
 ];
 
 /// Ended requests that the list shows.
@@ -54,6 +57,7 @@ pub(super) async fn ask(
             return Ok(None);
         }
         // What the till would refuse now is not asked for.
+        wanted.check_give_back(target, visit.give_back_max())?;
         wanted.preview(target)?;
     }
     match store.ask_for_change(&visit.operator()?, app_id, wanted.asked(target)).await? {
@@ -83,8 +87,8 @@ async fn list(visit: Visit) -> Answer {
     let store = &visit.state.store;
     render(&ListTemplate {
         page: visit.page(Section::REQUESTS, Section::REQUESTS.name),
-        waiting: store.waiting_change_requests().await?,
-        ended: store.ended_change_requests(ENDED_MAX).await?,
+        waiting: store.waiting_change_requests(visit.apps()).await?,
+        ended: store.ended_change_requests(visit.apps(), ENDED_MAX).await?,
         limit: visit.state.config.console.second_person_above,
     })
 }
@@ -106,9 +110,13 @@ async fn one(Path(app_id): Path<String>, visit: Visit) -> Answer {
     render(&RequestTemplate {
         page: visit.page(Section::REQUESTS, text!("Request {reference}", reference)),
         wallet: visit.state.store.wallet(&request.app_id, &request.change.open_id).await?,
-        is_own: visit.user.name.as_str() == request.asked_by,
+        is_own: is_own(&visit, &request),
         request: &request,
     })
+}
+
+fn is_own(visit: &Visit, request: &ChangeRequest) -> bool {
+    visit.user.name.as_str() == request.asked_by
 }
 
 async fn find(visit: &Visit, app_id: &str) -> Result<ChangeRequest, ConsoleError> {
@@ -143,6 +151,9 @@ async fn confirm(Path(app_id): Path<String>, visit: Visit) -> Answer {
 async fn refuse(Path(app_id): Path<String>, visit: Visit) -> Answer {
     let operator = visit.operator()?;
     let request = find(&visit, &app_id).await?;
+    if !is_own(&visit, &request) && !visit.user.rights.role.may(Need::Money) {
+        return Err(ConsoleError::not_for_role(Need::Money));
+    }
     let (app, reference) = (&request.app_id, &request.change.reference);
     // Whatever became of it, its page shows it.
     visit.state.store.refuse_change(&operator, app, reference).await?;
@@ -165,6 +176,10 @@ async fn refused(
     Ok(match outcome {
         ChangeOutcome::Refused(domain::wallet::Refused::Conflict) => reference_taken(reference),
         ChangeOutcome::Refused(why) => refusal(why, &target),
+        ChangeOutcome::AboveLimit { max } => ConsoleError::bad_request(text!(
+            "Who asked for this change may give back at most {max} coins of an exchange. Refuse it, and ask for another one.",
+            max = max.shown()
+        )),
         ChangeOutcome::UnknownApp | ChangeOutcome::Done { .. } => {
             ConsoleError::no_such_app(request.app_id.as_str())
         }
