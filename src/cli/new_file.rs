@@ -52,7 +52,11 @@ impl<'a> NewFile<'a> {
     /// Writes it to the disk. Another command may have begun the same file meanwhile.
     fn complete(&self) -> io::Result<()> {
         self.file.sync_all()?;
-        if self.is_own() { Ok(()) } else { Err(io::Error::other("another command writes it at the same time")) }
+        if self.is_own() {
+            Ok(())
+        } else {
+            Err(io::Error::other("another command writes it at the same time"))
+        }
     }
 
     /// Whether the other name is that of this file.
@@ -66,7 +70,9 @@ impl<'a> NewFile<'a> {
     /// An error of the file, with its name.
     pub(super) fn failed(&self, error: &io::Error) -> Error {
         match error.kind() {
-            ErrorKind::AlreadyExists => anyhow!("{} is there already, and is not replaced", self.path.display()),
+            ErrorKind::AlreadyExists => {
+                anyhow!("{} is there already, and is not replaced", self.path.display())
+            }
             _ => of_file(self.path, error),
         }
     }

@@ -35,7 +35,10 @@ pub(super) async fn run(context: &Context, store: &Store, command: PlayerCommand
     let Some(path) = out else {
         ensure!(!is_json, "the export is a zip: with --json, write it with --out FILE");
         ensure!(!io::stdout().is_terminal(), "the export is a zip: write it with --out FILE");
-        return match store.export_player(operator, &app_id, &open_id, ZipWriter::new_stream(io::stdout())).await {
+        return match store
+            .export_player(operator, &app_id, &open_id, ZipWriter::new_stream(io::stdout()))
+            .await
+        {
             Err(ExportError::Output(error)) => ignore_gone_reader(Err(error)),
             Err(error) => Err(refused(error)),
             Ok(_) => Ok(()),

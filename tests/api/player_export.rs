@@ -199,7 +199,9 @@ async fn an_export_has_each_row_of_the_player_and_none_of_others() {
     let before = std::fs::read(&path).unwrap();
     let refused = program.complaint(&["player", "export", "a1", "o1", "--out", &path]);
     assert_eq!(refused, format!("minitill: {path} is there already, and is not replaced\n"));
-    assert!(std::fs::read(&path).unwrap() == before && !std::fs::exists(format!("{path}.unfinished")).unwrap());
+    assert!(
+        std::fs::read(&path).unwrap() == before && !std::fs::exists(format!("{path}.unfinished")).unwrap()
+    );
     // What a killed command left under the other name, for all to read, is neither kept nor used.
     std::fs::remove_file(&path).unwrap();
     std::fs::write(format!("{path}.unfinished"), "left").unwrap();
@@ -217,10 +219,7 @@ async fn an_export_has_each_row_of_the_player_and_none_of_others() {
     let log = &streamed.iter().find(|(name, _)| name == "operator_log.json").unwrap().1;
     let log: Vec<Value> = serde_json::from_str(log).unwrap();
     let actions: Vec<&str> = log.iter().map(|line| line["action"].as_str().unwrap()).collect();
-    assert_eq!(
-        actions,
-        ["wallet.credit", "login_code.issue", "user.add", "player.export", "player.export"]
-    );
+    assert_eq!(actions, ["wallet.credit", "login_code.issue", "user.add", "player.export", "player.export"]);
 }
 
 /// Rule 13.6.5.

@@ -246,7 +246,9 @@ impl Store {
         end: RequestState,
     ) -> Result<EndOutcome> {
         // What was asked for never changes.
-        let Some(request) = self.change_request(app_id, reference).await? else { return Ok(EndOutcome::Unknown) };
+        let Some(request) = self.change_request(app_id, reference).await? else {
+            return Ok(EndOutcome::Unknown);
+        };
         let limit = self.limit_of(&request).await?;
         let engine = self.engine.get();
         let context = (operator.clone(), app_id.clone(), reference.clone());
@@ -290,7 +292,8 @@ impl Store {
 
     /// How much of its exchange a request may give back, by the role of who asked.
     async fn limit_of(&self, request: &ChangeRequest) -> Result<Option<GiveBackLimit>> {
-        let (Some(max), AskedAmounts::GiveBack { biz_no, .. }) = (request.give_back_max, &request.change.amounts)
+        let (Some(max), AskedAmounts::GiveBack { biz_no, .. }) =
+            (request.give_back_max, &request.change.amounts)
         else {
             return Ok(None);
         };

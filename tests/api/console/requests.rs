@@ -272,13 +272,15 @@ async fn a_confirmation_is_whole_or_nothing() {
     let till = till().await;
     let (alice, bob) = (till.browser(Role::Admin).await, till.browser(Role::Admin).await);
     assert_eq!(alice.post(&format!("{PLAYER}/credit"), &CREDIT).await.status, 303);
-    let state = "SELECT string_agg(state, '') || (SELECT count(*) FROM ledger_entries WHERE reference = '!case-1')
+    let state =
+        "SELECT string_agg(state, '') || (SELECT count(*) FROM ledger_entries WHERE reference = '!case-1')
                      || (SELECT count(*) FROM operator_log WHERE after ->> 'ref' = 'case-1')
                      || (SELECT max(entry_count) FROM wallets) FROM console_requests";
     let told = async || sqlx::query_scalar::<_, String>(state).fetch_one(&till.sql).await.unwrap();
     assert_eq!(told().await, "waiting012");
     // The last thing that is written.
-    till.execute("ALTER TABLE operator_log ADD CONSTRAINT broken CHECK (action <> 'change_request.confirm')").await;
+    till.execute("ALTER TABLE operator_log ADD CONSTRAINT broken CHECK (action <> 'change_request.confirm')")
+        .await;
     assert_eq!(bob.post(CONFIRM, &[("ref", "case-1")]).await.status, 500);
     assert_eq!(told().await, "waiting012");
     // The first one.
@@ -315,7 +317,8 @@ async fn a_change_that_was_made_meanwhile_is_not_made_again() {
         };
         till.store.credit(&operator(), &app, credit).await.unwrap()
     };
-    let fields = |reference| CREDIT.map(|(name, value)| (name, if value == "case-1" { reference } else { value }));
+    let fields =
+        |reference| CREDIT.map(|(name, value)| (name, if value == "case-1" { reference } else { value }));
     for reference in ["case-1", "case-2"] {
         assert_eq!(alice.post(&format!("{PLAYER}/credit"), &fields(reference)).await.status, 303);
     }
@@ -327,7 +330,11 @@ async fn a_change_that_was_made_meanwhile_is_not_made_again() {
     let done = bob.post(CONFIRM, &[("ref", "case-1")]).await;
     assert_eq!(leads_to(&done), (303, Some(format!("{PLAYER}?changed=case-1").as_str())));
     let refused = bob.post(CONFIRM, &[("ref", "case-2")]).await;
-    assert!(refused.status == 400 && refused.body.contains("was used for another change"), "{}", refused.body);
+    assert!(
+        refused.status == 400 && refused.body.contains("was used for another change"),
+        "{}",
+        refused.body
+    );
     assert_eq!(till.number("SELECT free_balance FROM wallets WHERE open_id = 'o1'").await, 601);
     let states = "SELECT string_agg(state, ' ' ORDER BY ref) FROM console_requests";
     let states: String = sqlx::query_scalar(states).fetch_one(&till.sql).await.unwrap();
@@ -366,7 +373,9 @@ async fn a_confirmed_credit_is_that_of_one_person() {
     let fields: Vec<_> = CREDIT.into_iter().chain([("create", "yes")]).collect();
     assert_eq!(alice.post(path, &fields).await.status, 303);
     assert_eq!(till.number("SELECT count(*) FROM wallets WHERE open_id = 'newcomer'").await, 0);
-    assert!(content(&bob.get(REQUEST).await).contains("Player newcomer (this credit makes the player known)"));
+    assert!(
+        content(&bob.get(REQUEST).await).contains("Player newcomer (this credit makes the player known)")
+    );
     till.execute("UPDATE apps SET suspended_at = now() WHERE app_id = 'a1'").await;
     assert_eq!(bob.post(CONFIRM, &[("ref", "case-1")]).await.status, 303);
     assert_eq!(till.number("SELECT free_balance FROM wallets WHERE open_id = 'newcomer'").await, 600);
@@ -382,7 +391,9 @@ async fn a_ref_of_any_characters_is_confirmed() {
         let fields = CREDIT.map(|(name, value)| (name, if value == "case-1" { reference } else { value }));
         let asked = alice.post(&format!("{PLAYER}/credit"), &fields).await;
         let page = bob.get(asked.header("location").unwrap()).await;
-        assert!(content(&page).starts_with("waiting Nothing has changed yet.") && !page.body.contains("<img"));
+        assert!(
+            content(&page).starts_with("waiting Nothing has changed yet.") && !page.body.contains("<img")
+        );
         let done = bob.post(CONFIRM, &[("ref", reference)]).await;
         assert_eq!(done.status, 303);
         let page = bob.get(done.header("location").unwrap()).await;

@@ -96,7 +96,11 @@ async fn only_an_admin_of_the_app_confirms() {
     }
     let foreign = till.browser_of(of_app(Role::Admin, "a2")).await;
     let list = foreign.get("/console/requests").await;
-    assert!(list.status == 200 && !list.body.contains("r1") && !list.body.contains("tag wait"), "{}", list.body);
+    assert!(
+        list.status == 200 && !list.body.contains("r1") && !list.body.contains("tag wait"),
+        "{}",
+        list.body
+    );
     let pages = [
         foreign.get("/console/apps/a1/request?ref=r1").await,
         foreign.post(CONFIRM, &[("ref", "r1")]).await,

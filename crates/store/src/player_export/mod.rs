@@ -143,7 +143,12 @@ impl Store {
         Ok(counts)
     }
 
-    async fn note_export(&self, operator: &Operator, app_id: &AppId, open_id: &OpenId) -> Result<(), StoreError> {
+    async fn note_export(
+        &self,
+        operator: &Operator,
+        app_id: &AppId,
+        open_id: &OpenId,
+    ) -> Result<(), StoreError> {
         let context = (operator.clone(), app_id.clone(), open_id.clone());
         self.transaction(context, |connection, (operator, app_id, open_id)| {
             let line = LogLine::new(operator, Action::PlayerExport, open_id.as_str()).of_app(app_id);
