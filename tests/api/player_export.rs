@@ -57,13 +57,14 @@ const PLANTED: &str = "
             || int8send(2) || '\\x0a' || 'order_0001'::bytea)";
 
 fn texts(mut zip: ZipArchive<impl std::io::Read + std::io::Seek>) -> Vec<(String, String)> {
+    let count = zip.len();
     let read = |place: usize| {
         let mut file = zip.by_index(place).unwrap();
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         (file.name().unwrap().into_owned(), text)
     };
-    (0..zip.len()).map(read).collect()
+    (0..count).map(read).collect()
 }
 
 /// A row of JSON as it stands in CSV.
