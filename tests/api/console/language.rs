@@ -40,10 +40,10 @@ const ADDRESSES: [&str; 28] = [
     "/console/apps/a1/players/o1?kind=debit",
     "/console/apps/a1/players/o1?kind=gift",
     "/console/account?done=password",
-    "/console/apps/a1/request?ref=waiting",
-    "/console/apps/a1/request?ref=confirmed",
-    "/console/apps/a1/request?ref=refused",
-    "/console/apps/a1/request?ref=ended",
+    "/console/apps/a1/request?ref=w-1",
+    "/console/apps/a1/request?ref=c-1",
+    "/console/apps/a1/request?ref=f-1",
+    "/console/apps/a1/request?ref=e-1",
 ];
 
 /// What the pages of a till show: an app with a player, a ledger, an order, an image and a receiver.
@@ -77,10 +77,10 @@ impl Scene {
              SELECT app_id, out_biz_order_no, 1, order_status, to_jsonb(orders) FROM orders;
              INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, of_biz_no, amount,
                     reason, asked_by, asked_at, state, ended_by, ended_at)
-             VALUES ('a1', 'waiting', 'credit', 'o1', 2000, 0, false, NULL, NULL, '-', 'ann', now(), 'waiting', NULL, NULL),
-                 ('a1', 'confirmed', 'debit', 'o1', 0, 2000, false, NULL, NULL, '-', 'ann', now(), 'confirmed', 'bob', now()),
-                 ('a1', 'refused', 'cancel', 'o1', 0, 0, false, 'B1', 2000, '-', 'ann', now(), 'refused', 'bob', now()),
-                 ('a1', 'ended', 'credit', 'o1', 2000, 0, false, NULL, NULL, '-', 'ann', now() - interval '8 days',
+             VALUES ('a1', 'w-1', 'credit', 'o1', 2000, 0, false, NULL, NULL, '-', 'ann', now(), 'waiting', NULL, NULL),
+                 ('a1', 'c-1', 'debit', 'o1', 0, 2000, false, NULL, NULL, '-', 'ann', now(), 'confirmed', 'bob', now()),
+                 ('a1', 'f-1', 'cancel', 'o1', 0, 0, false, 'B1', 2000, '-', 'ann', now(), 'refused', 'bob', now()),
+                 ('a1', 'e-1', 'credit', 'o1', 2000, 0, false, NULL, NULL, '-', 'ann', now() - interval '8 days',
                      'waiting', NULL, NULL)"
         ))
         .await;
@@ -178,7 +178,7 @@ async fn every_page(scene: &Scene, language: &str) -> Vec<(String, String)> {
         ),
         (
             "/console/apps/a1/players/o1/credit/check",
-            vec![("gifted", "2000"), ("reference", "waiting"), ("reason", "why")],
+            vec![("gifted", "2000"), ("reference", "w-1"), ("reason", "why")],
         ),
         ("/console/apps/a1/settings", vec![("category", "none")]),
         ("/console/apps/a1/limits", vec![("exchanges_per_second", "-1")]),
