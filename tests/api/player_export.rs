@@ -12,6 +12,7 @@ use zip::ZipArchive;
 
 use crate::archive::{Folder, day, old_till};
 use crate::game::Game;
+use crate::support::program::Program;
 use crate::support::{TestTill, operator};
 
 /// The kinds of rows, each with the number of them that the player of the test has.
@@ -56,7 +57,7 @@ const PLANTED: &str = "
         int8send(1) || '\\x0a' || 'order_0001'::bytea || int8send(1) || '\\x0a' || 'order_0009'::bytea
             || int8send(2) || '\\x0a' || 'order_0001'::bytea)";
 
-fn texts(mut zip: ZipArchive<impl std::io::Read + std::io::Seek>) -> Vec<(String, String)> {
+fn texts(mut zip: ZipArchive<impl std::io::Read + std::io::Seek>) -> Files {
     let count = zip.len();
     let read = |place: usize| {
         let mut file = zip.by_index(place).unwrap();
@@ -78,11 +79,10 @@ fn cells(row: &Value, columns: &csv::StringRecord) -> Vec<String> {
     columns.iter().map(cell).collect()
 }
 
-/// Rules 13.6.1 to 13.6.4.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_export_has_each_row_of_the_player_and_none_of_others() {
+/// A till with the player `o1`, of whom it has each kind of rows, and others with the same. The folder holds an archive.
+async fn stage(name: &str) -> (TestTill, Program, Folder) {
     let (till, app, program) = old_till().await;
-    let folder = Folder::new("export");
+    let folder = Folder::new(name);
     program.json(&["archive", "--before", &day(&till).await, "--to", folder.path()]);
     till.player(&app, "other", 3, 0).await;
     assert_eq!(Game::new(&app, "o1", "b2", 10).with("pay_priority", 0).send(&till).await.code(), 1);
@@ -113,45 +113,42 @@ async fn an_export_has_each_row_of_the_player_and_none_of_others() {
     let version = PackageVersion::parse("o1").unwrap();
     till.command(&app, AppCommand::Publish(version, Vec::new())).await;
     till.execute(PLANTED).await;
+    (till, program, folder)
+}
 
-    let path = folder.file("o1.zip");
-    let told = program.json(&["player", "export", "a1", "o1", "--out", &path]);
-    let counts: serde_json::Map<String, Value> =
-        ROWS.iter().map(|(name, rows)| ((*name).to_owned(), json!(rows))).collect();
-    assert_eq!(told, json!({ "file": path, "rows": counts }));
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    let files = texts(ZipArchive::new(File::open(&path).unwrap()).unwrap());
-    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
-    let expected: Vec<String> = ["README.txt".to_owned()]
-        .into_iter()
-        .chain(ROWS.iter().flat_map(|(name, _)| [format!("{name}.json"), format!("{name}.csv")]))
-        .collect();
-    assert_eq!(names, expected);
-    for (name, text) in &files {
-        for alien in ["other", "third", "order_0009", "paid_0009", "large9"] {
-            assert!(!text.contains(alien) || name == "README.txt", "{name} has {alien}: {text}");
-        }
-    }
-    let text = |name: &str| &files.iter().find(|(known, _)| known == name).unwrap().1;
+type Files = Vec<(String, String)>;
+
+fn text<'a>(files: &'a Files, name: &str) -> &'a str {
+    &files.iter().find(|(known, _)| known == name).unwrap().1
+}
+
+fn list(files: &Files, name: &str) -> Vec<Value> {
+    serde_json::from_str(text(files, &format!("{name}.json"))).unwrap()
+}
+
+fn actions(files: &Files) -> Vec<String> {
+    list(files, "operator_log").iter().map(|line| line["action"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Rules 13.6.1 and 13.6.4: JSON and CSV have the same rows.
+fn assert_each_list_is_there_twice(files: &Files) {
     for (name, rows) in ROWS {
-        assert!(text("README.txt").contains(&format!("\n{name}\n    ")), "{name}");
-        let json: Vec<Value> = serde_json::from_str(text(&format!("{name}.json"))).unwrap();
+        assert!(text(files, "README.txt").contains(&format!("\n{name}\n    ")), "{name}");
+        let json = list(files, name);
         assert_eq!(json.len() as u64, rows, "{name}: {json:?}");
-        let mut csv = csv::Reader::from_reader(text(&format!("{name}.csv")).as_bytes());
+        let mut csv = csv::Reader::from_reader(text(files, &format!("{name}.csv")).as_bytes());
         let columns = csv.headers().unwrap().clone();
-        assert!(
-            json.iter().all(|row| row
-                .as_object()
-                .unwrap()
-                .keys()
-                .all(|key| columns.iter().any(|c| c == key)))
-        );
+        let mut keys = json.iter().flat_map(|row| row.as_object().unwrap().keys());
+        assert!(keys.all(|key| columns.iter().any(|column| column == key)), "{name}");
         let lines: Vec<Vec<String>> =
             csv.records().map(|line| line.unwrap().iter().map(str::to_owned).collect()).collect();
         let shown: Vec<Vec<String>> = json.iter().map(|row| cells(row, &columns)).collect();
         assert_eq!(lines, shown, "{name}");
     }
-    let ledger: Vec<Value> = serde_json::from_str(text("ledger_entries.json")).unwrap();
+}
+
+fn assert_facts(files: &Files) {
+    let ledger = list(files, "ledger_entries");
     let facts: Vec<Value> = ledger
         .iter()
         .map(|row| {
@@ -170,10 +167,9 @@ async fn an_export_has_each_row_of_the_player_and_none_of_others() {
         ]
     );
     assert_eq!(ledger[4]["biz_no"], "b2");
-    let events: Vec<Value> = serde_json::from_str(text("events.json")).unwrap();
     let (credited, changed) = ("ab".repeat(16), "cd".repeat(16));
     assert_eq!(
-        events,
+        list(files, "events"),
         [
             json!({"no": 2, "id": format!("evt_{credited}0001"), "type": "wallet.credited", "entry_seq": 1,
                 "at": "2026-11-20T12:00:00Z"}),
@@ -183,11 +179,35 @@ async fn an_export_has_each_row_of_the_player_and_none_of_others() {
                 "out_biz_order_no": "order_0001", "at": "2026-11-20T12:00:01Z"}),
         ]
     );
-    assert!(text("orders.csv").contains(",'=1+1,"), "{}", text("orders.csv"));
-    let log: Vec<Value> = serde_json::from_str(text("operator_log.json")).unwrap();
-    let actions: Vec<&str> = log.iter().map(|line| line["action"].as_str().unwrap()).collect();
-    assert_eq!(actions, ["wallet.credit", "login_code.issue", "user.add"]);
-    assert_eq!(log[2]["after"], json!({"open_ids": ["o1"]}));
+    assert!(text(files, "orders.csv").contains(",'=1+1,"), "{}", text(files, "orders.csv"));
+    assert_eq!(actions(files), ["wallet.credit", "login_code.issue", "user.add"]);
+    assert_eq!(list(files, "operator_log")[2]["after"], json!({"open_ids": ["o1"]}));
+}
+
+/// Rules 13.6.1 to 13.6.4, and 13.6.7.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_has_each_row_of_the_player_and_none_of_others() {
+    let (till, program, folder) = stage("export").await;
+    let path = folder.file("o1.zip");
+    let told = program.json(&["player", "export", "a1", "o1", "--out", &path]);
+    let counts: serde_json::Map<String, Value> =
+        ROWS.iter().map(|(name, rows)| ((*name).to_owned(), json!(rows))).collect();
+    assert_eq!(told, json!({ "file": path, "rows": counts }));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let files = texts(ZipArchive::new(File::open(&path).unwrap()).unwrap());
+    let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
+    let expected: Vec<String> = ["README.txt".to_owned()]
+        .into_iter()
+        .chain(ROWS.iter().flat_map(|(name, _)| [format!("{name}.json"), format!("{name}.csv")]))
+        .collect();
+    assert_eq!(names, expected);
+    for (name, text) in &files {
+        for alien in ["other", "third", "order_0009", "paid_0009", "large9"] {
+            assert!(!text.contains(alien) || name == "README.txt", "{name} has {alien}: {text}");
+        }
+    }
+    assert_each_list_is_there_twice(&files);
+    assert_facts(&files);
 
     // An export is in the log, and in the next export.
     let noted = sqlx::query_as::<_, (String, String, String, Option<Value>)>(
@@ -196,9 +216,32 @@ async fn an_export_has_each_row_of_the_player_and_none_of_others() {
     let noted = noted.fetch_all(&till.sql).await.unwrap();
     assert_eq!(noted, [("command_line".to_owned(), "a1".to_owned(), "o1".to_owned(), None)]);
 
+    // The same to standard output, with the same rows but for the lines of the exports.
+    let streamed = program.run(&["player", "export", "a1", "o1"]);
+    assert!(streamed.status.success());
+    let streamed = texts(ZipArchive::new(Cursor::new(streamed.stdout)).unwrap());
+    let but_for_the_log = |files: &Files| -> Files {
+        files[1..].iter().filter(|(name, _)| !name.starts_with("operator_log")).cloned().collect()
+    };
+    assert_eq!(but_for_the_log(&streamed), but_for_the_log(&files));
+    assert_eq!(actions(&streamed), ["wallet.credit", "login_code.issue", "user.add", "player.export"]);
+}
+
+/// Rule 13.6.6.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_replaces_no_file_and_only_its_owner_may_read_it() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", 1, 2).await;
+    let program = Program::on(&till.database_url);
+    let folder = Folder::new("export-over-a-file");
+    std::fs::create_dir_all(folder.path()).unwrap();
+    let path = folder.file("o1.zip");
+    let export = ["player", "export", "a1", "o1", "--out", &path];
+    program.json(&export);
     // A file that is there stays as it is.
     let before = std::fs::read(&path).unwrap();
-    let refused = program.complaint(&["player", "export", "a1", "o1", "--out", &path]);
+    let refused = program.complaint(&export);
     assert_eq!(refused, format!("minitill: {path} is there already, and is not replaced\n"));
     assert!(
         std::fs::read(&path).unwrap() == before && !std::fs::exists(format!("{path}.unfinished")).unwrap()
@@ -206,21 +249,10 @@ async fn an_export_has_each_row_of_the_player_and_none_of_others() {
     // What a killed command left under the other name, for all to read, is neither kept nor used.
     std::fs::remove_file(&path).unwrap();
     std::fs::write(format!("{path}.unfinished"), "left").unwrap();
-    program.json(&["player", "export", "a1", "o1", "--out", &path]);
+    program.json(&export);
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-
-    // The same to standard output, with the same rows but for the lines of the exports.
-    let streamed = program.run(&["player", "export", "a1", "o1"]);
-    assert!(streamed.status.success());
-    let streamed = texts(ZipArchive::new(Cursor::new(streamed.stdout)).unwrap());
-    let but_for_the_log = |files: &[(String, String)]| -> Vec<(String, String)> {
-        files[1..].iter().filter(|(name, _)| !name.starts_with("operator_log")).cloned().collect()
-    };
-    assert_eq!(but_for_the_log(&streamed), but_for_the_log(&files));
-    let log = &streamed.iter().find(|(name, _)| name == "operator_log.json").unwrap().1;
-    let log: Vec<Value> = serde_json::from_str(log).unwrap();
-    let actions: Vec<&str> = log.iter().map(|line| line["action"].as_str().unwrap()).collect();
-    assert_eq!(actions, ["wallet.credit", "login_code.issue", "user.add", "player.export", "player.export"]);
+    assert!(ZipArchive::new(File::open(&path).unwrap()).is_ok());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no other name is left");
 }
 
 /// Rule 13.6.5.
@@ -230,7 +262,7 @@ async fn an_unknown_player_has_no_export_and_one_who_was_only_refused_has() {
     let app = till.app("a1").await;
     assert_ne!(Game::new(&app, "ghost", "b1", 5).send(&till).await.code(), 1);
     till.store.write_refusals().await.unwrap();
-    let program = crate::support::program::Program::on(&till.database_url);
+    let program = Program::on(&till.database_url);
     let folder = Folder::new("export-of-nobody");
     std::fs::create_dir_all(folder.path()).unwrap();
     let path = folder.file("none.zip");
