@@ -35,10 +35,9 @@ pub(super) async fn run(context: &Context, store: &Store, command: PlayerCommand
     let Some(path) = out else {
         ensure!(!is_json, "the export is a zip: with --json, write it with --out FILE");
         ensure!(!io::stdout().is_terminal(), "the export is a zip: write it with --out FILE");
-        return match store
-            .export_player(operator, &app_id, &open_id, ZipWriter::new_stream(io::stdout()))
-            .await
-        {
+        // What compresses is large.
+        let out = ZipWriter::new_stream(io::stdout());
+        return match Box::pin(store.export_player(operator, &app_id, &open_id, out)).await {
             Err(ExportError::Output(error)) => ignore_gone_reader(Err(error)),
             Err(error) => Err(refused(error)),
             Ok(_) => Ok(()),
@@ -46,7 +45,7 @@ pub(super) async fn run(context: &Context, store: &Store, command: PlayerCommand
     };
     let file = NewFile::create(&path)?;
     file.refuse_to_replace()?;
-    let rows = store.export_player(operator, &app_id, &open_id, ZipWriter::new(&file.file)).await;
+    let rows = Box::pin(store.export_player(operator, &app_id, &open_id, ZipWriter::new(&file.file))).await;
     let rows = rows.map_err(|error| match error {
         ExportError::Output(error) => file.failed(&error),
         other => refused(other),

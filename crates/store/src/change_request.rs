@@ -311,7 +311,7 @@ async fn ask(
     change: &AskedChange,
 ) -> Result<()> {
     let AskedChange { open_id, amounts, reference, reason } = change;
-    let (free, charge, create, of, amount) = match amounts {
+    let (free, charged, create, of, amount) = match amounts {
         AskedAmounts::Credit { free, charge, create } => (*free, *charge, *create, None, None),
         AskedAmounts::Debit { free, charge } => (*free, *charge, false, None, None),
         AskedAmounts::GiveBack { biz_no, amount } => (0, 0, false, Some(biz_no.as_str()), Some(amount.get())),
@@ -326,7 +326,7 @@ async fn ask(
         amounts.kind().as_str(),
         open_id.as_str(),
         free,
-        charge,
+        charged,
         create,
         of,
         amount,

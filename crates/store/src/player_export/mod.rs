@@ -134,7 +134,7 @@ impl Store {
             counts.insert(part.as_str(), json.end()?);
             out.start_file(format!("{part}.csv"), options())?;
             let mut csv = CsvFile { columns: part.columns(), writer: csv_writer(&mut out) };
-            csv.writer.write_record(csv.columns)?;
+            csv.writer.write_record(csv.columns.split(','))?;
             write_rows(part, &mut snapshot, &subject, &mut csv).await?;
             csv.writer.flush()?;
         }
@@ -245,9 +245,9 @@ impl<W: Write> JsonFile<'_, W> {
     }
 }
 
-/// CSV with these columns.
+/// CSV with these columns, named with commas between them.
 struct CsvFile<W: Write> {
-    columns: &'static [&'static str],
+    columns: &'static str,
     writer: csv::Writer<W>,
 }
 
@@ -258,8 +258,8 @@ fn csv_writer<W: Write>(out: W) -> csv::Writer<W> {
 impl<W: Write> RowFile for CsvFile<W> {
     fn add(&mut self, row: &str) -> Result<(), ExportError> {
         let row: Map<String, Value> = serde_json::from_str(row).map_err(io::Error::from)?;
-        for column in self.columns {
-            match row.get(*column) {
+        for column in self.columns.split(',') {
+            match row.get(column) {
                 None | Some(Value::Null) => self.writer.write_field("")?,
                 Some(Value::String(text)) => self.writer.write_field(csv_text(text).as_bytes())?,
                 // A number, or a part of JSON, which begins with a bracket.
@@ -280,7 +280,7 @@ fn readme(subject: &Subject, at: OffsetDateTime) -> String {
         at = rfc3339(at)
     );
     for part in ExportedRows::ALL {
-        text.push_str(&format!("{part}\n    {}\n", part.about()));
+        text.extend([part.as_str(), "\n    ", part.about(), "\n"]);
     }
     text
 }
