@@ -1155,6 +1155,52 @@ COMMENT ON COLUMN console_sessions.created_at IS 'Database time.';
 COMMENT ON COLUMN console_sessions.used_at IS 'Database time of the last request, to the minute.';
 CREATE INDEX console_sessions_name ON console_sessions (name);
 
+CREATE TABLE console_requests (
+    app_id    text        NOT NULL,
+    ref       text        NOT NULL,
+    kind      text        NOT NULL,
+    open_id   text        NOT NULL,
+    free      bigint      NOT NULL,
+    charge    bigint      NOT NULL,
+    create_wallet boolean NOT NULL,
+    of_biz_no text,
+    amount    bigint,
+    reason    text        NOT NULL,
+    asked_by  text        NOT NULL,
+    asked_at  timestamptz NOT NULL DEFAULT now(),
+    state     text        NOT NULL DEFAULT 'waiting',
+    ended_by  text,
+    ended_at  timestamptz,
+    give_back_max bigint,
+    CONSTRAINT console_requests_pkey PRIMARY KEY (app_id, ref),
+    CONSTRAINT console_requests_kind_known CHECK (kind IN ('credit', 'debit', 'cancel')),
+    CONSTRAINT console_requests_amounts_not_negative CHECK (free >= 0 AND charge >= 0 AND amount >= 1),
+    CONSTRAINT console_requests_cancel_names_exchange CHECK (
+        (kind = 'cancel') = (of_biz_no IS NOT NULL) AND (of_biz_no IS NULL) = (amount IS NULL)),
+    CONSTRAINT console_requests_state_known CHECK (state IN ('waiting', 'confirmed', 'refused')),
+    CONSTRAINT console_requests_end_told CHECK (
+        (state = 'waiting') = (ended_by IS NULL) AND (ended_by IS NULL) = (ended_at IS NULL)),
+    CONSTRAINT console_requests_second_person CHECK (state <> 'confirmed' OR ended_by <> asked_by)
+);
+COMMENT ON TABLE console_requests IS 'Large changes of wallets that one user of the console asked for and an admin confirms or refuses, who is somebody else (contract 8.6.40). A request that waits for 7 days has ended. A row is never deleted, so a ref is asked for once.';
+COMMENT ON COLUMN console_requests.app_id IS 'The app.';
+COMMENT ON COLUMN console_requests.ref IS 'Ref of the change.';
+COMMENT ON COLUMN console_requests.kind IS 'credit, debit or cancel, as in the ledger.';
+COMMENT ON COLUMN console_requests.open_id IS 'The player.';
+COMMENT ON COLUMN console_requests.free IS 'Gifted currency to add or to take. 0 for a cancel.';
+COMMENT ON COLUMN console_requests.charge IS 'Charged currency to add or to take. 0 for a cancel.';
+COMMENT ON COLUMN console_requests.create_wallet IS 'Whether a credit makes the player known.';
+COMMENT ON COLUMN console_requests.of_biz_no IS 'The exchange that a cancel gives back. Null for other kinds.';
+COMMENT ON COLUMN console_requests.amount IS 'How much of it. Null for other kinds.';
+COMMENT ON COLUMN console_requests.reason IS 'Reason from the user who asked.';
+COMMENT ON COLUMN console_requests.asked_by IS 'User of the console who asked.';
+COMMENT ON COLUMN console_requests.asked_at IS 'Database time.';
+COMMENT ON COLUMN console_requests.state IS 'waiting, confirmed in the transaction of the change, or refused.';
+COMMENT ON COLUMN console_requests.ended_by IS 'User who confirmed or refused. Null while it waits.';
+COMMENT ON COLUMN console_requests.ended_at IS 'Database time. Null while it waits.';
+COMMENT ON COLUMN console_requests.give_back_max IS 'How many coins of the exchange the role of who asked gives back. Null: all of them, and for other kinds.';
+CREATE INDEX console_requests_waiting ON console_requests (asked_at) WHERE state = 'waiting';
+
 CREATE TABLE api_keys (
     name         text        NOT NULL,
     role         text        NOT NULL,

@@ -17,11 +17,13 @@ mod image_stores;
 mod login_code;
 mod master_key;
 mod migrate;
+mod new_file;
 mod openapi;
 mod operator;
 mod operator_log;
 mod order;
 mod output;
+mod player;
 mod postgres;
 mod receiver;
 mod reconcile;
@@ -115,6 +117,9 @@ enum StoreCommand {
     /// Register players and show them
     #[command(subcommand)]
     User(user::UserCommand),
+    /// Export what is known about a player
+    #[command(subcommand)]
+    Player(player::PlayerCommand),
     /// Credit wallets and show them
     #[command(subcommand)]
     Wallet(wallet::WalletCommand),
@@ -262,6 +267,7 @@ async fn on_store(context: &Context, opened: &database::Opened, command: StoreCo
         StoreCommand::Token(command) => token::run(context, store, command).await,
         StoreCommand::LoginCode(command) => login_code::run(context, store, command).await,
         StoreCommand::User(command) => user::run(context, store, command).await,
+        StoreCommand::Player(command) => player::run(context, store, command).await,
         StoreCommand::Wallet(command) => wallet::run(context, store, command).await,
         StoreCommand::Exchange(command) => exchange::run(context, store, command).await,
         StoreCommand::Order(command) => order::run(context, store, command).await,

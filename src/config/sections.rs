@@ -92,6 +92,7 @@ pub struct Console {
     pub refresh: Duration,
     #[serde(deserialize_with = "duration")]
     pub reauth_after: Duration,
+    pub second_person_above: u64,
     pub support_give_back_max: i64,
     pub time_zone: TimeZone,
     pub totp_required: bool,

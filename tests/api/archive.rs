@@ -21,20 +21,20 @@ use crate::support::{AppKind, TestApp, TestTill};
 const BOOKS: &str = "SELECT string_agg(e::text, E'\\n' ORDER BY reference) FROM ledger_entries e";
 
 /// A folder that is removed at the end of a test.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("minitill-archive-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         Self(path)
     }
 
-    fn path(&self) -> &str {
+    pub(super) fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(super) fn file(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 }
@@ -57,7 +57,7 @@ async fn age(till: &TestTill, hours: u32) {
 }
 
 /// The day before which everything is archived that is four days old.
-async fn day(till: &TestTill) -> String {
+pub(super) async fn day(till: &TestTill) -> String {
     let day = "SELECT to_char((now() AT TIME ZONE 'UTC')::date - 3, 'YYYY-MM-DD')";
     sqlx::query_scalar(day).fetch_one(&till.sql).await.unwrap()
 }
@@ -69,7 +69,7 @@ async fn books(till: &TestTill) -> String {
 /// An app whose player `o1` has one entry of each kind and a closed number, all ten days old: 1 credit of 40 and 100,
 /// 2 exchange `b1` of 60, 3 cancel `c1` of 30, 4 present `p1` of 5; `x1` is closed. `o2` has a credit alone, and `o4` the
 /// closed number `y1`.
-async fn old_till() -> (TestTill, TestApp, Program) {
+pub(super) async fn old_till() -> (TestTill, TestApp, Program) {
     let till = TestTill::start().await;
     let app = till.app_like("a1", AppKind { scopes: &Scope::ALL, ..AppKind::default() }).await;
     till.player(&app, "o1", 40, 100).await;

@@ -2,6 +2,7 @@
 //! this file say what each route is expected to need, apart from the code. A route that is missing here fails.
 
 mod give_back;
+mod second_person;
 mod table;
 
 use std::collections::BTreeSet;
@@ -65,7 +66,13 @@ impl Scene {
              INSERT INTO order_payments (app_id, out_order_no, out_biz_order_no)
              VALUES ('{app_id}', '{word}_payment', '{word}_order');
              INSERT INTO order_events (app_id, out_biz_order_no, seq, order_status, report)
-             SELECT app_id, out_biz_order_no, 1, order_status, to_jsonb(orders) FROM orders WHERE app_id = '{app_id}'"
+             SELECT app_id, out_biz_order_no, 1, order_status, to_jsonb(orders) FROM orders WHERE app_id = '{app_id}';
+             INSERT INTO console_requests
+                    (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by, state, ended_by, ended_at)
+             VALUES ('{app_id}', '{word}Waiting', 'credit', '{player}', 5, 0, false, '{word}', '{word}Asker', 'waiting',
+                     NULL, NULL),
+                 ('{app_id}', '{word}Ended', 'credit', '{player}', 5, 0, false, '{word}', '{word}Asker', 'refused', 'bob',
+                     now())"
         ))
         .await;
         let (url, format) =
@@ -112,7 +119,8 @@ async fn traces(till: &TestTill, app_id: &str) -> i64 {
         "SELECT (SELECT count(*) FROM operator_log WHERE app_id = '{app_id}')
               + (SELECT count(*) FROM ledger_entries JOIN apps USING (app_no) WHERE app_id = '{app_id}')
               + (SELECT count(*) FROM receivers WHERE app_id = '{app_id}')
-              + (SELECT count(*) FROM access_tokens WHERE app_id = '{app_id}')"
+              + (SELECT count(*) FROM access_tokens WHERE app_id = '{app_id}')
+              + (SELECT count(*) FROM console_requests WHERE app_id = '{app_id}' AND state = 'waiting')"
     ))
     .await
 }
@@ -262,9 +270,9 @@ async fn the_console_shows_a_user_what_role_and_apps_allow_and_nothing_else() {
                         answer.status,
                         answer.body
                     );
-                    // Files of reports need the app in the query.
-                    let needs_more =
-                        line.path.ends_with("/picture") || line.path.starts_with("/console/reports/");
+                    // Files of reports need the app in the query, and a request its ref.
+                    let needs_more = line.path.starts_with("/console/reports/")
+                        || ["/picture", "/request"].iter().any(|end| line.path.ends_with(end));
                     if line.method == "GET" && !needs_more {
                         assert_eq!(answer.status, 200, "{of}: {}", answer.body);
                     }
@@ -384,6 +392,9 @@ async fn lists_have_all_that_is_of_ones_own_apps() {
         ("/console/images", own.img_id.as_str()),
         ("/console/log", OWN),
         ("/console/search?q=Seen", "SeenPlayer"),
+        ("/console/requests", "SeenWaiting"),
+        ("/console/requests", "SeenEnded"),
+        ("/console/requests", "Requests <span class=\"tag wait\">1</span>"),
     ] {
         let answer = browser.get(page).await;
         // A single hit leads to its page.

@@ -14,6 +14,7 @@ mod app;
 mod archive;
 mod audit;
 mod books;
+mod change_request;
 mod console_user;
 mod digesting;
 mod directory;
@@ -37,6 +38,7 @@ mod operator_log;
 mod order;
 mod paging;
 mod player_erasure;
+mod player_export;
 mod receiver;
 mod sales;
 mod sandbox;
@@ -72,6 +74,7 @@ pub use books::{
     BillColumn, BillError, BillSums, Credits, Difference, Flows, ReconcileError, Reconciled, Statement,
     StatementError, TheirFile,
 };
+pub use change_request::{AskOutcome, AskedAmounts, AskedChange, ChangeRequest, EndOutcome, RequestState};
 pub use console_user::{
     ConsoleSession, ConsoleUser, ConsoleUserChange, LastAdmin, NewSecondFactor, NewSession, SessionUser,
     SignInAttempt,
@@ -97,6 +100,7 @@ pub use order::{
 };
 pub use paging::{CursorKey, Page, TimeCursor};
 pub use player_erasure::{ErasedPlayer, ErasureRefusal};
+pub use player_export::{ExportError, ExportedCounts, ExportedRows};
 pub use receiver::{
     DueDelivery, EventOutcome, FailedEvent, LeasedReceiver, NotTaken, ReceiverCounts, ReceiverDetail,
     ReceiverError, ReceiverTry, TriesNote,

@@ -41,6 +41,12 @@ domain::word_enum! {
         WalletCredits = "wallet.credits",
         WalletDebit = "wallet.debit",
         WalletCancel = "wallet.cancel",
+        /// Somebody asked for a large change, which waits for a second person.
+        ChangeRequestAsk = "change_request.ask",
+        ChangeRequestConfirm = "change_request.confirm",
+        ChangeRequestRefuse = "change_request.refuse",
+        /// What is known about a player was exported. Nothing has changed.
+        PlayerExport = "player.export",
         ArchiveWrite = "archive.write",
         ArchiveRestore = "archive.restore",
         ReceiverAdd = "receiver.add",

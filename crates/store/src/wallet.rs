@@ -21,6 +21,7 @@ use crate::wallet_no::random_wallet_no;
 use crate::{Result, Store, StoreError};
 
 pub use credit::receipt_shown;
+pub(crate) use credit::{GiveBackLimit, write_change};
 pub use credits::{CREDITS_MAX, CreditsSource};
 pub use csv_file::{CsvReader, csv_line};
 pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};

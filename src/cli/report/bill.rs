@@ -1,9 +1,6 @@
 //! `minitill report bill` writes the ledger entries of a day or a month as CSV (contract 13.4).
 
-use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, ensure};
@@ -13,6 +10,7 @@ use domain::period::TimeSpan;
 use serde_json::{Value, json};
 use store::{BillError, BillSums, CsvReader, Store};
 
+use super::super::new_file::NewFile;
 use super::super::output::ignore_gone_reader;
 use super::super::{Context, unknown_app};
 use super::{PeriodArguments, ZoneArguments};
@@ -70,30 +68,18 @@ fn refused(error: BillError) -> anyhow::Error {
     }
 }
 
-/// Writes beside the file, and gives it its name at the end. Only its owner may read it, because it names players.
 async fn to_file(
     store: &Store,
     app_id: &AppId,
     span: TimeSpan,
     reader: CsvReader,
-    file: &Path,
+    path: &Path,
 ) -> Result<BillSums> {
-    let of_file = |error: io::Error| anyhow!("{}: {error}", file.display());
-    let mut unfinished = OsString::from(file);
-    unfinished.push(".unfinished");
-    let unfinished = PathBuf::from(unfinished);
-    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished);
-    let opened = opened.map_err(of_file)?;
-    let written = store.bill(app_id, span, reader, &opened).await;
-    let written = match written {
-        Ok(sums) => {
-            opened.sync_all().and_then(|()| fs::rename(&unfinished, file)).map(|()| sums).map_err(of_file)
-        }
-        Err(BillError::Output(error)) => Err(of_file(error)),
-        Err(error) => Err(refused(error)),
-    };
-    if written.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    written
+    let file = NewFile::create(path)?;
+    let sums = store.bill(app_id, span, reader, &file.file).await.map_err(|error| match error {
+        BillError::Output(error) => file.failed(&error),
+        other => refused(other),
+    })?;
+    file.finish()?;
+    Ok(sums)
 }

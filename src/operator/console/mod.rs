@@ -57,7 +57,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 24] = [
+const PARTS: [&[Route]; 25] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -67,6 +67,7 @@ const PARTS: [&[Route]; 24] = [
     search::ROUTES,
     player::ROUTES,
     wallet_change::ROUTES,
+    wallet_change::requests::ROUTES,
     exchange::ROUTES,
     exchanges::ROUTES,
     reports::ROUTES,

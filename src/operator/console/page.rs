@@ -36,6 +36,7 @@ impl Section {
     pub(super) const SIGNATURE_CHECK: Self =
         Self { path: "/console/signature-check", name: "Signature check" };
     pub(super) const LOG: Self = Self { path: "/console/log", name: "Operator log" };
+    pub(super) const REQUESTS: Self = Self { path: "/console/requests", name: "Requests" };
     pub(super) const USERS: Self = Self { path: "/console/users", name: "Users" };
     pub(super) const API_KEYS: Self = Self { path: "/console/api-keys", name: "API keys" };
 
@@ -50,7 +51,7 @@ impl Section {
         }
     }
 
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::OVERVIEW,
         Self::APPS,
         Self::PLAYERS,
@@ -59,6 +60,7 @@ impl Section {
         Self::ORDERS,
         Self::IMAGES,
         Self::SIGNATURE_CHECK,
+        Self::REQUESTS,
         Self::LOG,
         Self::USERS,
         Self::API_KEYS,
@@ -112,6 +114,11 @@ impl<'a> Page<'a> {
     /// Whether the page shows how to give an exchange back.
     pub(super) fn may_give_back(&self) -> bool {
         self.may(Need::GiveBack)
+    }
+
+    /// Whether the page shows how to confirm what somebody else asked for.
+    pub(super) fn may_confirm(&self) -> bool {
+        self.may(Need::Money)
     }
 
     fn may(&self, need: Need) -> bool {

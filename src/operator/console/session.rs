@@ -39,6 +39,8 @@ pub(super) struct SignedIn {
     pub(super) has_password: bool,
     /// Whether the user proved a short while ago who they are (`console.reauth_after`).
     pub(super) has_proof: bool,
+    /// Number of changes that wait for a second person.
+    pub(super) requests: i64,
     /// The hash of the session's secret, by which the database knows the session.
     pub(super) token_hash: [u8; 32],
 }
@@ -111,10 +113,19 @@ pub(super) async fn signed_in(
             session
         }
     };
-    Ok(session.map(|SessionUser { name, rights, has_second_factor, has_password, proved }| {
+    Ok(session.map(|SessionUser { name, rights, has_second_factor, has_password, proved, requests }| {
         let has_proof = proved < state.config.console.reauth_after;
         let csrf_token = csrf_token(token);
-        SignedIn { name, rights, csrf_token, has_second_factor, has_password, has_proof, token_hash }
+        SignedIn {
+            name,
+            rights,
+            csrf_token,
+            has_second_factor,
+            has_password,
+            has_proof,
+            requests,
+            token_hash,
+        }
     }))
 }
 

@@ -1,6 +1,8 @@
 //! Changes of wallets by operators: credits, debits, and exchanges that are given back. Each has a form, a
-//! preview, and the change itself. One reference takes effect only once, however often the form is sent.
+//! preview, and the change itself. One reference takes effect only once, however often the form is sent. A large change
+//! waits for a second person.
 
+pub(super) mod requests;
 mod target;
 mod wanted;
 
@@ -137,6 +139,8 @@ struct CheckTemplate<'a> {
     target: &'a Target,
     wanted: &'a Wanted,
     preview: Preview,
+    /// Whether a second person must confirm the change.
+    needs_second: bool,
 }
 
 /// What the form would do now.
@@ -145,6 +149,8 @@ enum Preview {
     New(PurseChange),
     /// Nothing: it was done before.
     Made(ChangeRecord),
+    /// Nothing: somebody asked for it before. This is the address of the request.
+    Asked(String),
 }
 
 /// Shows a preview. Nothing changes.
@@ -154,15 +160,22 @@ async fn check(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) ->
     let preview = match visit.state.store.change_by_ref(&target.app_id, &wanted.reference).await? {
         Some(earlier) if wanted.is(&earlier, &target) => Preview::Made(earlier),
         Some(_) => return Err(reference_taken(&wanted.reference)),
-        None => {
-            wanted.check_give_back(&target, visit.give_back_max())?;
-            Preview::New(wanted.preview(&target)?)
-        }
+        None => match visit.state.store.change_request(&target.app_id, &wanted.reference).await? {
+            Some(request) if wanted.is_asked(&request, &target) => {
+                Preview::Asked(requests::request_path(&target.app_id, &wanted.reference))
+            }
+            Some(_) => return Err(reference_taken(&wanted.reference)),
+            None => {
+                wanted.check_give_back(&target, visit.give_back_max())?;
+                Preview::New(wanted.preview(&target)?)
+            }
+        },
     };
+    let needs_second = requests::needs_second_person(&visit, &wanted);
     let words = kind.words();
     let page = visit
         .page(words.section, text!("{verb} {target}?", verb = Text::new(words.verb), target = target.name()));
-    render(&CheckTemplate { page, words, target: &target, wanted: &wanted, preview })
+    render(&CheckTemplate { page, words, target: &target, wanted: &wanted, preview, needs_second })
 }
 
 /// Rows of the preview: the currency, its balance now, the change, and the balance after it.
@@ -176,6 +189,9 @@ async fn change(kind: Kind, Path(names): Path<(String, String)>, visit: Visit) -
     let operator = visit.operator()?;
     let target = Target::find(kind, &visit.state, &names).await?;
     let wanted = Wanted::read(&visit.fields, &target)?;
+    if let Some(answer) = requests::ask(&visit, &target, &wanted).await? {
+        return answer;
+    }
     let reference = wanted.reference.clone();
     let replayed = wanted.make(&visit.state.store, &operator, &target).await?;
     Ok(Redirect::to(&address_after_change(&target.path(), &reference, replayed)).into_response())

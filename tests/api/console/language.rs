@@ -15,7 +15,7 @@ use crate::support::console::{Browser, ORIGIN};
 use crate::support::{Answer, Request, TestApp, TestTill, form, operator};
 
 /// Addresses that find something, nothing, or cannot be used.
-const ADDRESSES: [&str; 24] = [
+const ADDRESSES: [&str; 28] = [
     "/console/none/such",
     "/console/exchanges?number=nothing",
     "/console/exchanges?kind=cancel&app_id=a1",
@@ -40,6 +40,10 @@ const ADDRESSES: [&str; 24] = [
     "/console/apps/a1/players/o1?kind=debit",
     "/console/apps/a1/players/o1?kind=gift",
     "/console/account?done=password",
+    "/console/apps/a1/request?ref=w-1",
+    "/console/apps/a1/request?ref=c-1",
+    "/console/apps/a1/request?ref=f-1",
+    "/console/apps/a1/request?ref=e-1",
 ];
 
 /// What the pages of a till show: an app with a player, a ledger, an order, an image and a receiver.
@@ -52,7 +56,11 @@ struct Scene {
 impl Scene {
     async fn new(zone: &str) -> Self {
         let zone = zone.parse().unwrap();
-        let till = TestTill::start_with(|config| config.console.time_zone = zone).await;
+        let till = TestTill::start_with(|config| {
+            config.console.time_zone = zone;
+            config.console.second_person_above = 1000;
+        })
+        .await;
         let app = till.app("a1").await;
         till.player(&app, "o1", 100, 1500).await;
         assert_eq!(Game::new(&app, "o1", "B1", 1550).send(&till).await.code(), 1);
@@ -66,7 +74,14 @@ impl Scene {
              VALUES ('a1', 'order_1', 'payment_1', 'o1', 1700000000000, 14, 'pages/a', '{img_id}', 1);
              INSERT INTO order_payments (app_id, out_order_no, out_biz_order_no) VALUES ('a1', 'payment_1', 'order_1');
              INSERT INTO order_events (app_id, out_biz_order_no, seq, order_status, report)
-             SELECT app_id, out_biz_order_no, 1, order_status, to_jsonb(orders) FROM orders"
+             SELECT app_id, out_biz_order_no, 1, order_status, to_jsonb(orders) FROM orders;
+             INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, of_biz_no, amount,
+                    reason, asked_by, asked_at, state, ended_by, ended_at)
+             VALUES ('a1', 'w-1', 'credit', 'o1', 2000, 0, false, NULL, NULL, '-', 'ann', now(), 'waiting', NULL, NULL),
+                 ('a1', 'c-1', 'debit', 'o1', 0, 2000, false, NULL, NULL, '-', 'ann', now(), 'confirmed', 'bob', now()),
+                 ('a1', 'f-1', 'cancel', 'o1', 0, 0, false, 'B1', 2000, '-', 'ann', now(), 'refused', 'bob', now()),
+                 ('a1', 'e-1', 'credit', 'o1', 2000, 0, false, NULL, NULL, '-', 'ann', now() - interval '8 days',
+                     'waiting', NULL, NULL)"
         ))
         .await;
         let receiver_id = receiver(&till, &app).await;
@@ -155,6 +170,15 @@ async fn every_page(scene: &Scene, language: &str) -> Vec<(String, String)> {
         (
             "/console/apps/a1/exchanges/B1/give-back/check",
             vec![("amount", "0"), ("reference", "r3"), ("reason", "why")],
+        ),
+        // It needs a second person, and the next one was asked for.
+        (
+            "/console/apps/a1/players/o1/credit/check",
+            vec![("gifted", "2000"), ("reference", "r4"), ("reason", "why")],
+        ),
+        (
+            "/console/apps/a1/players/o1/credit/check",
+            vec![("gifted", "2000"), ("reference", "w-1"), ("reason", "why")],
         ),
         ("/console/apps/a1/settings", vec![("category", "none")]),
         ("/console/apps/a1/limits", vec![("exchanges_per_second", "-1")]),

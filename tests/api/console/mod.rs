@@ -19,6 +19,7 @@ mod players;
 mod reading;
 mod receivers;
 mod reports;
+mod requests;
 mod search;
 mod second_factor;
 mod sign_in;

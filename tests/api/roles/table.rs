@@ -61,6 +61,9 @@ POST /console/apps/{app_id}/receivers/{receiver_id}/resend-failed Develop OneApp
 POST /console/apps/{app_id}/receivers/{receiver_id}/resume Develop OneApp
 POST /console/apps/{app_id}/receivers/{receiver_id}/rotate-secret Develop OneApp
 POST /console/apps/{app_id}/receivers/{receiver_id}/test Develop OneApp
+GET /console/apps/{app_id}/request Read OneApp
+POST /console/apps/{app_id}/request/confirm Money OneApp
+POST /console/apps/{app_id}/request/refuse GiveBack OneApp
 GET /console/apps/{app_id}/resume Administer OneApp
 POST /console/apps/{app_id}/resume Administer OneApp
 GET /console/apps/{app_id}/rotate-pay-key Develop OneApp
@@ -96,6 +99,7 @@ POST /console/new-app Administer AllApps
 GET /console/orders Read OwnApps
 GET /console/orders/center Read OwnApps
 GET /console/players Read OwnApps
+GET /console/requests Read OwnApps
 GET /console/search Read OwnApps
 GET /console/sign-in Anyone AllApps
 POST /console/sign-in Anyone AllApps

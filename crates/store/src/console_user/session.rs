@@ -69,6 +69,8 @@ pub struct SessionUser {
     pub has_password: bool,
     /// Time since the user last typed the password, or proved to the provider who they are.
     pub proved: Duration,
+    /// Number of changes that wait for a second person.
+    pub requests: i64,
 }
 
 /// A session that begins.
@@ -152,7 +154,9 @@ impl Store {
     pub async fn console_session(&self, token_hash: [u8; 32], is_use: bool) -> Result<Option<SessionUser>> {
         let row = sqlx::query!(
             r#"SELECT s.name, u.role, u.apps, extract(epoch FROM now() - s.proved_at)::float8 AS "proved!", u.totp_secret IS NOT NULL AS "has_second_factor!",
-                      u.oidc_issuer IS NULL AS "has_password!", s.used_at < now() - make_interval(secs => $4) AS "is_due!"
+                      u.oidc_issuer IS NULL AS "has_password!", s.used_at < now() - make_interval(secs => $4) AS "is_due!",
+                      (SELECT count(*) FROM console_requests r WHERE r.state = 'waiting' AND r.asked_at > now() - interval '7 days'
+                          AND (u.apps = '{}' OR r.app_id = ANY (u.apps))) AS "requests!"
                FROM console_sessions AS s JOIN console_users AS u ON u.name = s.name
                WHERE s.token_sha256 = $1 AND s.created_at > now() - make_interval(secs => $2)
                  AND s.used_at > now() - make_interval(secs => $3)"#,
@@ -176,7 +180,8 @@ impl Store {
         let rights = rights.map_err(|_| StoreError::damaged("console_users.role"))?;
         let proved = Duration::try_from_secs_f64(row.proved).unwrap_or_default();
         let (has_second_factor, has_password) = (row.has_second_factor, row.has_password);
-        Ok(Some(SessionUser { name, rights, has_second_factor, has_password, proved }))
+        let requests = row.requests;
+        Ok(Some(SessionUser { name, rights, has_second_factor, has_password, proved, requests }))
     }
 
     /// Ends the session with this token hash.

@@ -12,7 +12,7 @@ use sqlx::PgConnection;
 use super::{ChangeOutcome, Credit, CreditOutcome, Debit, GiveBack, make_known};
 use crate::app::app_exists;
 use crate::engine::Engine;
-use crate::exchange::change;
+use crate::exchange::{ExchangeRecord, change};
 use crate::operator_log::{Action, LogLine};
 use crate::{Refusable, Result, Store, StoreError};
 
@@ -73,10 +73,7 @@ impl Store {
         let open_id = OpenId::parse(&exchange.open_id).map_err(|_| StoreError::damaged("wallets"))?;
         let change = Change::Cancel { of: biz_no, amount };
         let request = WalletRequest::of_operator(open_id, &reference, change, note);
-        let limit = operator.give_back_max().map(|max| {
-            let taken = exchange.free_change.saturating_add(exchange.charge_change).saturating_neg();
-            GiveBackLimit { max, least_left: taken.saturating_sub(max) }
-        });
+        let limit = operator.give_back_max().map(|max| GiveBackLimit::new(max, &exchange));
         self.change_within(limit, Action::WalletCancel, operator, app_id, request, false).await.map(Some)
     }
 
@@ -121,14 +118,22 @@ impl Store {
 
 /// How much of an exchange an operator may give back, in coins.
 #[derive(Debug, Clone, Copy)]
-struct GiveBackLimit {
+pub(crate) struct GiveBackLimit {
     max: i64,
     /// What must be left of the exchange.
     least_left: i64,
 }
 
-/// The error is an outcome after which the transaction is rolled back.
-async fn write_change(
+impl GiveBackLimit {
+    pub(crate) fn new(max: i64, exchange: &ExchangeRecord) -> Self {
+        let taken = exchange.free_change.saturating_add(exchange.charge_change).saturating_neg();
+        Self { max, least_left: taken.saturating_sub(max) }
+    }
+}
+
+/// Makes a change and writes its line in the operator's log. The error is an outcome after which the transaction is rolled
+/// back.
+pub(crate) async fn write_change(
     connection: &mut PgConnection,
     engine: Engine,
     (operator, action, limit): (&Operator, Action, Option<GiveBackLimit>),

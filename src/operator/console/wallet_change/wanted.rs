@@ -9,7 +9,8 @@ use domain::text;
 use domain::text::Text;
 use domain::wallet::Refused;
 use store::{
-    ChangeOutcome, ChangeRecord, Credit, CreditOutcome, Debit, ExchangeRecord, GiveBack, Store, StoreError,
+    AskedAmounts, AskedChange, ChangeOutcome, ChangeRecord, ChangeRequest, Credit, CreditOutcome, Debit,
+    ExchangeRecord, GiveBack, Store, StoreError,
 };
 
 use super::super::error::ConsoleError;
@@ -92,6 +93,37 @@ impl Wanted {
             Amounts::GiveBack { amount, remaining, .. } => Some((*remaining, remaining - amount.get())),
             Amounts::Credit { .. } | Amounts::Debit { .. } => None,
         }
+    }
+
+    /// The same change for a second person.
+    pub(super) fn asked(&self, target: &Target) -> AskedChange {
+        let amounts = match &self.amounts {
+            Amounts::Credit { free, charge, create } => {
+                AskedAmounts::Credit { free: *free, charge: *charge, create: *create }
+            }
+            Amounts::Debit { free, charge } => AskedAmounts::Debit { free: *free, charge: *charge },
+            Amounts::GiveBack { of, amount, .. } => {
+                AskedAmounts::GiveBack { biz_no: of.clone(), amount: *amount }
+            }
+        };
+        let (open_id, reference) = (target.open_id.clone(), self.reference.clone());
+        AskedChange { open_id, amounts, reference, reason: self.reason.to_string() }
+    }
+
+    /// How many coins it moves.
+    pub(super) fn coins(&self) -> i64 {
+        match &self.amounts {
+            Amounts::Credit { free, charge, .. } | Amounts::Debit { free, charge } => {
+                free.saturating_add(*charge)
+            }
+            Amounts::GiveBack { amount, .. } => amount.get(),
+        }
+    }
+
+    /// Whether a request is for this change.
+    pub(super) fn is_asked(&self, request: &ChangeRequest, target: &Target) -> bool {
+        let asked = self.asked(target);
+        request.change.open_id == asked.open_id && request.change.amounts == asked.amounts
     }
 
     /// Whether `earlier` is the same change of the same target.

@@ -1,0 +1,89 @@
+//! Rows of `console_requests`.
+
+use domain::exchange::Amount;
+use domain::fields::Expected;
+use domain::ids::{AppId, BizNo, CreditRef, OpenId};
+use domain::ledger::ReferenceKind;
+use time::OffsetDateTime;
+
+use super::{AskedAmounts, AskedChange, ChangeRequest, RequestState};
+use crate::{Result, StoreError};
+
+/// A request waits for this long.
+pub(super) const WAITS_DAYS: i32 = 7;
+
+/// A row of `console_requests`.
+pub(super) struct Row {
+    pub(super) app_id: String,
+    pub(super) reference: String,
+    pub(super) kind: String,
+    pub(super) open_id: String,
+    pub(super) free: i64,
+    pub(super) charge: i64,
+    pub(super) create_wallet: bool,
+    pub(super) of_biz_no: Option<String>,
+    pub(super) amount: Option<i64>,
+    pub(super) reason: String,
+    pub(super) asked_by: String,
+    pub(super) asked_at: OffsetDateTime,
+    pub(super) ends_at: OffsetDateTime,
+    pub(super) state: String,
+    pub(super) ended_by: Option<String>,
+    pub(super) ended_at: Option<OffsetDateTime>,
+    pub(super) give_back_max: Option<i64>,
+}
+
+impl Row {
+    pub(super) fn request(self) -> Result<ChangeRequest> {
+        self.parse().map_err(|_| StoreError::damaged("console_requests"))
+    }
+
+    fn parse(self) -> Result<ChangeRequest, Expected> {
+        let (free, charge) = (self.free, self.charge);
+        let amounts = match ReferenceKind::parse(&self.kind)? {
+            ReferenceKind::Credit => AskedAmounts::Credit { free, charge, create: self.create_wallet },
+            ReferenceKind::Debit => AskedAmounts::Debit { free, charge },
+            ReferenceKind::Cancel => AskedAmounts::GiveBack {
+                biz_no: BizNo::parse(self.of_biz_no.as_deref().unwrap_or_default())?,
+                amount: Amount::parse(&self.amount.unwrap_or_default().to_string())?,
+            },
+            ReferenceKind::Exchange | ReferenceKind::Present | ReferenceKind::Closed => {
+                return Err(Expected::one_of(&["credit", "debit", "cancel"]));
+            }
+        };
+        Ok(ChangeRequest {
+            app_id: AppId::parse(&self.app_id)?,
+            change: AskedChange {
+                open_id: OpenId::parse(&self.open_id)?,
+                amounts,
+                reference: CreditRef::parse(&self.reference)?,
+                reason: self.reason,
+            },
+            asked_by: self.asked_by,
+            asked_at: self.asked_at,
+            ends_at: self.ends_at,
+            state: RequestState::parse(&self.state)?,
+            ended_by: self.ended_by,
+            ended_at: self.ended_at,
+            give_back_max: self.give_back_max,
+        })
+    }
+}
+
+/// The query for requests. `$rest` is its condition, with parameters from the second on; the first are the days that a
+/// request waits.
+macro_rules! requests {
+    ($rest:literal $(, $parameter:expr)*) => {
+        sqlx::query_as!(
+            $crate::change_request::row::Row,
+            r#"SELECT app_id, ref AS reference, kind, open_id, free, charge, create_wallet, of_biz_no, amount, reason,
+                   asked_by, asked_at, asked_at + make_interval(days => $1) AS "ends_at!",
+                   CASE WHEN state = 'waiting' AND asked_at <= clock_timestamp() - make_interval(days => $1) THEN 'ended'
+                       ELSE state END AS "state!", ended_by, ended_at, give_back_max
+               FROM console_requests "# + $rest,
+            $crate::change_request::row::WAITS_DAYS
+            $(, $parameter)*
+        )
+    };
+}
+pub(super) use requests;

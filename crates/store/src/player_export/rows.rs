@@ -1,0 +1,201 @@
+//! The queries of an export, with the columns of their files. Each row is an object of JSON, as text.
+
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
+use sqlx::PgConnection;
+
+use super::{ExportedRows, Subject};
+
+impl ExportedRows {
+    /// What its files say, for people.
+    pub(super) const fn about(self) -> &'static str {
+        match self {
+            Self::Wallet => "The balances now, and when the app first knew the player.",
+            Self::LedgerEntries => {
+                "Each change of a balance, oldest first. Of an archived entry, ts, os, user_ip and extension are in the\n    \
+                 file of its archive alone. A row of the kind closed is no change: a query has closed its number."
+            }
+            Self::Refusals => "How often a code has refused a number, in the last 30 days.",
+            Self::Replays => "How often the answer to an exchange was sent again, in the last 30 days.",
+            Self::Shipments => "How often the game of a sandbox app said that it shipped, in the last week.",
+            Self::Orders => "The orders, as they were reported last.",
+            Self::OrderEvents => "Each report that made or changed an order.",
+            Self::OrderPayments => "The payment numbers of the orders.",
+            Self::LoginCodes => "Login codes that were not used. The codes themselves are not stored.",
+            Self::Events => {
+                "Events that servers were told of. Each is about a ledger entry (entry_seq) or a report of an order\n    \
+                 (out_biz_order_no and order_seq)."
+            }
+            Self::ChangeRequests => "Large changes for which an operator asked a second person.",
+            Self::OperatorLog => {
+                "What operators did about the player. Other players of the same line are left out."
+            }
+        }
+    }
+
+    /// The columns of its file of CSV, with commas between them.
+    pub(super) const fn columns(self) -> &'static str {
+        match self {
+            Self::Wallet => "app_id,open_id,free_balance,charge_balance,entries,known_since",
+            Self::LedgerEntries => {
+                "seq,at,kind,biz_no,ref,of_biz_no,free_change,charge_change,free_balance,charge_balance,\
+                 remaining,pay_priority,zone_id,ts,os,user_ip,extension,remark,product_name,product_desc,\
+                 product_info,is_archived"
+            }
+            Self::Refusals => "biz_no,kind,code,first_at,last_at,count,request_id",
+            Self::Replays => "biz_no,replays,first_at,last_at",
+            Self::Shipments => "biz_no,shipments,first_at",
+            Self::Orders => {
+                "out_biz_order_no,out_order_no,order_create_time,order_status,goods_kind,order_path,\
+                 product_cover_img_id,order_backup_url,poi_id,product_id,product_catalog_code,product_city,\
+                 event_count,created_at,updated_at"
+            }
+            Self::OrderEvents => "out_biz_order_no,seq,at,order_status,report",
+            Self::OrderPayments => "out_order_no,out_biz_order_no,first_seen_at",
+            Self::LoginCodes => "union_id,expires_at",
+            Self::Events => "no,id,type,at,entry_seq,out_biz_order_no,order_seq",
+            Self::ChangeRequests => {
+                "ref,kind,free,charge,create_wallet,of_biz_no,amount,reason,asked_by,asked_at,state,ended_by,\
+                 ended_at,give_back_max"
+            }
+            Self::OperatorLog => "seq,at,operator_kind,operator,action,subject,before,after,note,credits",
+        }
+    }
+}
+
+/// Streams the texts of a query whose two parameters name the player.
+macro_rules! texts {
+    ($connection:expr, $sql:literal, $($parameter:expr),+) => {
+        sqlx::query_scalar!(r#"SELECT row_to_json(t)::text AS "row!" FROM ("# + $sql + r#") t"#, $($parameter),+)
+            .fetch($connection)
+            .boxed()
+    };
+}
+
+/// Streams the rows of a kind, in their order. Events have their own file.
+#[expect(clippy::too_many_lines, reason = "one query for each kind")]
+pub(super) fn of<'c>(
+    part: ExportedRows,
+    connection: &'c mut PgConnection,
+    subject: &'c Subject,
+) -> BoxStream<'c, Result<String, sqlx::Error>> {
+    let (app_id, open_id) = (subject.app_id.as_str(), subject.open_id.as_str());
+    match part {
+        ExportedRows::Wallet => texts!(
+            connection,
+            "SELECT $3::text AS app_id, open_id, free_balance, charge_balance, entry_count AS entries,
+                 created_at AS known_since
+             FROM wallets WHERE app_no = $1 AND wallet_no = $2",
+            subject.app_no,
+            subject.wallet_no,
+            app_id
+        ),
+        // The balances of an archived entry are sums: archives take entries from the first on.
+        ExportedRows::LedgerEntries => texts!(
+            connection,
+            "SELECT e.seq, e.at, e.kind, CASE WHEN e.reference NOT LIKE '!%' THEN e.reference END AS biz_no,
+                 CASE WHEN e.reference LIKE '!%' THEN substr(e.reference, 2) END AS ref, e.of_biz_no, e.free_change,
+                 e.charge_change, e.free_balance, e.charge_balance, e.remaining, e.pay_priority, e.zone_id, e.ts, e.os,
+                 e.user_ip, e.extension, e.remark, i.product_name, i.product_desc, i.product_info, e.is_archived
+             FROM (
+                 SELECT seq, at, kind, reference, of_biz_no, free_change, charge_change, free_balance, charge_balance,
+                     remaining, pay_priority, item_id, zone_id, ts, os, user_ip, extension, remark, false AS is_archived
+                 FROM ledger_entries WHERE app_no = $1 AND wallet_no = $2
+                 UNION ALL
+                 SELECT seq, at, kind, reference, of_biz_no, free_change, charge_change,
+                     CASE WHEN seq IS NULL THEN 0 ELSE sum(free_change) OVER earlier END::bigint,
+                     CASE WHEN seq IS NULL THEN 0 ELSE sum(charge_change) OVER earlier END::bigint,
+                     remaining, pay_priority, item_id, zone_id, NULL, NULL, NULL, NULL, remark, true
+                 FROM archived_entries WHERE app_no = $1 AND wallet_no = $2
+                 WINDOW earlier AS (ORDER BY seq NULLS LAST)
+             ) e
+             LEFT JOIN items i ON i.app_no = $1 AND i.item_id = e.item_id
+             ORDER BY e.seq NULLS LAST, e.at, e.reference",
+            subject.app_no,
+            subject.wallet_no
+        ),
+        ExportedRows::Refusals => texts!(
+            connection,
+            "SELECT biz_no, kind, code, first_at, last_at, count, request_id FROM exchange_refusals
+             WHERE app_id = $1 AND open_id = $2 ORDER BY last_at, biz_no, code",
+            app_id,
+            open_id
+        ),
+        ExportedRows::Replays => texts!(
+            connection,
+            "SELECT r.biz_no, r.replays, r.first_at, r.last_at FROM exchange_replays r
+             JOIN numbers n ON n.app_no = $2 AND n.reference = r.biz_no AND n.wallet_no = $3
+             WHERE r.app_id = $1 ORDER BY r.first_at, r.biz_no",
+            app_id,
+            subject.app_no,
+            subject.wallet_no
+        ),
+        ExportedRows::Shipments => texts!(
+            connection,
+            "SELECT s.biz_no, s.shipments, s.first_at FROM sandbox_shipments s
+             JOIN numbers n ON n.app_no = $2 AND n.reference = s.biz_no AND n.wallet_no = $3
+             WHERE s.app_id = $1 ORDER BY s.first_at, s.biz_no",
+            app_id,
+            subject.app_no,
+            subject.wallet_no
+        ),
+        ExportedRows::Orders => texts!(
+            connection,
+            "SELECT out_biz_order_no, out_order_no, order_create_time, order_status, goods_kind, order_path,
+                 product_cover_img_id, order_backup_url, poi_id, product_id, product_catalog_code, product_city,
+                 event_count, created_at, updated_at
+             FROM orders WHERE app_id = $1 AND open_id = $2 ORDER BY order_create_time, out_biz_order_no",
+            app_id,
+            open_id
+        ),
+        ExportedRows::OrderEvents => texts!(
+            connection,
+            "SELECT e.out_biz_order_no, e.seq, e.at, e.order_status, e.report
+             FROM orders o JOIN order_events e ON e.app_id = o.app_id AND e.out_biz_order_no = o.out_biz_order_no
+             WHERE o.app_id = $1 AND o.open_id = $2
+             ORDER BY o.order_create_time, e.out_biz_order_no, e.seq",
+            app_id,
+            open_id
+        ),
+        ExportedRows::OrderPayments => texts!(
+            connection,
+            "SELECT p.out_order_no, p.out_biz_order_no, p.first_seen_at
+             FROM order_payments p JOIN orders o ON o.app_id = p.app_id AND o.out_biz_order_no = p.out_biz_order_no
+             WHERE p.app_id = $1 AND o.open_id = $2 ORDER BY p.first_seen_at, p.out_order_no",
+            app_id,
+            open_id
+        ),
+        ExportedRows::LoginCodes => texts!(
+            connection,
+            "SELECT union_id, expires_at FROM login_codes WHERE app_id = $1 AND open_id = $2 ORDER BY expires_at",
+            app_id,
+            open_id
+        ),
+        ExportedRows::Events => futures_util::stream::empty().boxed(),
+        ExportedRows::ChangeRequests => texts!(
+            connection,
+            "SELECT ref, kind, free, charge, create_wallet, of_biz_no, amount, reason, asked_by, asked_at, state,
+                 ended_by, ended_at, give_back_max
+             FROM console_requests WHERE app_id = $1 AND open_id = $2 ORDER BY asked_at, ref",
+            app_id,
+            open_id
+        ),
+        // Of a line about many players only what concerns this one.
+        ExportedRows::OperatorLog => texts!(
+            connection,
+            "SELECT seq, at, operator_kind, operator, action, subject, before,
+                 CASE WHEN jsonb_typeof(after -> 'open_ids') = 'array'
+                     THEN jsonb_set(after, '{open_ids}', jsonb_build_array($2::text)) ELSE after END AS after,
+                 note, (SELECT json_agg(c) FROM json_array_elements(credits) c WHERE c ->> 0 = $2) AS credits
+             FROM operator_log
+             WHERE app_id = $1
+                 AND (subject = $2 AND action ~ '^(login_code|change_request|player)[.]'
+                     OR subject = $2 AND action IN ('wallet.credit', 'wallet.debit', 'wallet.cancel')
+                     OR action = 'user.add' AND after -> 'open_ids' ? $2
+                     OR jsonb_path_exists(credits::jsonb, '$[*][0] ? (@ == $s)', jsonb_build_object('s', $2::text)))
+             ORDER BY seq",
+            app_id,
+            open_id
+        ),
+    }
+}

@@ -1,0 +1,64 @@
+//! `minitill player export` writes all that the till holds about a player as a zip (contract 13.6).
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+
+use anyhow::{Error, Result, ensure};
+use clap::Subcommand;
+use domain::ids::{AppId, OpenId};
+use serde_json::json;
+use store::{ExportError, Store};
+use zip::ZipWriter;
+
+use super::Context;
+use super::new_file::NewFile;
+use super::output::ignore_gone_reader;
+use super::wallet::unknown_wallet;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum PlayerCommand {
+    /// Write all that the till holds about a player as a zip of JSON and CSV, for a request about personal data
+    Export {
+        /// Id of the app
+        app_id: AppId,
+        /// Open id of the player
+        open_id: OpenId,
+        /// Write to this new file instead of standard output; it appears when it is complete
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+pub(super) async fn run(context: &Context, store: &Store, command: PlayerCommand) -> Result<()> {
+    let PlayerCommand::Export { app_id, open_id, out } = command;
+    let (is_json, operator) = (context.output.is_json, &context.operator);
+    let Some(path) = out else {
+        ensure!(!is_json, "the export is a zip: with --json, write it with --out FILE");
+        ensure!(!io::stdout().is_terminal(), "the export is a zip: write it with --out FILE");
+        // What compresses is large.
+        let out = ZipWriter::new_stream(io::stdout());
+        return match Box::pin(store.export_player(operator, &app_id, &open_id, out)).await {
+            Err(ExportError::Output(error)) => ignore_gone_reader(Err(error)),
+            Err(error) => Err(refused(error)),
+            Ok(_) => Ok(()),
+        };
+    };
+    let file = NewFile::create(&path)?;
+    file.refuse_to_replace()?;
+    let rows = Box::pin(store.export_player(operator, &app_id, &open_id, ZipWriter::new(&file.file))).await;
+    let rows = rows.map_err(|error| match error {
+        ExportError::Output(error) => file.failed(&error),
+        other => refused(other),
+    })?;
+    file.finish_without_replacing()?;
+    let total: u64 = rows.values().sum();
+    context.output.print(&json!({ "file": path, "rows": rows }), format!("{}: {total} rows", path.display()))
+}
+
+fn refused(error: ExportError) -> Error {
+    match error {
+        ExportError::UnknownPlayer(app_id, open_id) => unknown_wallet(&app_id, &open_id),
+        ExportError::Output(error) => error.into(),
+        ExportError::Store(error) => error.into(),
+    }
+}
