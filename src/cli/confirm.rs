@@ -9,6 +9,7 @@ use super::app::AppArguments;
 use super::console_user::ConsoleUserCommand;
 use super::image::ImageCommand;
 use super::master_key::MasterKeyCommand;
+use super::player::PlayerCommand;
 use super::receiver::{OneReceiver, ReceiverCommand};
 use super::token::TokenCommand;
 use super::{StoreCommand, api_key::ApiKeyCommand};
@@ -53,6 +54,9 @@ fn consequence(command: &StoreCommand) -> Option<String> {
         StoreCommand::MasterKey(MasterKeyCommand::Forget) => {
             "Former master keys will be removed from the key file. Backups that need them cannot be read."
                 .to_owned()
+        }
+        StoreCommand::Player(PlayerCommand::Erase { app_id, open_id }) => {
+            format!("The player {open_id} of the app {app_id} will be erased. This cannot be undone.")
         }
         StoreCommand::ConsoleUser(ConsoleUserCommand::Remove { name }) => {
             format!("The user {name} will be removed from the console.")

@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// The words of a command, and its examples. After two blanks and `#` stands a comment.
-const EXAMPLES: [(&str, &[&str]); 87] = [
+const EXAMPLES: [(&str, &[&str]); 88] = [
     ("serve", &["minitill serve", "minitill serve --config /etc/minitill.toml"]),
     ("status", &["minitill status", "minitill status --json"]),
     ("health", &["minitill health", "minitill health --ready"]),
@@ -118,6 +118,7 @@ const EXAMPLES: [(&str, &[&str]); 87] = [
     ("user list", &["minitill user list mygame", "minitill user list mygame --begins player"]),
     ("user show", &["minitill user show mygame player-1"]),
     ("player export", &["minitill player export mygame player-1 --out player-1.zip"]),
+    ("player erase", &["minitill player erase mygame player-1"]),
     (
         "wallet credit",
         &[

@@ -1,13 +1,14 @@
-//! `minitill player export` writes all that the till holds about a player as a zip (contract 13.6).
+//! `minitill player`: all that the till holds about a player as a zip (contract 13.6), and the erasure of a player (contract
+//! 13.7).
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
-use anyhow::{Error, Result, ensure};
+use anyhow::{Error, Result, bail, ensure};
 use clap::Subcommand;
 use domain::ids::{AppId, OpenId};
 use serde_json::json;
-use store::{ExportError, Store};
+use store::{ErasureRefusal, ExportError, Refusable, Store};
 use zip::ZipWriter;
 
 use super::Context;
@@ -27,10 +28,54 @@ pub(super) enum PlayerCommand {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Erase a player, for a request about personal data: a pseudonym takes the place of the open id
+    Erase {
+        /// Id of the app
+        app_id: AppId,
+        /// Open id of the player
+        open_id: OpenId,
+    },
 }
 
 pub(super) async fn run(context: &Context, store: &Store, command: PlayerCommand) -> Result<()> {
-    let PlayerCommand::Export { app_id, open_id, out } = command;
+    match command {
+        PlayerCommand::Export { app_id, open_id, out } => export(context, store, app_id, open_id, out).await,
+        PlayerCommand::Erase { app_id, open_id } => erase(context, store, &app_id, &open_id).await,
+    }
+}
+
+async fn erase(context: &Context, store: &Store, app_id: &AppId, open_id: &OpenId) -> Result<()> {
+    let erased = match store.erase_player(&context.operator, app_id, open_id).await {
+        Ok(erased) => erased,
+        Err(Refusable::Refused(ErasureRefusal::UnknownPlayer)) => {
+            return Err(unknown_wallet(app_id, open_id));
+        }
+        Err(Refusable::Refused(ErasureRefusal::ArchiveUnderWay)) => bail!(
+            "entries of the app {app_id} are moving to or from an archive; nothing was erased, try again when that has ended"
+        ),
+        Err(Refusable::Store(error)) => return Err(error.into()),
+    };
+    let mut text = format!("The player is now {}.", erased.pseudonym);
+    let rows = erased.rows.iter().filter(|(_, count)| **count > 0);
+    for (kind, count) in rows {
+        text.push_str(&format!("\n{kind:<17} {count}"));
+    }
+    if !erased.archive_files.is_empty() {
+        text.push_str("\nThese archives still name the player (docs/archives.md):");
+    }
+    for file in &erased.archive_files {
+        text.push_str(&format!("\n{file}"));
+    }
+    context.output.print(&erased, text)
+}
+
+async fn export(
+    context: &Context,
+    store: &Store,
+    app_id: AppId,
+    open_id: OpenId,
+    out: Option<PathBuf>,
+) -> Result<()> {
     let (is_json, operator) = (context.output.is_json, &context.operator);
     let Some(path) = out else {
         ensure!(!is_json, "the export is a zip: with --json, write it with --out FILE");

@@ -46,7 +46,7 @@ impl Drop for Folder {
 }
 
 /// Makes everything in the ledger older, with the hashes that it would then have.
-async fn age(till: &TestTill, hours: u32) {
+pub(super) async fn age(till: &TestTill, hours: u32) {
     till.execute(&format!(
         "UPDATE ledger_entries SET at = at - interval '{hours} hours';
          SELECT rehash(wallet_no, max(seq)) FROM ledger_entries WHERE seq IS NOT NULL GROUP BY wallet_no;

@@ -515,7 +515,7 @@ async fn a_checkpoint_that_is_forged_cut_or_of_another_database_is_refused_in_wo
         text.replace(last, &last.replace(char::is_numeric, "0")),
         text[..text.len() - 1].to_owned(),
         text[text.len() / 2..].to_owned(),
-        text.replace("checkpoint 3", "checkpoint 2"),
+        text.replace("checkpoint 4", "checkpoint 3"),
         "short".to_owned(),
         String::new(),
     ];

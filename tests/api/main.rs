@@ -45,6 +45,7 @@ mod operator_log_chain;
 mod order_report;
 mod order_report_races;
 mod order_search;
+mod player_erasure;
 mod player_export;
 mod private_postgres;
 mod quotas;

@@ -20,18 +20,17 @@ const PUT_BACK: &str = "TRUNCATE operator_log, operator_log_head; INSERT INTO op
 /// The documented encoding in PostgreSQL's own functions, and what somebody with full access does to
 /// hide a change: all lines numbered and hashed again.
 const RECHAIN: &str = "\
+CREATE FUNCTION hashed(text) RETURNS bytea LANGUAGE sql AS $$
+    SELECT coalesce(int4send(octet_length($1)) || convert_to($1, 'UTF8'), int4send(-1))
+$$;
+CREATE FUNCTION texts(l operator_log) RETURNS bytea LANGUAGE sql AS $$
+    SELECT sha256(coalesce(int4send(16) || l.salt, int4send(-1)) || hashed(l.subject) || hashed(l.before::text)
+        || hashed(l.after::text) || hashed(l.note) || hashed(l.credits::text))
+$$;
 CREATE FUNCTION chained(before bytea, l operator_log) RETURNS bytea LANGUAGE sql AS $$
-    SELECT sha256(before || int4send(8) || int8send(l.seq)
-        || int4send(octet_length(l.app_id)) || convert_to(l.app_id, 'UTF8')
+    SELECT sha256(before || int4send(8) || int8send(l.seq) || hashed(l.app_id)
         || int4send(8) || timestamptz_send(l.at) || int4send(8) || int8send(l.id)
-        || int4send(octet_length(l.operator_kind)) || convert_to(l.operator_kind, 'UTF8')
-        || int4send(octet_length(l.operator)) || convert_to(l.operator, 'UTF8')
-        || int4send(octet_length(l.action)) || convert_to(l.action, 'UTF8')
-        || int4send(octet_length(l.subject)) || convert_to(l.subject, 'UTF8')
-        || coalesce(int4send(octet_length(l.before::text)) || convert_to(l.before::text, 'UTF8'), int4send(-1))
-        || coalesce(int4send(octet_length(l.after::text)) || convert_to(l.after::text, 'UTF8'), int4send(-1))
-        || int4send(octet_length(l.note)) || convert_to(l.note, 'UTF8')
-        || int4send(coalesce(octet_length(l.credits::text), -1)) || coalesce(convert_to(l.credits::text, 'UTF8'), ''))
+        || hashed(l.operator_kind) || hashed(l.operator) || hashed(l.action) || int4send(32) || l.content_hash)
 $$;
 CREATE FUNCTION rechain() RETURNS void LANGUAGE plpgsql AS $$
     DECLARE l operator_log; number bigint := 0; last bytea := decode(repeat('00', 32), 'hex');
@@ -40,8 +39,9 @@ CREATE FUNCTION rechain() RETURNS void LANGUAGE plpgsql AS $$
             number := number + 1;
             UPDATE operator_log SET seq = number WHERE id = l.id;
             l.seq := number;
+            l.content_hash := texts(l);
             last := chained(last, l);
-            UPDATE operator_log SET chain_hash = last WHERE id = l.id;
+            UPDATE operator_log SET content_hash = l.content_hash, chain_hash = last WHERE id = l.id;
         END LOOP;
         UPDATE operator_log_head SET seq = number, chain_hash = last;
     END
@@ -59,7 +59,27 @@ const DAMAGES: &[Damage] = &[
             "operator log hash chain",
             "a1",
             "operator log",
+            "line 2: its texts are not those that it was written with",
+        ]],
+    ),
+    // With the hash of the texts too.
+    (
+        "UPDATE operator_log SET note = 'x' WHERE seq = 2; UPDATE operator_log l SET content_hash = texts(l) WHERE seq = 2",
+        &[[
+            "operator log hash chain",
+            "a1",
+            "operator log",
             "line 2: its hash does not follow from it and line 1",
+        ]],
+    ),
+    // As if a player had been erased.
+    (
+        "UPDATE operator_log SET note = 'x', salt = NULL WHERE seq = 2",
+        &[[
+            "operator log hash chain",
+            "",
+            "operator log",
+            "line 2: its texts were replaced, and no erasure of a player tells of it",
         ]],
     ),
     // Its hash computed again, and not those behind it.
@@ -90,7 +110,7 @@ const DAMAGES: &[Damage] = &[
         &[["operator log against its head", "", "operator log", "the head is line 5; the newest line is 4"]],
     ),
     (
-        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, subject, before, after, note, 6, chain_hash \
+        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, subject, before, after, note, 6, chain_hash, content_hash, salt \
          FROM operator_log WHERE seq = 5",
         &[
             [
@@ -105,7 +125,7 @@ const DAMAGES: &[Damage] = &[
     // Inserted between two lines, without the key that forbids a number twice.
     (
         "DROP INDEX operator_log_seq; INSERT INTO operator_log SELECT app_id, at + interval '1 second', 1, operator_kind, \
-         operator, action, subject, before, after, note, 2, chain_hash FROM operator_log WHERE seq = 2",
+         operator, action, subject, before, after, note, 2, chain_hash, content_hash, salt FROM operator_log WHERE seq = 2",
         &[
             ["gap in the operator log", "a1", "operator log", "line 2: comes after line 2"],
             [
@@ -130,7 +150,7 @@ const DAMAGES: &[Damage] = &[
         &[["entry without its line", "a1", "o2", "entry 1: r2 has no line in the operator log"]],
     ),
     (
-        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, 'o9', before, after, note, 6, chain_hash \
+        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, 'o9', before, after, note, 6, chain_hash, content_hash, salt \
          FROM operator_log WHERE seq = 3; SELECT rechain()",
         &[[
             "line without its entry",
@@ -141,7 +161,7 @@ const DAMAGES: &[Damage] = &[
     ),
     // The same credit told twice.
     (
-        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, subject, before, after, note, 6, chain_hash \
+        "INSERT INTO operator_log SELECT app_id, at, 1, operator_kind, operator, action, subject, before, after, note, 6, chain_hash, content_hash, salt \
          FROM operator_log WHERE seq = 3; SELECT rechain()",
         &[[
             "line without its entry",
@@ -180,7 +200,7 @@ const DAMAGES_SINCE: &[Damage] = &[
             "operator log hash chain",
             "a1",
             "operator log",
-            "line 7: its hash does not follow from it and line 6",
+            "line 7: its texts are not those that it was written with",
         ]],
     ),
     (

@@ -1,11 +1,11 @@
 //! The checkpoint of an audit: a signed file with the last entry of each wallet.
 //!
 //! Lines of text, each ended by a newline:
-//! - `minitill checkpoint 3`
+//! - `minitill checkpoint 4`
 //! - a JSON object: `database` (SHA-256 of what `master_key_check` holds), `at`, how many `entries`
 //!   there were, and the newest line of the operator's log: `log_seq` and `log_hash`
-//! - for each wallet with entries, in the order of the bytes of its keys: `app_id open_id seq
-//!   free_balance charge_balance hash`, of its last entry, the hash in hexadecimal
+//! - for each wallet with entries, in the order of its keys: `app_id wallet_no seq free_balance
+//!   charge_balance hash`, of its last entry, the hash in hexadecimal. No player is named.
 //! - `hmac-sha256 ` and, in hexadecimal, HMAC-SHA256 of all bytes before this line, under
 //!   HMAC-SHA256(master key, `minitill checkpoint 1`)
 
@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use domain::audit::{Standing, WalletRow};
-use domain::ids::{AppId, OpenId};
+use domain::ids::AppId;
 use domain::ledger::ChainHash;
 use domain::operator_log::LogHead;
 use hmac::Mac as _;
@@ -27,20 +27,20 @@ use super::{AuditError, AuditOutcome, Snapshot};
 use crate::digesting::Digesting;
 use crate::secrets::{CheckpointKey, Keyring, MasterKey};
 
-const FIRST_LINE: &str = "minitill checkpoint 3";
+const FIRST_LINE: &str = "minitill checkpoint 4";
 const SIGNATURE: &str = "hmac-sha256 ";
 /// Length of the last line: its word, 64 digits, a newline.
 const SIGNATURE_BYTES: u64 = SIGNATURE.len() as u64 + 65;
 /// How many bytes are read at a time.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Reads all wallets, each with its newest state in an archive, in the order of the bytes of their keys. That order is
-/// the same in every database.
+/// Reads all wallets, each with its newest state in an archive, in the order of their keys. That order is the same in
+/// every database.
 pub(super) const WALLETS: &str = "\
 SELECT p.app_id, p.open_id, p.entry_count, p.free_balance, p.charge_balance, p.chain_hash, p.app_no, p.wallet_no,
     s.seq, s.free_balance, s.charge_balance, s.chain_hash
 FROM players p LEFT JOIN archived_standings s ON s.app_no = p.app_no AND s.wallet_no = p.wallet_no
-ORDER BY p.app_id COLLATE \"C\", p.open_id";
+ORDER BY p.app_id COLLATE \"C\", p.wallet_no";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Heading {
@@ -56,7 +56,7 @@ struct Heading {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CheckpointWallet {
     pub(super) app_id: String,
-    pub(super) open_id: String,
+    pub(super) wallet_no: i64,
     pub(super) standing: Standing,
 }
 
@@ -106,14 +106,14 @@ impl Checkpoint {
 fn parse(line: &str) -> Option<CheckpointWallet> {
     let mut words = line.split(' ');
     let mut word = || words.next();
-    let (app_id, open_id) = (word()?.to_owned(), word()?.to_owned());
+    let app_id = word()?.to_owned();
     let mut number = || word()?.parse::<i64>().ok();
-    let (seq, free_balance, charge_balance) = (number()?, number()?, number()?);
+    let (wallet_no, seq, free_balance, charge_balance) = (number()?, number()?, number()?, number()?);
     let mut chain_hash = ChainHash::default();
     hex::decode_to_slice(word()?, &mut chain_hash).ok()?;
     Some(CheckpointWallet {
         app_id,
-        open_id,
+        wallet_no,
         standing: Standing { seq, free_balance, charge_balance, chain_hash },
     })
 }
@@ -135,8 +135,8 @@ fn signed_bytes(file: &mut File, key: CheckpointKey) -> io::Result<Option<u64>> 
 }
 
 /// Writes a checkpoint of a snapshot without differences, so that each wallet's row agrees with its
-/// entries. The file appears complete or not at all. Only its owner may read it, because it names
-/// players.
+/// entries. The file appears complete or not at all. Only its owner may read it, because it has
+/// balances.
 pub(super) async fn write(
     snapshot: &mut Snapshot,
     path: &Path,
@@ -171,18 +171,17 @@ async fn write_lines(
     writeln!(out, "{FIRST_LINE}\n{heading}").map_err(fault)?;
     let mut wallets = Copied::of(&mut snapshot.first, WALLETS).await?;
     while let Some(mut row) = wallets.next().await? {
-        let (app_id, open_id, wallet) = (row.text()?, row.text()?, row.wallet()?);
+        let (app_id, _, wallet) = (row.text()?, row.text()?, row.wallet()?);
         let WalletRow { entry_count: seq, free_balance, charge_balance, chain_hash } = wallet;
         if seq == 0 {
             continue;
         }
-        if AppId::parse(app_id).is_err() || OpenId::parse(open_id).is_err() {
-            return Err(AuditError::Checkpoint(format!(
-                "wallet {open_id} of {app_id}: that is no name of one"
-            )));
+        let (_, wallet_no) = (row.small_number()?, row.number()?);
+        if AppId::parse(app_id).is_err() {
+            return Err(AuditError::Checkpoint(format!("app {app_id}: that is no name of one")));
         }
         let chain_hash = hex::encode(chain_hash.unwrap_or_default());
-        writeln!(out, "{app_id} {open_id} {seq} {free_balance} {charge_balance} {chain_hash}")
+        writeln!(out, "{app_id} {wallet_no} {seq} {free_balance} {charge_balance} {chain_hash}")
             .map_err(fault)?;
     }
     let Digesting { digest, inner: mut file } =

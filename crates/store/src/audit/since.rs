@@ -65,7 +65,7 @@ pub(super) async fn audit(
         let row = of_wallet.wallet()?;
         let numbers = (of_wallet.small_number()?, of_wallet.number()?);
         let archived = of_wallet.standing_if_any()?;
-        let from = progress.standing((app_id, open_id), &mut line, &mut before)?;
+        let from = progress.standing((app_id, numbers.1), &mut line, &mut before)?;
         if archived.is_some_and(|archived| archived.seq > from.seq) {
             let cause = "entries after this checkpoint are in an archive: run an audit without --since";
             return Err(AuditError::Checkpoint(cause.to_owned()));
@@ -139,12 +139,12 @@ impl SinceAudit {
     /// The state of a wallet in the checkpoint, whose next line is `line`. Reports the wallets before it, which are gone.
     fn standing(
         &mut self,
-        wallet: (&str, &str),
+        wallet: (&str, i64),
         line: &mut Option<CheckpointWallet>,
         checkpoint: &mut Checkpoint,
     ) -> Result<Standing, AuditError> {
         while let Some(known) = line.take() {
-            match (known.app_id.as_str(), known.open_id.as_str()).cmp(&wallet) {
+            match (known.app_id.as_str(), known.wallet_no).cmp(&wallet) {
                 Ordering::Less => {
                     self.gone(&known);
                     *line = checkpoint.next()?;
@@ -163,7 +163,8 @@ impl SinceAudit {
     }
 
     fn gone(&mut self, known: &CheckpointWallet) {
-        self.findings.add(Check::Checkpoint, &known.app_id, &known.open_id, || {
+        let subject = format!("wallet {}", known.wallet_no);
+        self.findings.add(Check::Checkpoint, &known.app_id, &subject, || {
             format!("the wallet is gone; it had {} entries", known.standing.seq)
         });
     }

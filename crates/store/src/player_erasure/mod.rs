@@ -20,7 +20,7 @@ use crate::operator_log::{Action, LogLine};
 use crate::secrets::random_bytes;
 use crate::{Refusable, Result, Store};
 
-use texts::{Names, replace_in_deliveries, replace_in_log};
+use texts::{Names, replace_in_deliveries, replace_in_ledger, replace_in_log};
 
 /// What a pseudonym begins with.
 pub(crate) const PSEUDONYM: &str = "erased-";
@@ -139,6 +139,14 @@ async fn erase(
         &orders
     );
     payments.execute(&mut *connection).await?;
+    let requests = sqlx::query!(
+        "UPDATE console_requests SET open_id = $3, reason = '' WHERE app_id = $1 AND open_id = $2",
+        app_id,
+        open_id,
+        pseudonym
+    );
+    rows.insert("change_requests", requests.execute(&mut *connection).await?.rows_affected());
+    replace_in_ledger(connection, names).await?;
     replace_in_deliveries(connection, names).await?;
     Ok((rows, archive_files))
 }

@@ -66,28 +66,36 @@ impl Names<'_> {
     }
 }
 
-/// Replaces the player in all lines of the log about the app or about all apps. A line about the player also loses its
-/// note. Returns the lines with the hashes of their new texts.
+/// Replaces the player in the log: in lines about the player, which also lose their notes, in lists of players and credits,
+/// and in all notes about the app. Returns the lines with the hashes of their new texts.
 pub(super) async fn replace_in_log(
     connection: &mut PgConnection,
     names: &Names<'_>,
 ) -> Result<BTreeMap<i64, String>> {
     let &Names { app_id, open_id, pseudonym } = names;
+    // A package version is a subject too, and may have the same text.
     let rows = sqlx::query!(
-        r#"SELECT seq, subject, before, after, note, credits::text AS credits FROM operator_log
-           WHERE app_id IN ($1, '') AND (subject = $2 OR strpos(note, $2) > 0 OR strpos(before::text, $2) > 0
-               OR strpos(after::text, $2) > 0 OR strpos(credits::text, $2) > 0)
+        r#"SELECT * FROM (
+               SELECT seq, subject, before, after, note, credits::text AS credits,
+                   subject = $2 AND (action ~ '^(login_code|change_request|player)[.]'
+                       OR action IN ('wallet.credit', 'wallet.debit', 'wallet.cancel')) AS "is_own!",
+                   action = 'user.add' AND after -> 'open_ids' ? $2 AS "is_list!"
+               FROM operator_log WHERE app_id = $1) l
+           WHERE "is_own!" OR "is_list!" OR strpos(note, $2) > 0 OR strpos(credits, $2) > 0
            ORDER BY seq"#,
         app_id,
         open_id
     );
     let mut lines = BTreeMap::new();
     for row in rows.fetch_all(&mut *connection).await? {
-        let is_own = row.subject == open_id;
+        let is_own = row.is_own;
+        let replaced = |state: &Option<Value>| {
+            let state = state.clone();
+            if is_own || row.is_list { state.map(|state| names.replaced_in(state, is_own)) } else { state }
+        };
         let subject = if is_own { pseudonym } else { &row.subject };
         let note = if is_own { String::new() } else { names.replaced(&row.note) };
-        let before = row.before.clone().map(|before| names.replaced_in(before, is_own));
-        let after = row.after.clone().map(|after| names.replaced_in(after, is_own));
+        let (before, after) = (replaced(&row.before), replaced(&row.after));
         let credits = row.credits.as_deref().map(|credits| names.replaced_in_credits(credits)).transpose()?;
         if !is_own && note == row.note && before == row.before && after == row.after && credits == row.credits
         {
@@ -115,6 +123,30 @@ pub(super) async fn replace_in_log(
         lines.insert(row.seq, hex::encode(line.texts_hash()));
     }
     Ok(lines)
+}
+
+/// Replaces the player in what was written into the entries of others. It reads all entries of the app.
+pub(super) async fn replace_in_ledger(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
+    let &Names { app_id, open_id, .. } = names;
+    let entries = sqlx::query!(
+        "SELECT app_no, reference, extension, remark FROM ledger_entries
+         WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1)
+             AND (strpos(remark, $2) > 0 OR strpos(extension, $2) > 0)",
+        app_id,
+        open_id
+    );
+    for entry in entries.fetch_all(&mut *connection).await? {
+        sqlx::query!(
+            "UPDATE ledger_entries SET extension = $3, remark = $4 WHERE app_no = $1 AND reference = $2",
+            entry.app_no,
+            entry.reference,
+            entry.extension.map(|text| names.replaced(&text)),
+            entry.remark.map(|text| names.replaced(&text))
+        )
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
 }
 
 /// Replaces the player in what receivers of the app answered.

@@ -1,0 +1,298 @@
+//! `minitill player erase` (contract 13.7): what told of the person is gone, and the money is as it was.
+
+use domain::app_command::AppCommand;
+use domain::ids::{CreditRef, OpenId, UnionId};
+use domain::login::Player;
+use serde_json::json;
+use store::Credit;
+
+use crate::archive::{Folder, day};
+use crate::audit::REHASH;
+use crate::game::Game;
+use crate::support::program::Program;
+use crate::support::{AppKind, NOW, PAGE, Request, TestApp, TestTill, operator};
+
+/// The player who is erased. No other text of the till has it.
+const PLAYER: &str = "Erase-me_7c1fQ";
+
+/// The tables whose rows have a text, with their bytes as text too.
+const EVERY_ROW: &str = "
+    CREATE FUNCTION every_row() RETURNS SETOF text LANGUAGE plpgsql AS $$
+        DECLARE t text;
+        BEGIN
+            FOR t IN SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+                     WHERE schemaname NOT IN ('pg_catalog', 'information_schema') LOOP
+                RETURN QUERY EXECUTE format('SELECT %L || '': '' || r::text FROM %s r', t, t);
+            END LOOP;
+        END
+    $$";
+
+/// The rows that have one of these texts, also as bytes.
+async fn rows_with(till: &TestTill, texts: &[&str]) -> Vec<String> {
+    let texts: Vec<String> = texts.iter().flat_map(|text| [(*text).to_owned(), hex::encode(text)]).collect();
+    sqlx::query_scalar(
+        "SELECT r FROM every_row() r WHERE EXISTS (SELECT 1 FROM unnest($1) t WHERE strpos(r, t) > 0)",
+    )
+    .bind(texts)
+    .fetch_all(&till.sql)
+    .await
+    .unwrap()
+}
+
+/// All that counts: every entry with its number, its amounts and its hash, and every balance.
+async fn money(till: &TestTill) -> Vec<String> {
+    sqlx::query_scalar(
+        "SELECT ROW(app_no, wallet_no, seq, kind, reference, free_change, charge_change, free_balance, charge_balance,
+             remaining, of_biz_no, item_id, pay_priority, at, chain_hash)::text FROM ledger_entries
+         UNION ALL SELECT ROW(app_no, wallet_no, seq, kind, reference, free_change, charge_change, remaining, of_biz_no,
+             item_id, at)::text FROM archived_entries
+         UNION ALL SELECT ROW(app_no, wallet_no, free_balance, charge_balance, entry_count, chain_hash)::text FROM wallets
+         ORDER BY 1",
+    )
+    .fetch_all(&till.sql)
+    .await
+    .unwrap()
+}
+
+async fn pay(till: &TestTill, app: &TestApp, player: &str, number: &str) {
+    let (user_ip, zone_id, extension) = if player == PLAYER {
+        ("203.0.113.77", "7_role9913", "call me Ishmael")
+    } else {
+        ("203.0.113.5", "7_role5", "call the other")
+    };
+    let game = Game::new(app, player, number, 2)
+        .with("pay_priority", 1)
+        .with("user_ip", user_ip)
+        .with("zone_id", zone_id)
+        .with("extension", extension);
+    let answer = game.send(till).await;
+    assert_eq!(answer.code(), 1, "{}", answer.body);
+}
+
+async fn credit(till: &TestTill, app: &TestApp, (player, free): (&str, i64), reference: &str, note: &str) {
+    let (open_id, reference) = (OpenId::parse(player).unwrap(), CreditRef::parse(reference).unwrap());
+    let credit = Credit { open_id, free, charge: 0, reference, note: note.to_owned(), create: true };
+    till.store.credit(&operator(), &app.id, credit).await.unwrap();
+}
+
+async fn report(till: &TestTill, app: &TestApp, player: &str, order: &str, status: i16) {
+    let img_id = till.image(app).await;
+    let path = format!("/openapi/mp/developer/order/v1/report?app_id={}&access_token={}", app.id, app.token);
+    let report = json!({
+        "out_biz_order_no": order, "out_order_no": format!("{order}-pay"), "open_id": player,
+        "order_create_time": NOW - 1000, "order_status": status, "order_path": PAGE, "product_cover_img_id": img_id,
+    });
+    let answer = till.send(Request::post(&path).body(report.to_string())).await;
+    assert_eq!(answer.json()["result"], 1, "{}", answer.body);
+}
+
+/// A player of whom there is something in every table, with others beside. Half of the entries are archived. The receiver
+/// answers what it was sent.
+async fn stage(name: &str) -> (TestTill, TestApp, Program, Folder) {
+    let till = TestTill::start().await;
+    till.execute(EVERY_ROW).await;
+    till.execute(REHASH).await;
+    let app = till.app_like("a1", AppKind { scopes: &domain::app::Scope::ALL, ..AppKind::default() }).await;
+    let both = [PLAYER, "other"].map(|player| OpenId::parse(player).unwrap());
+    till.command(&app, AppCommand::AddUsers(both.into())).await;
+    for (player, free) in [(PLAYER, 100), ("other", 50)] {
+        credit(&till, &app, (player, free), &format!("start-{free}"), "").await;
+        pay(&till, &app, player, &format!("b{free}")).await;
+        let closed = Game::query(&app, player, &format!("x{free}")).with("close", 1).send(&till).await;
+        assert_eq!(closed.code(), 1);
+    }
+    crate::archive::age(&till, 240).await;
+    let program = Program::on(&till.database_url);
+    let folder = Folder::new(name);
+    program.json(&["receiver", "add", "a1", "https://game.example/told"]);
+    program.json(&["archive", "--before", &day(&till).await, "--to", folder.path()]);
+    for (player, free) in [(PLAYER, 100), ("other", 50)] {
+        pay(&till, &app, player, &format!("c{free}")).await;
+        report(&till, &app, player, &format!("order-{free}"), 1).await;
+        report(&till, &app, player, &format!("order-{free}"), 2).await;
+        assert_ne!(Game::new(&app, player, &format!("no{free}"), 99_999).send(&till).await.code(), 1);
+        let union_id = UnionId::parse(&format!("person-{free}")).unwrap();
+        let login = Player { open_id: OpenId::parse(player).unwrap(), union_id: Some(union_id) };
+        till.command(&app, AppCommand::IssueLoginCode(login)).await;
+        till.command(&app, AppCommand::AddUsers(vec![OpenId::parse(&format!("{player}2")).unwrap()])).await;
+    }
+    till.store.write_refusals().await.unwrap();
+    credit(&till, &app, (PLAYER, 1), "r1", "the phone number is 555").await;
+    credit(&till, &app, ("other", 1), "r2", "not for Erase-me_7c1fQ, for other").await;
+    let csv = folder.file("credits.csv");
+    std::fs::write(&csv, format!("open_id,free,charge,ref\n{PLAYER},1,0,i1\nother,1,0,i2\n")).unwrap();
+    program.json(&["wallet", "import", "a1", &csv]);
+    till.execute(&format!(
+        "INSERT INTO console_requests (app_id, ref, kind, open_id, free, charge, create_wallet, reason, asked_by)
+         VALUES ('a1', 'large', 'credit', '{PLAYER}', 5, 0, false, 'gift for {PLAYER}', 'alice');
+         UPDATE receivers SET paused_at = now(), paused_by = 'operator', last_error = 'it said {PLAYER}',
+             tries = '[{{\"answer\": \"no {PLAYER}!\"}}]';
+         INSERT INTO deliveries (app_id, receiver_id, event_no, event_id, event_at, type, state, tries, error)
+         SELECT 'a1', receiver_id, 1, 'evt', now(), 'exchange.succeeded', 'failed', 9, 'it said {PLAYER}' FROM receivers"
+    ))
+    .await;
+    till.store.number_events(None).await.unwrap();
+    (till, app, program, folder)
+}
+
+/// Contract 13.7.1 to 13.7.6: nothing of the person is left in any row, the money is the same to the byte, the audit is
+/// clean, and the other player has all that was there.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_an_erased_player_is_left_but_the_money() {
+    let (till, app, program, folder) = stage("erasure").await;
+    let checkpoint = folder.file("before.checkpoint");
+    program.json(&["audit", "--checkpoint", &checkpoint]);
+    let personal = [
+        PLAYER,
+        "203.0.113.77",
+        "role9913",
+        "Ishmael",
+        "person-100",
+        "phone number",
+        "gift for",
+        "order-100-pay",
+    ];
+    for text in personal {
+        assert!(!rows_with(&till, &[text]).await.is_empty(), "{text} was not there");
+    }
+    let (before, others) = (money(&till).await, rows_with(&till, &["other", "order-50", "person-50"]).await);
+    let statement = ["report", "revenue", "a1", "--since", "2020-01-01", "--group", "zone"];
+    let revenue = program.json(&statement);
+
+    let erased = program.json(&["player", "erase", "a1", PLAYER]);
+    let pseudonym = erased["pseudonym"].as_str().unwrap().to_owned();
+    assert!(pseudonym.starts_with("erased-") && pseudonym.len() == 27, "{pseudonym}");
+    assert_eq!(
+        erased["rows"],
+        json!({ "wallet": 1, "ledger_entries": 3, "archived_entries": 2, "refusals": 1, "login_codes": 1, "orders": 1,
+            "change_requests": 1, "operator_log": 6 })
+    );
+    assert_eq!(erased["archive_files"].as_array().unwrap().len(), 1);
+
+    assert_eq!(rows_with(&till, &personal[1..]).await, Vec::<String>::new());
+    // Another player's name only begins with the same.
+    let left = rows_with(&till, &[PLAYER]).await;
+    assert!(left.iter().all(|row| !row.replace(&format!("{PLAYER}2"), "").contains(PLAYER)), "{left:#?}");
+    let others_now = rows_with(&till, &["other", "order-50", "person-50"]).await;
+    let of_both = |row: &&String| !others_now.contains(row) && !row.contains(PLAYER);
+    assert_eq!(
+        others.iter().filter(of_both).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "the other player's"
+    );
+    assert_eq!(money(&till).await, before);
+    assert_eq!(program.json(&statement), revenue, "sums by zone");
+    till.assert_audit_clean().await;
+    assert_eq!(program.json(&["audit", "--since", &checkpoint])["clean"], true);
+    program.json(&["archive", "verify", erased["archive_files"][0].as_str().unwrap()]);
+
+    // The log: who and when, and what else it tells of the player.
+    let lines = program.json(&["operator-log", "--app", "a1", "--subject", &pseudonym])["lines"].clone();
+    let told =
+        |name: &str| lines.as_array().unwrap().iter().map(|line| line[name].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        told("action"),
+        ["user.add", "wallet.credit", "login_code.issue", "wallet.credit", "wallet.credits", "player.erase"]
+    );
+    assert_eq!(told("note")[1..], ["", "", "", "", ""]);
+    assert_eq!(lines[3]["after"]["ref"], "r1");
+    assert_eq!(lines[5]["after"]["rows"], erased["rows"]);
+    let noted = "SELECT note FROM operator_log WHERE subject = 'other' AND after ->> 'ref' = 'r2'";
+    let noted: String = sqlx::query_scalar(noted).fetch_one(&till.sql).await.unwrap();
+    assert_eq!(noted, format!("not for {pseudonym}, for other"));
+
+    // The player is unknown, and a number is not used twice, whoever sends it.
+    let refused = program.complaint(&["player", "erase", "a1", PLAYER]);
+    assert_eq!(refused, format!("minitill: the app a1 has no player {PLAYER}\n"));
+    Game::new(&app, PLAYER, "new", 1).send(&till).await.assert_refused(10_000_423, "open_id: expected a player of this app; a login makes a player known, and so does the operator's `minitill user add`");
+    till.command(&app, AppCommand::AddUsers(vec![OpenId::parse(PLAYER).unwrap()])).await;
+    credit(&till, &app, (PLAYER, 9), "r3", "").await;
+    for number in ["b100", "c100", "x100"] {
+        let again = Game::new(&app, PLAYER, number, 2).with("pay_priority", 1).send(&till).await;
+        assert_ne!(again.code(), 1, "{number}: {}", again.body);
+    }
+    assert_eq!(till.purses(&app, PLAYER).await, (9, 0, 1));
+    till.assert_audit_clean().await;
+}
+
+/// Contract 13.7.7: entries that come back from an archive come without the texts, and the next archive has none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_archive_brings_no_text_back() {
+    let (till, _, program, folder) = stage("erasure-restored").await;
+    let erased = program.json(&["player", "erase", "a1", PLAYER]);
+    let file = erased["archive_files"][0].as_str().unwrap();
+    program.json(&["archive", "restore", file]);
+    std::fs::remove_file(file).unwrap();
+    for text in ["203.0.113.77", "role9913", "Ishmael", "phone number"] {
+        assert_eq!(rows_with(&till, &[text]).await, Vec::<String>::new());
+    }
+    till.assert_audit_clean().await;
+    program.json(&["archive", "--before", &day(&till).await, "--to", folder.path()]);
+    let file = program.json(&["archive", "list"])["archives"][0]["file"].as_str().unwrap().to_owned();
+    let mut text = String::new();
+    let file = std::fs::File::open(file).unwrap();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(file), &mut text).unwrap();
+    assert!(text.contains("erased-") && text.contains("role5"), "{text}");
+    assert!(!text.contains(PLAYER) && !text.contains("Ishmael"), "{text}");
+}
+
+/// Contract 13.7.2: an exchange that is under way either is made before the erasure, or finds no such player. It brings no
+/// text back.
+#[tokio::test(flavor = "multi_thread")]
+async fn exchanges_under_way_bring_no_text_back() {
+    let till = std::sync::Arc::new(TestTill::start().await);
+    till.execute(EVERY_ROW).await;
+    let app = till.app("a1").await;
+    for round in 0..5 {
+        credit(&till, &app, (PLAYER, 1000), &format!("r{round}"), "").await;
+        let callers = (0..8).map(|caller| {
+            let (till, app) = (std::sync::Arc::clone(&till), app.clone());
+            tokio::spawn(async move {
+                let mut turn = 0;
+                loop {
+                    turn += 1;
+                    let game = Game::new(&app, PLAYER, &format!("n{round}x{caller}x{turn}"), 1)
+                        .with("extension", "call me Ishmael");
+                    let answer = game.send(&till).await;
+                    if answer.code() != 1 {
+                        break answer.code();
+                    }
+                }
+            })
+        });
+        let callers: Vec<_> = callers.collect();
+        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+        let (app_id, open_id) = (app.id.clone(), OpenId::parse(PLAYER).unwrap());
+        till.store.erase_player(&operator(), &app_id, &open_id).await.unwrap();
+        for caller in callers {
+            assert_eq!(caller.await.unwrap(), 10_000_423);
+        }
+        assert_eq!(rows_with(&till, &["Ishmael"]).await, Vec::<String>::new());
+        till.assert_audit_clean().await;
+    }
+}
+
+/// Contract 13.7.8: nobody to erase, and entries that are on their way.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erasure_that_is_refused_changes_nothing() {
+    let (till, _, program, _folder) = stage("erasure-refused").await;
+    for (app, player) in [("a1", "nobody"), ("a9", PLAYER)] {
+        let refused = program.complaint(&["player", "erase", app, player]);
+        assert_eq!(refused, format!("minitill: the app {app} has no player {player}\n"));
+    }
+    till.execute("UPDATE archives SET state = 'moving', digest = NULL").await;
+    let before = rows_with(&till, &[PLAYER]).await;
+    let refused = program.complaint(&["player", "erase", "a1", PLAYER]);
+    assert_eq!(
+        refused,
+        "minitill: entries of the app a1 are moving to or from an archive; nothing was erased, try again when that has ended\n"
+    );
+    assert_eq!(rows_with(&till, &[PLAYER]).await, before);
+    let erasures = "SELECT count(*) FROM operator_log WHERE action = 'player.erase'";
+    assert_eq!(till.number(erasures).await, 0);
+    till.execute("UPDATE archives SET state = 'kept', digest = (SELECT digest FROM archived_digests)").await;
+    // One who was only refused is known.
+    till.execute("UPDATE exchange_refusals SET open_id = 'ghost' WHERE open_id = 'other'").await;
+    let erased = program.json(&["player", "erase", "a1", "ghost"]);
+    assert_eq!((&erased["rows"]["refusals"], erased["rows"].get("wallet")), (&json!(1), None));
+}
