@@ -55,18 +55,14 @@ async fn erase(context: &Context, store: &Store, app_id: &AppId, open_id: &OpenI
         ),
         Err(Refusable::Store(error)) => return Err(error.into()),
     };
-    let mut text = format!("The player is now {}.", erased.pseudonym);
+    let mut lines = vec![format!("The player is now {}.", erased.pseudonym)];
     let rows = erased.rows.iter().filter(|(_, count)| **count > 0);
-    for (kind, count) in rows {
-        text.push_str(&format!("\n{kind:<17} {count}"));
-    }
+    lines.extend(rows.map(|(kind, count)| format!("{kind:<17} {count}")));
     if !erased.archive_files.is_empty() {
-        text.push_str("\nThese archives still name the player (docs/archives.md):");
+        lines.push("These archives still have the player (docs/operators.md):".to_owned());
+        lines.extend(erased.archive_files.iter().cloned());
     }
-    for file in &erased.archive_files {
-        text.push_str(&format!("\n{file}"));
-    }
-    context.output.print(&erased, text)
+    context.output.print(&erased, lines.join("\n"))
 }
 
 async fn export(

@@ -338,7 +338,7 @@ impl Store {
         Ok(keys)
     }
 
-    /// What events tell. One whose row is gone is left out, and logged.
+    /// What events tell. One whose row is gone is left out, and logged: orders go when their player is erased.
     pub async fn tell(&self, keys: Vec<EventKey>) -> Result<Vec<Event>> {
         if keys.is_empty() {
             return Ok(Vec::new());
@@ -354,9 +354,11 @@ impl Store {
             })
             .await?;
         let mut events = Vec::with_capacity(keys.len());
-        for EventKey { no, id, event_type, app_id, at, .. } in keys {
+        for EventKey { no, id, event_type, app_id, at, key } in keys {
             if let Some(data) = told.remove(&no) {
                 events.push(Event { no, id, event_type, app_id, at, data });
+            } else if matches!(key, Key::Order(..)) {
+                tracing::info!(event_id = %id, "the order that an event tells of was erased with its player");
             } else {
                 tracing::error!(event_id = %id, "the row that an event tells of is gone");
             }
