@@ -39,6 +39,7 @@ mod order;
 mod paging;
 mod player_erasure;
 mod player_export;
+mod pseudonym;
 mod receiver;
 mod sales;
 mod sandbox;

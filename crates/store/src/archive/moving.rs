@@ -10,7 +10,7 @@ use super::file::{Batch, ENTRY_COLUMNS, READER_COLUMNS, Reader, Row};
 use super::states::{State, fence};
 use super::{Archive, ArchiveError, ArchiveProgress, path, refused, unusable};
 use crate::StoreError;
-use crate::player_erasure::{PSEUDONYM, scrub_restored};
+use crate::pseudonym::{PSEUDONYM, scrub_restored};
 
 /// Takes lines of a file in a transaction.
 const LINES: &str = "CREATE TEMPORARY TABLE IF NOT EXISTS archive_lines (LIKE ledger_entries, open_id text, \

@@ -17,13 +17,11 @@ use sqlx::PgConnection;
 
 use crate::archive::{State, lock_newest};
 use crate::operator_log::{Action, LogLine};
+use crate::pseudonym::{PSEUDONYM, scrub_entries};
 use crate::secrets::random_bytes;
 use crate::{Refusable, Result, Store};
 
 use texts::{Names, replace_in_deliveries, replace_in_ledger, replace_in_log};
-
-/// What a pseudonym begins with.
-pub(crate) const PSEUDONYM: &str = "erased-";
 
 /// What an erasure did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -149,36 +147,4 @@ async fn erase(
     replace_in_ledger(connection, names).await?;
     replace_in_deliveries(connection, names).await?;
     Ok((rows, archive_files))
-}
-
-/// Does the same to entries that came back from a file.
-pub(crate) async fn scrub_restored(
-    connection: &mut PgConnection,
-    app_no: i32,
-    wallet_nos: &[i64],
-) -> Result<()> {
-    let erased = sqlx::query_scalar!(
-        "SELECT wallet_no FROM wallets
-         WHERE app_no = $1 AND wallet_no = ANY ($2) AND starts_with(open_id, $3)",
-        app_no,
-        wallet_nos,
-        PSEUDONYM
-    );
-    let erased = erased.fetch_all(&mut *connection).await?;
-    if !erased.is_empty() {
-        scrub_entries(connection, app_no, &erased).await?;
-    }
-    Ok(())
-}
-
-/// Removes what ledger entries of these wallets tell of the person. Of `zone_id` the zone stays, for the sums by zone.
-async fn scrub_entries(connection: &mut PgConnection, app_no: i32, wallet_nos: &[i64]) -> Result<u64> {
-    let entries = sqlx::query!(
-        "UPDATE ledger_entries SET user_ip = NULL, zone_id = split_part(zone_id, '_', 1),
-             extension = left(extension, 0), remark = left(remark, 0)
-         WHERE app_no = $1 AND wallet_no = ANY ($2)",
-        app_no,
-        wallet_nos
-    );
-    Ok(entries.execute(connection).await?.rows_affected())
 }
