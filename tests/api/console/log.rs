@@ -66,8 +66,8 @@ async fn pages_neither_skip_nor_repeat_while_lines_are_added() {
     // Many lines of one moment, so that the moment alone does not tell them apart.
     let add = async |first: u32, last: u32, at: &str| {
         till.execute(&format!(
-            "INSERT INTO operator_log (seq, chain_hash, app_id, at, id, operator_kind, operator, action, subject, note)
-             SELECT 1000 + n, sha256(''), 'a1', {at}, hashint4(n), 'console', 'alice', 'test', 's' || n, '' FROM generate_series({first}, {last}) AS n"
+            "INSERT INTO operator_log (seq, chain_hash, content_hash, app_id, at, id, operator_kind, operator, action, subject, note)
+             SELECT 1000 + n, sha256(''), sha256(''), 'a1', {at}, hashint4(n), 'console', 'alice', 'test', 's' || n, '' FROM generate_series({first}, {last}) AS n"
         ))
         .await;
     };
@@ -94,10 +94,10 @@ async fn pages_neither_skip_nor_repeat_while_lines_are_added() {
 async fn filters_select_and_a_filter_that_cannot_be_read_is_named() {
     let till = TestTill::start().await;
     till.execute(
-        "INSERT INTO operator_log (seq, chain_hash, app_id, at, id, operator_kind, operator, action, subject, note) VALUES
-         (91, sha256(''), 'a1', '2020-11-21T08:00:00Z', 1, 'console', 'alice', 'test', 'one', ''),
-         (92, sha256(''), 'a2', '2020-11-21T09:00:00Z', 2, 'console', 'bob', 'test', 'two', ''),
-         (93, sha256(''), 'a2', '2020-11-22T00:00:00Z', 3, 'console', 'bob', 'test', 'three', '')",
+        "INSERT INTO operator_log (seq, chain_hash, content_hash, app_id, at, id, operator_kind, operator, action, subject, note) VALUES
+         (91, sha256(''), sha256(''), 'a1', '2020-11-21T08:00:00Z', 1, 'console', 'alice', 'test', 'one', ''),
+         (92, sha256(''), sha256(''), 'a2', '2020-11-21T09:00:00Z', 2, 'console', 'bob', 'test', 'two', ''),
+         (93, sha256(''), sha256(''), 'a2', '2020-11-22T00:00:00Z', 3, 'console', 'bob', 'test', 'three', '')",
     )
     .await;
     let viewer = till.browser(Role::Viewer).await;
@@ -143,8 +143,8 @@ async fn a_subject_leads_to_its_page() {
     ];
     for (number, (app, action, subject, _)) in lines.iter().enumerate() {
         till.execute(&format!(
-            "INSERT INTO operator_log (seq, chain_hash, app_id, at, id, operator_kind, operator, action, subject, note)
-             VALUES ({}, sha256(''), '{app}', now(), {number}, 'console', 'tester', '{action}', '{subject}', '')",
+            "INSERT INTO operator_log (seq, chain_hash, content_hash, app_id, at, id, operator_kind, operator, action, subject, note)
+             VALUES ({}, sha256(''), sha256(''), '{app}', now(), {number}, 'console', 'tester', '{action}', '{subject}', '')",
             1000 + number
         ))
         .await;

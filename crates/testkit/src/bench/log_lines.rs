@@ -4,13 +4,20 @@
 #[must_use]
 pub fn of_credits() -> String {
     "INSERT INTO operator_log
-         (app_id, at, id, operator_kind, operator, action, subject, before, after, note, seq, chain_hash)
+         (app_id, at, id, operator_kind, operator, action, subject, before, after, note, seq, chain_hash, salt,
+          content_hash)
      SELECT app_id, at, hashtextextended(open_id, seq), 'command_line', 'bench', 'wallet.credit', open_id,
          jsonb_build_object('free_balance', free_balance - free_change,
              'charge_balance', charge_balance - charge_change),
          jsonb_build_object('free_balance', free_balance, 'charge_balance', charge_balance, 'ref', reference), '',
-         head.last + row_number() OVER (ORDER BY at, open_id), sha256('')
+         head.last + row_number() OVER (ORDER BY at, open_id), sha256(''), decode(repeat('07', 16), 'hex'), sha256('')
      FROM ledger, (SELECT seq AS last FROM operator_log_head) AS head WHERE kind = 'credit';
+     UPDATE operator_log SET content_hash = sha256(int4send(16) || salt
+             || int4send(octet_length(subject)) || convert_to(subject, 'UTF8')
+             || int4send(octet_length(before::text)) || convert_to(before::text, 'UTF8')
+             || int4send(octet_length(after::text)) || convert_to(after::text, 'UTF8')
+             || int4send(octet_length(note)) || convert_to(note, 'UTF8') || int4send(-1))
+     WHERE operator = 'bench';
      WITH RECURSIVE chained (seq, chain_hash) AS (
          SELECT seq, chain_hash FROM operator_log_head
          UNION ALL
@@ -25,11 +32,7 @@ pub fn of_credits() -> String {
                  || int4send(octet_length(l.operator_kind)) || convert_to(l.operator_kind, 'UTF8')
                  || int4send(octet_length(l.operator)) || convert_to(l.operator, 'UTF8')
                  || int4send(octet_length(l.action)) || convert_to(l.action, 'UTF8')
-                 || int4send(octet_length(l.subject)) || convert_to(l.subject, 'UTF8')
-                 || int4send(octet_length(l.before::text)) || convert_to(l.before::text, 'UTF8')
-                 || int4send(octet_length(l.after::text)) || convert_to(l.after::text, 'UTF8')
-                 || int4send(octet_length(l.note)) || convert_to(l.note, 'UTF8')
-                 || int4send(-1) AS encoded
+                 || int4send(32) || l.content_hash AS encoded
              FROM operator_log l WHERE l.seq = chained.seq + 1 LIMIT 1
          ) AS line
      ), written AS (
