@@ -224,7 +224,7 @@ async fn a_month_is_closed_with_its_document() {
     let sha256 = hex::encode(Sha256::digest(format!("{text}\n")));
     assert_eq!(last, format!("sha256: {sha256}"));
     assert!(
-        page.body.contains(&format!("<dd><code>{sha256}</code></dd>"))
+        page.body.contains(&format!("<dd><code class=\"id\" title=\"{sha256}\">{sha256}</code></dd>"))
             && page.body.contains(file.body.trim_end())
     );
     let disposition = "attachment; filename=\"statement-a1-2026-03.txt\"";
