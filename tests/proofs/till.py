@@ -71,7 +71,7 @@ def programs_of(name, *packages):
 
 def go_on_with(name, *packages):
     """Begins this proof anew in the environment target/NAME, which has these packages, unless it runs there."""
-    if pathlib.Path(sys.prefix).resolve() != TARGET / name:
+    if pathlib.Path(sys.prefix).resolve() != (TARGET / name).resolve():
         python = programs_of(name, *packages) / "python"
         os.execv(python, [python, *sys.argv])
 

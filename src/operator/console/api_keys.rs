@@ -60,6 +60,7 @@ async fn create(visit: Visit) -> Answer {
         owner: ("Name", name.as_str(), PATH),
         secrets: &[("API key", key)],
         what_next: &what_next,
+        rotation: None,
     };
     shown.render(&visit, Section::API_KEYS, "API key")
 }

@@ -106,7 +106,7 @@ pub(super) fn strip(known: &Known, now: OffsetDateTime) -> Strip {
         let (class, words) = match told.get(&at) {
             None => ("none", said(&text!("nothing is known"))),
             Some(span) if span.problems.is_empty() => ("good", said(&text!("healthy"))),
-            Some(span) => ("bad", in_words(span)),
+            Some(span) => ("bad", in_words(&span.problems)),
         };
         Cell {
             x: index * CELL_WIDTH,
@@ -129,8 +129,8 @@ pub(super) fn strip(known: &Known, now: OffsetDateTime) -> Strip {
 }
 
 /// What was wrong in a span, with the minutes of it.
-fn in_words(span: &HealthSpan) -> String {
-    let parts = span.problems.iter().map(|(problem, minutes)| {
+fn in_words(problems: &BTreeMap<Problem, i64>) -> String {
+    let parts = problems.iter().map(|(problem, minutes)| {
         said(&text!("{problem}, {minutes} min", problem = called(*problem), minutes = minutes.to_string()))
     });
     parts.collect::<Vec<_>>().join("; ")
@@ -147,6 +147,8 @@ struct HealthPage<'a> {
     earlier: String,
     later: Option<String>,
     minutes: Vec<HealthMinute>,
+    /// What was wrong in the hour, with the minutes of it. Empty when all was well.
+    wrong: String,
     /// Whether the minutes are those that this instance remembers, because the database does not answer.
     is_from_memory: bool,
 }
@@ -171,6 +173,10 @@ async fn page(visit: Visit) -> Answer {
         }
     };
     minutes.sort_by(|one, other| (other.at, &one.instance).cmp(&(one.at, &other.instance)));
+    let mut problems = BTreeMap::new();
+    for problem in minutes.iter().flat_map(HealthMinute::problems) {
+        *problems.entry(problem).or_default() += 1;
+    }
     let there = |at: OffsetDateTime| visit.address(&[("at", &domain::moment::rfc3339(at))]);
     let wrong = filters.wrong;
     render_search(
@@ -180,6 +186,7 @@ async fn page(visit: Visit) -> Answer {
             hour: (begin, end),
             earlier: there(begin - CELL),
             later: (end < now).then(|| there(end)),
+            wrong: in_words(&problems),
             minutes,
             is_from_memory,
             page: visit.page(Section::OVERVIEW, "Health").marking(&wrong),

@@ -113,7 +113,7 @@ struct SearchPage<'a> {
 }
 
 /// The address of the page of stuck orders.
-fn stuck_path() -> String {
+pub(super) fn stuck_path() -> String {
     address(Section::ORDERS.path, &Fields::default(), &STUCK)
 }
 

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 
 use self::chart::{Chart, chart, minutes};
 use super::health::{Sentences, Strip, sentences, strip};
-use super::orders::millis_time;
+use super::orders::{millis_time, stuck_path};
 use super::page::{Page, Section, Shown as _, render};
 use super::receivers::{failure, receiver_path};
 use super::route::Route;

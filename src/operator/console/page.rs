@@ -121,6 +121,11 @@ impl<'a> Page<'a> {
         self.may(Need::Money)
     }
 
+    /// Whether the page leads to what finance reads.
+    pub(super) fn may_report(&self) -> bool {
+        self.may(Need::Reports)
+    }
+
     fn may(&self, need: Need) -> bool {
         self.user.is_some_and(|user| user.rights.role.may(need))
     }

@@ -15,6 +15,8 @@ pub(super) struct ShownOnce<'a> {
     /// The name of each secret, and the secret.
     pub(super) secrets: &'a [(&'a str, String)],
     pub(super) what_next: &'a [&'a str],
+    /// The page of the next rotation, which retires the secret before this one.
+    pub(super) rotation: Option<String>,
 }
 
 #[derive(Template)]

@@ -62,6 +62,7 @@ async fn add(visit: Visit) -> Answer {
         what_next: &[
             "Give it to the user now. The user changes it after the sign-in, on the page of the account.",
         ],
+        rotation: None,
     };
     shown.render(&visit, Section::USERS, "Password of")
 }

@@ -67,6 +67,7 @@ async fn a_rotation_shows_its_key_once_and_is_made_once() {
         let made = admin.post(&path, &fields).await;
         assert_eq!((made.status, made.header("cache-control")), (200, Some("no-store")));
         let key = secret(&made.body, name);
+        assert!(made.body.contains(&format!("href=\"{path}\">Rotate again</a>")), "{}", made.body);
         let again = admin.post(&path, &fields).await;
         assert!(again.status == 400 && again.body.contains("have changed since this form was shown"));
         assert!(!again.body.contains(key) && !admin.get("/console/apps/a1").await.body.contains(key));

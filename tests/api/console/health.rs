@@ -87,6 +87,13 @@ async fn the_first_page_opens_with_the_verdict() {
         "0.5".to_owned(),
     ];
     assert_eq!(rows(&page.body), [expected]);
+    assert!(
+        page.body.contains("<span class=\"tag bad\">no room for pictures, 1 min</span>"),
+        "{}",
+        page.body
+    );
+    let present = viewer.get(&format!("/console/health?at={}", rfc3339(minute("a:1", 4).at))).await;
+    assert!(present.body.contains("<span class=\"tag bad\">database away, 4 min</span>"), "{}", present.body);
     assert_eq!(faults(&page.body), Vec::<String>::new());
     let page = viewer.get("/console/health?at=soon").await;
     assert_eq!(page.status, 400);
@@ -154,6 +161,8 @@ async fn the_first_page_needs_no_database() {
     assert_eq!(page.status, 200, "{}", page.body);
     assert!(content(&page).contains("The database does not answer."), "{}", content(&page));
     assert_eq!(rows(&page.body).len(), 1, "the minute that is remembered");
+    let healthy = "<p class=\"verdict\"><span class=\"tag good\">healthy</span></p>";
+    assert!(page.body.contains(healthy), "{}", page.body);
     for (browser, path) in
         [(&known, "/console/apps"), (&stranger, "/console"), (&stranger, "/console/health")]
     {

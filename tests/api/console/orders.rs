@@ -197,9 +197,12 @@ async fn stuck_orders_are_those_whose_status_stays() {
         order_with_reports(&till, number, &reports).await;
     }
     let viewer = till.browser(Role::Viewer).await;
-    let first = viewer.get("/console/orders").await.body;
-    let link = "<a href=\"/console/orders?status=open&#38;longer=1d&#38;sort=oldest\">Stuck orders</a>";
-    assert!(first.contains(link), "{first}");
+    for (path, class) in [("/console", "class=\"button\" "), ("/console/orders", "")] {
+        let page = viewer.get(path).await.body;
+        let address = "/console/orders?status=open&#38;longer=1d&#38;sort=oldest";
+        let link = format!("<a {class}href=\"{address}\">Stuck orders</a>");
+        assert!(page.contains(&link), "{page}");
+    }
     let shown = async |query: &str| {
         let page = viewer.get(&format!("/console/orders?{query}")).await;
         assert_eq!(page.status, 200, "{query}");

@@ -58,12 +58,14 @@ async fn answer(action: AppAction, app_id: &AppId, visit: &Visit) -> Answer {
     }
     let command = AppCommand::read(action, &visit.fields)?;
     let path = format!("/console/apps/{app_id}");
+    let rotation = match action {
+        AppAction::RotatePayKey => Some(format!("{path}/rotate-pay-key")),
+        AppAction::RotateSecret => Some(format!("{path}/rotate-secret")),
+        _ => None,
+    };
     let secrets_page = |title: &'static str, secrets: &[_], what_next: &[_]| {
-        ShownOnce { owner: ("App", app_id.as_str(), &path), secrets, what_next }.render(
-            visit,
-            Section::APPS,
-            title,
-        )
+        ShownOnce { owner: ("App", app_id.as_str(), &path), secrets, what_next, rotation: rotation.clone() }
+            .render(visit, Section::APPS, title)
     };
     match visit.state.store.carry_out(&operator, app_id, command).await? {
         AppReport::Created(NewAppSecrets { pay_key, app_secret, .. }) => secrets_page(

@@ -131,7 +131,11 @@ pub(super) const NOT_USED: &str = "In the platform format the app secret signs, 
 fn show_secret(visit: &Visit, app_id: &AppId, id: &ReceiverId, secret: String, what_next: &[&str]) -> Answer {
     let path = receiver_path(app_id, id);
     let (owner, secrets) = (("Receiver", id.as_str(), path.as_str()), [("Secret", secret)]);
-    ShownOnce { owner, secrets: &secrets, what_next }.render(visit, Section::APPS, "Secret of the receiver")
+    ShownOnce { owner, secrets: &secrets, what_next, rotation: None }.render(
+        visit,
+        Section::APPS,
+        "Secret of the receiver",
+    )
 }
 
 fn see(path: &str) -> Response {
