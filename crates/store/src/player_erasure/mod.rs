@@ -98,17 +98,20 @@ async fn erase(
     }
     let mut rows = BTreeMap::new();
     let mut archive_files = Vec::new();
-    let wallet = sqlx::query!(
-        r#"UPDATE wallets SET open_id = $3 WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1) AND open_id = $2
-           RETURNING app_no, wallet_no"#,
-        app_id,
+    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id);
+    let Some(app_no) = app_no.fetch_optional(&mut *connection).await? else {
+        return Err(Refusable::Refused(ErasureRefusal::UnknownPlayer));
+    };
+    let wallet_no = sqlx::query_scalar!(
+        "UPDATE wallets SET open_id = $3 WHERE app_no = $1 AND open_id = $2 RETURNING wallet_no",
+        app_no,
         open_id,
         pseudonym
     );
-    if let Some(wallet) = wallet.fetch_optional(&mut *connection).await? {
+    if let Some(wallet_no) = wallet_no.fetch_optional(&mut *connection).await? {
         rows.insert("wallet", 1);
-        rows.insert("ledger_entries", scrub_entries(connection, wallet.app_no, &[wallet.wallet_no]).await?);
-        let (entries, files) = archived::scrub(connection, app_id, wallet.app_no, wallet.wallet_no).await?;
+        rows.insert("ledger_entries", scrub_entries(connection, app_no, &[wallet_no]).await?);
+        let (entries, files) = archived::scrub(connection, app_id, app_no, wallet_no).await?;
         rows.insert("archived_entries", entries);
         archive_files = files;
     }
@@ -144,7 +147,7 @@ async fn erase(
         pseudonym
     );
     rows.insert("change_requests", requests.execute(&mut *connection).await?.rows_affected());
-    replace_in_ledger(connection, names).await?;
+    replace_in_ledger(connection, app_no, names).await?;
     replace_in_deliveries(connection, names).await?;
     Ok((rows, archive_files))
 }

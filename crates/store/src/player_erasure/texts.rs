@@ -126,19 +126,21 @@ pub(super) async fn replace_in_log(
 }
 
 /// Replaces the player in what was written into the entries of others. It reads all entries of the app.
-pub(super) async fn replace_in_ledger(connection: &mut PgConnection, names: &Names<'_>) -> Result<()> {
-    let &Names { app_id, open_id, .. } = names;
+pub(super) async fn replace_in_ledger(
+    connection: &mut PgConnection,
+    app_no: i32,
+    names: &Names<'_>,
+) -> Result<()> {
     let entries = sqlx::query!(
-        "SELECT app_no, reference, extension, remark FROM ledger_entries
-         WHERE app_no = (SELECT app_no FROM apps WHERE app_id = $1)
-             AND (strpos(remark, $2) > 0 OR strpos(extension, $2) > 0)",
-        app_id,
-        open_id
+        "SELECT reference, extension, remark FROM ledger_entries
+         WHERE app_no = $1 AND (strpos(remark, $2) > 0 OR strpos(extension, $2) > 0)",
+        app_no,
+        names.open_id
     );
     for entry in entries.fetch_all(&mut *connection).await? {
         sqlx::query!(
             "UPDATE ledger_entries SET extension = $3, remark = $4 WHERE app_no = $1 AND reference = $2",
-            entry.app_no,
+            app_no,
             entry.reference,
             entry.extension.map(|text| names.replaced(&text)),
             entry.remark.map(|text| names.replaced(&text))
