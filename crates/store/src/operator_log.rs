@@ -150,11 +150,6 @@ impl<'a> LogLine<'a> {
         if note.is_empty() { self } else { Self { note, ..self } }
     }
 
-    /// The same line with this note, also if it is empty.
-    pub(super) fn note_instead(self, note: &'a str) -> Self {
-        Self { note, ..self }
-    }
-
     /// The same line with many credits, which the audit compares with the ledger.
     pub(super) fn credits(self, credits: &[ListedCredit<'_>]) -> Self {
         Self { credits: Some(json!(credits).to_string()), ..self }

@@ -74,7 +74,7 @@ impl Store {
                 LogLine::new(operator, Action::PlayerErase, pseudonym)
                     .of_app(app_id)
                     .after(json!({ "rows": erased.rows, "lines": lines }))
-                    .note_instead(&note)
+                    .note(&note)
                     .record(connection)
                     .await?;
                 Ok(erased)

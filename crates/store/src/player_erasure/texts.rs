@@ -103,7 +103,7 @@ pub(super) async fn replace_in_log(
         }
         let new = sqlx::query!(
             r#"UPDATE operator_log SET subject = $2, note = $3, before = $4, after = $5, credits = $6::text::json, salt = NULL
-               WHERE seq = $1 RETURNING before::text, after::text, credits::text, content_hash"#,
+               WHERE seq = $1 RETURNING before::text, after::text, credits::text"#,
             row.seq,
             subject,
             note,
