@@ -20,11 +20,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::message::Message;
-use super::sender::Tried;
+use super::pace::Pace;
+use super::sender::{Recipient, Tried};
 use super::{Shared, TICK};
 
 /// Events whose texts are read at once.
-const TOLD_AT_ONCE: usize = 256;
+const TOLD_AT_ONCE: usize = 512;
 /// How often what became of tries is written.
 const NOTED_EVERY: Duration = Duration::from_millis(100);
 /// How often the newest tries are written that were taken.
@@ -74,7 +75,7 @@ type Sending = Pin<Box<dyn Future<Output = (Ready, Tried)> + Send>>;
 pub(super) struct Delivery {
     shared: Arc<Shared>,
     lease: [u8; 16],
-    receiver: Arc<LeasedReceiver>,
+    recipient: Arc<Recipient>,
     /// Number of events that wait for another try.
     waiting: i64,
     head: watch::Receiver<i64>,
@@ -92,8 +93,7 @@ pub(super) struct Delivery {
     note: TriesNote,
     has_news: bool,
     failures: u32,
-    /// Sends that are allowed now, and when that was counted.
-    allowed: (f64, Instant),
+    pace: Pace,
     noted_at: Instant,
     tries_noted_at: Instant,
     due_at: Instant,
@@ -114,15 +114,17 @@ impl Delivery {
     ) -> Self {
         let now = Instant::now();
         let long_ago = now.checked_sub(PROBED_EVERY).unwrap_or(now);
+        let pace = Pace::new(shared.settings.per_second_max, *head.borrow(), now);
         let is_probed = receiver.is_away && receiver.has_just_failed;
         Self {
             looked_through: receiver.through_no,
             note: TriesNote { through_no: receiver.through_no, ..TriesNote::default() },
             failures: if receiver.is_away { AWAY_AFTER } else { 0 },
-            shared,
             lease,
             waiting: receiver.waiting,
-            receiver: Arc::new(receiver),
+            recipient: Arc::new(shared.sender.recipient(receiver)),
+            pace,
+            shared,
             head,
             stop,
             keys: VecDeque::new(),
@@ -131,7 +133,6 @@ impl Delivery {
             again: BTreeSet::new(),
             sending: FuturesUnordered::new(),
             has_news: false,
-            allowed: (1.0, now),
             noted_at: now,
             tries_noted_at: long_ago,
             due_at: now,
@@ -160,7 +161,7 @@ impl Delivery {
         // What is still under way is sent again by another instance, with the same id.
         let _ = timeout(END_PATIENCE, ending).await;
         let _ = self.write_note(true).await;
-        let (app_id, id) = (&self.receiver.app_id, &self.receiver.id);
+        let (app_id, id) = (&self.recipient.receiver.app_id, &self.recipient.receiver.id);
         let _ = self.shared.store.end_lease(&self.lease, app_id, id).await;
     }
 
@@ -184,13 +185,17 @@ impl Delivery {
         if is_idle && self.has_news || now >= self.noted_at + NOTED_EVERY {
             self.write_note(is_idle).await?;
         }
-        if is_still && self.is_away() && self.receiver.is_away && now < self.probed_at + PROBED_EVERY {
+        if is_still
+            && self.is_away()
+            && self.recipient.receiver.is_away
+            && now < self.probed_at + PROBED_EVERY
+        {
             // Until its next try it takes no place of others.
             self.write_note(true).await?;
             self.is_over = true;
             return Ok(());
         }
-        if !is_idle || self.is_away() && !self.receiver.is_away {
+        if !is_idle || self.is_away() && !self.recipient.receiver.is_away {
             self.active_at = now;
         } else if now >= self.active_at + IDLE_FOR {
             self.is_over = true;
@@ -225,7 +230,7 @@ impl Delivery {
     }
 
     async fn renew(&mut self) -> store::Result<()> {
-        let (app_id, id) = (&self.receiver.app_id, &self.receiver.id);
+        let (app_id, id) = (&self.recipient.receiver.app_id, &self.recipient.receiver.id);
         let receiver = self.shared.store.renew_lease(&self.lease, app_id, id).await?;
         self.renewed_at = Instant::now();
         self.know(receiver);
@@ -236,7 +241,7 @@ impl Delivery {
     /// happened after a pause, and a secret that was retired before an event does not sign it. `false` when nothing more
     /// may be sent.
     async fn may_send(&mut self) -> store::Result<bool> {
-        let (app_id, id) = (&self.receiver.app_id, &self.receiver.id);
+        let (app_id, id) = (&self.recipient.receiver.app_id, &self.recipient.receiver.id);
         let receiver = self.shared.store.leased_receiver(&self.lease, app_id, id).await?;
         self.know(receiver);
         Ok(!self.is_over)
@@ -246,7 +251,7 @@ impl Delivery {
         match receiver {
             Some(receiver) => {
                 self.waiting = receiver.waiting;
-                self.receiver = Arc::new(receiver);
+                self.recipient = Arc::new(self.shared.sender.recipient(receiver));
             }
             None => self.is_over = true,
         }
@@ -261,13 +266,13 @@ impl Delivery {
         }
         let free = TOLD_AT_ONCE.saturating_sub(self.again.len());
         let flying: Vec<i64> = self.again.iter().copied().collect();
-        let due = self.shared.store.due_deliveries(&self.receiver, &flying, free).await?;
+        let due = self.shared.store.due_deliveries(&self.recipient.receiver, &flying, free).await?;
         if due.is_empty() || !self.may_send().await? {
             return Ok(());
         }
         let tries: HashMap<i64, i32> = due.iter().map(|due| (due.event_no, due.tries)).collect();
         let numbers: Vec<i64> = due.iter().map(|due| due.event_no).collect();
-        let keys = self.shared.store.event_keys(&self.receiver.app_id, &numbers).await?;
+        let keys = self.shared.store.event_keys(&self.recipient.receiver.app_id, &numbers).await?;
         let events = self.shared.store.tell(keys).await?;
         let told: BTreeSet<i64> = events.iter().map(|event| event.no).collect();
         self.note.gone.extend(numbers.iter().filter(|no| !told.contains(no)));
@@ -275,7 +280,7 @@ impl Delivery {
         self.again.extend(numbers);
         for event in events {
             let tries = tries.get(&event.no).copied();
-            self.ready.push_back(Ready::of(&event, self.receiver.format, tries));
+            self.ready.push_back(Ready::of(&event, self.recipient.receiver.format, tries));
         }
         if due.len() == free {
             self.due_at = Instant::now();
@@ -299,7 +304,7 @@ impl Delivery {
         }
         let head = *self.head.borrow_and_update();
         if self.keys.is_empty() && self.looked_through < head {
-            let (app_id, types) = (&self.receiver.app_id, &self.receiver.types);
+            let (app_id, types) = (&self.recipient.receiver.app_id, &self.recipient.receiver.types);
             let (keys, through, has_events) =
                 self.shared.store.events_after(app_id, self.looked_through, types).await?;
             if !keys.is_empty() && !self.may_send().await? {
@@ -320,29 +325,26 @@ impl Delivery {
         // One whose row is gone can never be sent.
         let told: BTreeSet<i64> = events.iter().map(|event| event.no).collect();
         self.fresh.retain(|no| told.contains(no) || !numbers.contains(no));
-        self.ready.extend(events.iter().map(|event| Ready::of(event, self.receiver.format, None)));
+        self.ready.extend(events.iter().map(|event| Ready::of(event, self.recipient.receiver.format, None)));
         Ok(false)
     }
 
     /// Starts tries, as many as may be under way and as the rate allows.
     fn start(&mut self) {
         let now = Instant::now();
-        let rate = f64::from(self.shared.settings.per_second_max.get());
-        let (allowed, counted_at) = self.allowed;
-        let mut allowed = (allowed + rate * (now - counted_at).as_secs_f64()).min((rate / 10.0).max(1.0));
-        while self.sending.len() < self.shared.settings.parallel_max.get() && allowed >= 1.0 {
+        self.pace.count(*self.head.borrow(), now);
+        while self.sending.len() < self.shared.settings.parallel_max.get() && self.pace.allows() {
             let Some(ready) = self.next_ready(now) else { break };
-            allowed -= 1.0;
+            self.pace.take();
             if ready.tries.is_none() {
                 self.shared.metrics.first_try(self.shared.sender.since(ready.at));
             }
-            let (shared, receiver) = (Arc::clone(&self.shared), Arc::clone(&self.receiver));
+            let (shared, recipient) = (Arc::clone(&self.shared), Arc::clone(&self.recipient));
             self.sending.push(Box::pin(async move {
-                let tried = send(&shared, &receiver, &ready).await;
+                let tried = send(&shared, &recipient, &ready).await;
                 (ready, tried)
             }));
         }
-        self.allowed = (allowed, now);
     }
 
     /// The next event to be sent. While the receiver is away, only one of the feed each half minute.
@@ -434,7 +436,7 @@ impl Delivery {
             note.tries.clear();
         }
         let through_no = note.through_no;
-        if !self.shared.store.note_tries(&self.lease, &self.receiver, note).await? {
+        if !self.shared.store.note_tries(&self.lease, &self.recipient.receiver, note).await? {
             self.is_over = true;
             return Ok(());
         }
@@ -467,9 +469,9 @@ impl Delivery {
 }
 
 /// Sends once, unless the receiver's app is a sandbox app and has asked for a fault (contract 15.3).
-async fn send(shared: &Shared, receiver: &LeasedReceiver, ready: &Ready) -> Tried {
-    let send = || shared.sender.send(receiver, &ready.message);
-    let Some(app) = &receiver.sandbox else { return send().await };
+async fn send(shared: &Shared, recipient: &Recipient, ready: &Ready) -> Tried {
+    let send = || shared.sender.send(recipient, &ready.message);
+    let Some(app) = &recipient.receiver.sandbox else { return send().await };
     let target = FaultTarget::Notifications(ready.event_type);
     // A fault that cannot be read does not happen.
     let fault = shared.store.due_fault(app, target).await.ok().flatten();

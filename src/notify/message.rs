@@ -1,15 +1,17 @@
 //! A notification: its body, its signature, and what its answer means (contract 12.3 and 12.4).
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use domain::event::EventType;
 use domain::receiver::ReceiverFormat;
 use domain::secret::Secret;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::StatusCode;
 use md5::{Digest as _, Md5};
 use serde::{Deserialize, Serialize};
-use standardwebhooks::{
-    HEADER_WEBHOOK_ID, HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP, Webhook, WebhookError,
-};
+use sha2::Sha256;
 use store::secrets::random_bytes;
 use store::{Event, LeasedReceiver};
 use time::OffsetDateTime;
@@ -17,16 +19,22 @@ use time::format_description::well_known::Rfc3339;
 
 use crate::outgoing::USER_AGENT;
 
+/// Headers of the standard format.
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+pub(super) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+pub(super) const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+/// What the text of a signing secret begins with. The rest is base64.
+const SECRET_PREFIX: &str = "whsec_";
 /// Header of the platform's signature.
 const KWAISIGN: HeaderName = HeaderName::from_static("kwaisign");
 
 /// An event as it is sent to a receiver. The body is the same for every try.
 #[derive(Debug, Clone)]
-pub struct Message {
+pub(super) struct Message {
     /// Id of the event.
-    pub id: String,
-    /// The body.
-    pub body: String,
+    pub(super) id: String,
+    /// The body: JSON.
+    pub(super) body: Bytes,
 }
 
 /// The body in the standard format.
@@ -60,7 +68,7 @@ pub(super) fn random_id() -> String {
 impl Message {
     /// The message of an event.
     #[must_use]
-    pub fn of(event: &Event, format: ReceiverFormat) -> Self {
+    pub(super) fn of(event: &Event, format: ReceiverFormat) -> Self {
         Self::of_any(
             event.id.as_text(),
             (event.event_type.as_str(), event.app_id.as_str()),
@@ -73,7 +81,7 @@ impl Message {
 
     /// The message of a test.
     #[must_use]
-    pub fn of_test(
+    pub(super) fn of_test(
         id: String,
         (event_type, app_id): (EventType, &str),
         at: OffsetDateTime,
@@ -95,9 +103,9 @@ impl Message {
         let body = match format {
             ReceiverFormat::Standard => {
                 let timestamp = at.format(&Rfc3339).unwrap_or_default();
-                serde_json::to_string(&Standard { r#type, timestamp, app_id, is_mock, data })
+                serde_json::to_vec(&Standard { r#type, timestamp, app_id, is_mock, data })
             }
-            ReceiverFormat::Platform => serde_json::to_string(&Platform {
+            ReceiverFormat::Platform => serde_json::to_vec(&Platform {
                 data,
                 biz_type: r#type,
                 is_mock,
@@ -106,43 +114,12 @@ impl Message {
                 timestamp: i64::try_from(at.unix_timestamp_nanos() / 1_000_000).unwrap_or_default(),
             }),
         };
-        Self { body: body.expect("numbers and texts are JSON"), id }
-    }
-
-    /// The headers of a try at this time, with a signature under each secret of the receiver.
-    ///
-    /// # Errors
-    /// A secret that is none.
-    pub fn headers(&self, receiver: &LeasedReceiver, unix_seconds: i64) -> Result<HeaderMap, WebhookError> {
-        let mut headers = HeaderMap::from_iter([
-            (header::USER_AGENT, HeaderValue::from_static(USER_AGENT)),
-            (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        ]);
-        match receiver.format {
-            ReceiverFormat::Standard => {
-                let signed = receiver.secrets.iter().map(|secret| self.signature(secret, unix_seconds));
-                let signatures = signed.collect::<Result<Vec<_>, _>>()?.join(" ");
-                headers.insert(HEADER_WEBHOOK_ID, visible(&self.id));
-                headers.insert(HEADER_WEBHOOK_TIMESTAMP, unix_seconds.into());
-                headers.insert(HEADER_WEBHOOK_SIGNATURE, visible(&signatures));
-            }
-            ReceiverFormat::Platform => {
-                let mut hasher = Md5::new();
-                hasher.update(self.body.as_bytes());
-                hasher.update(receiver.app_secret.expose().as_bytes());
-                headers.insert(KWAISIGN, visible(&hex::encode(hasher.finalize())));
-            }
-        }
-        Ok(headers)
-    }
-
-    fn signature(&self, secret: &Secret, unix_seconds: i64) -> Result<String, WebhookError> {
-        Webhook::new(secret.expose())?.sign(&self.id, unix_seconds, self.body.as_bytes())
+        Self { body: body.expect("numbers and texts are JSON").into(), id }
     }
 
     /// Why an answer does not mean that the message was taken. `None` when it was.
     #[must_use]
-    pub fn refusal(&self, format: ReceiverFormat, status: StatusCode, body: &[u8]) -> Option<String> {
+    pub(super) fn refusal(&self, format: ReceiverFormat, status: StatusCode, body: &[u8]) -> Option<String> {
         if !status.is_success() {
             return Some(format!("expected 2xx, got {}", status.as_u16()));
         }
@@ -153,6 +130,62 @@ impl Message {
         };
         (!is_taken).then(|| "expected {\"result\":1} with this message_id".to_owned())
     }
+}
+
+/// Signs the messages for a receiver. Its keys are read once, not for each message.
+#[derive(Debug)]
+pub(super) enum Signer {
+    /// A signature under each of these keys (contract 12.3).
+    Standard(Vec<Hmac<Sha256>>),
+    /// MD5 of body and this secret of the app.
+    Platform(Secret),
+}
+
+impl Signer {
+    /// The signer of a receiver. `None` when one of its secrets is no secret.
+    #[must_use]
+    pub(super) fn of(receiver: &LeasedReceiver) -> Option<Self> {
+        match receiver.format {
+            ReceiverFormat::Platform => Some(Self::Platform(receiver.app_secret.clone())),
+            ReceiverFormat::Standard => {
+                receiver.secrets.iter().map(signing_key).collect::<Option<_>>().map(Self::Standard)
+            }
+        }
+    }
+
+    /// The headers of a try at this time.
+    #[must_use]
+    pub(super) fn headers(&self, message: &Message, unix_seconds: i64) -> HeaderMap {
+        let mut headers = HeaderMap::from_iter([
+            (header::USER_AGENT, HeaderValue::from_static(USER_AGENT)),
+            (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        ]);
+        match self {
+            Self::Standard(keys) => {
+                let signed = |key: &Hmac<Sha256>| {
+                    let head = format!("{}.{unix_seconds}.", message.id);
+                    let signing = key.clone().chain_update(head).chain_update(&message.body);
+                    format!("v1,{}", STANDARD.encode(signing.finalize().into_bytes()))
+                };
+                let signatures = keys.iter().map(signed).collect::<Vec<_>>().join(" ");
+                headers.insert(WEBHOOK_ID, visible(&message.id));
+                headers.insert(WEBHOOK_TIMESTAMP, unix_seconds.into());
+                headers.insert(WEBHOOK_SIGNATURE, visible(&signatures));
+            }
+            Self::Platform(app_secret) => {
+                let mut hasher = Md5::new();
+                hasher.update(&message.body);
+                hasher.update(app_secret.expose().as_bytes());
+                headers.insert(KWAISIGN, visible(&hex::encode(hasher.finalize())));
+            }
+        }
+        headers
+    }
+}
+
+fn signing_key(secret: &Secret) -> Option<Hmac<Sha256>> {
+    let key = STANDARD.decode(secret.expose().strip_prefix(SECRET_PREFIX)?).ok()?;
+    Hmac::new_from_slice(&key).ok()
 }
 
 /// What a receiver of the platform's format answers.
@@ -171,6 +204,7 @@ mod tests {
     use domain::event::{EventData, EventId, ImageData};
     use domain::ids::AppId;
     use domain::receiver::ReceiverId;
+    use standardwebhooks::Webhook;
     use time::macros::datetime;
 
     use super::*;
@@ -225,27 +259,33 @@ mod tests {
     /// Rule: the signature of Standard Webhooks 1.0.0, with the public test vector of its libraries.
     #[test]
     fn the_signature_of_the_public_vector() {
-        let message = Message {
-            id: "msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned(),
-            body: r#"{"test": 2432232314}"#.to_owned(),
-        };
+        let message =
+            Message { id: "msg_p5jXN8AQM9LWM0D4loKWxJek".to_owned(), body: r#"{"test": 2432232314}"#.into() };
         let known = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-        let headers = message.headers(&receiver(ReceiverFormat::Standard, &[known]), 1_614_265_330).unwrap();
+        let headers = |secrets: &[&str]| {
+            Signer::of(&receiver(ReceiverFormat::Standard, secrets)).unwrap().headers(&message, 1_614_265_330)
+        };
+        let both = headers(&["whsec_AAAA", known]);
+        let headers = headers(&[known]);
         assert_eq!(headers["webhook-signature"], "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
         assert_eq!(headers["webhook-timestamp"], "1614265330");
         assert_eq!(headers["webhook-id"], "msg_p5jXN8AQM9LWM0D4loKWxJek");
-        let both = receiver(ReceiverFormat::Standard, &["whsec_AAAA", known]);
-        let signatures = message.headers(&both, 1_614_265_330).unwrap()["webhook-signature"].clone();
-        let signatures: Vec<_> = signatures.to_str().unwrap().split(' ').collect();
+        let signatures: Vec<_> = both["webhook-signature"].to_str().unwrap().split(' ').collect();
         assert_eq!(signatures.len(), 2);
         assert_eq!(signatures[1], "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        let library = Webhook::new(known).unwrap();
+        let theirs = library.sign(&message.id, 1_614_265_330, &message.body).unwrap();
+        assert_eq!(theirs, headers["webhook-signature"].to_str().unwrap(), "the reference library agrees");
+        for damaged in ["whsec_A", "AAAA", ""] {
+            assert!(Signer::of(&receiver(ReceiverFormat::Standard, &[damaged])).is_none(), "{damaged}");
+        }
     }
 
     /// Rule: `kwaisign` is MD5 over body and app secret.
     #[test]
     fn the_signature_of_the_platform() {
-        let message = Message { id: "evt_1".to_owned(), body: "{}".to_owned() };
-        let headers = message.headers(&receiver(ReceiverFormat::Platform, &[]), 0).unwrap();
+        let message = Message { id: "evt_1".to_owned(), body: "{}".into() };
+        let headers = Signer::of(&receiver(ReceiverFormat::Platform, &[])).unwrap().headers(&message, 0);
         // printf '{}app-secret' | md5sum
         assert_eq!(headers["kwaisign"], hex::encode(Md5::digest(b"{}app-secret")));
         assert!(!headers.contains_key("webhook-id"));
@@ -255,7 +295,7 @@ mod tests {
     #[test]
     fn what_means_taken() {
         use ReceiverFormat::{Platform, Standard};
-        let message = Message { id: "evt_1".to_owned(), body: "{}".to_owned() };
+        let message = Message { id: "evt_1".to_owned(), body: "{}".into() };
         let refusal = |format, status: u16, body: &str| {
             message.refusal(format, StatusCode::from_u16(status).unwrap(), body.as_bytes())
         };

@@ -5,6 +5,7 @@
 
 mod delivery;
 mod message;
+mod pace;
 mod sender;
 mod trial;
 

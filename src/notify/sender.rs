@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use domain::clock::Clock;
 use domain::event::{EventData, EventType};
 use domain::fields::Expected;
 use domain::ids::WebUrl;
 use domain::text;
 use domain::text::Text;
-use guarded_fetch::{FetchSettings, GuardedClient};
+use guarded_fetch::{FetchError, FetchSettings, GuardedClient, GuardedUrl};
 use hyper::header::{self, HeaderMap};
 use hyper::http::StatusCode;
-use standardwebhooks::WebhookError;
 use store::{LeasedReceiver, ReceiverTry};
 use time::OffsetDateTime;
 
-use super::message::{Message, random_id};
+use super::message::{Message, Signer, random_id};
 use super::trial::Trial;
 
 /// Time limit of a try (contract 12.4).
@@ -31,6 +29,15 @@ pub struct Sender {
     client: GuardedClient,
     ports: Vec<u16>,
     clock: Arc<dyn Clock>,
+}
+
+/// A receiver, with what is prepared once and not for each message.
+#[derive(Debug)]
+pub(super) struct Recipient {
+    /// The receiver.
+    pub(super) receiver: LeasedReceiver,
+    url: Result<GuardedUrl, FetchError>,
+    signer: Option<Signer>,
 }
 
 /// What became of a try.
@@ -64,7 +71,7 @@ impl Sender {
     /// # Errors
     /// A URL to which nothing would be sent.
     pub fn read_url(&self, text: &str) -> Result<WebUrl, Expected> {
-        let read = WebUrl::parse(text).ok().filter(|_| self.client.check(text).is_ok());
+        let read = WebUrl::parse(text).ok().filter(|_| self.client.url(text).is_ok());
         read.ok_or_else(|| {
             let ports: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
             let ports = ports.join(", ");
@@ -76,30 +83,38 @@ impl Sender {
         })
     }
 
+    /// Prepares sending to a receiver.
+    pub(super) fn recipient(&self, receiver: LeasedReceiver) -> Recipient {
+        Recipient { url: self.client.url(&receiver.url), signer: Signer::of(&receiver), receiver }
+    }
+
     /// Sends a message once.
-    pub async fn send(&self, receiver: &LeasedReceiver, message: &Message) -> Tried {
-        let headers = message.headers(receiver, self.now().unix_timestamp());
-        self.send_with(receiver, message, headers).await
+    pub(super) async fn send(&self, recipient: &Recipient, message: &Message) -> Tried {
+        let now = self.now();
+        let headers = recipient.signer.as_ref().map(|signer| signer.headers(message, now.unix_timestamp()));
+        self.send_with(recipient, message, headers, now).await
     }
 
     /// Sends a notification that tries a receiver of the standard format, once.
     pub async fn send_trial(&self, receiver: &LeasedReceiver, trial: Trial<'_>) -> ReceiverTry {
-        let message = trial.message(receiver, self.now());
-        let signed_at = self.now().unix_timestamp() - trial.age_seconds();
-        let headers = message.headers(receiver, signed_at).map(|mut headers| {
+        let now = self.now();
+        let message = trial.message(receiver, now);
+        let recipient = self.recipient(receiver.clone());
+        let headers = recipient.signer.as_ref().map(|signer| {
+            let mut headers = signer.headers(&message, now.unix_timestamp() - trial.age_seconds());
             trial.change(&mut headers);
             headers
         });
-        self.send_with(receiver, &message, headers).await.shown
+        self.send_with(&recipient, &message, headers, now).await.shown
     }
 
     async fn send_with(
         &self,
-        receiver: &LeasedReceiver,
+        recipient: &Recipient,
         message: &Message,
-        headers: Result<HeaderMap, WebhookError>,
+        headers: Option<HeaderMap>,
+        now: OffsetDateTime,
     ) -> Tried {
-        let now = self.now();
         let tried = |status: Option<StatusCode>, error: Option<String>, body: &[u8]| ReceiverTry {
             event_id: message.id.clone(),
             at: now,
@@ -112,12 +127,16 @@ impl Sender {
             retry_after: None,
             is_gone: false,
         };
-        let Ok(headers) = headers else { return failed("secret_unreadable") };
-        let body = Bytes::copy_from_slice(message.body.as_bytes());
-        match self.client.post(&receiver.url, headers, body, TRY_TIMEOUT, ANSWER_BYTES_MAX).await {
+        let Some(headers) = headers else { return failed("secret_unreadable") };
+        let url = match &recipient.url {
+            Ok(url) => url,
+            Err(error) => return failed(error.cause()),
+        };
+        let body = message.body.clone();
+        match self.client.post(url, headers, body, TRY_TIMEOUT, ANSWER_BYTES_MAX).await {
             Err(error) => failed(error.cause()),
             Ok(answer) => {
-                let error = message.refusal(receiver.format, answer.status, &answer.body);
+                let error = message.refusal(recipient.receiver.format, answer.status, &answer.body);
                 Tried {
                     retry_after: error.as_ref().and_then(|_| retry_after(&answer.headers, now)),
                     is_gone: answer.status == StatusCode::GONE,
@@ -142,7 +161,7 @@ impl Sender {
         let data = EventData::example(event_type);
         let about = (event_type, receiver.app_id.as_str());
         let message = Message::of_test(id, about, self.now(), receiver.format, &data);
-        self.send(receiver, &message).await.shown
+        self.send(&self.recipient(receiver.clone()), &message).await.shown
     }
 
     /// How long ago this was.

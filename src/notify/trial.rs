@@ -3,11 +3,10 @@
 use domain::event::{EventData, EventType};
 use hyper::header::{HeaderMap, HeaderValue};
 use serde_json::json;
-use standardwebhooks::{HEADER_WEBHOOK_SIGNATURE, HEADER_WEBHOOK_TIMESTAMP};
 use store::LeasedReceiver;
 use time::OffsetDateTime;
 
-use super::message::{Message, random_id};
+use super::message::{Message, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, random_id};
 
 /// A signature of 32 zero bytes, which fits nothing.
 const WRONG: &str = "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
@@ -60,17 +59,17 @@ impl Trial<'_> {
     pub(super) fn change(self, headers: &mut HeaderMap) {
         match self {
             Self::Unsigned(_) => {
-                headers.remove(HEADER_WEBHOOK_SIGNATURE);
-                headers.remove(HEADER_WEBHOOK_TIMESTAMP);
+                headers.remove(WEBHOOK_SIGNATURE);
+                headers.remove(WEBHOOK_TIMESTAMP);
             }
             Self::Wrong(_) => {
-                headers.insert(HEADER_WEBHOOK_SIGNATURE, HeaderValue::from_static(WRONG));
+                headers.insert(WEBHOOK_SIGNATURE, HeaderValue::from_static(WRONG));
             }
             Self::TwoSecrets => {
-                let right = headers.get(HEADER_WEBHOOK_SIGNATURE).and_then(|right| right.to_str().ok());
+                let right = headers.get(&WEBHOOK_SIGNATURE).and_then(|right| right.to_str().ok());
                 let both = format!("{WRONG} {}", right.unwrap_or_default());
                 if let Ok(both) = HeaderValue::from_str(&both) {
-                    headers.insert(HEADER_WEBHOOK_SIGNATURE, both);
+                    headers.insert(WEBHOOK_SIGNATURE, both);
                 }
             }
             Self::Old(_) | Self::UnknownType | Self::Test(_) => {}

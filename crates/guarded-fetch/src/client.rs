@@ -58,8 +58,21 @@ impl ServiceUrl {
     /// # Errors
     /// Which of these it is not.
     pub fn parse(text: &str) -> Result<Self, FetchError> {
-        let target = Target::parse_on_any_port(text, URL_BYTES_MAX)?;
+        Self::of(&Target::parse_on_any_port(text, URL_BYTES_MAX)?)
+    }
+
+    fn of(target: &Target) -> Result<Self, FetchError> {
         Ok(Self { uri: target.uri()?, host: target.host_header()? })
+    }
+
+    /// A POST to it.
+    fn post(&self, headers: HeaderMap, body: Bytes) -> Request<Bytes> {
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        request.headers_mut().insert(header::HOST, self.host.clone());
+        request.headers_mut().extend(headers);
+        request
     }
 
     /// The URL, to be sent and not printed.
@@ -74,6 +87,10 @@ impl fmt::Debug for ServiceUrl {
         formatter.write_str("ServiceUrl(..)")
     }
 }
+
+/// A URL to which a [`GuardedClient`] sends. Its addresses are judged when the client connects.
+#[derive(Clone, Debug)]
+pub struct GuardedUrl(ServiceUrl);
 
 /// Sends requests over a pool of connections for each host. It follows no redirects and uses no
 /// proxy. TLS trusts the machine's certificate store. Cheap to clone.
@@ -120,13 +137,8 @@ impl ServiceClient {
         time: Duration,
         bytes_max: usize,
     ) -> Result<Bytes, FetchError> {
-        let mut request = Request::new(body);
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = url.uri.clone();
-        request.headers_mut().insert(header::HOST, url.host.clone());
-        request.headers_mut().extend(headers);
         // Boxed, because the future holds the state of a TLS handshake.
-        let sending = Box::pin(self.send(request, bytes_max));
+        let sending = Box::pin(self.send(url.post(headers, body), bytes_max));
         let response = timeout(time, sending).await.map_err(|_| FetchError::TimedOut)??;
         if response.status() == StatusCode::OK { Ok(response.into_body()) } else { Err(FetchError::Status) }
     }
@@ -195,12 +207,12 @@ impl GuardedClient {
         Self { client, settings }
     }
 
-    /// Parses a URL as strictly as each request does. Its addresses are checked when it connects.
+    /// Parses a stranger's URL.
     ///
     /// # Errors
-    /// Why nothing would be sent to it.
-    pub fn check(&self, url: &str) -> Result<(), FetchError> {
-        Target::parse(url, &self.settings).map(drop)
+    /// Why nothing is sent to it.
+    pub fn url(&self, text: &str) -> Result<GuardedUrl, FetchError> {
+        ServiceUrl::of(&Target::parse(text, &self.settings)?).map(GuardedUrl)
     }
 
     /// Sends `body` with these headers. Gives the answer, whatever its status, with the first
@@ -211,21 +223,15 @@ impl GuardedClient {
     /// There is no answer; [`FetchError::cause`] says why.
     pub async fn post(
         &self,
-        url: &str,
+        url: &GuardedUrl,
         headers: HeaderMap,
         body: Bytes,
         time: Duration,
         bytes_max: usize,
     ) -> Result<GuardedAnswer, FetchError> {
-        let target = Target::parse(url, &self.settings)?;
-        let mut request = Request::new(body);
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = target.uri()?;
-        request.headers_mut().insert(header::HOST, target.host_header()?);
-        request.headers_mut().extend(headers);
         let deadline = Instant::now() + time;
         // Boxed, because the future holds the state of a TLS handshake.
-        let sending = Box::pin(send_twice(&self.client, request));
+        let sending = Box::pin(send_twice(&self.client, url.0.post(headers, body)));
         let response = timeout_at(deadline, sending).await.map_err(|_| FetchError::TimedOut)??;
         let (parts, body) = response.into_parts();
         let body = connection::read_beginning(body, bytes_max, deadline).await;

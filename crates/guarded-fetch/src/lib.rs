@@ -29,7 +29,7 @@ mod resolve;
 mod target;
 mod tls;
 
-pub use client::{GuardedAnswer, GuardedClient, ServiceBody, ServiceClient, ServiceUrl};
+pub use client::{GuardedAnswer, GuardedClient, GuardedUrl, ServiceBody, ServiceClient, ServiceUrl};
 use connection::Reply;
 pub use error::FetchError;
 use resolve::Resolver;

@@ -14,7 +14,7 @@ const TIME: Duration = Duration::from_secs(10);
 
 impl GuardedClient {
     async fn ask(&self, url: &str) -> Result<GuardedAnswer, FetchError> {
-        ending(self.post(url, HeaderMap::new(), body(b"question"), TIME, 100)).await
+        ending(self.post(&self.url(url)?, HeaderMap::new(), body(b"question"), TIME, 100)).await
     }
 
     /// Status and body of an answer.
@@ -44,7 +44,9 @@ async fn the_request_byte_for_byte() {
     let origin = Origin::always(Reply::head("204 No Content", "")).await;
     let headers = HeaderMap::from_iter([(hyper::header::ACCEPT, "text/plain".parse().unwrap())]);
     let url = origin.url("/a/b?c=d&e#fragment");
-    let answer = client(&[&origin]).post(&url, headers, body(b"question"), TIME, 100).await.unwrap();
+    let client = client(&[&origin]);
+    let url = client.url(&url).unwrap();
+    let answer = client.post(&url, headers, body(b"question"), TIME, 100).await.unwrap();
     assert_eq!((answer.status, answer.body.len()), (StatusCode::NO_CONTENT, 0));
     let expected = format!(
         "POST /a/b?c=d&e HTTP/1.1\r\nhost: {}\r\naccept: text/plain\r\ncontent-length: 8\r\n\r\n",
@@ -64,7 +66,7 @@ async fn what_is_not_allowed_is_not_connected_to() {
         ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "localhost", "[::ffff:127.0.0.1]", "0", "[::1]"]
     {
         let url = format!("http://{host}:{port}/");
-        guarded.check(&url).unwrap();
+        guarded.url(&url).unwrap();
         let found = guarded.answer(&url).await;
         assert!(
             matches!(found, Err(FetchError::AddressNotPublic | FetchError::NameNotFound)),
@@ -78,8 +80,7 @@ async fn what_is_not_allowed_is_not_connected_to() {
         ("http://user@127.0.0.1/".to_owned(), FetchError::UserInfo),
         ("/".to_owned(), FetchError::Url),
     ] {
-        assert_eq!(other_port.check(&url), Err(expected), "{url}");
-        assert_eq!(other_port.answer(&url).await, Err(expected), "{url}");
+        assert_eq!(other_port.url(&url).err(), Some(expected), "{url}");
     }
     assert_eq!(origin.connections(), 0);
 }
@@ -152,13 +153,13 @@ async fn the_time_bounds_the_call() {
         ..settings(&[])
     });
     let started = Instant::now();
-    let url = format!("http://{address}/");
+    let url = client.url(&format!("http://{address}/")).unwrap();
     let late = client.post(&url, HeaderMap::new(), body(b"question"), SHORT, 100);
     assert_eq!(ending(late).await.unwrap_err(), FetchError::TimedOut);
     let (mut stream, _) = silent.accept().await.unwrap();
     let ended = tokio::time::timeout(TIME, stream.read_to_end(&mut Vec::new())).await;
     assert!(ended.is_ok(), "a request that is given up ends its connection");
-    let url = slow.url("/");
+    let url = client.url(&slow.url("/")).unwrap();
     let part = client.post(&url, HeaderMap::new(), body(b"question"), SHORT, 100);
     let answer = ending(part).await.unwrap();
     assert_eq!((answer.status.as_u16(), answer.body), (202, body(b"ab")));
@@ -239,5 +240,7 @@ async fn causes() {
 #[test]
 fn a_call_is_send() {
     fn send<T: Send>(_: &T) {}
-    send(&client(&[]).post("http://a.example/", HeaderMap::new(), Bytes::new(), TIME, 1));
+    let client = GuardedClient::new(FetchSettings { ports: vec![80], ..settings(&[]) });
+    let url = client.url("http://a.example/").unwrap();
+    send(&client.post(&url, HeaderMap::new(), Bytes::new(), TIME, 1));
 }

@@ -63,15 +63,17 @@ impl Store {
 
     /// Whether the outbox has an event that was made `within` this time before now, or any event.
     ///
-    /// An old snapshot keeps rows that left the outbox. A look at all rows reads each of them.
+    /// An old snapshot keeps rows that left the outbox. A look at all rows reads each of them. The index leads to the first
+    /// row, which EXISTS would look for in the whole table.
     pub async fn has_unnumbered_events(&self, within: Option<Duration>) -> Result<bool> {
         let any = sqlx::query_scalar!(
             r#"WITH first AS (
                    SELECT coalesce(substring(int8send((extract(epoch FROM now() - make_interval(secs => $1)) * 1000)::bigint)
                        FROM 3), '') AS row_id)
-               SELECT EXISTS (SELECT 1 FROM wallet_outbox WHERE row_id >= (SELECT row_id FROM first) ORDER BY row_id LIMIT 1)
-                   OR EXISTS (SELECT 1 FROM outbox WHERE row_id >= (SELECT row_id FROM first) ORDER BY row_id LIMIT 1)
-                   AS "any!""#,
+               SELECT coalesce(
+                   (SELECT row_id FROM wallet_outbox WHERE row_id >= (SELECT row_id FROM first) ORDER BY row_id LIMIT 1),
+                   (SELECT row_id FROM outbox WHERE row_id >= (SELECT row_id FROM first) ORDER BY row_id LIMIT 1))
+                   IS NOT NULL AS "any!""#,
             within.map(|within| within.as_secs_f64())
         );
         Ok(any.fetch_one(&self.pool).await?)
