@@ -12,7 +12,7 @@ use sd_notify::NotifyState;
 use store::{Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::running::Addresses;
@@ -70,7 +70,7 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     let limits = config.server_limits();
     let _left = Addresses::of(&config).leave_in(&opened.folder);
     let (routes, connections) = (router::public(state.clone()), state.connections.clone());
-    let notifying = start_notifying(&state, public_stopped.clone())?;
+    let notifying = start_notifying(&state, public_stopped.clone());
     let mut serving = tokio::spawn(http_server::serve(
         public,
         public_tls,
@@ -118,20 +118,12 @@ pub(super) async fn run(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Sends notifications in a thread of its own, so that they share no worker thread with requests. The receiver ends with
-/// the sending.
-fn start_notifying(state: &AppState, stopped: watch::Receiver<bool>) -> io::Result<oneshot::Receiver<()>> {
+/// Sends notifications.
+fn start_notifying(state: &AppState, stopped: watch::Receiver<bool>) -> tokio::task::JoinHandle<()> {
     let (store, sender) = (state.store.clone(), state.notifier.clone());
     let (settings, metrics) = (state.config.notify.clone(), state.metrics.notify().clone());
     let head = state.event_heads.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (ended, notifying) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("notifier".to_owned());
-    thread.spawn(move || {
-        runtime.block_on(notify::run(store, sender, settings, metrics, head, stopped));
-        let _ = ended.send(());
-    })?;
-    Ok(notifying)
+    tokio::spawn(notify::run(store, sender, settings, metrics, head, stopped))
 }
 
 /// What must be known before the first request.
