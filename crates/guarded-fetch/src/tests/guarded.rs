@@ -81,6 +81,7 @@ async fn what_is_not_allowed_is_not_connected_to() {
         ("/".to_owned(), FetchError::Url),
     ] {
         assert_eq!(other_port.url(&url).err(), Some(expected), "{url}");
+        assert_eq!(other_port.answer(&url).await, Err(expected), "{url}");
     }
     assert_eq!(origin.connections(), 0);
 }

@@ -97,7 +97,16 @@ impl Wanted {
 
     /// The same change for a second person.
     pub(super) fn asked(&self, target: &Target) -> AskedChange {
-        let amounts = match &self.amounts {
+        AskedChange {
+            open_id: target.open_id.clone(),
+            amounts: self.asked_amounts(),
+            reference: self.reference.clone(),
+            reason: self.reason.to_string(),
+        }
+    }
+
+    fn asked_amounts(&self) -> AskedAmounts {
+        match &self.amounts {
             Amounts::Credit { free, charge, create } => {
                 AskedAmounts::Credit { free: *free, charge: *charge, create: *create }
             }
@@ -105,25 +114,17 @@ impl Wanted {
             Amounts::GiveBack { of, amount, .. } => {
                 AskedAmounts::GiveBack { biz_no: of.clone(), amount: *amount }
             }
-        };
-        let (open_id, reference) = (target.open_id.clone(), self.reference.clone());
-        AskedChange { open_id, amounts, reference, reason: self.reason.to_string() }
+        }
     }
 
     /// How many coins it moves.
     pub(super) fn coins(&self) -> i64 {
-        match &self.amounts {
-            Amounts::Credit { free, charge, .. } | Amounts::Debit { free, charge } => {
-                free.saturating_add(*charge)
-            }
-            Amounts::GiveBack { amount, .. } => amount.get(),
-        }
+        self.asked_amounts().coins()
     }
 
     /// Whether a request is for this change.
     pub(super) fn is_asked(&self, request: &ChangeRequest, target: &Target) -> bool {
-        let asked = self.asked(target);
-        request.change.open_id == asked.open_id && request.change.amounts == asked.amounts
+        request.change.open_id == target.open_id && request.change.amounts == self.asked_amounts()
     }
 
     /// Whether `earlier` is the same change of the same target.
