@@ -143,6 +143,17 @@ impl EventKeys {
         bytes
     }
 
+    /// The keys of one transaction, app and type in rows: how many a row has, and their bytes.
+    pub fn in_rows<K: Clone>(
+        keys: &[K],
+        of: fn(Vec<K>) -> Self,
+    ) -> impl ExactSizeIterator<Item = (i32, Vec<u8>)> {
+        keys.chunks(EVENTS_PER_ROW_MAX).map(move |part| {
+            let count = i32::try_from(part.len()).expect("a row has 512 events at most");
+            (count, of(part.to_vec()).encoded())
+        })
+    }
+
     /// Reads the keys of a row of this type. `None` for bytes that are no such keys.
     #[must_use]
     pub fn decode(of: EventType, mut bytes: &[u8]) -> Option<Self> {
@@ -171,22 +182,6 @@ impl EventKeys {
             EventType::ImageBlocked => Self::Images(images),
             _ => Self::Entries(entries),
         })
-    }
-
-    /// The number of events.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Entries(entries) => entries.len(),
-            Self::Orders(orders) => orders.len(),
-            Self::Images(images) => images.len(),
-        }
-    }
-
-    /// Whether there is no event.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

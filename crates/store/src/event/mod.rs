@@ -8,7 +8,7 @@
 mod numbering;
 mod telling;
 
-use domain::event::{EVENTS_PER_ROW_MAX, EventKeys, EventType};
+use domain::event::{EventKeys, EventType};
 use sqlx::PgConnection;
 
 use crate::Result;
@@ -25,16 +25,16 @@ pub(crate) async fn tell_of_images(
     app_id: &str,
     images: Vec<String>,
 ) -> Result<()> {
-    for part in images.chunks(EVENTS_PER_ROW_MAX) {
-        let (keys, random) = (EventKeys::Images(part.to_vec()), random_bytes::<10>());
+    for (count, keys) in EventKeys::in_rows(&images, EventKeys::Images) {
+        let random = random_bytes::<10>();
         sqlx::query!(
             "INSERT INTO outbox (app_id, row_id, type, count, keys)
              VALUES ($1, substring(int8send((extract(epoch FROM now()) * 1000)::bigint) FROM 3) || $2::bytea, $3, $4, $5)",
             app_id,
             random.as_slice(),
             EventType::ImageBlocked.as_str(),
-            i32::try_from(keys.len()).unwrap_or(i32::MAX),
-            keys.encoded()
+            count,
+            keys
         )
         .execute(&mut *connection)
         .await?;

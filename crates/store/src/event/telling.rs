@@ -1,6 +1,6 @@
 //! Reads events in their order, with what they tell.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use domain::event::{
@@ -424,11 +424,18 @@ struct EntryRow {
     zone_id: Option<String>,
     extension: Option<String>,
     remark: Option<String>,
-    product_name: Option<String>,
-    product_info: Option<String>,
-    product_desc: Option<String>,
+    item_id: Option<Vec<u8>>,
 }
 
+/// The texts of an item.
+struct ItemRow {
+    item_id: Vec<u8>,
+    product_name: String,
+    product_info: String,
+    product_desc: String,
+}
+
+/// Items are read once, and not for each entry: most exchanges buy what others bought, too.
 async fn read_entries(
     connection: &mut PgConnection,
     app_id: &str,
@@ -444,12 +451,10 @@ async fn read_entries(
                e.of_biz_no AS "of_biz_no?", e.remaining AS "remaining?", e.free_change AS "free_change!",
                e.charge_change AS "charge_change!", e.free_balance AS "free_balance!",
                e.charge_balance AS "charge_balance!", e.zone_id AS "zone_id?", e.extension AS "extension?",
-               e.remark AS "remark?", i.product_name AS "product_name?", i.product_info AS "product_info?",
-               i.product_desc AS "product_desc?"
+               e.remark AS "remark?", e.item_id AS "item_id?"
            FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS k (no, wallet_no, seq)
            JOIN ledger_entries e ON e.app_no = $1 AND e.wallet_no = k.wallet_no AND e.seq = k.seq
-           JOIN wallets w ON w.app_no = $1 AND w.wallet_no = k.wallet_no
-           LEFT JOIN items i ON i.app_no = $1 AND i.item_id = e.item_id"#,
+           JOIN wallets w ON w.app_no = $1 AND w.wallet_no = k.wallet_no"#,
         app_no,
         &column(|entry| entry.0),
         &column(|entry| entry.1),
@@ -457,15 +462,25 @@ async fn read_entries(
     )
     .fetch_all(&mut *connection)
     .await?;
+    let item_ids: BTreeSet<&[u8]> = rows.iter().filter_map(|row| row.item_id.as_deref()).collect();
+    let items = sqlx::query_as!(
+        ItemRow,
+        "SELECT item_id, product_name, product_info, product_desc FROM items WHERE app_no = $1 AND item_id = ANY ($2)",
+        app_no,
+        &item_ids.into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
+    );
+    let items = items.fetch_all(&mut *connection).await?;
+    let items: HashMap<&[u8], &ItemRow> = items.iter().map(|item| (item.item_id.as_slice(), item)).collect();
     for row in rows {
         let no = row.no;
-        told.insert(no, row.data().ok_or_else(|| StoreError::damaged("ledger_entries"))?);
+        let item = row.item_id.as_deref().and_then(|id| items.get(id).copied());
+        told.insert(no, row.data(item).ok_or_else(|| StoreError::damaged("ledger_entries"))?);
     }
     Ok(())
 }
 
 impl EntryRow {
-    fn data(self) -> Option<EventData> {
+    fn data(self, item: Option<&ItemRow>) -> Option<EventData> {
         let Self { open_id, seq, free_change, charge_change, free_balance, charge_balance, .. } = self;
         let zone_id = self.zone_id.unwrap_or_default();
         let (extension, remark) = (self.extension.unwrap_or_default(), self.remark.unwrap_or_default());
@@ -484,9 +499,9 @@ impl EntryRow {
                 charge_change,
                 free_balance,
                 charge_balance,
-                product_name: self.product_name?,
-                product_info: self.product_info?,
-                product_desc: self.product_desc?,
+                product_name: item?.product_name.clone(),
+                product_info: item?.product_info.clone(),
+                product_desc: item?.product_desc.clone(),
                 extension,
             }),
             EventType::PresentSucceeded => EventData::Present(PresentData {

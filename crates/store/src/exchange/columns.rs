@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::event::{EVENTS_PER_ROW_MAX, EventKeys, EventType, row_id};
+use domain::event::{EventKeys, EventType, row_id};
 use domain::ids::WalletNo;
 use domain::wallet::{Sender, WalletRequest};
 use sqlx::Postgres;
@@ -172,17 +172,13 @@ fn outbox(batch: &Batch<'_>, rows: &[NewRow]) -> Vec<OutboxRow> {
             entries.entry((app_no, event_type)).or_default().push((row.wallet_no, seq));
         }
     }
-    let mut outbox = Vec::new();
-    for ((app_no, event_type), entries) in entries {
-        for part in entries.chunks(EVENTS_PER_ROW_MAX) {
-            let count = i32::try_from(part.len()).expect("a row has 512 events at most");
-            outbox.push(OutboxRow {
-                app_no,
-                event_type,
-                count,
-                keys: EventKeys::Entries(part.to_vec()).encoded(),
-            });
-        }
-    }
-    outbox
+    let rows = entries.iter().flat_map(|(&(app_no, event_type), entries)| {
+        EventKeys::in_rows(entries, EventKeys::Entries).map(move |(count, keys)| OutboxRow {
+            app_no,
+            event_type,
+            count,
+            keys,
+        })
+    });
+    rows.collect()
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::event::{EVENTS_PER_ROW_MAX, EventKeys};
+use domain::event::EventKeys;
 use domain::ids::PoiId;
 use domain::order::{GoodsKind, Order};
 use futures_util::future::{join, join4};
@@ -261,15 +261,15 @@ fn outbox<'a>(events: &[NewEvent<'a>]) -> Vec<OutboxRow<'a>> {
     for event in events {
         of_apps.entry(event.key.0).or_default().push((event.key.1.to_owned(), event.seq));
     }
-    let parts = of_apps.iter().flat_map(|(app_id, keys)| {
-        keys.chunks(EVENTS_PER_ROW_MAX).map(|part| OutboxRow {
+    let rows = of_apps.iter().flat_map(|(app_id, keys)| {
+        EventKeys::in_rows(keys, EventKeys::Orders).map(|(count, keys)| OutboxRow {
             app_id,
             random: random_bytes::<10>().to_vec(),
-            count: i32::try_from(part.len()).expect("a row has 512 events at most"),
-            keys: EventKeys::Orders(part.to_vec()).encoded(),
+            count,
+            keys,
         })
     });
-    parts.collect()
+    rows.collect()
 }
 
 /// The position of a row's key in the batch.
