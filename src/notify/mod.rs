@@ -1,11 +1,15 @@
 //! Notifications (contract 12): events are sent to the receivers of their apps.
 //!
 //! Every instance gives numbers to events of the outbox and looks for receivers that have something to be sent. It takes
-//! the lease of such a receiver and sends to it in a task of its own (`delivery.rs`) until nothing is left.
+//! the lease of such a receiver and sends to it in a task of its own (`delivery.rs`) until nothing is left: what is in
+//! its queue (`queue.rs`), as fast as its pace allows (`pace.rs`). What became of tries is kept in a journal until it is
+//! written (`journal.rs`).
 
 mod delivery;
+mod journal;
 mod message;
 mod pace;
+mod queue;
 mod sender;
 mod trial;
 
