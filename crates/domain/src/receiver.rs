@@ -115,6 +115,10 @@ pub struct Receiver {
     pub state: ReceiverState,
     /// Why it is paused: `operator`, or `receiver` when it answered 410. Null while it is not paused.
     pub paused_by: Option<String>,
+    /// Since when it is paused. Null while it is not paused.
+    #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub paused_at: Option<OffsetDateTime>,
     /// When it was added.
     #[serde(with = "time::serde::rfc3339")]
     #[schemars(with = "String", extend("format" = "date-time"))]

@@ -272,7 +272,7 @@ const SECRET: &str = "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 fn receiver_example(state: &str) -> Value {
     json!({
         "receiver_id": RECEIVER_ID, "app_id": APP_ID, "url": URL, "events": [], "format": "standard",
-        "state": state, "paused_by": (state == "paused").then_some("operator"), "created_at": MOMENT, "taken": 0,
+        "state": state, "paused_by": (state == "paused").then_some("operator"), "paused_at": (state == "paused").then_some(MOMENT), "created_at": MOMENT, "taken": 0,
         "failing_since": null, "last_taken_at": null, "last_failed_at": null, "last_status": null,
         "last_error": null,
     })

@@ -102,8 +102,8 @@ async fn the_overview_tells_of_receivers_that_fail_or_are_paused() {
     let page = viewer.get("/console").await;
     assert_eq!(faults(&page.body), Vec::<String>::new());
     let expected = "Refresh Receivers that fail or are paused https://game.example/1 of the app a2 : Paused by the receiver, \
-                    which answered 410 https://game.example/0 of the app a1 : Failing since 2026-11-21 08:00:00 \
-                    (expected 2xx, got 500) Exchanges, last minute";
+                    which answered 410, 2026-11-21 07:00:00 https://game.example/0 of the app a1 : Failing since \
+                    2026-11-21 08:00:00 (expected 2xx, got 500) Exchanges, last minute";
     assert!(content(&page).contains(expected), "{}", content(&page));
     let id = till.store.troubled_receivers(1).await.unwrap()[0].receiver_id.clone();
     assert!(page.body.contains(&format!("href=\"/console/apps/a2/receivers/{id}\"")));

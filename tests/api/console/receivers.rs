@@ -238,16 +238,16 @@ async fn each_state_is_told_in_words() {
             "2026-11-21 08:00:01 , expected 2xx, got 500",
         ),
         (
-            "paused_at = now(), paused_by = 'receiver', last_status = NULL, last_error = 'connect_failed'"
+            "paused_at = '2026-11-21T08:00:02Z', paused_by = 'receiver', last_status = NULL, last_error = 'connect_failed'"
                 .to_owned(),
-            "Paused by the receiver, which answered 410",
+            "Paused by the receiver, which answered 410, 2026-11-21 08:00:02",
             "2026-11-20 08:00:00",
             "2026-11-21 08:00:01 no answer: connect failed",
             "2026-11-21 08:00:01 , no answer: connect failed",
         ),
         (
             "paused_by = 'operator'".to_owned(),
-            "Paused by an operator",
+            "Paused by an operator, 2026-11-21 08:00:02",
             "2026-11-20 08:00:00",
             "2026-11-21 08:00:01 no answer: connect failed",
             "2026-11-21 08:00:01 , no answer: connect failed",

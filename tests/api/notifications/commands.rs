@@ -7,7 +7,7 @@ use super::{Scene, all_events};
 use crate::support::program::Program;
 use crate::support::receiver::{Receiver, Reply};
 
-const RECEIVER: [&str; 14] = [
+const RECEIVER: [&str; 15] = [
     "app_id",
     "created_at",
     "events",
@@ -17,6 +17,7 @@ const RECEIVER: [&str; 14] = [
     "last_failed_at",
     "last_status",
     "last_taken_at",
+    "paused_at",
     "paused_by",
     "receiver_id",
     "state",

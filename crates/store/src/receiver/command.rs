@@ -12,7 +12,7 @@ use domain::receiver::{
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 
-use super::{ReceiverRow, new_secret};
+use super::{new_secret, receiver_rows};
 use crate::app::app_exists;
 use crate::event::{ROWS_AT_ONCE, event_key, number_some};
 use crate::operator_log::{Action, LogLine};
@@ -322,14 +322,7 @@ impl ReceiverUpdate {
     }
 
     async fn read(&self, connection: &mut PgConnection, id: &ReceiverId) -> Result<Receiver> {
-        let row = sqlx::query_as!(
-            ReceiverRow,
-            "SELECT app_id, receiver_id, url, types, format, created_at, paused_by, taken, failing_since,
-                 last_taken_at, last_failed_at, last_status, last_error
-             FROM receivers WHERE app_id = $1 AND receiver_id = $2",
-            self.app_id.as_str(),
-            id.as_str()
-        );
+        let row = receiver_rows!("WHERE app_id = $1 AND receiver_id = $2", self.app_id.as_str(), id.as_str());
         row.fetch_one(connection).await?.try_into()
     }
 

@@ -37,6 +37,7 @@ struct ReceiverRow {
     format: String,
     created_at: OffsetDateTime,
     paused_by: Option<String>,
+    paused_at: Option<OffsetDateTime>,
     taken: i64,
     failing_since: Option<OffsetDateTime>,
     last_taken_at: Option<OffsetDateTime>,
@@ -44,6 +45,19 @@ struct ReceiverRow {
     last_status: Option<i16>,
     last_error: Option<String>,
 }
+
+/// Reads rows of receivers. The text is what the statement has behind its columns.
+macro_rules! receiver_rows {
+    ($rest:tt, $($value:expr),+ $(,)?) => {
+        sqlx::query_as!(
+            $crate::receiver::ReceiverRow,
+            "SELECT app_id, receiver_id, url, types, format, created_at, paused_by, paused_at, taken, failing_since,
+                 last_taken_at, last_failed_at, last_status, last_error FROM receivers " + $rest,
+            $($value),+
+        )
+    };
+}
+use receiver_rows;
 
 impl TryFrom<ReceiverRow> for Receiver {
     type Error = StoreError;
@@ -62,6 +76,7 @@ impl TryFrom<ReceiverRow> for Receiver {
             format: ReceiverFormat::parse(&row.format).map_err(damaged)?,
             state,
             paused_by: row.paused_by,
+            paused_at: row.paused_at,
             created_at: row.created_at,
             taken: row.taken,
             failing_since: row.failing_since,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
 use time::OffsetDateTime;
 
-use super::{ReceiverRow, event_types};
+use super::receiver_rows;
 use crate::{Result, Store, StoreError};
 
 /// One try to send an event.
@@ -116,23 +116,14 @@ impl Store {
 
     /// The receivers of an app, oldest first.
     pub async fn receivers(&self, app_id: &AppId) -> Result<Vec<Receiver>> {
-        let rows = sqlx::query_as!(
-            ReceiverRow,
-            "SELECT app_id, receiver_id, url, types, format, created_at, paused_by, taken, failing_since,
-                 last_taken_at, last_failed_at, last_status, last_error
-             FROM receivers WHERE app_id = $1 ORDER BY created_at, receiver_id",
-            app_id.as_str()
-        );
+        let rows = receiver_rows!("WHERE app_id = $1 ORDER BY created_at, receiver_id", app_id.as_str());
         rows.fetch_all(&self.pool).await?.into_iter().map(Receiver::try_from).collect()
     }
 
     /// Receivers of all apps that fail or are paused, those with the oldest trouble first, `limit` at most.
     pub async fn troubled_receivers(&self, limit: u32) -> Result<Vec<Receiver>> {
-        let rows = sqlx::query_as!(
-            ReceiverRow,
-            "SELECT app_id, receiver_id, url, types, format, created_at, paused_by, taken, failing_since,
-                 last_taken_at, last_failed_at, last_status, last_error
-             FROM receivers WHERE failing_since IS NOT NULL OR paused_at IS NOT NULL
+        let rows = receiver_rows!(
+            "WHERE failing_since IS NOT NULL OR paused_at IS NOT NULL
              ORDER BY least(failing_since, paused_at), app_id, receiver_id LIMIT $1",
             i64::from(limit)
         );
@@ -141,11 +132,11 @@ impl Store {
 
     /// A receiver with its tries. `None` when the app has no such receiver.
     pub async fn receiver(&self, app_id: &AppId, id: &ReceiverId) -> Result<Option<ReceiverDetail>> {
+        let row = receiver_rows!("WHERE app_id = $1 AND receiver_id = $2", app_id.as_str(), id.as_str());
+        let Some(row) = row.fetch_optional(&self.pool).await? else { return Ok(None) };
         let found = sqlx::query!(
-            r#"SELECT r.app_id, r.receiver_id, r.url, r.types, r.format, r.created_at, r.paused_by, r.taken,
-                   r.failing_since, r.last_taken_at, r.last_failed_at, r.last_status, r.last_error, r.through_no,
-                   r.tries AS "tries: Json<Vec<ReceiverTry>>", d.waiting AS "waiting!", d.failed AS "failed!",
-                   d.oldest AS oldest
+            r#"SELECT r.through_no, r.tries AS "tries: Json<Vec<ReceiverTry>>", d.waiting AS "waiting!",
+                   d.failed AS "failed!", d.oldest AS oldest
                FROM receivers r
                CROSS JOIN LATERAL (
                    SELECT count(*) FILTER (WHERE state = 'waiting') AS waiting,
@@ -162,26 +153,10 @@ impl Store {
                FROM events WHERE app_id = $1 AND last_no > $2 AND (cardinality($3::text[]) = 0 OR type = ANY ($3))"#,
             app_id.as_str(),
             found.through_no,
-            &found.types
+            &row.types
         );
         let later = later.fetch_one(&self.pool).await?;
         let Json(tries) = found.tries;
-        let row = ReceiverRow {
-            app_id: found.app_id,
-            receiver_id: found.receiver_id,
-            url: found.url,
-            types: found.types,
-            format: found.format,
-            created_at: found.created_at,
-            paused_by: found.paused_by,
-            taken: found.taken,
-            failing_since: found.failing_since,
-            last_taken_at: found.last_taken_at,
-            last_failed_at: found.last_failed_at,
-            last_status: found.last_status,
-            last_error: found.last_error,
-        };
-        event_types(&row.types)?;
         Ok(Some(ReceiverDetail {
             receiver: row.try_into()?,
             waiting: found.waiting + later.waiting,
