@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use domain::ids::AppId;
-use domain::period::Period;
+use domain::period::{Period, TimeZone};
 use serde_json::json;
 use store::{BillColumn, Difference, ReconcileError, Reconciled, Store, TheirFile};
 
 use super::output::{complain, tab_separated};
-use super::report::{ZoneArguments, parse_day, parse_month};
+use super::report::{parse_day, parse_month, parse_zone};
 use super::{Context, unknown_app};
 
 #[derive(Debug, Args)]
@@ -25,13 +25,14 @@ pub(super) struct ReconcileArguments {
     #[arg(long, value_name = "THEIRS=OURS", value_parser = parse_mapped)]
     map: Vec<(String, BillColumn)>,
     /// Only what happened here on this day, such as 2026-10-31
-    #[arg(long, value_name = "DAY", value_parser = parse_day, conflicts_with = "month")]
+    #[arg(long, value_name = "DAY", value_parser = parse_day, group = "period", conflicts_with = "month")]
     day: Option<Period>,
     /// Only what happened here in this month, such as 2026-10
-    #[arg(long, value_name = "MONTH", value_parser = parse_month)]
+    #[arg(long, value_name = "MONTH", value_parser = parse_month, group = "period")]
     month: Option<Period>,
-    #[command(flatten)]
-    zone: ZoneArguments,
+    /// Time zone of the day or month: an IANA name, such as Asia/Shanghai
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = parse_zone, requires = "period")]
+    time_zone: TimeZone,
 }
 
 fn parse_mapped(text: &str) -> Result<(String, BillColumn), String> {
@@ -42,12 +43,12 @@ fn parse_mapped(text: &str) -> Result<(String, BillColumn), String> {
 }
 
 pub(super) async fn run(context: &Context, store: &Store, arguments: ReconcileArguments) -> Result<ExitCode> {
-    let ReconcileArguments { app_id, file, map, day, month, zone } = arguments;
+    let ReconcileArguments { app_id, file, map, day, month, time_zone } = arguments;
     let file = TheirFile::open(&file, &map).map_err(refused)?;
     if !file.ignored().is_empty() {
         complain(&format!("columns that the bill does not have are ignored: {}", file.ignored().join(", ")));
     }
-    let span = day.or(month).map(|period| zone.span(period));
+    let span = day.or(month).map(|period| period.span(&time_zone));
     let mut found = store.reconcile(&app_id, span, file).await.map_err(refused)?;
     if found.without_number > 0 {
         complain(&format!("{} lines without a biz_no are not compared", found.without_number));

@@ -67,7 +67,7 @@ pub(super) fn parse_month(text: &str) -> Result<Period, String> {
     Period::month(text).map_err(|expected| expected.to_string())
 }
 
-fn parse_zone(text: &str) -> Result<TimeZone, String> {
+pub(super) fn parse_zone(text: &str) -> Result<TimeZone, String> {
     TimeZone::parse(text).map_err(|expected| expected.to_string())
 }
 

@@ -331,11 +331,13 @@ impl Api {
             for (name, meaning, _) in &success.headers {
                 headers.insert((*name).to_owned(), header(meaning, false));
             }
+            let mut show = |media_type, schema| {
+                let example = examples.reference(call.id, success.name);
+                shown.entry(media_type).or_default().add(schema, success.name, example);
+            };
             match &success.content {
-                Content::Json { schema, .. } => {
-                    let example = examples.reference(call.id, success.name);
-                    shown.entry(JSON).or_default().add(&schema.root, success.name, example);
-                }
+                Content::Json { schema, .. } => show(JSON, &schema.root),
+                Content::Csv { .. } => show(CSV, &json!({ "type": "string" })),
                 Content::Picture => {
                     let kinds = ["image/png", "image/jpeg"];
                     content.extend(kinds.map(|media_type| (media_type.to_owned(), json!({}))));
@@ -355,8 +357,10 @@ impl Api {
     }
 }
 
-/// Content type of successes.
+/// Content type of most successes.
 const JSON: &str = "application/json";
+/// Content type of files of CSV.
+const CSV: &str = "text/csv";
 
 /// Schemas and examples of one content type.
 #[derive(Default)]
@@ -390,7 +394,7 @@ impl Examples {
         let mut by_name: BTreeMap<&str, Vec<(String, ExampleObject)>> = BTreeMap::new();
         for call in calls.iter().filter(|call| call.method != "HEAD") {
             let successes = call.operation.successes.iter().filter_map(|success| {
-                success.content.json().map(|(_, example)| (success.name, success.summary, example))
+                success.content.example().map(|example| (success.name, success.summary, example))
             });
             let refusals = call.operation.refusals.iter();
             let refusals = refusals.map(|example| (example.name, example.summary, &example.refusal.body));
@@ -423,7 +427,7 @@ fn schemas(calls: &[Call], webhooks: &[Webhook]) -> BTreeMap<String, Value> {
     named.extend(webhooks.iter().flat_map(|webhook| webhook.schema.named.clone()));
     for call in calls {
         let successes = call.operation.successes.iter();
-        let successes = successes.filter_map(|success| success.content.json()).map(|(schema, _)| schema);
+        let successes = successes.filter_map(|success| success.content.schema());
         let refusal = (call.method != "HEAD").then_some(&call.refusal);
         for (name, schema) in successes.chain(refusal).flat_map(|schema| &schema.named) {
             let known = named.entry(name.clone()).or_insert_with(|| schema.clone());

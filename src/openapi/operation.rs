@@ -97,6 +97,11 @@ pub enum Content {
         /// The example.
         example: Value,
     },
+    /// A file of CSV.
+    Csv {
+        /// The example, a text.
+        example: Value,
+    },
     /// A picture, whole or a part of it.
     Picture,
     /// Nothing.
@@ -104,10 +109,18 @@ pub enum Content {
 }
 
 impl Content {
-    /// The schema and the example, where it is JSON.
-    pub(super) fn json(&self) -> Option<(&Schema, &Value)> {
+    /// The schema, where it is JSON.
+    pub(super) fn schema(&self) -> Option<&Schema> {
         match self {
-            Self::Json { schema, example } => Some((schema, example)),
+            Self::Json { schema, .. } => Some(schema),
+            Self::Csv { .. } | Self::Picture | Self::Empty => None,
+        }
+    }
+
+    /// The example, where the document shows one.
+    pub(super) fn example(&self) -> Option<&Value> {
+        match self {
+            Self::Json { example, .. } | Self::Csv { example } => Some(example),
             Self::Picture | Self::Empty => None,
         }
     }

@@ -4,6 +4,7 @@
 //! and change them; its admin API is where their programs do.
 
 pub mod admin;
+mod bill;
 pub mod console;
 mod docs;
 mod host;

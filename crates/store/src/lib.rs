@@ -72,8 +72,8 @@ pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, CommandError, Package
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use books::{
-    BillColumn, BillError, BillSums, Credits, Difference, Flows, ReconcileError, Reconciled, Statement,
-    StatementError, TheirFile,
+    Bill, BillColumn, BillError, BillPiece, BillSums, Credits, Difference, Flows, ReconcileError, Reconciled,
+    Statement, StatementError, TheirFile,
 };
 pub use change_request::{AskOutcome, AskedAmounts, AskedChange, ChangeRequest, EndOutcome, RequestState};
 pub use console_user::{
@@ -174,7 +174,8 @@ pub struct Store {
     last_audits: Arc<look_up_cache::LookUpCache<(), Arc<[LastAudit]>>>,
     /// Told after each transaction of this process that has made an event.
     events: Arc<tokio::sync::Notify>,
-    books: books::Permits,
+    statements: books::Permits,
+    bills: books::Permits,
 }
 
 /// The state of the pool of connections.
@@ -252,7 +253,8 @@ impl Store {
             key_uses: key_uses::KeyUses::default(),
             last_audits: Arc::new(look_up_cache::LookUpCache::lasting(audit::LAST_AUDITS_CACHED_FOR)),
             events: Arc::default(),
-            books: books::Permits::default(),
+            statements: books::Permits::default(),
+            bills: books::Permits::default(),
             settings: Arc::new(settings),
         })
     }

@@ -120,6 +120,31 @@ impl Answer {
         self.headers.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// The body, put together where it came in chunks.
+    ///
+    /// # Panics
+    /// It was cut off.
+    pub fn whole(&self) -> String {
+        self.complete().expect("the body came to its end")
+    }
+
+    /// The same. `None`: it was cut off.
+    pub fn complete(&self) -> Option<String> {
+        if self.header("transfer-encoding").is_none() {
+            return Some(self.body.clone());
+        }
+        let (mut rest, mut whole) = (self.bytes.as_slice(), Vec::new());
+        loop {
+            let end = rest.windows(2).position(|bytes| bytes == b"\r\n")?;
+            let length = usize::from_str_radix(std::str::from_utf8(&rest[..end]).unwrap(), 16).unwrap();
+            if length == 0 {
+                return String::from_utf8(whole).ok();
+            }
+            whole.extend_from_slice(rest.get(end + 2..end + 2 + length)?);
+            rest = rest.get(end + 2 + length + 2..)?;
+        }
+    }
+
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error} in {:.1000?}", self.body))
     }

@@ -1,6 +1,6 @@
 //! `minitill report bill` writes the ledger entries of a day or a month as CSV (contract 13.4).
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, ensure};
@@ -8,7 +8,7 @@ use clap::Args;
 use domain::ids::AppId;
 use domain::period::TimeSpan;
 use serde_json::{Value, json};
-use store::{BillError, BillSums, CsvReader, Store};
+use store::{Bill, BillError, BillPiece, BillSums, CsvReader, Store};
 
 use super::super::new_file::NewFile;
 use super::super::output::ignore_gone_reader;
@@ -39,32 +39,38 @@ pub(super) async fn run(context: &Context, store: &Store, arguments: BillArgumen
         "the bill is CSV: with --json, write it with --out FILE"
     );
     let (span, reader) = (zone.span(period), if excel { CsvReader::Spreadsheet } else { CsvReader::Program });
-    match out {
-        Some(file) => {
-            let sums = to_file(store, &app_id, span, reader, &file).await?;
-            let BillSums { entries, free_change, charge_change } = sums;
-            // As text where it needs more than 64 bits.
-            let number =
-                |sum: i128| i64::try_from(sum).map_or_else(|_| Value::from(sum.to_string()), Value::from);
-            let (free, charge) = (number(free_change), number(charge_change));
-            context.output.print(
-                &json!({ "file": file, "entries": entries, "free_change": free, "charge_change": charge }),
-                format!("{}: {entries} entries", file.display()),
-            )
-        }
-        None => match store.bill(&app_id, span, reader, io::stdout()).await {
-            Err(BillError::Output(error)) => ignore_gone_reader(Err(error)),
-            Err(error) => Err(refused(error)),
-            Ok(_) => Ok(()),
-        },
-    }
+    let Some(file) = out else {
+        let bill = store.bill(&app_id, span, reader).await.map_err(refused)?;
+        return ignore_gone_reader(write(bill, io::stdout()).await?.map(|_| ()));
+    };
+    let BillSums { entries, free_change, charge_change } =
+        to_file(store, &app_id, span, reader, &file).await?;
+    // As text where it needs more than 64 bits.
+    let number = |sum: i128| i64::try_from(sum).map_or_else(|_| Value::from(sum.to_string()), Value::from);
+    let (free, charge) = (number(free_change), number(charge_change));
+    context.output.print(
+        &json!({ "file": file, "entries": entries, "free_change": free, "charge_change": charge }),
+        format!("{}: {entries} entries", file.display()),
+    )
 }
 
 fn refused(error: BillError) -> anyhow::Error {
     match error {
         BillError::UnknownApp(app_id) => unknown_app(&app_id),
-        BillError::Output(error) => error.into(),
         BillError::Store(error) => error.into(),
+    }
+}
+
+/// Writes a bill. The outer error is that of the store, the inner one that of `out`.
+async fn write(mut bill: Bill, mut out: impl Write) -> Result<io::Result<BillSums>> {
+    loop {
+        let written = match bill.next().await? {
+            BillPiece::Lines(lines) => out.write_all(&lines),
+            BillPiece::End(sums) => return Ok(out.flush().map(|()| sums)),
+        };
+        if let Err(error) = written {
+            return Ok(Err(error));
+        }
     }
 }
 
@@ -76,10 +82,8 @@ async fn to_file(
     path: &Path,
 ) -> Result<BillSums> {
     let file = NewFile::create(path)?;
-    let sums = store.bill(app_id, span, reader, &file.file).await.map_err(|error| match error {
-        BillError::Output(error) => file.failed(&error),
-        other => refused(other),
-    })?;
+    let bill = store.bill(app_id, span, reader).await.map_err(refused)?;
+    let sums = write(bill, &file.file).await?.map_err(|error| file.failed(&error))?;
     file.finish()?;
     Ok(sums)
 }

@@ -14,8 +14,9 @@ use super::messages::example;
 use super::orders::ORDER_NO;
 use super::problem::Problem;
 use super::receivers::RECEIVER_ID;
+use super::routes::Answers;
 use crate::openapi::{
-    APP_ID, Asked, Content, Example, Field, IMG_ID, Input, OPEN_ID, Operation, Place, Schema, Success, schema,
+    APP_ID, Asked, Content, Example, Field, IMG_ID, Input, OPEN_ID, Operation, Place, Schema, Success,
 };
 
 /// The moment of all examples.
@@ -29,6 +30,18 @@ pub(super) const PAGE_ITEMS_MAX: u32 = 200;
 pub(super) fn answers(name: &'static str, meaning: &'static str, example: Value) -> Operation<Problem> {
     let content = Content::Json { schema: Schema::default(), example };
     Operation::new("", "").answers(Success::new(name, meaning, 200, content))
+}
+
+/// The same of a call that answers a file of CSV.
+pub(super) fn file_of_csv(
+    name: &'static str,
+    meaning: &'static str,
+    example: &str,
+    disposition: String,
+) -> Operation<Problem> {
+    let success = Success::new(name, meaning, 200, Content::Csv { example: example.into() });
+    let about = "Says that it is a file, and its name.";
+    Operation::new("", "").answers(success.header("Content-Disposition", about, disposition))
 }
 
 /// The same of a call that answers a page of items like this one.
@@ -68,10 +81,10 @@ impl Operation<Problem> {
     }
 
     /// With the words of a route, and the schema of its answers.
-    pub(super) fn of<A: JsonSchema>(mut self, words: &[&'static str]) -> Self {
+    pub(super) fn of<A: Answers>(mut self, words: &[&'static str]) -> Self {
         for success in &mut self.successes {
             if let Content::Json { schema: of_answer, .. } = &mut success.content {
-                *of_answer = schema::<A>();
+                *of_answer = A::schema();
             }
         }
         let (summary, rules) = words.split_first().unwrap_or((&"", &[]));

@@ -71,7 +71,7 @@ const TAGS: [(&str, &str); 7] = [
     ("Apps", "Apps: their settings, keys, tokens and what they offer."),
     ("Players", "The players of an app, their wallets and ledger entries."),
     ("Exchanges", "What was sold under an order number, and why a signature does not match."),
-    ("Reports", "What an app has sold, in sums."),
+    ("Reports", "What an app has sold, in sums, and its books."),
     ("Orders", "Orders, as developers have reported them."),
     ("Images", "Uploaded images, and blocks of pictures."),
     ("Operator log", "What operators did."),

@@ -2,6 +2,7 @@
 //! [`ROUTES`], with what it asks of the caller; nothing reaches a handler but through `Call`.
 
 mod apps;
+mod books;
 mod call;
 mod credits;
 mod describe;
@@ -18,7 +19,6 @@ pub mod problem;
 mod receivers;
 mod reports;
 mod routes;
-mod statement;
 mod tokens;
 mod wallets;
 
@@ -37,6 +37,7 @@ use self::call::Call;
 use self::describe::Page;
 use self::idempotency::Answered;
 use self::problem::{Kind, Problem};
+use self::routes::Answer;
 use crate::client_address::Client;
 use crate::error::{json_response, panic_text};
 use crate::refusal_log::Unsuccessful;
@@ -113,7 +114,7 @@ async fn answer(route: &'static Route, state: AppState, request: Request) -> Res
     });
     state.metrics.admin_answered(endpoint, status);
     let mut response = match outcome {
-        Ok(answered) => success(route, &uri, &answered),
+        Ok(answered) => success(route, &uri, answered),
         Err(problem) => problem.into_response(id.to_str().unwrap_or_default()),
     };
     response.headers_mut().insert(REQUEST_ID.clone(), id);
@@ -147,19 +148,23 @@ fn status_of(route: &Route) -> StatusCode {
     if route.id == CREATE_APP { StatusCode::CREATED } else { StatusCode::OK }
 }
 
-fn success(route: &Route, uri: &axum::http::Uri, answered: &Answered) -> Response {
-    let mut response = json_response(status_of(route), &answered.body);
+fn success(route: &Route, uri: &axum::http::Uri, answered: Answered) -> Response {
+    let body = match answered.answer {
+        Answer::Json(body) => body,
+        Answer::File(file) => return file,
+    };
+    let mut response = json_response(status_of(route), &body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if answered.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));
     }
-    if let (CREATE_APP, Some(app_id)) = (route.id, answered.body["app_id"].as_str())
+    if let (CREATE_APP, Some(app_id)) = (route.id, body["app_id"].as_str())
         && let Ok(location) = HeaderValue::from_str(&format!("{}/{app_id}", route.path))
     {
         headers.insert(header::LOCATION, location);
     }
-    if let Some(next) = answered.body.get("next").and_then(Value::as_str)
+    if let Some(next) = body.get("next").and_then(Value::as_str)
         && let Ok(link) = HeaderValue::from_str(&format!("<{}>; rel=\"next\"", page_after(uri, next)))
     {
         headers.insert(header::LINK, link);

@@ -3,19 +3,22 @@
 
 use std::sync::LazyLock;
 
+use axum::response::Response;
 use axum::routing::MethodFilter;
 use domain::rights::Need;
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, reports, statement,
+    apps, books, credits, events, exchanges, images, logins, operator_log, orders, receivers, reports,
     tokens, wallets,
 };
 use crate::config::Config;
-use crate::openapi::Operation;
+use crate::openapi::{Operation, Schema, schema};
 use crate::operator::Reach;
 use crate::state::AppState;
 
@@ -47,8 +50,48 @@ impl Access {
     }
 }
 
+/// What a route answers.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// A JSON value.
+    Json(Value),
+    /// A file, with its headers.
+    File(Response),
+}
+
+/// A type of answers: what is JSON, or a file.
+pub(super) trait Answers {
+    /// The schema of its JSON.
+    fn schema() -> Schema;
+    fn answer(self) -> Answer;
+}
+
+impl<T: JsonSchema + Serialize> Answers for T {
+    fn schema() -> Schema {
+        schema::<T>()
+    }
+
+    fn answer(self) -> Answer {
+        Answer::Json(json!(self))
+    }
+}
+
+/// A file of CSV, with its headers.
+#[derive(Debug)]
+pub(super) struct CsvFile(pub(super) Response);
+
+impl Answers for CsvFile {
+    fn schema() -> Schema {
+        Schema::default()
+    }
+
+    fn answer(self) -> Answer {
+        Answer::File(self.0)
+    }
+}
+
 /// What answers a route.
-type Handler = for<'a> fn(&'a AppState, &'a Call) -> BoxFuture<'a, Result<Value, Problem>>;
+type Handler = for<'a> fn(&'a AppState, &'a Call) -> BoxFuture<'a, Result<Answer, Problem>>;
 
 /// One route of the admin API: one method of one path.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +146,7 @@ macro_rules! routes {
                 handler: |state, call| Box::pin(async move {
                     let answer: $answer =
                         $handler(state, call $(, domain::app_command::AppAction::$action)?).await?;
-                    Ok(serde_json::json!(answer))
+                    Ok(super::routes::Answers::answer(answer))
                 }),
                 describe: || $described.of::<$answer>(&[$($words),+]),
             },
@@ -125,7 +168,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         orders::ROUTES,
         images::ROUTES,
         receivers::ROUTES,
-        statement::ROUTES,
+        books::ROUTES,
         events::ROUTES,
         operator_log::ROUTES,
     ];

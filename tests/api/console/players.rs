@@ -345,7 +345,7 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
     assert_eq!(file.header("content-disposition"), Some("attachment; filename=\"ledger-a1-o1.csv\""));
     assert_eq!(file.header("cache-control"), Some("no-store"));
     assert_eq!(
-        whole(&file),
+        file.whole(),
         format!(
             "seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,at,product_name,note,operator\n\
              1,credit,,start-o1,100,1500,100,1500,2026-11-21T17:40:12.5Z,,,tests\n\
@@ -359,27 +359,10 @@ async fn a_ledger_is_a_file_for_spreadsheets() {
     assert_eq!(plain, format!("{PLAYER}/ledger.csv?kind=exchange"));
     let excel = link_called_download(&page, "For Excel");
     assert_eq!(excel, format!("{PLAYER}/ledger.csv?kind=exchange&excel=yes"));
-    let file = whole(&till.browser(Role::Viewer).await.get(&excel).await);
+    let file = till.browser(Role::Viewer).await.get(&excel).await.whole();
     let (heading, lines) = file.split_once('\n').unwrap();
     assert!(heading.starts_with("\u{feff}seq,"), "{heading}");
     assert_eq!(lines, format!("2,exchange,B1,,-100,-450,0,1050,2026-11-21 17:40:12,{QUOTED},,\n"));
     let wrong = till.browser(Role::Viewer).await.get(&format!("{PLAYER}/ledger.csv?from=soon")).await;
     assert_eq!(wrong.status, 400);
-}
-
-/// The pieces of a chunked body, put together.
-fn whole(answer: &Answer) -> String {
-    if answer.header("transfer-encoding").is_none() {
-        return answer.body.clone();
-    }
-    let (mut rest, mut whole) = (answer.body.as_str(), String::new());
-    while let Some((length, behind)) = rest.split_once("\r\n") {
-        let length = usize::from_str_radix(length, 16).unwrap();
-        if length == 0 {
-            return whole;
-        }
-        whole.push_str(&behind[..length]);
-        rest = &behind[length + 2..];
-    }
-    panic!("the body has no end: {:?}", answer.body);
 }

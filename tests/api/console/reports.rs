@@ -198,7 +198,8 @@ async fn the_last_month_is_two_clicks_away() {
     has(&week, &["2027-01-13: 0 gifted and 0 charged coins, exchanges: 0 2027-01-14: 100 gifted"]);
 }
 
-/// Rule 8.6.32: a month is closed, its document is the same bytes as a file, and what cannot be closed is told.
+/// Rule 8.6.32: a month is closed, its document is the same bytes as a file, the page leads to its bill, and what cannot
+/// be closed is told.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_month_is_closed_with_its_document() {
     let (till, _) = till().await;
@@ -216,9 +217,13 @@ async fn a_month_is_closed_with_its_document() {
             "Statement of 2026-03 a1 Ties to the ledger From 2026-03-01 00:00:00 to 2026-04-01 00:00:00 , 2 wallets",
             "Coins Gifted Charged Opening balance 0 0 Credits by command 100 2_000",
             "Presents 5 0 Exchanges \u{2212}100 \u{2212}90 Cancels 80 40 Debits 0 0 Closing balance 85 1_950",
-            "minitill report bill a1 --month 2026-03 --time-zone UTC --out a1-2026-03.csv minitill reconcile a1 their.csv",
+            "is compared with it on the server: minitill reconcile a1 their.csv --month 2026-03 --time-zone UTC",
         ],
     );
+    for excel in ["", "&#38;excel=yes"] {
+        let bill = format!("href=\"/console/reports/bill.csv?app_id=a1&#38;month=2026-03{excel}\" download>");
+        assert!(page.body.contains(&bill), "{bill} in {}", page.body);
+    }
     let file = viewer.get("/console/reports/statement.txt?app_id=a1&month=2026-03").await;
     let (text, last) = file.body.trim_end().rsplit_once('\n').unwrap();
     let sha256 = hex::encode(Sha256::digest(format!("{text}\n")));

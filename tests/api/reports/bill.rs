@@ -1,12 +1,18 @@
 //! `minitill report bill` (contract 13.4).
 
 use std::fs;
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use domain::console_user::Role;
+use domain::rights::{Apps, Rights};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use super::{Folder, three_months};
-use crate::support::fresh_database;
+use super::{Folder, three_months, till};
+use crate::admin::Caller;
 use crate::support::program::Program;
+use crate::support::{Answer, TestTill, fresh_database};
 
 const MARCH: [&str; 7] = ["report", "bill", "a1", "--month", "2026-03", "--time-zone", "Europe/Berlin"];
 
@@ -58,7 +64,7 @@ async fn a_bill_for_a_spreadsheet_has_a_mark_and_plain_times() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing unfinished is left");
 }
 
-/// Rule 13.4.5: an archive changes no byte of a bill.
+/// Rule 13.4.6: an archive changes no byte of a bill.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bill_of_an_archived_period_is_the_same() {
     let (till, _, program) = three_months("bill-archive").await;
@@ -93,4 +99,200 @@ async fn a_bill_that_cannot_be_written_is_refused() {
     assert_eq!(program.complaint(&[&asked[..], &["--out", &nowhere]].concat()), told);
     let full = program.complaint(&[&asked[..], &["--out", folder.path()]].concat());
     assert_eq!(full, format!("minitill: {}: Is a directory (os error 21)\n", folder.path()));
+}
+
+/// What comes with a bill over HTTP.
+fn headers(answer: &Answer) -> [Option<&str>; 2] {
+    ["content-type", "content-disposition"].map(|name| answer.header(name))
+}
+
+fn named(name: &str) -> [Option<&str>; 2] {
+    [Some("text/csv; charset=utf-8"), Some(name)]
+}
+
+/// Rule 13.4.7: the admin API and the console give the bytes of the command, as a file with a name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bill_has_the_same_bytes_everywhere() {
+    let (till, _, program) = three_months("faces").await;
+    let caller = Caller::new(&till, "books", Role::Finance).await;
+    for (query, arguments, name) in [
+        (
+            "month=2026-03&time_zone=europe/berlin",
+            &MARCH[3..],
+            "attachment; filename=\"bill-a1-2026-03.csv\"",
+        ),
+        (
+            "day=2026-02-28&excel=false",
+            &["--day", "2026-02-28"],
+            "attachment; filename=\"bill-a1-2026-02-28.csv\"",
+        ),
+        (
+            "month=2026-03&excel=true",
+            &["--month", "2026-03", "--excel"],
+            "attachment; filename=\"bill-a1-2026-03.csv\"",
+        ),
+    ] {
+        let printed = program.run(&[&["report", "bill", "a1"], arguments].concat());
+        let answer = caller.get(&format!("/reports/bill?app_id=a1&{query}")).await;
+        assert_eq!((answer.status, headers(&answer)), (200, named(name)), "{query}");
+        assert_eq!(answer.whole().into_bytes(), printed.stdout, "{query}");
+    }
+    let march = caller.get("/reports/bill?app_id=a1&month=2026-03&time_zone=Europe/Berlin").await;
+    assert_eq!(march.whole(), BILL);
+    // Times of the console are in UTC here.
+    let browser = till.browser(Role::Finance).await;
+    for (query, arguments) in [
+        ("month=2026-03", &["--month", "2026-03"][..]),
+        ("month=2026-03&day=2026-02-28&excel=yes", &["--day", "2026-02-28", "--excel"]),
+    ] {
+        let printed = program.run(&[&["report", "bill", "a1"], arguments].concat());
+        let answer = browser.get(&format!("/console/reports/bill.csv?app_id=a1&{query}")).await;
+        let name = format!("attachment; filename=\"bill-a1-{}.csv\"", arguments[1]);
+        assert_eq!((answer.status, headers(&answer)), (200, named(&name)), "{query}");
+        assert_eq!(answer.whole().into_bytes(), printed.stdout, "{query}");
+    }
+}
+
+/// Rule 13.4.7: what cannot be asked is refused, and nobody reads the bill of another app.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bill_that_cannot_be_asked_is_refused() {
+    let (till, _, _) = three_months("unasked").await;
+    till.app("a2").await;
+    let caller = Caller::new(&till, "books", Role::Finance).await;
+    for (query, field, detail) in [
+        ("app_id=a1", "month", "expected a month or a day, got none"),
+        ("app_id=a1&month=2026-03&day=2026-03-01", "month", "expected a month or a day, got both"),
+        ("app_id=a1&day=2026-02-29", "day", "expected a day such as 2026-10-31, got \"2026-02-29\""),
+        (
+            "app_id=a1&month=2026-03&time_zone=Mars",
+            "time_zone",
+            "expected the IANA name of a time zone, such as UTC or Asia/Shanghai, got \"Mars\"",
+        ),
+        ("app_id=a1&month=2026-03&excel=yes", "excel", "expected true or false, got \"yes\""),
+        ("month=2026-03", "app_id", "is missing"),
+    ] {
+        let answer = caller.get(&format!("/reports/bill?{query}")).await;
+        let errors = json!([{"field": field, "detail": detail}]);
+        assert_eq!((answer.status, &answer.json()["errors"]), (422, &errors), "{query}");
+    }
+    let unknown = caller.get("/reports/bill?app_id=a9&month=2026-03").await;
+    assert_eq!((unknown.status, &unknown.json()["detail"]), (404, &json!("there is no app a9")));
+    let other = Rights { role: Role::Finance, apps: Apps::parse("a2").unwrap() };
+    let caller = Caller::of(&till, "other", other.clone()).await;
+    let hidden = caller.get("/reports/bill?app_id=a1&month=2026-03").await;
+    assert_eq!((hidden.status, &hidden.json()["detail"]), (404, &json!("there is no app a1")));
+    let viewer = Caller::new(&till, "viewer", Role::Viewer).await;
+    assert_eq!(viewer.get("/reports/bill?app_id=a1&month=2026-03").await.status, 403);
+    let path = "/console/reports/bill.csv?app_id=a1&month=2026-03";
+    let browser = till.browser_of(other).await;
+    let hidden = browser.get(path).await;
+    assert!(hidden.status == 404 && hidden.body.contains("There is no app a1."), "{}", hidden.body);
+    assert_eq!(till.browser(Role::Viewer).await.get(path).await.status, 403);
+    let browser = till.browser(Role::Finance).await;
+    for (query, status) in [
+        ("app_id=a1", 400),
+        ("app_id=a1&month=x", 400),
+        ("app_id=a1&day=2026-02-29", 400),
+        ("month=2026-03", 400),
+        ("app_id=a9&month=2026-03", 404),
+    ] {
+        assert_eq!(
+            browser.get(&format!("/console/reports/bill.csv?{query}")).await.status,
+            status,
+            "{query}"
+        );
+    }
+}
+
+/// Adds entries of a day, more than lie on the way to a reader who does not read: 15 MB of CSV.
+async fn add_many(till: &TestTill) {
+    till.execute(
+        "INSERT INTO ledger_entries (app_no, wallet_no, seq, kind, reference, free_change, charge_change,
+             free_balance, charge_balance, chain_hash, at)
+         SELECT app_no, wallet_no, g, 'exchange', 'n' || g, 0, 0, 10, 0, sha256(''), '2026-03-01T00:00:00Z'
+         FROM players, generate_series(2, 200000) g",
+    )
+    .await;
+}
+
+const MANY: &str = "/reports/bill?app_id=a1&day=2026-03-01";
+
+/// A caller who has asked for the bill, and has read where it begins.
+async fn begin(caller: &Caller<'_>, till: &TestTill) -> TcpStream {
+    let mut stream = TcpStream::connect(till.operator_address).await.unwrap();
+    stream.write_all(&caller.request("GET", MANY).bytes()).await.unwrap();
+    let mut head = [0; 15];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200 OK");
+    stream
+}
+
+/// Rule 13.3.8: more than two bills at once are refused. Who does not read is dropped, and makes room. Statements have
+/// places of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_than_two_bills_at_once_are_refused() {
+    let till = TestTill::start_with(|config| config.http.write_timeout = Duration::from_secs(4)).await;
+    till.player(&till.app("a1").await, "o1", 10, 0).await;
+    add_many(&till).await;
+    let caller = Caller::admin(&till).await;
+    let _first = begin(&caller, &till).await;
+    let _second = begin(&caller, &till).await;
+    let refused = caller.get(MANY).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(refused.json()["type"], "/docs/admin#problem-unavailable");
+    let browser = till.browser(Role::Admin).await;
+    let refused = browser.get("/console/reports/bill.csv?app_id=a1&day=2026-03-01").await;
+    assert!(refused.status == 503 && refused.body.contains("Not available"), "{}", refused.body);
+    assert_eq!(caller.get("/reports/statement?app_id=a1&day=2026-03-01").await.status, 200);
+    let started = Instant::now();
+    let answer = loop {
+        let answer = caller.get(MANY).await;
+        if answer.status != 503 {
+            break answer;
+        }
+        assert!(started.elapsed() < Duration::from_secs(30), "nobody is dropped");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    let bill = answer.whole();
+    assert_eq!(bill.lines().count(), 200_001);
+    assert!(bill.ends_with("\nsum,,199999,,,,0,0,,,,\n"));
+}
+
+/// Rule 13.4.7: a bill that fails on the way is cut off.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bill_that_fails_has_no_end() {
+    let (till, app, _) = till().await;
+    till.player(&app, "o1", 10, 0).await;
+    add_many(&till).await;
+    let caller = Caller::admin(&till).await;
+    let mut stream = begin(&caller, &till).await;
+    let ended = till
+        .number(
+            "WITH making AS MATERIALIZED (SELECT pid FROM pg_stat_activity WHERE datname = current_database()
+                 AND query LIKE '%FROM bill_lines%' AND pid <> pg_backend_pid())
+             SELECT count(pg_terminate_backend(pid)) FROM making",
+        )
+        .await;
+    assert_eq!(ended, 1);
+    let mut rest = Vec::new();
+    // The end may be a reset.
+    let _ = stream.read_to_end(&mut rest).await;
+    let answer = Answer::parse(&[b"HTTP/1.1 200 OK", rest.as_slice()].concat());
+    assert!(
+        answer.bytes.len() > 64 * 1024 && !answer.body.contains("\nsum,"),
+        "{} bytes",
+        answer.bytes.len()
+    );
+    assert!(answer.complete().is_none(), "the last chunk has come");
+}
+
+/// Rule 13.4.7: what fails before the first piece is told by a status.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bill_that_does_not_begin_is_a_fault() {
+    let (till, _, program) = till().await;
+    till.execute("ALTER VIEW bill_lines RENAME TO gone").await;
+    let answer = Caller::admin(&till).await.get(MANY).await;
+    assert_eq!((answer.status, &answer.json()["status"]), (500, &Value::from(500)));
+    let complaint = program.complaint(&["report", "bill", "a1", "--day", "2026-03-01"]);
+    assert!(complaint.contains("bill_lines"), "{complaint}");
 }

@@ -244,3 +244,18 @@ async fn a_file_that_cannot_be_compared_is_refused() {
         "{words}"
     );
 }
+
+/// Rule 13.5.5: a time zone without a day or a month is wrong usage.
+#[test]
+fn a_time_zone_needs_a_period() {
+    let program = Program::on("postgres:///none");
+    let output = program.run(&["reconcile", "a1", "x.csv", "--time-zone", "Asia/Shanghai"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        told.starts_with(
+            "error: the following required arguments were not provided:\n  <--day <DAY>|--month <MONTH>>\n"
+        ),
+        "{told}"
+    );
+}

@@ -1,18 +1,20 @@
 //! The bill of a period (contract 13.4): each ledger entry of an app as a line of CSV, oldest first.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::fmt::Display;
 
-use csv::WriterBuilder;
+use csv::{Writer, WriterBuilder};
 use domain::csv::csv_text;
 use domain::ids::AppId;
 use domain::moment::{plain, rfc3339};
 use domain::period::TimeSpan;
 use futures_util::TryStreamExt as _;
+use sqlx::PgConnection;
+use tokio::sync::mpsc::{self, Receiver, Sender};
 
 use crate::{CsvReader, Store, StoreError};
 
-/// Bytes that are written at once.
+/// Bytes after which a piece ends, with the line in which they are reached.
 const PIECE_BYTES: usize = 64 * 1024;
 
 domain::word_enum! {
@@ -57,89 +59,138 @@ pub struct BillSums {
 }
 
 /// Why a bill is not complete.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BillError {
-    /// There is no such app. Nothing was written.
+    /// There is no such app.
     #[error("there is no app {0}")]
     UnknownApp(AppId),
-    /// The bill could not be written.
-    #[error(transparent)]
-    Output(#[from] io::Error),
     /// The store has failed.
     #[error(transparent)]
     Store(StoreError),
 }
 
-impl From<StoreError> for BillError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<sqlx::Error> for BillError {
-    fn from(error: sqlx::Error) -> Self {
+impl<E: Into<StoreError>> From<E> for BillError {
+    fn from(error: E) -> Self {
         Self::Store(error.into())
     }
 }
 
-impl From<csv::Error> for BillError {
-    fn from(error: csv::Error) -> Self {
-        Self::Output(error.into())
+/// What comes of a bill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BillPiece {
+    /// Whole lines, about 64 KiB.
+    Lines(Vec<u8>),
+    /// The bill is complete. Nothing comes after it.
+    End(BillSums),
+}
+
+/// A bill that is being made. It waits for whoever reads it, and has three pieces in memory at most. It ends with its
+/// reader.
+#[derive(Debug)]
+pub struct Bill(Receiver<Result<BillPiece, StoreError>>);
+
+impl Bill {
+    /// What comes next: pieces, and then the end.
+    ///
+    /// # Errors
+    /// The bill stays without its end. The last line, which has the sums, has not come.
+    pub async fn next(&mut self) -> Result<BillPiece, StoreError> {
+        let gone = || Err(StoreError::Internal("the task of a bill has ended".to_owned()));
+        self.0.recv().await.unwrap_or_else(gone)
     }
 }
 
 impl Store {
-    /// Writes the ledger entries of an app in a span of time as CSV, in the order of their times, and a last line with
-    /// the sums. It holds one piece in memory, however many entries there are.
+    /// The ledger entries of an app in a span of time as CSV, in the order of their times, and a last line with the
+    /// sums.
     ///
     /// # Errors
-    /// There is no such app, or `out` fails. The last line is only there when all is well.
-    pub async fn bill(
-        &self,
-        app_id: &AppId,
-        TimeSpan { since, until }: TimeSpan,
-        reader: CsvReader,
-        mut out: impl Write + Send,
-    ) -> Result<BillSums, BillError> {
+    /// `Overloaded` while this process makes others.
+    pub async fn bill(&self, app_id: &AppId, span: TimeSpan, reader: CsvReader) -> Result<Bill, BillError> {
+        let permit = self.bills.take()?;
         let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id.as_str());
         let app_no = app_no.fetch_optional(&self.pool).await?;
         let app_no = app_no.ok_or_else(|| BillError::UnknownApp(app_id.clone()))?;
-        let mut connection = self.connect_without_limits().await?;
-        let mut lines = sqlx::query!(
-            r#"SELECT at AS "at!", open_id, seq AS "seq!", kind AS "kind!", biz_no, ref,
+        let connection = self.connect_without_limits().await?;
+        let (out, pieces) = mpsc::channel(1);
+        // A reader who hangs up does not end the work of the database, so the permit must last as long.
+        tokio::spawn(async move {
+            let _permit = permit;
+            let end = write_bill(connection, app_no, span, reader, &out).await;
+            // Nobody needs the end when the reader has gone.
+            if let Some(end) = end.transpose() {
+                let _ = out.send(end.map(BillPiece::End)).await;
+            }
+        });
+        Ok(Bill(pieces))
+    }
+}
+
+/// Gives the lines of a bill to its reader. `None`: the reader has gone.
+async fn write_bill(
+    mut connection: PgConnection,
+    app_no: i32,
+    TimeSpan { since, until }: TimeSpan,
+    reader: CsvReader,
+    out: &Sender<Result<BillPiece, StoreError>>,
+) -> Result<Option<BillSums>, StoreError> {
+    let mut lines = sqlx::query!(
+        r#"SELECT at AS "at!", open_id, seq AS "seq!", kind AS "kind!", biz_no, ref,
                    free_change AS "free_change!", charge_change AS "charge_change!",
                    free_balance AS "free_balance!", charge_balance AS "charge_balance!", zone_id, product_name
                FROM bill_lines WHERE app_no = $1 AND at >= $2 AND at < $3 ORDER BY at, open_id, seq"#,
-            app_no,
-            since,
-            until
-        )
-        .fetch(&mut connection);
-        out.write_all(reader.mark().as_bytes())?;
-        let mut csv = WriterBuilder::new().has_headers(false).buffer_capacity(PIECE_BYTES).from_writer(out);
-        csv.write_record(BillColumn::WORDS)?;
-        let mut sums = BillSums::default();
-        while let Some(line) = lines.try_next().await? {
-            let at = match reader {
-                CsvReader::Program => rfc3339(line.at),
-                CsvReader::Spreadsheet => plain(line.at),
-            };
-            csv.serialize((
-                (at, text(line.open_id.as_deref()), line.seq, &line.kind),
-                (line.biz_no.as_deref(), text(line.r#ref.as_deref())),
-                (line.free_change, line.charge_change, line.free_balance, line.charge_balance),
-                (text(line.zone_id.as_deref()), text(line.product_name.as_deref())),
-            ))?;
-            sums.entries += 1;
-            sums.free_change += i128::from(line.free_change);
-            sums.charge_change += i128::from(line.charge_change);
+        app_no,
+        since,
+        until
+    )
+    .fetch(&mut connection);
+    let mut csv = writer(reader.mark());
+    csv.write_record(BillColumn::WORDS).map_err(|error| unwritten(&error))?;
+    let mut sums = BillSums::default();
+    while let Some(line) = lines.try_next().await? {
+        // The writer passes on what it keeps when that is full, but for a byte or two.
+        if csv.get_ref().len() >= PIECE_BYTES / 2 {
+            let full = std::mem::replace(&mut csv, writer(""));
+            if out.send(Ok(BillPiece::Lines(bytes(full)?))).await.is_err() {
+                return Ok(None);
+            }
         }
-        let BillSums { entries, free_change, charge_change } = sums;
-        let sum = ("sum", "", entries, "", "", "", free_change, charge_change, "", "", "", "");
-        csv.serialize(sum)?;
-        csv.flush()?;
-        Ok(sums)
+        let at = match reader {
+            CsvReader::Program => rfc3339(line.at),
+            CsvReader::Spreadsheet => plain(line.at),
+        };
+        csv.serialize((
+            (at, text(line.open_id.as_deref()), line.seq, &line.kind),
+            (line.biz_no.as_deref(), text(line.r#ref.as_deref())),
+            (line.free_change, line.charge_change, line.free_balance, line.charge_balance),
+            (text(line.zone_id.as_deref()), text(line.product_name.as_deref())),
+        ))
+        .map_err(|error| unwritten(&error))?;
+        sums.entries += 1;
+        sums.free_change += i128::from(line.free_change);
+        sums.charge_change += i128::from(line.charge_change);
     }
+    let BillSums { entries, free_change, charge_change } = sums;
+    csv.serialize(("sum", "", entries, "", "", "", free_change, charge_change, "", "", "", ""))
+        .map_err(|error| unwritten(&error))?;
+    let last = out.send(Ok(BillPiece::Lines(bytes(csv)?))).await;
+    Ok(last.is_ok().then_some(sums))
+}
+
+/// A writer of the next piece, behind what stands before its first line.
+fn writer(before: &str) -> Writer<Vec<u8>> {
+    let mut piece = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 8);
+    piece.extend_from_slice(before.as_bytes());
+    WriterBuilder::new().has_headers(false).buffer_capacity(PIECE_BYTES).from_writer(piece)
+}
+
+fn bytes(csv: Writer<Vec<u8>>) -> Result<Vec<u8>, StoreError> {
+    csv.into_inner().map_err(|error| unwritten(&error))
+}
+
+/// Memory takes every line, so this is a fault of ours.
+fn unwritten(error: &dyn Display) -> StoreError {
+    StoreError::Internal(format!("no line of a bill: {error}"))
 }
 
 /// A text that is no formula. Null is empty.

@@ -12,26 +12,27 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Result, StoreError};
 
-pub use bill::{BillColumn, BillError, BillSums};
+pub use bill::{Bill, BillColumn, BillError, BillPiece, BillSums};
 pub use reconcile::{Difference, ReconcileError, Reconciled};
 pub use statement::{Credits, Flows, Statement, StatementError};
 pub use their_file::TheirFile;
 
-/// Statements that a process makes at the same time. Each reads the whole ledger of an app.
-const STATEMENTS_AT_ONCE: usize = 2;
+/// Statements that a process makes at the same time, and bills. Each reads much of the ledger of an app.
+const AT_ONCE: usize = 2;
 
-/// The permits of the statements that a process makes.
+/// The permits of the statements that a process makes, or of its bills. A bill lasts as long as its reader takes, and
+/// must not keep others from closing a period.
 #[derive(Debug, Clone)]
 pub(crate) struct Permits(Arc<Semaphore>);
 
 impl Default for Permits {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(STATEMENTS_AT_ONCE)))
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 }
 
 impl Permits {
-    /// A permit for one statement.
+    /// A permit for one of them.
     ///
     /// # Errors
     /// `Overloaded` while too many are being made.

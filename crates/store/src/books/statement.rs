@@ -117,7 +117,7 @@ impl Store {
         period: Period,
         zone: &TimeZone,
     ) -> Result<Statement, StatementError> {
-        let permit = self.books.take()?;
+        let permit = self.statements.take()?;
         let (store, app_id, zone) = (self.clone(), app_id.clone(), zone.clone());
         // A caller who hangs up does not end the work of the database, so the permit must last as long.
         let task = tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Closing a day or a month: its statement, with the document and its SHA-256 (contract 8.6.32).
+//! Closing a day or a month: its statement, with the document and its SHA-256, and its bill (contract 8.6.32).
 
 use askama::Template;
 use axum::routing::get;
@@ -6,8 +6,9 @@ use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use domain::period::{Period, Preset};
 use domain::rights::Need;
-use store::{Statement, StatementError};
+use store::{BillError, CsvReader, Statement, StatementError};
 
+use super::super::super::bill::bill_file;
 use super::super::error::ConsoleError;
 use super::super::page::{Page, Section, Shown as _, download, render_search};
 use super::super::route::Route;
@@ -18,6 +19,7 @@ use super::app_of;
 pub(in super::super) const STATEMENT_ROUTES: &[Route] = &[
     Route::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
     Route::page_for(Need::Reports, "/console/reports/statement.txt", || get(document)).of_own_apps(),
+    Route::page_for(Need::Reports, "/console/reports/bill.csv", || get(bill)).of_own_apps(),
 ];
 
 const PATH: &str = "/console/reports/statement";
@@ -40,8 +42,10 @@ struct Closed {
     rows: [(&'static str, i64, i64); 10],
     /// The address of the document.
     download: String,
-    /// The commands that go on from here.
-    commands: String,
+    /// Addresses of the bill: for programs, and for spreadsheets.
+    bill: [String; 2],
+    /// The command that goes on from here.
+    command: String,
 }
 
 impl Closed {
@@ -59,18 +63,21 @@ impl Closed {
             ("Debits", -free.debits, -charge.debits),
             ("Closing balance", free.closing, charge.closing),
         ];
-        let of = format!("{app_id} --{} {period} --time-zone {}", period.field(), zone());
-        let fields = [("app_id", app_id.as_str()), (period.field(), &period.to_string())];
-        let commands = format!(
-            "minitill report bill {of} --out {app_id}-{period}.csv\nminitill reconcile {app_id} their.csv --{} {period} \
-             --time-zone {}",
+        let shown = period.to_string();
+        let at = |path: &str, excel: &str| {
+            let fields = [("app_id", app_id.as_str()), (period.field(), &shown), ("excel", excel)];
+            address(path, &domain::fields::Fields::default(), &fields)
+        };
+        let command = format!(
+            "minitill reconcile {app_id} their.csv --{} {shown} --time-zone {}",
             period.field(),
             zone()
         );
         Self {
             rows,
-            download: address("/console/reports/statement.txt", &domain::fields::Fields::default(), &fields),
-            commands,
+            download: at("/console/reports/statement.txt", ""),
+            bill: ["", "yes"].map(|excel| at("/console/reports/bill.csv", excel)),
+            command,
             statement,
         }
     }
@@ -126,19 +133,34 @@ async fn close(
     }
 }
 
-/// The document as a file. It is the same bytes as `minitill report statement` prints.
-async fn document(visit: Visit) -> Answer {
+/// The app and the period of a file.
+fn asked(visit: &Visit) -> Result<(AppId, Period), ConsoleError> {
     let app = visit.fields.required("app_id", AppId::parse)?;
     let mut filters = visit.filters();
     let period = period_of(&mut filters);
     if let Some(wrong) = filters.wrong.pop() {
         return Err(wrong.into());
     }
-    let period = match period {
-        Some(period) => period,
-        None => visit.fields.required("month", Period::month)?,
-    };
+    match period {
+        Some(period) => Ok((app, period)),
+        None => Ok((app, visit.fields.required("month", Period::month)?)),
+    }
+}
+
+/// The document as a file. It is the same bytes as `minitill report statement` prints.
+async fn document(visit: Visit) -> Answer {
+    let (app, period) = asked(&visit)?;
     let statement = close(&visit, &app, period).await??;
     let name = format!("statement-{app}-{period}.txt");
     Ok(download(&name, "text/plain; charset=utf-8", format!("{}\n", statement.document).into_bytes()))
+}
+
+/// The bill as a file. It is the same bytes as `minitill report bill` writes.
+async fn bill(visit: Visit) -> Answer {
+    let (app, period) = asked(&visit)?;
+    let reader = if visit.text("excel").is_empty() { CsvReader::Program } else { CsvReader::Spreadsheet };
+    bill_file(&visit.state.store, &app, period, &zone(), reader).await.map_err(|error| match error {
+        BillError::UnknownApp(app) => ConsoleError::no_such_app(app.as_str()),
+        BillError::Store(error) => error.into(),
+    })
 }

@@ -1,19 +1,26 @@
-//! The statement of a period (contract 13.3).
+//! The statement and the bill of a period (contract 13.3 and 13.4).
 
 use domain::fields::FieldError;
 use domain::ids::AppId;
 use domain::period::{Period, TimeZone};
 use serde_json::json;
-use store::{Statement, StatementError};
+use store::{BillError, CsvReader, Statement, StatementError};
 
+use super::super::bill::{bill_file, disposition};
 use super::call::Call;
-use super::describe::answers;
+use super::describe::{answers, file_of_csv};
 use super::messages::{example, no_app};
 use super::problem::Problem;
-use super::routes::routes;
+use super::routes::{CsvFile, routes};
 use crate::openapi::{APP_ID, Input};
 use crate::state::AppState;
 
+/// The bill of the example.
+const BILL: &str = "\
+at,open_id,seq,kind,biz_no,ref,free_change,charge_change,free_balance,charge_balance,zone_id,product_name
+2026-10-05T00:00:00Z,player-1,1,credit,,start-player-1,40,100,40,100,,
+sum,,1,,,,40,100,,,,
+";
 /// The document of the example.
 const DOCUMENT: &str = "\
 Statement of all wallets
@@ -47,13 +54,23 @@ routes! { "Reports":
     /// What was in all purses of an app at the beginning, what came in and went out, and what was there at the end.
     /// `ties` tells whether the ledger says the same. A period can be closed two minutes after its end; from then on its
     /// statement is the same bytes whenever it is made. One of `month` and `day` must be there.
-    GET "/reports/statement", "getStatement", Read(Reports, OwnApps): get -> Statement =>
+    GET "/reports/statement", "getStatement", Read(Reports, OwnApps): statement -> Statement =>
         answers("closed", "The statement.", json!({
             "app_id": APP_ID, "period": "2026-10", "time_zone": "Asia/Shanghai", "since": "2026-09-30T16:00:00Z",
             "until": "2026-10-31T16:00:00Z", "free": flows(40), "charge": flows(100), "wallets": 1, "ties": true,
             "document": format!("{DOCUMENT}{SHA256}"), "sha256": SHA256,
         }))
         .query(asked)
+        .wrong("month", "expected a month such as 2026-10, got \"October\"")
+        .refuses([example::no_app()]);
+    /// Write the bill of a day or a month
+    ///
+    /// Each ledger entry of the period as a line of CSV, oldest first, as `minitill report bill` writes it. The last
+    /// line begins with `sum` and has the sums: a bill without it is not complete. The period need not have ended. One of
+    /// `month` and `day` must be there.
+    GET "/reports/bill", "getBill", Read(Reports, OwnApps): bill -> CsvFile =>
+        file_of_csv("made", "The bill.", BILL, disposition(APP_ID, "2026-10"))
+        .query(asked_for_bill)
         .wrong("month", "expected a month such as 2026-10, got \"October\"")
         .refuses([example::no_app()]);
 }
@@ -84,6 +101,14 @@ fn asked(query: &mut Input<'_>) -> Result<Asked, FieldError> {
     Ok(Asked { app_id, day, month, zone: zone.unwrap_or_default() })
 }
 
+/// The same, and who reads the file.
+fn asked_for_bill(query: &mut Input<'_>) -> Result<(Asked, CsvReader), FieldError> {
+    let asked = asked(query)?;
+    let about = "For a spreadsheet: with a byte-order mark, and times without zone, in UTC.";
+    let excel = query.field("excel", about).demand("default", false).flag()?;
+    Ok((asked, if excel == Some(true) { CsvReader::Spreadsheet } else { CsvReader::Program }))
+}
+
 impl Asked {
     /// The one period.
     fn period(&self) -> Result<Period, Problem> {
@@ -95,7 +120,7 @@ impl Asked {
     }
 }
 
-async fn get(state: &AppState, call: &Call) -> Result<Statement, Problem> {
+async fn statement(state: &AppState, call: &Call) -> Result<Statement, Problem> {
     let asked = call.read(asked)?;
     let period = asked.period()?;
     let statement = state.store.period_statement(&asked.app_id, period, &asked.zone).await;
@@ -105,5 +130,14 @@ async fn get(state: &AppState, call: &Call) -> Result<Statement, Problem> {
             Problem::field(period.field(), error.to_string())
         }
         StatementError::Store(error) => error.into(),
+    })
+}
+
+async fn bill(state: &AppState, call: &Call) -> Result<CsvFile, Problem> {
+    let (asked, reader) = call.read(asked_for_bill)?;
+    let file = bill_file(&state.store, &asked.app_id, asked.period()?, &asked.zone, reader).await;
+    file.map(CsvFile).map_err(|error| match error {
+        BillError::UnknownApp(app_id) => no_app(&app_id),
+        BillError::Store(error) => error.into(),
     })
 }
