@@ -72,8 +72,8 @@ pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, CommandError, Package
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use books::{
-    BillColumn, BillError, BillSums, Credits, Difference, Flows, ReconcileError, Reconciled, Statement,
-    StatementError, TheirFile,
+    BillColumn, BillError, BillSums, Compared, Comparison, ComparisonPermit, Credits, Difference, FileFault,
+    FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement, StatementError, TheirFile,
 };
 pub use change_request::{AskOutcome, AskedAmounts, AskedChange, ChangeRequest, EndOutcome, RequestState};
 pub use console_user::{

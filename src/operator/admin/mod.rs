@@ -16,6 +16,7 @@ mod operator_log;
 mod orders;
 pub mod problem;
 mod receivers;
+mod reconcile;
 mod reports;
 mod routes;
 mod statement;

@@ -11,12 +11,13 @@ use serde_json::Value;
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, reports, statement,
-    tokens, wallets,
+    apps, credits, events, exchanges, images, logins, operator_log, orders, receivers, reconcile, reports,
+    statement, tokens, wallets,
 };
 use crate::config::Config;
 use crate::openapi::Operation;
 use crate::operator::Reach;
+use crate::operator::their_books::FILE_BYTES_MAX;
 use crate::state::AppState;
 
 /// The largest body with many lines, in bytes: 10,000 credits with the longest texts.
@@ -29,6 +30,8 @@ pub enum Access {
     Read,
     /// Changes nothing, but is no GET.
     Check,
+    /// Changes nothing, and its body is a file that the handler takes ([`Call::file`]). Its fields are those of the query.
+    File,
     /// To repeat it changes nothing more.
     Replace,
     /// With an idempotency key: takes effect once.
@@ -42,6 +45,7 @@ impl Access {
     pub(super) fn body_bytes_max(self, config: &Config) -> usize {
         match self {
             Self::Many => MANY_BYTES_MAX,
+            Self::File => FILE_BYTES_MAX,
             Self::Read | Self::Check | Self::Replace | Self::Once => config.http.body_bytes_max,
         }
     }
@@ -122,6 +126,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         credits::ROUTES,
         exchanges::ROUTES,
         reports::ROUTES,
+        reconcile::ROUTES,
         orders::ROUTES,
         images::ROUTES,
         receivers::ROUTES,

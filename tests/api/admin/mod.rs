@@ -38,7 +38,7 @@ impl<'a> Caller<'a> {
     }
 
     /// A request with the caller's key.
-    pub(super) fn request(&self, method: &str, path: &str) -> Request {
+    pub(crate) fn request(&self, method: &str, path: &str) -> Request {
         Request::new(method, &format!("/admin/v1{path}"))
             .header("authorization", &format!("Bearer {}", self.key))
     }

@@ -1,5 +1,7 @@
 //! The reports of an app, and the close of a period (rules 8.6.30 to 8.6.32).
 
+mod other_books;
+
 use domain::console_user::Role;
 use sha2::{Digest as _, Sha256};
 

@@ -81,6 +81,8 @@ GET /console/health Read AllApps
 GET /console/icon.svg Anyone AllApps
 GET /console/keys.js Anyone AllApps
 GET /console/reports Reports OwnApps
+GET /console/reports/reconcile Reports OwnApps
+POST /console/reports/reconcile Reports OwnApps
 GET /console/reports/refusals.csv Reports OwnApps
 GET /console/reports/revenue.csv Reports OwnApps
 GET /console/reports/statement Reports OwnApps
@@ -164,6 +166,7 @@ DELETE /images/{img_id}/block Administer AllApps
 PUT /images/{img_id}/block Administer AllApps
 GET /operator-log Read OwnApps
 GET /orders Read OwnApps
+POST /reports/reconcile Reports OwnApps
 GET /reports/revenue Reports OwnApps
 GET /reports/statement Reports OwnApps
 POST /signature-checks Develop OwnApps

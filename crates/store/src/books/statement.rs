@@ -14,6 +14,7 @@ use sqlx::{Connection as _, Executor as _, PgConnection};
 use time::OffsetDateTime;
 
 use super::settled::{SETTLES_IN, Settled, settled};
+use super::take;
 use crate::{Store, StoreError};
 
 /// Credits of operators by the way they came.
@@ -117,7 +118,7 @@ impl Store {
         period: Period,
         zone: &TimeZone,
     ) -> Result<Statement, StatementError> {
-        let permit = self.books.take()?;
+        let permit = take(&self.books.statements)?;
         let (store, app_id, zone) = (self.clone(), app_id.clone(), zone.clone());
         // A caller who hangs up does not end the work of the database, so the permit must last as long.
         let task = tokio::spawn(async move {

@@ -13,7 +13,7 @@ use super::super::page::{Page, Section, Shown as _, download, render_search};
 use super::super::route::Route;
 use super::super::visit::{Answer, Filters, Visit, address};
 use super::super::words::{Moment as _, zone};
-use super::app_of;
+use super::{app_of, reconcile};
 
 pub(in super::super) const STATEMENT_ROUTES: &[Route] = &[
     Route::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
@@ -42,6 +42,8 @@ struct Closed {
     download: String,
     /// The commands that go on from here.
     commands: String,
+    /// The address of the form that compares this period with other books.
+    reconcile: String,
 }
 
 impl Closed {
@@ -71,13 +73,14 @@ impl Closed {
             rows,
             download: address("/console/reports/statement.txt", &domain::fields::Fields::default(), &fields),
             commands,
+            reconcile: address(reconcile::PATH, &domain::fields::Fields::default(), &fields),
             statement,
         }
     }
 }
 
 /// The period that a form names. A day counts before a month.
-fn period_of(filters: &mut Filters<'_>) -> Option<Period> {
+pub(super) fn period_of(filters: &mut Filters<'_>) -> Option<Period> {
     let month = filters.read("month", Period::month);
     filters.read("day", Period::day).or(month)
 }
