@@ -54,7 +54,8 @@ async fn a_file_is_compared_in_a_browser() {
     assert_eq!(own.last(), Some(&"file"), "what stands before the file is judged before it comes: {names:?}");
     // What the ledger has.
     let rows: Vec<(String, String, i64)> = sqlx::query_as(
-        "SELECT reference, kind, charge_change FROM ledger_entries WHERE kind <> 'credit' AND reference !~ '^!' ORDER BY 1",
+        "SELECT reference, kind, charge_change FROM ledger_entries JOIN apps USING (app_no)
+         WHERE app_id = 'a1' AND reference !~ '^!' ORDER BY 1",
     )
     .fetch_all(&till.sql)
     .await
