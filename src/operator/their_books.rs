@@ -22,19 +22,20 @@ use crate::error::Refusal;
 /// The largest file, in bytes.
 pub(super) const FILE_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The columns of the bill that are compared, each with the field that says which column of a file it is.
+/// The columns of the bill that are compared, each with the field that says which column of a file it is. Those that most
+/// files have come first.
 pub(super) const COLUMN_FIELDS: [(BillColumn, &str); 11] = [
     (BillColumn::BizNo, "biz_no_column"),
-    (BillColumn::At, "at_column"),
-    (BillColumn::OpenId, "open_id_column"),
-    (BillColumn::Seq, "seq_column"),
-    (BillColumn::Kind, "kind_column"),
-    (BillColumn::FreeChange, "free_change_column"),
     (BillColumn::ChargeChange, "charge_change_column"),
-    (BillColumn::FreeBalance, "free_balance_column"),
-    (BillColumn::ChargeBalance, "charge_balance_column"),
-    (BillColumn::ZoneId, "zone_id_column"),
+    (BillColumn::FreeChange, "free_change_column"),
+    (BillColumn::OpenId, "open_id_column"),
+    (BillColumn::Kind, "kind_column"),
     (BillColumn::ProductName, "product_name_column"),
+    (BillColumn::ZoneId, "zone_id_column"),
+    (BillColumn::At, "at_column"),
+    (BillColumn::Seq, "seq_column"),
+    (BillColumn::ChargeBalance, "charge_balance_column"),
+    (BillColumn::FreeBalance, "free_balance_column"),
 ];
 
 /// The field that says which column of a file is this one.

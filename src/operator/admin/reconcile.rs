@@ -38,7 +38,7 @@ routes! { "Reports":
             "ties": false, "matched": 0, "only_here_count": 0, "only_there_count": 1, "differs_count": 1, "complete": true,
             "only_here": [], "only_there": [{ "biz_no": "order1002" }],
             "differs": [{ "biz_no": "order1001", "field": "charge_change", "here": "-60", "there": "-6" }],
-            "ignored_columns": ["shop"], "without_number": 1, "of_other_periods": 0,
+            "compared_columns": ["biz_no", "charge_change"], "ignored_columns": ["shop"], "without_number": 1, "of_other_periods": 0,
         }))
         .query(asked)
         .body(&["text/csv"], [Field::required::<String>("file", FILE, "The file.")])

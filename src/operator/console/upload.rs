@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::HttpBody as _;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use domain::fields::{FieldError, FieldProblem, Fields};
 use domain::text;
 use domain::text::Text;
@@ -77,7 +77,7 @@ impl FromRequest<AppState> for Upload {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Response> {
-        Self::receive(request, state).await.map_err(|error| error.into_response())
+        Self::receive(request, state).await.map_err(IntoResponse::into_response)
     }
 }
 

@@ -35,14 +35,14 @@ impl<'a> Books<'a> {
 }
 
 /// What is answered where all members of the lists are there.
-fn found(matched: u32, only_here: &[&str], only_there: &[&str], differs: &Value, differing: u32) -> Value {
+fn found(matched: u32, ours: &[&str], theirs: &[&str], differs: &Value, differing: u32) -> Value {
     let numbers =
         |numbers: &[&str]| -> Value { numbers.iter().map(|biz_no| json!({"biz_no": biz_no})).collect() };
     json!({
-        "ties": only_here.is_empty() && only_there.is_empty() && differing == 0,
-        "matched": matched, "only_here_count": only_here.len(), "only_there_count": only_there.len(),
-        "differs_count": differing, "complete": true, "only_here": numbers(only_here),
-        "only_there": numbers(only_there), "differs": differs, "ignored_columns": [], "without_number": 0,
+        "ties": ours.is_empty() && theirs.is_empty() && differing == 0,
+        "matched": matched, "only_here_count": ours.len(), "only_there_count": theirs.len(),
+        "differs_count": differing, "complete": true, "only_here": numbers(ours),
+        "only_there": numbers(theirs), "differs": differs, "compared_columns": ["biz_no"], "ignored_columns": [], "without_number": 0,
         "of_other_periods": 0,
     })
 }
@@ -56,7 +56,9 @@ async fn a_file_is_compared_by_its_own_names() {
     let same =
         "biz_no,open_id,kind,charge_change\ng1,o1,present,0\nb1,o1,exchange,-4500\nb1c,o1,cancel,500\n";
     let answer = books.compare("app_id=a1", same).await;
-    assert_answer(&answer, 200, &found(3, &[], &[], &json!([]), 0));
+    let mut expected = found(3, &[], &[], &json!([]), 0);
+    expected["compared_columns"] = json!(["biz_no", "open_id", "kind", "charge_change"]);
+    assert_answer(&answer, 200, &expected);
     let theirs = "\u{feff}order=no, coins ,shop,kind\r\ng1,0,x,present\r\nb1,-4501,x,\"present\"\r\n\r\nz1,5,x,\r\n\
                   g1,0,x,present\r\n,5,x,\r\n";
     let answer = books
@@ -68,6 +70,7 @@ async fn a_file_is_compared_by_its_own_names() {
         {"biz_no": "g1", "field": "lines", "here": "1", "there": "2"},
     ]);
     let mut expected = found(0, &["b1c"], &["z1"], &differs, 2);
+    expected["compared_columns"] = json!(["biz_no", "charge_change", "kind"]);
     expected["ignored_columns"] = json!(["shop"]);
     expected["without_number"] = json!(1);
     assert_answer(&answer, 200, &expected);

@@ -44,6 +44,8 @@ pub struct Comparison {
     pub only_there: Vec<OneSided>,
     /// The first fields that differ.
     pub differs: Vec<Difference>,
+    /// Columns of the bill that the file has, and that were compared.
+    pub compared_columns: Vec<&'static str>,
     /// Columns of the file that the bill does not have.
     pub ignored_columns: Vec<String>,
     /// Lines of the file without an order number, which were not compared.
@@ -106,10 +108,12 @@ impl Store {
         let Compared { app_id, span, map, members_max } = compared;
         let file = TheirFile::read(file, "file", &map)?;
         let ignored_columns = file.ignored().to_vec();
+        let columns = [BillColumn::BizNo].into_iter().chain(file.columns());
+        let compared_columns = columns.map(BillColumn::as_str).collect();
         let mut found = self.reconcile(&app_id, span, file).await?;
         let max = i64::from(members_max);
-        let first_here = found.first(Found::OnlyHere, max).await?;
-        let first_there = found.first(Found::OnlyThere, max).await?;
+        let ours = found.first(Found::OnlyHere, max).await?;
+        let theirs = found.first(Found::OnlyThere, max).await?;
         let (mut differs, mut room, mut all_differences) = (Vec::new(), DIFFERENCES_BYTES_MAX, true);
         let each = |difference: &Difference| {
             let Difference { biz_no, field: _, here, there } = difference;
@@ -131,9 +135,10 @@ impl Store {
             only_there_count: found.only_there,
             differs_count,
             complete: all_differences && found.only_here <= max && found.only_there <= max,
-            only_here: one_sided(first_here),
-            only_there: one_sided(first_there),
+            only_here: one_sided(ours),
+            only_there: one_sided(theirs),
             differs,
+            compared_columns,
             ignored_columns,
             without_number: found.without_number,
             of_other_periods: found.of_other_periods,

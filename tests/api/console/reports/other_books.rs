@@ -69,7 +69,9 @@ async fn a_file_is_compared_in_a_browser() {
     let page = send(&finance, &columns, &same).await;
     assert_eq!((page.status, faults(&page.body)), (200, Vec::new()));
     assert!(page.body.contains("<span class=\"tag good\">Everything ties</span>"), "{}", page.body);
-    has(&page, &[&format!("Matched {} Only here 0 Only there 0 Differ 0", rows.len())]);
+    let facts =
+        format!("Matched {} Only here 0 Only there 0 Differ 0 Columns that were compared:", rows.len());
+    has(&page, &[&format!("{facts} Order number Kind Charged coins")]);
     assert_eq!(value_of(&page, "biz_no_column"), "order", "the form has what was typed");
     let (first, second) = (&rows[0], &rows[1]);
     let theirs = format!("order,coins,shop\r\n{},77,x\r\n{HOSTILE},1,x\r\n,5,x\r\n", second.0);
@@ -79,7 +81,7 @@ async fn a_file_is_compared_in_a_browser() {
     has(
         &page,
         &[
-            &format!("Matched 0 Only here {} Only there 1 Differ 1", rows.len() - 1),
+            &format!("Matched 0 Only here {} Only there 1 Differ 1 Columns", rows.len() - 1),
             "Lines without an order number, which were not compared: 1",
             "Columns of the file that were not compared: shop",
             &format!("Order number Field Here There {} Charged coins {} 77", second.0, second.2),
