@@ -144,6 +144,7 @@ impl EventKeys {
     }
 
     /// The keys of one transaction, app and type in rows: how many a row has, and their bytes.
+    #[expect(clippy::missing_panics_doc, reason = "a row has 512 events at most")]
     pub fn in_rows<K: Clone>(
         keys: &[K],
         of: fn(Vec<K>) -> Self,
