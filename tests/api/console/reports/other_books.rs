@@ -42,6 +42,9 @@ async fn a_file_is_compared_in_a_browser() {
     let (till, _) = till().await;
     let finance = till.browser(Role::Finance).await;
     let reports = finance.get("/console/reports?app_id=a1").await;
+    let closed = finance.get("/console/reports/statement?app_id=a1&month=2026-03").await;
+    let of_month = finance.get(&link_called(&closed, "Compare with other books").unwrap()).await;
+    assert!(of_month.body.contains("name=\"month\" type=\"month\" value=\"2026-03\""), "{}", of_month.body);
     let page = finance.get(&link_called(&reports, "Compare with other books").unwrap()).await;
     assert_eq!(
         (page.status, faults(&page.body), value_of(&page, "app_id").as_str()),
