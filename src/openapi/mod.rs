@@ -178,12 +178,27 @@ struct BodyObject {
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    example: Option<Ordered<Value>>,
+    example: Option<BodyExample>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+enum BodyExample {
+    /// One text: the whole body.
+    Whole(Value),
+    Members(Ordered<Value>),
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+enum BodySchema {
+    Whole(Value),
+    Members(MembersSchema),
 }
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct BodySchema {
+struct MembersSchema {
     r#type: &'static str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     required: Vec<&'static str>,
@@ -297,14 +312,23 @@ impl Api {
         let example = |field: &&Field| Some((field.name.to_owned(), field.example.clone()?));
         let example = Ordered(fields.iter().filter_map(example).collect());
         let body = BodyObject {
-            schema: BodySchema {
+            schema: BodySchema::Members(MembersSchema {
                 r#type: "object",
                 required: required.clone(),
                 additional_properties: self.strict.then_some(false),
                 properties: Ordered(fields.iter().map(property).collect()),
-            },
+            }),
             encoding: is_file.then(|| json!({ "file": { "contentType": "image/png, image/jpeg" } })),
-            example: (!is_file).then_some(example),
+            example: (!is_file).then_some(BodyExample::Members(example)),
+        };
+        let body = match (operation.media_types, fields.as_slice()) {
+            // A file of text is the body, and no member of one.
+            (["text/csv"], [file]) => BodyObject {
+                schema: BodySchema::Whole(property(file).1),
+                encoding: None,
+                example: file.example.clone().map(BodyExample::Whole),
+            },
+            _ => body,
         };
         let content = operation.media_types.iter().map(|media_type| ((*media_type).to_owned(), body.clone()));
         let content = Ordered(content.collect());

@@ -9,6 +9,7 @@ pub mod console;
 mod docs;
 mod host;
 mod reach;
+mod their_books;
 
 use std::time::Duration;
 

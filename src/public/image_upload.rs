@@ -1,10 +1,7 @@
 //! The two ways to upload a cover image, by file and by URL, with one acceptance path
 //! (contract 5.1 and 5.2).
 
-use std::error::Error;
-use std::time::Duration;
-
-use axum::body::{Body, Bytes, HttpBody as _};
+use axum::body::{Bytes, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::BytesMut;
@@ -12,15 +9,15 @@ use domain::caller::Caller;
 use domain::fields::{Fields, shown};
 use domain::text;
 use domain::text::Text;
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::Stream;
 use guarded_fetch::bulkhead::Permit;
 use guarded_fetch::{FetchError, TrustedUrl};
 use pictures::{self, Unacceptable};
 use telemetry::traces::{self, SpanKind};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::extract::{fields_of_any_kind, multipart_boundary, query_with};
-use crate::body::{read_body, too_large, too_slow};
+use crate::body::{BoxedError, PACE_BYTES, TooSlow, paced, read_body, too_large, too_slow};
 use crate::error::{Advice, Code, FetchAdvice, Refusal};
 use crate::openapi::refusals;
 use crate::public::auth::{CREDENTIALS, authenticate};
@@ -38,10 +35,6 @@ pub(super) use describe::{describe_with_file, describe_with_url};
 pub const UPLOAD_BODY_BYTES_MAX: usize = pictures::BYTES_MAX + 256 * 1024;
 /// What an upload takes in memory beside the picture: the reader's buffer.
 const BESIDE_PICTURE_BYTES: usize = 64 * 1024;
-/// How long a sender may take before it is held to a pace.
-const PACE_GRACE: Duration = Duration::from_secs(5);
-/// What a body whose length is not announced is expected to bring, as far as its pace goes.
-const PACE_BYTES: usize = 1024 * 1024;
 /// How many parts the refusal of a body without the part `file` names.
 const PARTS_NAMED_MAX: usize = 10;
 /// Extensions a file name may have, where one is given (contract 5.1).
@@ -170,35 +163,6 @@ async fn upload_permit(state: &AppState, caller: &Caller, bytes: usize) -> Resul
         .await
         .map_err(|_| Refusal::unavailable("the service is overloaded, try again", "no memory for an upload"))
 }
-
-/// The data of a body as it comes, for as long as the sender keeps up the pace at which `expected`
-/// bytes arrive within `time`: what takes up memory for long must bring something for it. Ends with
-/// [`TooSlow`], and in any case after `time`.
-fn paced(body: Body, expected: usize, time: Duration) -> impl Stream<Item = Result<Bytes, BoxedError>> {
-    let grace = PACE_GRACE.min(time);
-    let start = Instant::now();
-    stream::try_unfold((body.into_data_stream(), 0), move |(mut data, received)| async move {
-        let (part, whole) = (u32::try_from(received), u32::try_from(expected.max(1)));
-        let (part, whole) = (part.unwrap_or(u32::MAX), whole.unwrap_or(u32::MAX));
-        let earned = time.saturating_sub(grace).mul_f64(f64::from(part.min(whole)) / f64::from(whole));
-        match timeout_at(start + grace + earned, data.next()).await {
-            Err(_) => Err(TooSlow(time).into()),
-            Ok(None) => Ok(None),
-            Ok(Some(Err(error))) => Err(error.into()),
-            Ok(Some(Ok(chunk))) => {
-                let received = received + chunk.len();
-                Ok(Some((chunk, (data, received))))
-            }
-        }
-    })
-}
-
-type BoxedError = Box<dyn Error + Send + Sync>;
-
-/// A body that does not come within this time, or not at the pace for it.
-#[derive(Debug, thiserror::Error)]
-#[error("the body comes too slowly")]
-struct TooSlow(Duration);
 
 /// The URL of the demonstration's picture, the only URL of Minitill's own that may be fetched.
 fn demo_picture(state: &AppState) -> TrustedUrl {

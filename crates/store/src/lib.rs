@@ -72,8 +72,9 @@ pub use app::{AppDetail, AppKey, AppWithKeys, COUNTED_MAX, CommandError, Package
 pub use archive::{Archive, ArchiveError, ArchiveProgress, VerifiedArchive};
 pub use audit::{AppTotals, AuditError, AuditOptions, AuditProgress, AuditReport, AuditScope, LastAudit};
 pub use books::{
-    Bill, BillColumn, BillError, BillPiece, BillSums, Credits, Difference, Flows, ReconcileError, Reconciled,
-    Statement, StatementError, TheirFile,
+    Bill, BillColumn, BillError, BillPiece, BillSums, Compared, Comparison, ComparisonPermit, Credits,
+    Difference, FileFault, FileRefusal, Flows, OneSided, ReconcileError, Reconciled, Statement,
+    StatementError, TheirFile,
 };
 pub use change_request::{AskOutcome, AskedAmounts, AskedChange, ChangeRequest, EndOutcome, RequestState};
 pub use console_user::{
@@ -176,6 +177,7 @@ pub struct Store {
     events: Arc<tokio::sync::Notify>,
     statements: books::Permits,
     bills: books::Permits,
+    comparisons: books::Permits,
 }
 
 /// The state of the pool of connections.
@@ -255,6 +257,7 @@ impl Store {
             events: Arc::default(),
             statements: books::Permits::default(),
             bills: books::Permits::default(),
+            comparisons: books::Permits::default(),
             settings: Arc::new(settings),
         })
     }

@@ -23,6 +23,7 @@ use crate::{Result, Store, StoreError};
 pub use credit::receipt_shown;
 pub(crate) use credit::{GiveBackLimit, write_change};
 pub use credits::{CREDITS_MAX, CreditsSource};
+pub(crate) use csv_file::csv_line_of;
 pub use csv_file::{CsvReader, csv_line};
 pub use ledger::{ArchivedPart, ChangeRecord, EntryKind, LedgerFilter, LedgerPage, LedgerRow, WalletTotals};
 pub use search::{PlayerCursor, PlayerFilter, PlayersPage};

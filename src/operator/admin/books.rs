@@ -83,21 +83,28 @@ fn flows(credited: i64) -> serde_json::Value {
 }
 
 /// What a report is asked of: an app, a day or a month, and the time zone that gives it its limits.
-struct Asked {
-    app_id: AppId,
+pub(super) struct Asked {
+    pub(super) app_id: AppId,
     day: Option<Period>,
     month: Option<Period>,
-    zone: TimeZone,
+    pub(super) zone: TimeZone,
 }
 
 fn asked(query: &mut Input<'_>) -> Result<Asked, FieldError> {
+    asked_with(query, Some(("2026-10", "Asia/Shanghai")))
+}
+
+/// Reads it. The example of the document has this month and this time zone.
+pub(super) fn asked_with(query: &mut Input<'_>, example: Option<(&str, &str)>) -> Result<Asked, FieldError> {
     let app_id = query.field("app_id", "The app.").required(APP_ID, AppId::parse)?;
-    let month = query.field("month", "Of this month.").example("2026-10");
-    let month = month.demand("pattern", r"^\d{4}-\d{2}$").optional_as::<String, _>(Period::month)?;
+    let month = query.field("month", "Of this month, such as 2026-10.").demand("pattern", r"^\d{4}-\d{2}$");
+    let month = if let Some((example, _)) = example { month.example(example) } else { month };
+    let month = month.optional_as::<String, _>(Period::month)?;
     let day = query.field("day", "Of this day, such as 2026-10-31.");
     let day = day.demand("format", "date").optional_as::<String, _>(Period::day)?;
-    let about = "Time zone of the day or month, by its IANA name; UTC without it.";
-    let zone = query.field("time_zone", about).example("Asia/Shanghai").optional(TimeZone::parse)?;
+    let zone = query.field("time_zone", "Time zone of the day or month, by its IANA name; UTC without it.");
+    let zone = if let Some((_, example)) = example { zone.example(example) } else { zone };
+    let zone = zone.optional(TimeZone::parse)?;
     Ok(Asked { app_id, day, month, zone: zone.unwrap_or_default() })
 }
 
@@ -112,10 +119,14 @@ fn asked_for_bill(query: &mut Input<'_>) -> Result<(Asked, CsvReader), FieldErro
 impl Asked {
     /// The one period.
     fn period(&self) -> Result<Period, Problem> {
+        self.period_if_any()?.ok_or_else(|| Problem::field("month", "expected a month or a day, got none"))
+    }
+
+    /// The one period, or none for all of time.
+    pub(super) fn period_if_any(&self) -> Result<Option<Period>, Problem> {
         match (self.month, self.day) {
-            (Some(period), None) | (None, Some(period)) => Ok(period),
-            (None, None) => Err(Problem::field("month", "expected a month or a day, got none")),
             (Some(_), Some(_)) => Err(Problem::field("month", "expected a month or a day, got both")),
+            (month, day) => Ok(month.or(day)),
         }
     }
 }

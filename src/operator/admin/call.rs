@@ -1,7 +1,8 @@
 //! A request to the admin API, read in one order: the key, its role, the query, then the body.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::body::Body;
 use axum::extract::{FromRequestParts as _, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderName, header};
 use domain::console_user::Role;
@@ -33,6 +34,8 @@ pub(super) struct Call {
     pub(super) fields: Fields,
     /// What makes it a request that takes effect once.
     pub(super) once: Option<IdempotentRequest>,
+    /// The file that its route takes, until the handler takes it.
+    file: Mutex<Option<Body>>,
     /// How many coins of an exchange a key of the role support gives back.
     give_back_max: i64,
 }
@@ -54,13 +57,18 @@ impl Call {
         })?;
         let query = Fields::from_urlencoded(parts.uri.query().unwrap_or_default().as_bytes())?;
         if route.access == Access::Read {
-            let call = Self { key, path, fields: query, once: None, give_back_max };
-            return call.of_own_app();
+            let file = Mutex::default();
+            return Self { key, path, fields: query, once: None, file, give_back_max }.of_own_app();
+        }
+        if route.access == Access::File {
+            let file = Mutex::new(Some(body));
+            let call = Self { key, path, fields: query, once: None, file, give_back_max }.of_own_app()?;
+            return if has_type(&parts.headers, "text/csv") { Ok(call) } else { Err(messages::not_csv()) };
         }
         let bytes_max = route.access.body_bytes_max(&state.config);
         let body = read_body_of(&state.config.http, body, bytes_max).await?;
         if !body.is_empty() {
-            require_json(&parts.headers)?;
+            has_type(&parts.headers, "application/json").then_some(()).ok_or_else(messages::not_json)?;
         }
         let fields = Fields::from_strict_json(&body)?;
         let mut once = None;
@@ -75,7 +83,7 @@ impl Call {
             });
         }
         query.only(&[])?;
-        Self { key, path, fields, once, give_back_max }.of_own_app()
+        Self { key, path, fields, once, file: Mutex::default(), give_back_max }.of_own_app()
     }
 
     /// The call, unless its field `app_id` names an app that is none of the key's.
@@ -138,6 +146,11 @@ impl Call {
         Ok(outcome?)
     }
 
+    /// The file that its route takes, as it comes. It can be taken once.
+    pub(super) fn file(&self) -> Body {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    }
+
     /// Whether the key is an admin's.
     pub(super) fn is_admin(&self) -> bool {
         self.key.rights.role == Role::Admin
@@ -179,10 +192,11 @@ fn only_one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     values.next().filter(|_| values.next().is_none())?.to_str().ok()
 }
 
-fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
+/// Whether the body is of this media type.
+fn has_type(headers: &HeaderMap, expected: &str) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = value.split(';').next().unwrap_or_default().trim();
-    if media_type.eq_ignore_ascii_case("application/json") { Ok(()) } else { Err(messages::not_json()) }
+    media_type.eq_ignore_ascii_case(expected)
 }
 
 fn idempotency_key(headers: &HeaderMap) -> Result<IdempotencyKey, Problem> {

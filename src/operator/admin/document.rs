@@ -13,7 +13,7 @@ use super::describe::{PAGE_ITEMS, PAGE_ITEMS_MAX, segment};
 use super::messages::example;
 use super::problem::{Kind, Problem, ProblemBody};
 use super::routes::{Access, ROUTES, Route};
-use crate::body::{too_large, too_slow};
+use crate::body::{too_large, too_slow, too_slow_for_pace};
 use crate::config::Config;
 use crate::openapi::{self, Api, Document, Example, Field, Operation, Place, Refused, schema};
 use crate::operator::Reach;
@@ -107,7 +107,14 @@ fn general(route: &Route, operation: &Operation<Problem>, config: &Config) -> Ve
     if route.reach() == Reach::AllApps {
         problems.push(example::all_apps_only());
     }
-    if route.access != Access::Read {
+    if route.access == Access::File {
+        let (bytes_max, timeout) = (route.access.body_bytes_max(config), config.http.body_timeout);
+        problems.extend([
+            Example::new("body_too_slow", "The body comes too slowly.", too_slow_for_pace(timeout)),
+            Example::new("body_too_large", "The body is larger than accepted.", too_large(bytes_max)),
+            example::not_csv(),
+        ]);
+    } else if route.access != Access::Read {
         let known = operation.fields_in(Place::Body).map(|field| field.name);
         let colour = Fields::typed([("colour", FieldValue::Text("red".to_owned()))]);
         let unknown = colour.only(&known.collect::<Vec<_>>()).expect_err("the example has an unknown field");
@@ -144,7 +151,7 @@ fn introduction() -> String {
         **Roles.** A key of the role viewer reads. support also gives exchanges back, finance also reads reports, developer \
         also changes keys, packages, receivers and settings of apps, and admin does everything. With `--app` a key is for \
         some apps: lists have those alone, and each other app is answered as an unknown one.\n\n\
-        **Bodies.** Each body is one JSON object, at most 64 KiB. An unknown field is refused by its name, and so is a name \
+        **Bodies.** Each body is one JSON object, at most 64 KiB, but where a file is taken. An unknown field is refused by its name, and so is a name \
         that is given twice. Nothing is converted: `\"5\"` is not a number. `null` is the same as absent.\n\n\
         **Writes take effect once.** Each POST that changes something needs an `Idempotency-Key`: a new key for each write, \
         the same key for its repeats. For a day a repeat gets the very same answer, with the secrets that are shown once, and \

@@ -76,6 +76,8 @@ refusals! { Problem:
         Problem::new(Kind::Forbidden, format!("the role support gives back at most {max} coins of an exchange"));
     /// The body is of another type.
     not_json() => Problem::new(Kind::UnsupportedMediaType, "content-type: expected application/json");
+    /// The body is of another type.
+    not_csv() => Problem::new(Kind::UnsupportedMediaType, "content-type: expected text/csv");
     /// There is no idempotency key, or it is not valid.
     idempotency_key_missing() => Problem::new(
         Kind::BadRequest,

@@ -17,6 +17,7 @@ mod operator_log;
 mod orders;
 pub mod problem;
 mod receivers;
+mod reconcile;
 mod reports;
 mod routes;
 mod tokens;

@@ -77,9 +77,9 @@ kinds! {
     Conflict = "conflict", CONFLICT, "Look at what is there; repeating changes nothing.";
     /// The body is too large
     ContentTooLarge = "content-too-large", PAYLOAD_TOO_LARGE, "Send less at once.";
-    /// The body must be JSON
+    /// The body is of another type
     UnsupportedMediaType = "unsupported-media-type", UNSUPPORTED_MEDIA_TYPE,
-        "Send `Content-Type: application/json`.";
+        "Send the `Content-Type` that `detail` names.";
     /// A field is wrong
     InvalidField = "invalid-field", UNPROCESSABLE_ENTITY,
         "Correct the fields that `errors` names. Nothing was done.";
@@ -289,8 +289,13 @@ impl From<Refusal> for Problem {
         let kind = match refusal.transport {
             Some(StatusCode::REQUEST_TIMEOUT) => Kind::RequestTimeout,
             Some(StatusCode::PAYLOAD_TOO_LARGE) => Kind::ContentTooLarge,
+            Some(StatusCode::SERVICE_UNAVAILABLE) => Kind::Unavailable,
             Some(_) | None => Kind::BadRequest,
         };
-        Self::new(kind, refusal.message.english())
+        let problem = Self { cause: refusal.cause, ..Self::new(kind, refusal.message.english()) };
+        match kind {
+            Kind::Unavailable => problem.with_header(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into()),
+            _ => problem,
+        }
     }
 }

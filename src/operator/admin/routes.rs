@@ -14,12 +14,13 @@ use serde_json::{Value, json};
 use super::call::Call;
 use super::problem::Problem;
 use super::{
-    apps, books, credits, events, exchanges, images, logins, operator_log, orders, receivers, reports,
-    tokens, wallets,
+    apps, books, credits, events, exchanges, images, logins, operator_log, orders, receivers, reconcile,
+    reports, tokens, wallets,
 };
 use crate::config::Config;
 use crate::openapi::{Operation, Schema, schema};
 use crate::operator::Reach;
+use crate::operator::their_books::FILE_BYTES_MAX;
 use crate::state::AppState;
 
 /// The largest body with many lines, in bytes: 10,000 credits with the longest texts.
@@ -32,6 +33,8 @@ pub enum Access {
     Read,
     /// Changes nothing, but is no GET.
     Check,
+    /// Changes nothing, and its body is a file that the handler takes ([`Call::file`]). Its fields are those of the query.
+    File,
     /// To repeat it changes nothing more.
     Replace,
     /// With an idempotency key: takes effect once.
@@ -45,6 +48,7 @@ impl Access {
     pub(super) fn body_bytes_max(self, config: &Config) -> usize {
         match self {
             Self::Many => MANY_BYTES_MAX,
+            Self::File => FILE_BYTES_MAX,
             Self::Read | Self::Check | Self::Replace | Self::Once => config.http.body_bytes_max,
         }
     }
@@ -165,6 +169,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         credits::ROUTES,
         exchanges::ROUTES,
         reports::ROUTES,
+        reconcile::ROUTES,
         orders::ROUTES,
         images::ROUTES,
         receivers::ROUTES,

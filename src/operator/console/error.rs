@@ -105,6 +105,13 @@ impl ConsoleError {
         "Too many people are signing in at the moment.",
         "Wait a few seconds and try again.",
     );
+    /// Other files are being compared.
+    pub(super) const COMPARING: Self = Self::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "Too busy",
+        "Two other files are being compared at the moment.",
+        "Wait a minute and send the file again.",
+    );
     /// The user is in no group of the settings.
     const NO_ROLE: Self = Self::new(
         StatusCode::FORBIDDEN,
@@ -276,7 +283,9 @@ impl From<Refusal> for ConsoleError {
         let status = refusal.transport.unwrap_or(StatusCode::BAD_REQUEST);
         let what = text!("{sentence}.", sentence = refusal.message);
         let what_next = "Nothing was changed. Try again.";
-        Self { status, title: "Unreadable request", what, what_next, cause: String::new() }
+        let is_ours = status.is_server_error();
+        let title = if is_ours { "Not available" } else { "Unreadable request" };
+        Self { status, title, what, what_next, cause: refusal.cause.unwrap_or_default() }
     }
 }
 

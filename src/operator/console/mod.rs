@@ -37,6 +37,7 @@ mod shown_once;
 mod sign_in;
 mod signature_check;
 mod times;
+mod upload;
 mod users;
 mod visit;
 mod wallet_change;
@@ -57,7 +58,7 @@ pub use self::route::{Access, Route};
 use crate::state::AppState;
 
 /// The tables of all parts. A part that is not listed here has no pages.
-const PARTS: [&[Route]; 25] = [
+const PARTS: [&[Route]; 26] = [
     asset::ROUTES,
     sign_in::ROUTES,
     oidc::ROUTES,
@@ -72,6 +73,7 @@ const PARTS: [&[Route]; 25] = [
     exchanges::ROUTES,
     reports::ROUTES,
     reports::STATEMENT_ROUTES,
+    reports::RECONCILE_ROUTES,
     signature_check::ROUTES,
     apps::ROUTES,
     receivers::ROUTES,

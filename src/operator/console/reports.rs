@@ -1,12 +1,14 @@
 //! Reports of an app: what exchanges took, as pictures and tables by day, item and zone, refusals by code, each table as
-//! CSV, and the close of a period (contract 8.6.31 and 8.6.32).
+//! CSV, the close of a period, and the comparison with other books (contract 8.6.31, 8.6.32 and 8.6.43).
 
 mod picture;
+mod reconcile;
 mod statement;
 
 use askama::Template;
 use axum::routing::get;
 use csv::{IntoInnerError, WriterBuilder};
+use domain::fields::Fields;
 use domain::ids::AppId;
 use domain::moment::GivenMoment;
 use domain::period::{Preset, TimeSpan};
@@ -28,6 +30,7 @@ use super::times::Times;
 use super::visit::{Answer, Filters, Visit, address};
 use super::words::{Moment as _, said, zone};
 
+pub(super) use self::reconcile::RECONCILE_ROUTES;
 pub(super) use self::statement::STATEMENT_ROUTES;
 
 pub(super) const ROUTES: &[Route] = &[
@@ -52,6 +55,8 @@ struct ReportsPage<'a> {
     report: Option<Report>,
     /// The address of the form that closes a period.
     statement: String,
+    /// The address of the form that compares a file.
+    reconcile: String,
 }
 
 /// What the page shows of an app.
@@ -111,8 +116,9 @@ async fn page(visit: Visit) -> Answer {
         &app_id,
         &[("period", ""), ("from", ""), ("to", "")],
     );
+    let reconcile = address(reconcile::PATH, &Fields::default(), &[("app_id", &app_id)]);
     let page = page.marking(&wrong);
-    render_search(&ReportsPage { page, times, app_id, report, statement }, &wrong)
+    render_search(&ReportsPage { page, times, app_id, report, statement, reconcile }, &wrong)
 }
 
 /// The address of another page for the same app and times.

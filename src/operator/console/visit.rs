@@ -31,7 +31,7 @@ use crate::operator::reach::names_own_app;
 use crate::state::AppState;
 
 /// Largest form, in bytes.
-const FORM_BYTES_MAX: usize = 64 * 1024;
+pub(super) const FORM_BYTES_MAX: usize = 64 * 1024;
 
 /// What a handler gives: a page, or an error whose page the guard shows.
 pub(super) type Answer = Result<Response, ConsoleError>;
@@ -173,23 +173,9 @@ const PROOF: &str = "present_password";
 impl Visit {
     /// Reads a request. If it can change something, it must be a form of this user's session.
     async fn receive(request: Request, state: &AppState) -> Result<Self, ConsoleError> {
-        // The guard puts both there. A route for everybody has no user.
-        let user = request.extensions().get::<SignedIn>().cloned().ok_or(ConsoleError::SIGN_IN_FIRST)?;
-        let client = request.extensions().get::<Client>().ok_or(ConsoleError::SIGN_IN_FIRST)?.0;
-        let access = request.extensions().get::<Access>().copied().unwrap_or(Access::Anyone);
-        let need = access.need().ok_or(ConsoleError::SIGN_IN_FIRST)?;
-        let (path, is_read) = (request.uri().path().to_owned(), request.method().is_safe());
+        let arrival = Arrival::of(&request, state)?;
         let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
-        let app_id = text(&fields, "app_id");
-        if !names_own_app(&user.rights, Some(app_id)) {
-            return Err(ConsoleError::no_such_app(app_id));
-        }
-        let token = text(&fields, "csrf").as_bytes();
-        if is_read || user.csrf_token.as_bytes().ct_eq(token).into() {
-            Ok(Self { state: state.clone(), user, client: counted_as(client), fields, path, need })
-        } else {
-            Err(ConsoleError::FOREIGN)
-        }
+        arrival.visit(fields)
     }
 
     /// The page that asks for a proof, unless the password came with the form.
@@ -208,6 +194,44 @@ impl Visit {
         let (provider, has_failed) = (oidc.map(Oidc::host), typed.is_some());
         let page = ProvePage { page, action: &self.path, kept, has_failed, provider };
         Ok(Some((StatusCode::FORBIDDEN, render(&page)?).into_response()))
+    }
+}
+
+/// A request of a signed-in user whose fields are not read yet.
+pub(super) struct Arrival {
+    state: AppState,
+    user: SignedIn,
+    client: IpAddr,
+    path: String,
+    need: Need,
+    is_read: bool,
+}
+
+impl Arrival {
+    /// What is known before the body.
+    pub(super) fn of(request: &Request, state: &AppState) -> Result<Self, ConsoleError> {
+        // The guard puts both there. A route for everybody has no user.
+        let user = request.extensions().get::<SignedIn>().cloned().ok_or(ConsoleError::SIGN_IN_FIRST)?;
+        let client = request.extensions().get::<Client>().ok_or(ConsoleError::SIGN_IN_FIRST)?.0;
+        let access = request.extensions().get::<Access>().copied().unwrap_or(Access::Anyone);
+        let need = access.need().ok_or(ConsoleError::SIGN_IN_FIRST)?;
+        let (path, is_read) = (request.uri().path().to_owned(), request.method().is_safe());
+        Ok(Self { state: state.clone(), user, client: counted_as(client), path, need, is_read })
+    }
+
+    /// The request with its fields. If it can change something, they must be of a form of this user's session.
+    pub(super) fn visit(self, fields: Fields) -> Result<Visit, ConsoleError> {
+        let Self { state, user, client, path, need, is_read } = self;
+        let app_id = text(&fields, "app_id");
+        if !names_own_app(&user.rights, Some(app_id)) {
+            return Err(ConsoleError::no_such_app(app_id));
+        }
+        let token = text(&fields, "csrf").as_bytes();
+        if is_read || user.csrf_token.as_bytes().ct_eq(token).into() {
+            Ok(Visit { state, user, client, fields, path, need })
+        } else {
+            Err(ConsoleError::FOREIGN)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading an upload: the query of one by URL, the multipart body of one by file.
 
+use futures_util::stream;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -22,7 +22,7 @@ use crate::support::program::Program;
 use crate::support::{Answer, AppKind, Request, TestApp, TestTill, committed, fresh_database, operator};
 
 /// What is fresh each time. Everything else must be as documented.
-const FRESH: [&str; 21] = [
+const FRESH: [&str; 22] = [
     "app_secret",
     "pay_key",
     "access_token",
@@ -32,6 +32,7 @@ const FRESH: [&str; 21] = [
     "updated_at",
     "uploaded_at",
     "blocked_at",
+    "paused_at",
     "first_seen_at",
     "replayed_until",
     "at",
@@ -139,6 +140,9 @@ impl Scenario {
         let body: Map<String, Value> =
             members.filter_map(|field| Some((field.name.to_owned(), field.example.clone()?))).collect();
         let body = call.operation.fields_in(Place::Body).next().map(|_| Value::Object(body));
+        let is_file = call.route.access == Access::File;
+        let file = call.operation.fields_in(Place::Body).next().filter(|_| is_file);
+        let file = file.and_then(|file| Some(plain(file.example.as_ref()?).into_bytes()));
         let mut scenario = Self {
             till: Arc::new(till),
             call: call.clone(),
@@ -146,8 +150,8 @@ impl Scenario {
             key: Some(key),
             path,
             query: query.join("&"),
-            body: body.map(|body| body.to_string().into_bytes()),
-            content_type: "application/json",
+            body: file.or_else(|| body.map(|body| body.to_string().into_bytes())),
+            content_type: if is_file { "text/csv" } else { "application/json" },
             idempotency_key,
             image: None,
         };
@@ -211,7 +215,9 @@ impl Scenario {
         if ["getStatement", "getBill"].contains(&id) {
             self.till.execute("UPDATE ledger_entries SET at = '2026-10-05'").await;
         }
-        if ["getExchange", "cancelExchange", "listExchanges"].contains(&id) && self.example != "no_exchange" {
+        if ["getExchange", "cancelExchange", "listExchanges", "reconcile"].contains(&id)
+            && self.example != "no_exchange"
+        {
             let game = Game::new(app, "player-1", "order1001", 60).with("product_name", "Double-up card");
             assert_eq!(game.send(&self.till).await.code(), 1);
         }
@@ -261,14 +267,17 @@ impl Scenario {
             "added" | "tested" | "resent" | "read" | "no_receiver" | "listed" | "shown" | "debited"
             | "given_back" | "closed" | "created" | "changed" | "set" | "done" | "made" | "published"
             | "registered" | "issued" | "revoked" | "known" | "credited" | "blocked" | "unblocked"
-            | "checked" | "no_app" | "no_player" | "no_image" | "no_exchange" | "no_order" | "no_block"
-            | "not_for_role" | "all_apps_only" | "above_limit" | "balance_too_large" | "body_too_slow" => {}
+            | "checked" | "compared" | "no_app" | "no_player" | "no_image" | "no_exchange" | "no_order"
+            | "no_block" | "not_for_role" | "all_apps_only" | "above_limit" | "balance_too_large"
+            | "body_too_slow" => {}
             "key_missing" => self.key = None,
             "key_unknown" => self.key = Some(API_KEY.to_owned()),
             "key_revoked" => revoke(&self.till, "dashboard").await,
             "unreadable" => self.body = Some(b"[]".to_vec()),
             "unknown_field" => self.body = Some(json!({"colour": "red"}).to_string().into_bytes()),
+            "body_too_large" if self.call.route.access == Access::File => self.body = None,
             "body_too_large" => self.body = Some(vec![b' '; 65_537]),
+            "not_csv" => self.content_type = "text/plain",
             "not_json" => {
                 self.content_type = "text/plain";
                 self.body = Some(b"{}".to_vec());
@@ -330,6 +339,7 @@ impl Scenario {
             "cancelExchange" => self.replace("amount", Some(json!(0))),
             "blockImage" => self.replace("reason", None),
             "checkSignature" => self.replace("form", None),
+            "reconcile" => "app_id=demo&biz_no_column=number".clone_into(&mut self.query),
             other => panic!("{other}: a new example needs a scenario here"),
         }
     }
@@ -360,6 +370,13 @@ impl Scenario {
     }
 
     async fn send_it(&self) -> Answer {
+        if self.example == "body_too_large" && self.call.route.access == Access::File {
+            // It is refused by its announced length.
+            let request = self.request().header("content-type", self.content_type).bytes();
+            let request = String::from_utf8(request).unwrap();
+            let larger = request.replace("content-length: 0", "content-length: 268435457");
+            return slowly(self.till.operator_address, larger.as_bytes()).await;
+        }
         if self.example != "body_too_slow" {
             return self.request().send(self.till.operator_address).await;
         }
@@ -474,7 +491,7 @@ async fn every_example_of_what_reads_is_answered_as_documented() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_what_replaces_or_checks_is_answered_as_documented() {
-    try_calls(|call| [Access::Replace, Access::Check].contains(&call.route.access)).await;
+    try_calls(|call| [Access::Replace, Access::Check, Access::File].contains(&call.route.access)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

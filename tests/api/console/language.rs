@@ -15,7 +15,7 @@ use crate::support::console::{Browser, ORIGIN};
 use crate::support::{Answer, Request, TestApp, TestTill, form, operator};
 
 /// Addresses that find something, nothing, or cannot be used.
-const ADDRESSES: [&str; 28] = [
+const ADDRESSES: [&str; 29] = [
     "/console/none/such",
     "/console/exchanges?number=nothing",
     "/console/exchanges?kind=cancel&app_id=a1",
@@ -26,6 +26,7 @@ const ADDRESSES: [&str; 28] = [
     "/console/reports/statement?app_id=a1&month=2026-03",
     "/console/reports/statement?app_id=a1&day=2999-01-01",
     "/console/reports/statement?app_id=a1&month=x",
+    "/console/reports/reconcile?app_id=a1&month=2026-03&day=soon",
     "/console/search?q=nothing",
     "/console/search?q=o1",
     "/console/orders?status=7&from=soon&open_id=%2A",
@@ -127,6 +128,26 @@ async fn post(browser: &Browser<'_>, language: &str, path: &str, fields: &[(&str
     browser.send(request.body(form(&fields))).await
 }
 
+/// Files of others that tie, differ in each way, or cannot be compared.
+const FILES: [&str; 5] = [
+    "biz_no\nB1\n",
+    "biz_no,charge_change,shop\nB1,-7,x\nB1,-7,x\nB9,1,x\n,5,x\n",
+    "order\nB1\n",
+    "biz_no,kind,kind\nB1,x,x\n",
+    "biz_no,kind\nB1\n",
+];
+
+async fn send_file(browser: &Browser<'_>, language: &str, file: &str) -> Answer {
+    let csrf = browser.csrf_token().await;
+    let parts = [
+        ("content-disposition: form-data; name=\"csrf\"", csrf.as_bytes()),
+        ("content-disposition: form-data; name=\"app_id\"", b"a1"),
+        ("content-disposition: form-data; name=\"file\"; filename=\"a.csv\"", file.as_bytes()),
+    ];
+    let request = Request::post("/console/reports/reconcile").header("origin", ORIGIN);
+    browser.send(request.header("accept-language", &spoken(language)).multipart(&parts)).await
+}
+
 /// Every page, and the answers of some forms, each with where it came from.
 async fn every_page(scene: &Scene, language: &str) -> Vec<(String, String)> {
     let till = &scene.till;
@@ -183,11 +204,15 @@ async fn every_page(scene: &Scene, language: &str) -> Vec<(String, String)> {
         ("/console/apps/a1/settings", vec![("category", "none")]),
         ("/console/apps/a1/limits", vec![("exchanges_per_second", "-1")]),
         ("/console/apps/a1/packages", vec![("version", "")]),
+        ("/console/reports/reconcile", vec![("app_id", "a1")]),
         ("/console/account/password", vec![("new_password", "short")]),
         ("/console/language", vec![("language", "fr")]),
     ] {
         note(path, post(&admin, language, path, &fields).await);
         note(path, post(&viewer, language, path, &fields).await);
+    }
+    for file in FILES {
+        note(file, send_file(&admin, language, file).await);
     }
     pages
 }

@@ -78,7 +78,7 @@ async fn our_own_bill_has_no_difference() {
 }
 
 /// Thousands of exchanges of one player, each a line of the bill.
-async fn thousands(till: &TestTill) {
+pub(super) async fn thousands(till: &TestTill) {
     till.execute(
         "INSERT INTO items (app_no, item_id, product_name, product_info, product_desc)
          SELECT app_no, sha256('=1'), '=1;\"a\", b', '[]', '' FROM apps;

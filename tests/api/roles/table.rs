@@ -82,6 +82,8 @@ GET /console/icon.svg Anyone AllApps
 GET /console/keys.js Anyone AllApps
 GET /console/reports Reports OwnApps
 GET /console/reports/bill.csv Reports OwnApps
+GET /console/reports/reconcile Reports OwnApps
+POST /console/reports/reconcile Reports OwnApps
 GET /console/reports/refusals.csv Reports OwnApps
 GET /console/reports/revenue.csv Reports OwnApps
 GET /console/reports/statement Reports OwnApps
@@ -166,6 +168,7 @@ PUT /images/{img_id}/block Administer AllApps
 GET /operator-log Read OwnApps
 GET /orders Read OwnApps
 GET /reports/bill Reports OwnApps
+POST /reports/reconcile Reports OwnApps
 GET /reports/revenue Reports OwnApps
 GET /reports/statement Reports OwnApps
 POST /signature-checks Develop OwnApps

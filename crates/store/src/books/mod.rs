@@ -1,6 +1,7 @@
 //! The books (contract 13): the statement of a period, the bill, and the comparison with the books of others.
 
 mod bill;
+mod comparison;
 mod reconcile;
 mod settled;
 mod statement;
@@ -13,15 +14,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::{Result, StoreError};
 
 pub use bill::{Bill, BillColumn, BillError, BillPiece, BillSums};
+pub use comparison::{Compared, Comparison, ComparisonPermit, OneSided};
 pub use reconcile::{Difference, ReconcileError, Reconciled};
 pub use statement::{Credits, Flows, Statement, StatementError};
-pub use their_file::TheirFile;
+pub use their_file::{FileFault, FileRefusal, TheirFile};
 
-/// Statements that a process makes at the same time, and bills. Each reads much of the ledger of an app.
+/// Statements, bills and comparisons that a process makes at the same time, of each so many. Each reads much of the ledger
+/// of an app.
 const AT_ONCE: usize = 2;
 
-/// The permits of the statements that a process makes, or of its bills. A bill lasts as long as its reader takes, and
-/// must not keep others from closing a period.
+/// The permits of the statements that a process makes, of its bills, or of its comparisons. A bill lasts as long as its
+/// reader takes, and a file to be compared may come slowly: neither must keep others from closing a period.
 #[derive(Debug, Clone)]
 pub(crate) struct Permits(Arc<Semaphore>);
 

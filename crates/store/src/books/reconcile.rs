@@ -16,11 +16,13 @@ use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection, Row as _
 use time::OffsetDateTime;
 
 use super::bill::BillColumn;
-use super::their_file::TheirFile;
+use super::their_file::{FileRefusal, TheirFile};
 use crate::{Store, StoreError};
 
 /// Bytes of lines that are sent in a piece.
 const PIECE_BYTES: usize = 1 << 20;
+/// Lines that are read in a row and not sent.
+const LINES_OF_A_TURN: i64 = 1000;
 
 /// Why nothing was compared.
 #[derive(Debug, thiserror::Error)]
@@ -30,13 +32,19 @@ pub enum ReconcileError {
     UnknownApp(AppId),
     /// The file is not acceptable. The words name it, the line and the field.
     #[error("{0}")]
-    File(String),
+    File(FileRefusal),
     /// The result could not be written.
     #[error(transparent)]
     Output(#[from] io::Error),
     /// The store has failed.
     #[error(transparent)]
     Store(StoreError),
+}
+
+impl From<FileRefusal> for ReconcileError {
+    fn from(refusal: FileRefusal) -> Self {
+        Self::File(refusal)
+    }
 }
 
 impl From<StoreError> for ReconcileError {
@@ -52,11 +60,11 @@ impl From<sqlx::Error> for ReconcileError {
 }
 
 /// A field that differs.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct Difference {
-    /// The number.
+    /// The order number.
     pub biz_no: String,
-    /// The column of the bill, or `lines`.
+    /// The column of the bill, or `lines` for a number that has several lines there.
     pub field: &'static str,
     /// Its value here.
     pub here: String,
@@ -80,11 +88,13 @@ pub struct Reconciled {
     pub of_other_periods: i64,
     /// Numbers that are only there.
     pub only_there: i64,
+    /// Numbers that are only here.
+    pub(super) only_here: i64,
 }
 
 /// How a number of the temporary table `compared` was found.
 #[derive(Debug, Clone, Copy)]
-enum Found {
+pub(super) enum Found {
     OnlyHere = 1,
     OnlyThere = 2,
     /// In both, but here in another period.
@@ -115,7 +125,7 @@ impl Store {
         compare(&mut connection, &columns, app_no, span).await?;
         let counts = sqlx::query(
             "SELECT (SELECT count(DISTINCT biz_no) FROM their_lines), count(*) FILTER (WHERE found = 3),
-                 count(*) FILTER (WHERE found = 2) FROM compared",
+                 count(*) FILTER (WHERE found = 2), count(*) FILTER (WHERE found = 1) FROM compared",
         );
         let counts = counts.fetch_one(&mut connection).await?;
         Ok(Reconciled {
@@ -125,6 +135,7 @@ impl Store {
             without_number,
             of_other_periods: counts.try_get(1)?,
             only_there: counts.try_get(2)?,
+            only_here: counts.try_get(3)?,
         })
     }
 }
@@ -164,11 +175,15 @@ async fn send(
             Ok(None) => break,
             Err(error) => {
                 copy.abort("the file is not acceptable").await?;
-                return Err(error);
+                return Err(error.into());
             }
         };
         if line.number.is_empty() {
             without_number += 1;
+            // Nothing is sent of such lines, so nothing else lets other tasks have their turn.
+            if without_number % LINES_OF_A_TURN == 0 {
+                tokio::task::yield_now().await;
+            }
             continue;
         }
         escape(&mut piece, line.number);
@@ -247,6 +262,13 @@ async fn compare(
 }
 
 impl Reconciled {
+    /// The first numbers that are only here or only there, in their order.
+    pub(super) async fn first(&mut self, found: Found, max: i64) -> Result<Vec<String>, StoreError> {
+        let sql =
+            format!("SELECT biz_no FROM compared WHERE found = {} ORDER BY biz_no LIMIT {max}", found as u8);
+        Ok(sqlx::query_scalar(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await?)
+    }
+
     /// Numbers that are only here, in their order.
     pub async fn each_only_here(
         &mut self,

@@ -1,14 +1,17 @@
 //! The books of others as a file of CSV with a heading.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use csv::{ByteRecord, Position, Reader, StringRecord};
+use csv::{ByteRecord, Reader, StringRecord};
+use domain::text;
+use domain::text::Text;
 
 use super::bill::BillColumn;
 use super::reconcile::ReconcileError;
-use crate::csv_line;
+use crate::wallet::csv_line_of;
 
 const BUFFER_BYTES: usize = 256 * 1024;
 /// Longest line, in bytes. A quotation mark without its pair would make one line of the rest of the file.
@@ -17,10 +20,93 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 const NUMBER_BYTES_MAX: usize = 512;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
+/// What is wrong with a file that cannot be compared (contract 13.5.6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileFault {
+    /// No column is `biz_no`. These are its columns.
+    NoNumber {
+        /// Their names, with commas between them.
+        columns: String,
+    },
+    /// It lacks a column that was said to be one of the bill.
+    NoColumn {
+        /// The name that it lacks.
+        name: String,
+        /// What the column was said to be.
+        column: BillColumn,
+        /// The names of its columns, with commas between them.
+        columns: String,
+    },
+    /// Two columns are this one.
+    Twice(BillColumn),
+    /// A line is not acceptable.
+    Line {
+        /// Its number, as editors count.
+        line: u64,
+        /// What is wrong with it.
+        cause: Text,
+    },
+    /// The file, or its first line, cannot be read.
+    Unreadable(Text),
+}
+
+impl FileFault {
+    /// The column of the bill whose name in the file is at fault; `None` where the file is.
+    #[must_use]
+    pub fn column(&self) -> Option<BillColumn> {
+        match self {
+            Self::NoNumber { .. } => Some(BillColumn::BizNo),
+            Self::NoColumn { column, .. } => Some(*column),
+            Self::Twice(_) | Self::Line { .. } | Self::Unreadable(_) => None,
+        }
+    }
+
+    /// The words, without the file.
+    #[must_use]
+    pub fn text(&self) -> Text {
+        match self {
+            Self::NoNumber { columns } => text!("there is no column biz_no; there are {columns}", columns),
+            Self::NoColumn { name, columns, .. } => {
+                text!("there is no column {name}; there are {columns}", name, columns)
+            }
+            Self::Twice(column) => text!("two columns are {column}", column),
+            Self::Line { line, cause } => text!("line {line}: {cause}", line, cause),
+            Self::Unreadable(cause) => cause.clone(),
+        }
+    }
+}
+
+/// A file that cannot be compared, in the words of the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileRefusal {
+    file: String,
+    /// What is wrong with it.
+    pub fault: FileFault,
+}
+
+impl fmt::Display for FileRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (file, words) = (&self.file, self.fault.text().english());
+        match &self.fault {
+            FileFault::NoNumber { columns } => {
+                let words = "there is no column biz_no; name it with --map NAME=biz_no; there are";
+                write!(f, "{file}: {words} {columns}")
+            }
+            FileFault::NoColumn { .. } => write!(f, "{file}: --map: {words}"),
+            FileFault::Twice(_) | FileFault::Line { .. } | FileFault::Unreadable(_) => {
+                write!(f, "{file}: {words}")
+            }
+        }
+    }
+}
+
 /// A file of CSV, and the columns of it that the bill has too.
 #[derive(Debug)]
 pub struct TheirFile {
-    path: PathBuf,
+    /// What refusals call it.
+    name: String,
+    /// The file once more, for the place of a line that is refused.
+    file: File,
     reader: Reader<Bounded>,
     /// Where the `biz_no` stands.
     number: usize,
@@ -42,9 +128,7 @@ impl Read for Bounded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = buffer.len().min(self.left);
         if length == 0 && !buffer.is_empty() {
-            let cause =
-                format!("expected at most {LINE_BYTES_MAX} bytes; is a quotation mark without its pair?");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
         let read = self.file.read(&mut buffer[..length])?;
         self.left -= read;
@@ -76,26 +160,37 @@ impl TheirFile {
     /// # Errors
     /// The file cannot be read, has no `biz_no`, lacks a column of `map`, or has two for one column of the bill.
     pub fn open(path: &Path, map: &[(String, BillColumn)]) -> Result<Self, ReconcileError> {
-        let refused = |cause: String| ReconcileError::File(format!("{}: {cause}", path.display()));
-        let file = File::open(path).map_err(|error| refused(error.to_string()))?;
+        let name = path.display().to_string();
+        let refused = |cause| FileRefusal { file: name.clone(), fault: FileFault::Unreadable(cause) };
+        let file = File::open(path).map_err(|error| refused(Text::same(error)))?;
         if file.metadata().is_ok_and(|of| of.is_dir()) {
-            return Err(refused("it is a folder".to_owned()));
+            return Err(refused("it is a folder".into()).into());
         }
+        Ok(Self::read(file, &name, map)?)
+    }
+
+    /// The same of an open file, which refusals call by this name.
+    ///
+    /// # Errors
+    /// As [`TheirFile::open`].
+    pub fn read(file: File, name: &str, map: &[(String, BillColumn)]) -> Result<Self, FileRefusal> {
+        let refused = |fault| FileRefusal { file: name.to_owned(), fault };
+        let again = file.try_clone().map_err(|error| refused(FileFault::Unreadable(Text::same(error))))?;
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(Bounded {
             file: BufReader::with_capacity(BUFFER_BYTES, file),
             left: LINE_BYTES_MAX,
         });
         let mut heading = ByteRecord::new();
-        reader.read_byte_record(&mut heading).map_err(|error| refused(error.to_string()))?;
+        reader
+            .read_byte_record(&mut heading)
+            .map_err(|error| refused(FileFault::Unreadable(cause(&error))))?;
         let names: Vec<String> =
             heading.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-        let name = |name: &str| name.trim_start_matches(BYTE_ORDER_MARK).trim().to_owned();
-        let names: Vec<String> = names.iter().map(|text| name(text)).collect();
-        if let Some((missing, _)) = map.iter().find(|(theirs, _)| !names.contains(theirs)) {
-            return Err(refused(format!(
-                "--map: there is no column {missing}; there are {}",
-                names.join(", ")
-            )));
+        let trimmed = |name: &String| name.trim_start_matches(BYTE_ORDER_MARK).trim().to_owned();
+        let names: Vec<String> = names.iter().map(trimmed).collect();
+        if let Some((missing, column)) = map.iter().find(|(theirs, _)| !names.contains(theirs)) {
+            let (name, column) = (missing.clone(), *column);
+            return Err(refused(FileFault::NoColumn { name, column, columns: names.join(", ") }));
         }
         let (mut number, mut columns, mut ignored) = (None, Vec::new(), Vec::new());
         for (place, name) in names.iter().enumerate() {
@@ -110,19 +205,15 @@ impl TheirFile {
                 {
                     columns.push((column, place));
                 }
-                Some(column) => return Err(refused(format!("two columns are {column}"))),
+                Some(column) => return Err(refused(FileFault::Twice(column))),
                 None => ignored.push(name.clone()),
             }
         }
         // A game's entry has no ref, so there is nothing to compare.
         columns.retain(|(column, _)| *column != BillColumn::Ref);
-        let number = number.ok_or_else(|| {
-            refused(format!(
-                "there is no column biz_no; name it with --map NAME=biz_no; there are {}",
-                names.join(", ")
-            ))
-        })?;
-        Ok(Self { path: path.to_owned(), reader, number, columns, ignored, record: StringRecord::new() })
+        let number = number.ok_or_else(|| refused(FileFault::NoNumber { columns: names.join(", ") }))?;
+        let (name, record) = (name.to_owned(), StringRecord::new());
+        Ok(Self { name, file: again, reader, number, columns, ignored, record })
     }
 
     /// The columns of the file that nothing is compared with.
@@ -140,36 +231,42 @@ impl TheirFile {
     ///
     /// # Errors
     /// It has more or fewer columns than the heading, is no UTF-8 or is too long.
-    pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_>>, ReconcileError> {
-        let Self { path, reader, number, columns, record, .. } = self;
-        let refused = |position: &Position, cause: String| {
-            ReconcileError::File(format!("{}: line {}: {cause}", path.display(), csv_line(path, position)))
+    pub(super) fn next(&mut self) -> Result<Option<TheirLine<'_>>, FileRefusal> {
+        let Self { name, file, reader, number, columns, record, .. } = self;
+        let refused = |position, cause: Text| {
+            let fault = FileFault::Line { line: csv_line_of(file, position), cause };
+            FileRefusal { file: name.clone(), fault }
         };
         reader.get_mut().left = LINE_BYTES_MAX;
         let begins = reader.position().clone();
         match reader.read_record(record) {
             Ok(false) => return Ok(None),
             Ok(true) => {}
-            Err(error) => {
-                let cause = match error.kind() {
-                    csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-                        format!("expected {expected_len} columns, got {len}")
-                    }
-                    csv::ErrorKind::Utf8 { .. } => "expected UTF-8".to_owned(),
-                    csv::ErrorKind::Io(error) => error.to_string(),
-                    _ => error.to_string(),
-                };
-                return Err(refused(error.position().unwrap_or(&begins), cause));
-            }
+            Err(error) => return Err(refused(error.position().unwrap_or(&begins), cause(&error))),
         }
         let at = record.position().unwrap_or(&begins);
         if record.as_slice().contains('\0') {
-            return Err(refused(at, "expected a text without zero bytes".to_owned()));
+            return Err(refused(at, "expected a text without zero bytes".into()));
         }
         let number = record.get(*number).unwrap_or_default().trim();
         if number.len() > NUMBER_BYTES_MAX {
-            return Err(refused(at, format!("biz_no: expected at most {NUMBER_BYTES_MAX} bytes")));
+            return Err(refused(at, text!("biz_no: expected at most {max} bytes", max = NUMBER_BYTES_MAX)));
         }
         Ok(Some(TheirLine { line: at.line(), number, record, columns }))
+    }
+}
+
+/// What is wrong with a line, in words.
+fn cause(error: &csv::Error) -> Text {
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            text!("expected {expected} columns, got {got}", expected = expected_len, got = len)
+        }
+        csv::ErrorKind::Utf8 { .. } => "expected UTF-8".into(),
+        csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            text!("expected at most {max} bytes; is a quotation mark without its pair?", max = LINE_BYTES_MAX)
+        }
+        csv::ErrorKind::Io(error) => Text::same(error),
+        _ => Text::same(error),
     }
 }

@@ -65,7 +65,12 @@ impl CsvReader {
 /// count. The position of the reader is before the empty lines that it skipped.
 #[must_use]
 pub fn csv_line(file: &Path, position: &Position) -> u64 {
-    let before = |mut file: File| -> io::Result<u64> {
+    File::open(file).map_or(position.line(), |file| csv_line_of(&file, position))
+}
+
+/// The same in an open file, whose place changes.
+pub(crate) fn csv_line_of(mut file: &File, position: &Position) -> u64 {
+    let mut before = || -> io::Result<u64> {
         file.seek(SeekFrom::Start(position.byte()))?;
         let mut empty = 0;
         for byte in BufReader::new(file).bytes() {
@@ -77,7 +82,7 @@ pub fn csv_line(file: &Path, position: &Position) -> u64 {
         }
         Ok(empty)
     };
-    position.line() + File::open(file).and_then(before).unwrap_or_default()
+    position.line() + before().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::super::page::{Page, Section, Shown as _, download, render_search};
 use super::super::route::Route;
 use super::super::visit::{Answer, Filters, Visit, address};
 use super::super::words::{Moment as _, zone};
-use super::app_of;
+use super::{app_of, reconcile};
 
 pub(in super::super) const STATEMENT_ROUTES: &[Route] = &[
     Route::page_for(Need::Reports, "/console/reports/statement", || get(page)).of_own_apps(),
@@ -44,8 +44,8 @@ struct Closed {
     download: String,
     /// Addresses of the bill: for programs, and for spreadsheets.
     bill: [String; 2],
-    /// The command that goes on from here.
-    command: String,
+    /// The address of the form that compares this period with other books.
+    reconcile: String,
 }
 
 impl Closed {
@@ -68,23 +68,18 @@ impl Closed {
             let fields = [("app_id", app_id.as_str()), (period.field(), &shown), ("excel", excel)];
             address(path, &domain::fields::Fields::default(), &fields)
         };
-        let command = format!(
-            "minitill reconcile {app_id} their.csv --{} {shown} --time-zone {}",
-            period.field(),
-            zone()
-        );
         Self {
             rows,
             download: at("/console/reports/statement.txt", ""),
             bill: ["", "yes"].map(|excel| at("/console/reports/bill.csv", excel)),
-            command,
+            reconcile: at(reconcile::PATH, ""),
             statement,
         }
     }
 }
 
 /// The period that a form names. A day counts before a month.
-fn period_of(filters: &mut Filters<'_>) -> Option<Period> {
+pub(super) fn period_of(filters: &mut Filters<'_>) -> Option<Period> {
     let month = filters.read("month", Period::month);
     filters.read("day", Period::day).or(month)
 }

@@ -1,0 +1,184 @@
+//! Comparing the books with those of others: a file of CSV, which of its columns is which, and what was found (contract
+//! 8.6.43 and 13.5).
+
+use askama::Template;
+use axum::routing::{get, post};
+use domain::fields::{FieldError, FieldProblem};
+use domain::ids::AppId;
+use domain::period::Period;
+use domain::rights::Need;
+use domain::text;
+use store::{BillColumn, Comparison, FileFault, ReconcileError, StoreError};
+
+use super::super::error::ConsoleError;
+use super::super::page::{Page, Section, Shown as _, render_search};
+use super::super::route::Route;
+use super::super::upload::{FilePart, Upload, missing, wrong as wrong_file};
+use super::super::visit::{Answer, Visit};
+use super::super::words::{said, zone};
+use super::app_of;
+use super::statement::period_of;
+use crate::operator::their_books::{COLUMN_FIELDS, compared, field_of};
+
+pub(in super::super) const RECONCILE_ROUTES: &[Route] = &[
+    Route::page_for(Need::Reports, PATH, || get(form)).of_own_apps(),
+    // It is a POST because of its file, and changes nothing.
+    Route::change(Need::Reports, PATH, || post(compare)).of_own_apps(),
+];
+
+pub(super) const PATH: &str = "/console/reports/reconcile";
+/// Members of a list on the page.
+const MEMBERS_MAX: u16 = 100;
+
+#[derive(Template)]
+#[template(path = "reconcile.html")]
+struct ReconcilePage<'a> {
+    page: Page<'a>,
+    /// The app that the form proposes.
+    app_id: String,
+    /// The column of order numbers, and the others.
+    number: Column,
+    columns: Vec<Column>,
+    /// `None` where no file was compared.
+    found: Option<Found>,
+}
+
+/// An input for the name of a column in their file.
+struct Column {
+    label: &'static str,
+    /// Its name in the bill.
+    name: BillColumn,
+    field: &'static str,
+    /// What was typed.
+    value: String,
+}
+
+struct Found {
+    app: AppId,
+    period: Option<Period>,
+    comparison: Comparison,
+}
+
+impl ReconcilePage<'_> {
+    /// Whether the inputs of other columns are open.
+    fn has_columns(&self) -> bool {
+        let is_used = |column: &Column| !column.value.is_empty() || self.page.wrong(column.field).is_some();
+        self.columns.iter().any(is_used)
+    }
+}
+
+/// A column of the bill in words.
+const fn label(column: BillColumn) -> &'static str {
+    match column {
+        BillColumn::At => "Time",
+        BillColumn::OpenId => "Player",
+        BillColumn::Seq => "Sequence number",
+        BillColumn::Kind => "Kind",
+        BillColumn::BizNo => "Order number",
+        BillColumn::Ref => "Reference",
+        BillColumn::FreeChange => "Gifted coins",
+        BillColumn::ChargeChange => "Charged coins",
+        BillColumn::FreeBalance => "Gifted balance",
+        BillColumn::ChargeBalance => "Charged balance",
+        BillColumn::ZoneId => "Zone and role",
+        BillColumn::ProductName => "Item",
+    }
+}
+
+/// A field that differs, in words.
+fn field_in_words(field: &str) -> String {
+    crate::word(BillColumn::parse(field).map_or("Lines of the file", label))
+}
+
+fn render(
+    visit: &Visit,
+    page: Page<'_>,
+    app: Option<AppId>,
+    found: Option<Found>,
+    wrong: &[FieldError],
+) -> Answer {
+    let column =
+        |(name, field)| Column { label: label(name), name, field, value: visit.text(field).to_owned() };
+    let [number, others @ ..] = COLUMN_FIELDS;
+    let title = said(&text!("Compare with other books"));
+    let page = Page { title, loads_again: false, ..page.marking(wrong) };
+    let page = ReconcilePage {
+        page,
+        app_id: app.map(|app| app.to_string()).unwrap_or_default(),
+        number: column(number),
+        columns: others.map(column).into(),
+        found,
+    };
+    render_search(&page, wrong)
+}
+
+async fn form(visit: Visit) -> Answer {
+    let mut filters = visit.filters();
+    period_of(&mut filters);
+    let page = visit.search_page(Section::REPORTS).await?;
+    let app = app_of(&page, &mut filters);
+    render(&visit, page, app, None, &filters.wrong)
+}
+
+async fn compare(Upload { visit, file }: Upload) -> Answer {
+    let mut filters = visit.filters();
+    let period = period_of(&mut filters);
+    let page = visit.search_page(Section::REPORTS).await?;
+    let app = app_of(&page, &mut filters);
+    let mut wrong = filters.wrong;
+    if let Some(app) = &app
+        && page.apps.iter().all(|known| known.app_id != *app)
+    {
+        return Err(ConsoleError::no_such_app(app.as_str()));
+    }
+    let mut found = None;
+    match (&app, file, wrong.is_empty()) {
+        (Some(app), Some(file), true) => match find(&visit, app, period, file).await? {
+            Ok(comparison) => found = Some(Found { app: app.clone(), period, comparison }),
+            Err(of_file) => wrong.push(of_file),
+        },
+        (_, None, _) => wrong.push(missing()),
+        // There is no app at all.
+        (None, Some(_), true) => wrong.extend(visit.fields.required("app_id", AppId::parse).err()),
+        (_, Some(_), false) => {}
+    }
+    render(&visit, page, app, found, &wrong)
+}
+
+/// What the comparison has found, or what is wrong with a field.
+async fn find(
+    visit: &Visit,
+    app: &AppId,
+    period: Option<Period>,
+    file: FilePart,
+) -> Result<Result<Comparison, FieldError>, ConsoleError> {
+    let map = COLUMN_FIELDS.into_iter().filter_map(|(column, field)| Some((visit.filled(field)?, column)));
+    let compared = compared(app.clone(), period, &zone(), map.collect(), MEMBERS_MAX);
+    let busy =
+        |error| if matches!(error, StoreError::Overloaded) { ConsoleError::COMPARING } else { error.into() };
+    let permit = visit.state.store.comparison_permit().map_err(busy)?;
+    let file = match file.keep().await? {
+        Ok(file) => file,
+        Err(wrong) => return Ok(Err(wrong)),
+    };
+    match visit.state.store.comparison(permit, compared, file).await {
+        Ok(comparison) => Ok(Ok(comparison)),
+        Err(ReconcileError::File(refusal)) => Ok(Err(of_file(&refusal.fault))),
+        Err(ReconcileError::UnknownApp(app)) => Err(ConsoleError::no_such_app(app.as_str())),
+        Err(ReconcileError::Store(error)) => Err(error.into()),
+        Err(ReconcileError::Output(error)) => Err(StoreError::Internal(error.to_string()).into()),
+    }
+}
+
+/// What is wrong with the file, at the field where it is to be corrected.
+fn of_file(fault: &FileFault) -> FieldError {
+    let why = fault.text();
+    match fault.column() {
+        Some(column) => {
+            let expected = text!("the name of a column of the file: {why}", why);
+            let field = field_of(column).to_owned();
+            FieldError { field, problem: FieldProblem::Malformed { expected, got: None } }
+        }
+        None => wrong_file(text!("a file that can be compared: {why}", why)),
+    }
+}
