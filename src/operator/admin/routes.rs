@@ -33,7 +33,7 @@ pub enum Access {
     Read,
     /// Changes nothing, but is no GET.
     Check,
-    /// Changes nothing, and its body is a file that the handler takes ([`Call::file`]). Its fields are those of the query.
+    /// Changes nothing, and its body is a file that the handler takes (`Call::file`). Its fields are those of the query.
     File,
     /// To repeat it changes nothing more.
     Replace,
