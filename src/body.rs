@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::StatusCode;
 use bytes::BytesMut;
 use domain::text;
@@ -60,6 +60,12 @@ pub async fn read_start(limits: &Http, body: Body) -> Bytes {
     // What has come until then is enough to look at.
     let _ = tokio::time::timeout(limits.body_timeout.min(START_TIMEOUT), reading).await;
     start.freeze()
+}
+
+/// How many bytes a body announces. `None` where it announces no length.
+#[must_use]
+pub fn announced_bytes(body: &Body) -> Option<usize> {
+    body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
 /// The data of a body as it comes, for as long as the sender keeps up the pace at which `expected`

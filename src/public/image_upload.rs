@@ -1,7 +1,7 @@
 //! The two ways to upload a cover image, by file and by URL, with one acceptance path
 //! (contract 5.1 and 5.2).
 
-use axum::body::{Bytes, HttpBody as _};
+use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use bytes::BytesMut;
@@ -17,7 +17,7 @@ use telemetry::traces::{self, SpanKind};
 use tokio::time::{Instant, timeout};
 
 use super::extract::{fields_of_any_kind, multipart_boundary, query_with};
-use crate::body::{BoxedError, PACE_BYTES, TooSlow, paced, read_body, too_large, too_slow};
+use crate::body::{BoxedError, PACE_BYTES, TooSlow, announced_bytes, paced, read_body, too_large, too_slow};
 use crate::error::{Advice, Code, FetchAdvice, Refusal};
 use crate::openapi::refusals;
 use crate::public::auth::{CREDENTIALS, authenticate};
@@ -51,7 +51,7 @@ pub async fn upload_with_file(State(state): State<AppState>, request: Request) -
     state.disk_space.admit(state.clock.monotonic()).await?;
     let boundary = multipart_boundary(&parts.headers)
         .ok_or_else(|| illegal("content type: expected multipart/form-data with a boundary"))?;
-    let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let announced = announced_bytes(&body);
     if announced.is_some_and(|bytes| bytes > UPLOAD_BODY_BYTES_MAX) {
         return Err(too_large(UPLOAD_BODY_BYTES_MAX));
     }

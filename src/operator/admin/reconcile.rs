@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::body::HttpBody as _;
 use domain::fields::FieldError;
 use serde_json::json;
 use store::{BillColumn, Comparison, ReconcileError};
@@ -13,7 +12,7 @@ use super::describe::answers;
 use super::messages::{example, no_app};
 use super::problem::Problem;
 use super::routes::routes;
-use crate::body::{BoxedError, TooSlow, too_large, too_slow_for_pace};
+use crate::body::{BoxedError, TooSlow, announced_bytes, too_large, too_slow_for_pace};
 use crate::error::{Code, Refusal};
 use crate::openapi::{Field, Input};
 use crate::operator::their_books::{
@@ -78,7 +77,7 @@ async fn post(state: &AppState, call: &Call) -> Result<Comparison, Problem> {
     }
     let compared = compared(asked.app_id, period, &asked.zone, map, MEMBERS_MAX);
     let (body, time) = (call.file(), state.config.http.body_timeout);
-    let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let announced = announced_bytes(&body);
     if announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX) {
         return Err(too_large(FILE_BYTES_MAX).into());
     }

@@ -151,7 +151,7 @@ async fn ledger_csv(Path(names): Path<(String, String)>, visit: Visit) -> Answer
         return Err(wrong.into());
     }
     let filter = LedgerFilter { kind, ..filter.of_ledger().unwrap_or_default() };
-    let reader = if visit.text("excel").is_empty() { CsvReader::Program } else { CsvReader::Spreadsheet };
+    let reader = visit.csv_reader();
     let heading = stream::once(future::ready(Ok(Bytes::from(reader.heading()))));
     let csv = heading.chain(csv_pieces(reader, visit.state.store.statement(&app_id, &open_id, filter)));
     let name = format!("attachment; filename=\"ledger-{app_id}-{open_id}.csv\"");

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::time::Duration;
 
-use axum::body::HttpBody as _;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +13,7 @@ use multer::{Constraints, Error, Field, Multipart, SizeLimit};
 
 use super::error::ConsoleError;
 use super::visit::{Arrival, FORM_BYTES_MAX, Visit, read_fields};
-use crate::body::{TooSlow, too_large, too_slow_for_pace};
+use crate::body::{TooSlow, announced_bytes, too_large, too_slow_for_pace};
 use crate::operator::their_books::{FILE_BYTES_MAX, NotKept, at_a_pace, keep, no_room};
 use crate::state::AppState;
 
@@ -45,7 +44,7 @@ impl Upload {
             return Ok(Self { visit: arrival.visit(fields)?, file: None });
         };
         let (body, time) = (request.into_body(), state.config.http.body_timeout);
-        let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let announced = announced_bytes(&body);
         let is_too_large = announced.is_some_and(|bytes| bytes > FILE_BYTES_MAX + FORM_BYTES_MAX);
         let all = SizeLimit::new().whole_stream((FILE_BYTES_MAX + FORM_BYTES_MAX) as u64);
         let mut parts = Multipart::with_constraints(

@@ -14,7 +14,7 @@ use domain::operator::{Operator, OperatorKind};
 use domain::rights::{Apps, Need};
 use domain::text::Text;
 use http_server::counted_as;
-use store::StoreError;
+use store::{CsvReader, StoreError};
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 
@@ -176,6 +176,11 @@ impl Visit {
         let arrival = Arrival::of(&request, state)?;
         let fields = read_fields(state, request, FORM_BYTES_MAX).await?;
         arrival.visit(fields)
+    }
+
+    /// Who reads a file of CSV, by the field `excel`.
+    pub(super) fn csv_reader(&self) -> CsvReader {
+        if self.text("excel").is_empty() { CsvReader::Program } else { CsvReader::Spreadsheet }
     }
 
     /// The page that asks for a proof, unless the password came with the form.

@@ -6,7 +6,7 @@ use domain::fields::{Expected, FieldError};
 use domain::ids::AppId;
 use domain::period::{Period, Preset};
 use domain::rights::Need;
-use store::{BillError, CsvReader, Statement, StatementError};
+use store::{BillError, Statement, StatementError};
 
 use super::super::super::bill::bill_file;
 use super::super::error::ConsoleError;
@@ -153,7 +153,7 @@ async fn document(visit: Visit) -> Answer {
 /// The bill as a file. It is the same bytes as `minitill report bill` writes.
 async fn bill(visit: Visit) -> Answer {
     let (app, period) = asked(&visit)?;
-    let reader = if visit.text("excel").is_empty() { CsvReader::Program } else { CsvReader::Spreadsheet };
+    let reader = visit.csv_reader();
     bill_file(&visit.state.store, &app, period, &zone(), reader).await.map_err(|error| match error {
         BillError::UnknownApp(app) => ConsoleError::no_such_app(app.as_str()),
         BillError::Store(error) => error.into(),
