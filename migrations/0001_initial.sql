@@ -1072,6 +1072,11 @@ CREATE UNIQUE INDEX operator_log_seq ON operator_log (seq);
 CREATE INDEX operator_log_of_subject ON operator_log (app_id, subject, at, id)
     WHERE action NOT IN ('wallet.credit', 'wallet.debit', 'wallet.cancel');
 
+CREATE VIEW player_lines AS
+SELECT seq, at, id, operator_kind, operator, action, app_id, subject, before, after, note FROM operator_log
+WHERE action IN ('wallet.credit', 'wallet.debit', 'wallet.cancel') OR action ~ '^(login_code|change_request|player)[.]';
+COMMENT ON VIEW player_lines IS 'The lines of the operator''s log whose subject is a player. A version or a picture may have the same text.';
+
 CREATE TABLE operator_log_head (
     id         smallint NOT NULL,
     seq        bigint   NOT NULL,

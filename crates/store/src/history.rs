@@ -329,13 +329,15 @@ impl Store {
         // The index has just these lines.
         Ok(sqlx::query_as!(
             OperatorLogLine,
-            "SELECT seq, at, operator_kind, operator, action, app_id, subject, before, after, note, id
-             FROM operator_log
+            r#"SELECT seq AS "seq!", at AS "at!", operator_kind AS "operator_kind!", operator AS "operator!",
+                 action AS "action!", app_id AS "app_id!", subject AS "subject!", before, after, note AS "note!",
+                 id AS "id!"
+             FROM player_lines
              WHERE app_id = $1 AND subject = $2 AND action NOT IN ('wallet.credit', 'wallet.debit', 'wallet.cancel')
                AND (at, id) < ($3, $4)
                AND ($5::timestamptz IS NULL OR at >= $5) AND ($6::timestamptz IS NULL OR at < $6)
                AND ($7::text IS NULL OR before ->> 'ref' = $7 OR after ->> 'ref' = $7)
-             ORDER BY at DESC, id DESC LIMIT $8",
+             ORDER BY at DESC, id DESC LIMIT $8"#,
             app_id.as_str(),
             open_id.as_str(),
             at,

@@ -2,7 +2,7 @@
 
 use domain::app_command::AppCommand;
 use domain::console_user::Role;
-use domain::ids::{CreditRef, OpenId};
+use domain::ids::{CreditRef, OpenId, PackageVersion, PagePath};
 use domain::login::Player;
 use store::{Credit, HistoryCursor, HistoryFilter, HistoryLine};
 
@@ -249,6 +249,9 @@ async fn a_page_ends_between_lines_of_one_moment_and_none_is_lost() {
         assert_ne!(Game::new(&app, "o1", &format!("B1{place}"), 9000).send(&till).await.code(), 1);
         login_code(&till, &app).await;
     }
+    // A version with the text of the open_id is no change to the player.
+    let (version, page) = (PackageVersion::parse("o1").unwrap(), PagePath::parse("pages/a").unwrap());
+    till.command(&app, AppCommand::Publish(version, vec![page])).await;
     till.store.write_refusals().await.unwrap();
     let orders = "INSERT INTO orders (app_id, out_biz_order_no, out_order_no, open_id, order_create_time, order_status,
             order_path, product_cover_img_id, event_count)

@@ -73,12 +73,10 @@ pub(super) async fn replace_in_log(
     names: &Names<'_>,
 ) -> Result<BTreeMap<i64, String>> {
     let &Names { app_id, open_id, pseudonym } = names;
-    // A package version is a subject too, and may have the same text.
     let rows = sqlx::query!(
         r#"SELECT * FROM (
                SELECT seq, subject, before, after, note, credits::text AS credits,
-                   subject = $2 AND (action ~ '^(login_code|change_request|player)[.]'
-                       OR action IN ('wallet.credit', 'wallet.debit', 'wallet.cancel')) AS "is_own!",
+                   seq IN (SELECT seq FROM player_lines WHERE app_id = $1 AND subject = $2) AS "is_own!",
                    action = 'user.add' AND after -> 'open_ids' ? $2 AS "is_list!"
                FROM operator_log WHERE app_id = $1) l
            WHERE "is_own!" OR "is_list!" OR strpos(note, $2) > 0 OR strpos(credits, $2) > 0

@@ -189,8 +189,7 @@ pub(super) fn of<'c>(
                  note, (SELECT json_agg(c) FROM json_array_elements(credits) c WHERE c ->> 0 = $2) AS credits
              FROM operator_log
              WHERE app_id = $1
-                 AND (subject = $2 AND action ~ '^(login_code|change_request|player)[.]'
-                     OR subject = $2 AND action IN ('wallet.credit', 'wallet.debit', 'wallet.cancel')
+                 AND (seq IN (SELECT seq FROM player_lines WHERE app_id = $1 AND subject = $2)
                      OR action = 'user.add' AND after -> 'open_ids' ? $2
                      OR jsonb_path_exists(credits::jsonb, '$[*][0] ? (@ == $s)', jsonb_build_object('s', $2::text)))
              ORDER BY seq",

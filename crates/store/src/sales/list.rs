@@ -151,18 +151,21 @@ impl CursorKey for SaleKey {
 }
 
 /// Entries of an app, newest first. `{wallet}` is a condition of the ledger. The parameters: app, since, until, the place to
-/// go on from, whether that place is included, and how many are examined.
+/// go on from, whether that place is included, and how many are examined. Each table is sorted by itself, so that its index
+/// by time is read no further than a page needs.
 const LOOKED_THROUGH: &str = "
     SELECT * FROM (
-        SELECT app_no, at, reference, wallet_no, kind, free_change, charge_change, item_id, zone_id, of_biz_no
+        (SELECT app_no, at, reference, wallet_no, kind, free_change, charge_change, item_id, zone_id, of_biz_no
         FROM ledger_entries
         WHERE app_no = $1 AND at >= $2 AND at < $3 AND at <= $4
             AND ((at, reference) < ($4, $5) OR $6 AND (at, reference) = ($4, $5)) {wallet}
+        ORDER BY at DESC, reference DESC LIMIT $7)
         UNION ALL
-        SELECT app_no, at, reference, wallet_no, kind, free_change, charge_change, item_id, zone_id, of_biz_no
+        (SELECT app_no, at, reference, wallet_no, kind, free_change, charge_change, item_id, zone_id, of_biz_no
         FROM archived_entries
         WHERE app_no = $1 AND at >= $2 AND at < $3 AND at <= $4
-            AND ((at, reference) < ($4, $5) OR $6 AND (at, reference) = ($4, $5))) of_app
+            AND ((at, reference) < ($4, $5) OR $6 AND (at, reference) = ($4, $5))
+        ORDER BY at DESC, reference DESC LIMIT $7)) of_app
     ORDER BY at DESC, reference DESC LIMIT $7";
 
 /// The rows of them that match. Each text is looked up by its key: a plan for all of them at once would read all tables.
