@@ -4,6 +4,7 @@
 //! [`Operation`] of fields and answers, whose schemas come from the types that are read and answered.
 //! Tests send every example to a server and compare the answers.
 
+mod document;
 mod examples;
 mod input;
 pub mod operation;
@@ -12,9 +13,13 @@ pub mod viewer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
+pub use self::document::Document;
+use self::document::{
+    BodyExample, BodyObject, BodySchema, Components, ExampleObject, Info, MembersSchema, OperationObject,
+    Ordered, RequestBody, ResponseObject,
+};
 pub(crate) use self::examples::refusals;
 pub(crate) use self::input::{Asked, Input};
 pub use self::operation::{Content, Described, Example, Field, Operation, Place, Success, plain};
@@ -104,132 +109,6 @@ pub struct Refused {
     pub body: Value,
     /// Whether `Retry-After` comes with it.
     pub waits: bool,
-}
-
-/// Values by their names, in the order in which they were put in.
-#[derive(Debug, Clone)]
-struct Ordered<T>(Vec<(String, T)>);
-
-impl<T> Ordered<T> {
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl<T: Serialize> Serialize for Ordered<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
-    }
-}
-
-/// An OpenAPI 3.1 document.
-#[derive(Debug, Serialize)]
-pub struct Document {
-    openapi: &'static str,
-    info: Info,
-    servers: [Value; 1],
-    security: Vec<Value>,
-    tags: Vec<Value>,
-    paths: Ordered<Ordered<OperationObject>>,
-    #[serde(skip_serializing_if = "Ordered::is_empty")]
-    webhooks: Ordered<Value>,
-    components: Components,
-}
-
-#[derive(Debug, Serialize)]
-struct Info {
-    title: &'static str,
-    summary: &'static str,
-    description: String,
-    version: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Components {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    security_schemes: Option<Value>,
-    schemas: BTreeMap<String, Value>,
-    examples: BTreeMap<String, ExampleObject>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OperationObject {
-    operation_id: &'static str,
-    tags: [&'static str; 1],
-    summary: &'static str,
-    description: String,
-    parameters: Vec<Field>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_body: Option<RequestBody>,
-    responses: BTreeMap<u16, ResponseObject>,
-}
-
-#[derive(Debug, Serialize)]
-struct RequestBody {
-    required: bool,
-    content: Ordered<BodyObject>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct BodyObject {
-    schema: BodySchema,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    encoding: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    example: Option<BodyExample>,
-}
-
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-enum BodyExample {
-    /// One text: the whole body.
-    Whole(Value),
-    Members(Ordered<Value>),
-}
-
-#[derive(Debug, Clone, Serialize)]
-#[serde(untagged)]
-enum BodySchema {
-    Whole(Value),
-    Members(MembersSchema),
-}
-
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MembersSchema {
-    r#type: &'static str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    required: Vec<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    additional_properties: Option<bool>,
-    properties: Ordered<Value>,
-}
-
-#[derive(Debug, Serialize)]
-struct ResponseObject {
-    description: String,
-    headers: Map<String, Value>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    content: Map<String, Value>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-struct ExampleObject {
-    summary: &'static str,
-    value: Value,
-}
-
-impl Document {
-    /// The document on many lines.
-    ///
-    /// # Panics
-    /// Never: the document is JSON.
-    #[must_use]
-    pub fn pretty(&self) -> String {
-        serde_json::to_string_pretty(self).expect("the document is JSON")
-    }
 }
 
 impl Api {

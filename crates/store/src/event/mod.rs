@@ -5,6 +5,7 @@
 //! numbers. Only one transaction at a time gives numbers, so they become visible in their order, and nothing is ever added
 //! before what was read.
 
+mod data;
 mod numbering;
 mod telling;
 

@@ -1,0 +1,215 @@
+//! Reads what events tell from the rows that they name.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use domain::event::{
+    CancelData, EventData, EventType, ExchangeData, ImageData, OperatorData, OrderData, PresentData,
+};
+use domain::ledger::REF_MARK;
+use domain::order::Order;
+use sqlx::PgConnection;
+use sqlx::types::Json;
+
+use super::telling::{EventKey, Key};
+use crate::{Result, StoreError};
+
+/// The data of events by their numbers.
+pub(super) async fn read_data(
+    connection: &mut PgConnection,
+    keys: &[EventKey],
+) -> Result<HashMap<i64, EventData>> {
+    let mut told = HashMap::with_capacity(keys.len());
+    let mut entries: BTreeMap<&str, Vec<(i64, i64, i64)>> = BTreeMap::new();
+    let mut orders: Vec<(i64, &str, &str, i64)> = Vec::new();
+    for EventKey { no, app_id, key, .. } in keys {
+        match key {
+            Key::Entry(wallet_no, seq) => {
+                entries.entry(app_id.as_str()).or_default().push((*no, wallet_no.0, *seq));
+            }
+            Key::Order(number, seq) => orders.push((*no, app_id.as_str(), number, *seq)),
+            Key::Image(img_id) => {
+                told.insert(*no, EventData::Image(ImageData { img_id: img_id.clone() }));
+            }
+        }
+    }
+    for (app_id, entries) in entries {
+        read_entries(connection, app_id, &entries, &mut told).await?;
+    }
+    if !orders.is_empty() {
+        read_orders(connection, &orders, &mut told).await?;
+    }
+    Ok(told)
+}
+
+/// A ledger entry with what was bought.
+struct EntryRow {
+    no: i64,
+    open_id: String,
+    seq: i64,
+    kind: String,
+    reference: String,
+    of_biz_no: Option<String>,
+    remaining: Option<i64>,
+    free_change: i64,
+    charge_change: i64,
+    free_balance: i64,
+    charge_balance: i64,
+    zone_id: Option<String>,
+    extension: Option<String>,
+    remark: Option<String>,
+    item_id: Option<Vec<u8>>,
+}
+
+/// The texts of an item.
+struct ItemRow {
+    item_id: Vec<u8>,
+    product_name: String,
+    product_info: String,
+    product_desc: String,
+}
+
+/// Items are read once, and not for each entry: most exchanges buy what others bought, too.
+async fn read_entries(
+    connection: &mut PgConnection,
+    app_id: &str,
+    entries: &[(i64, i64, i64)],
+    told: &mut HashMap<i64, EventData>,
+) -> Result<()> {
+    let app_no = sqlx::query_scalar!("SELECT app_no FROM apps WHERE app_id = $1", app_id);
+    let app_no = app_no.fetch_one(&mut *connection).await?;
+    let column = |of: fn(&(i64, i64, i64)) -> i64| entries.iter().map(of).collect::<Vec<_>>();
+    let rows = sqlx::query_as!(
+        EntryRow,
+        r#"SELECT k.no AS "no!", w.open_id AS "open_id!", e.seq AS "seq!", e.kind AS "kind!", e.reference AS "reference!",
+               e.of_biz_no AS "of_biz_no?", e.remaining AS "remaining?", e.free_change AS "free_change!",
+               e.charge_change AS "charge_change!", e.free_balance AS "free_balance!",
+               e.charge_balance AS "charge_balance!", e.zone_id AS "zone_id?", e.extension AS "extension?",
+               e.remark AS "remark?", e.item_id AS "item_id?"
+           FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS k (no, wallet_no, seq)
+           JOIN ledger_entries e ON e.app_no = $1 AND e.wallet_no = k.wallet_no AND e.seq = k.seq
+           JOIN wallets w ON w.app_no = $1 AND w.wallet_no = k.wallet_no"#,
+        app_no,
+        &column(|entry| entry.0),
+        &column(|entry| entry.1),
+        &column(|entry| entry.2)
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    let item_ids: BTreeSet<&[u8]> = rows.iter().filter_map(|row| row.item_id.as_deref()).collect();
+    let items = sqlx::query_as!(
+        ItemRow,
+        "SELECT item_id, product_name, product_info, product_desc FROM items WHERE app_no = $1 AND item_id = ANY ($2)",
+        app_no,
+        &item_ids.into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>()
+    );
+    let items = items.fetch_all(&mut *connection).await?;
+    let items: HashMap<&[u8], &ItemRow> = items.iter().map(|item| (item.item_id.as_slice(), item)).collect();
+    for row in rows {
+        let no = row.no;
+        let item = row.item_id.as_deref().and_then(|id| items.get(id).copied());
+        told.insert(no, row.data(item).ok_or_else(|| StoreError::damaged("ledger_entries"))?);
+    }
+    Ok(())
+}
+
+impl EntryRow {
+    fn data(self, item: Option<&ItemRow>) -> Option<EventData> {
+        let Self { open_id, seq, free_change, charge_change, free_balance, charge_balance, .. } = self;
+        let zone_id = self.zone_id.unwrap_or_default();
+        let (extension, remark) = (self.extension.unwrap_or_default(), self.remark.unwrap_or_default());
+        let reference = self.reference.strip_prefix(REF_MARK).unwrap_or(&self.reference).to_owned();
+        // A credit may be larger, and has none.
+        let amount = free_change.saturating_add(charge_change).saturating_abs();
+        let kind = domain::ledger::ReferenceKind::parse(&self.kind).ok()?;
+        Some(match EventType::of_entry(kind)? {
+            EventType::ExchangeSucceeded => EventData::Exchange(ExchangeData {
+                open_id,
+                zone_id,
+                seq,
+                biz_no: reference,
+                amount,
+                free_change,
+                charge_change,
+                free_balance,
+                charge_balance,
+                product_name: item?.product_name.clone(),
+                product_info: item?.product_info.clone(),
+                product_desc: item?.product_desc.clone(),
+                extension,
+            }),
+            EventType::PresentSucceeded => EventData::Present(PresentData {
+                open_id,
+                zone_id,
+                seq,
+                biz_no: reference,
+                amount,
+                free_change,
+                charge_change,
+                free_balance,
+                charge_balance,
+                product_desc: remark,
+                extension,
+            }),
+            EventType::CancelSucceeded => EventData::Cancel(CancelData {
+                open_id,
+                zone_id,
+                seq,
+                biz_no: reference,
+                amount,
+                free_change,
+                charge_change,
+                free_balance,
+                charge_balance,
+                product_desc: remark,
+                extension,
+                pay_biz_no: self.of_biz_no?,
+                remaining: self.remaining?,
+            }),
+            EventType::WalletCredited | EventType::WalletDebited => EventData::Operator(OperatorData {
+                open_id,
+                seq,
+                r#ref: reference,
+                free_change,
+                charge_change,
+                free_balance,
+                charge_balance,
+            }),
+            EventType::OrderChanged | EventType::ImageBlocked => return None,
+        })
+    }
+}
+
+async fn read_orders(
+    connection: &mut PgConnection,
+    orders: &[(i64, &str, &str, i64)],
+    told: &mut HashMap<i64, EventData>,
+) -> Result<()> {
+    let rows = sqlx::query!(
+        r#"SELECT k.no AS "no!", e.out_biz_order_no, e.seq, e.report AS "report: Json<Order>", o.order_create_time
+           FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[]) AS k (no, app_id, out_biz_order_no, seq)
+           JOIN order_events e
+               ON e.app_id = k.app_id AND e.out_biz_order_no = k.out_biz_order_no AND e.seq = k.seq
+           JOIN orders o ON o.app_id = e.app_id AND o.out_biz_order_no = e.out_biz_order_no"#,
+        &orders.iter().map(|order| order.0).collect::<Vec<_>>(),
+        &orders.iter().map(|order| order.1.to_owned()).collect::<Vec<_>>(),
+        &orders.iter().map(|order| order.2.to_owned()).collect::<Vec<_>>(),
+        &orders.iter().map(|order| order.3).collect::<Vec<_>>()
+    )
+    .fetch_all(&mut *connection)
+    .await?;
+    for row in rows {
+        let Json(report) = row.report;
+        let data = OrderData {
+            out_biz_order_no: row.out_biz_order_no,
+            out_order_no: report.out_order_no,
+            open_id: report.open_id,
+            order_status: report.order_status,
+            order_create_time: row.order_create_time,
+            order_path: report.order_path,
+            product_cover_img_id: report.product_cover_img_id,
+            seq: row.seq,
+        };
+        told.insert(row.no, EventData::Order(data));
+    }
+    Ok(())
+}
