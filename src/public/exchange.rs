@@ -8,6 +8,7 @@ use domain::product_info::{self, Item};
 use domain::wallet_call::WalletCall;
 use serde_json::{Value, json};
 
+use super::describe::BIZ_NO;
 use super::wallet::{self, Receipt, example, field};
 use crate::config::Config;
 use crate::error::Refusal;
@@ -22,8 +23,6 @@ pub async fn exchange(State(state): State<AppState>, request: Request) -> Result
     wallet::carry_out(&state, WalletCall::Exchange, request).await
 }
 
-/// Order number of the example.
-pub(super) const BIZ_NO: &str = "20270115080000001";
 /// Items of the example.
 const PRODUCT_INFO: &str = r#"[{"product_id":1001,"product_num":1,"product_type":0}]"#;
 

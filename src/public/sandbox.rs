@@ -16,8 +16,7 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::auth;
-use super::describe::{credentials, wrong_value};
-use super::exchange::BIZ_NO;
+use super::describe::{BIZ_NO, credentials, wrong_value};
 use super::extract::{query_with, succeeded, success};
 use crate::body::read_body;
 use crate::config::Config;

@@ -10,7 +10,7 @@ use domain::wallet::{CancelSummary, NumberChange, NumberKind, NumberState};
 use domain::wallet_call::WalletCall;
 use serde_json::json;
 
-use super::exchange::BIZ_NO;
+use super::describe::BIZ_NO;
 use super::wallet::{self, Answer, CancelReceipt, NumberAnswer, PAY_BIZ_NO, Purses, Receipt, example, field};
 use crate::config::Config;
 use crate::error::Refusal;

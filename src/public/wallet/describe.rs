@@ -17,8 +17,7 @@ use crate::openapi::{
     self, ACCESS_TOKEN, APP_ID, Example, Field, NOW_MILLIS, OPEN_ID, Operation, PAY_KEY, Success, plain,
 };
 use crate::public::auth;
-use crate::public::describe::{ANY_KIND, SomeText};
-use crate::public::exchange::BIZ_NO;
+use crate::public::describe::{ANY_KIND, BIZ_NO, SomeText};
 
 /// Number of the exchange that the example of a cancel gives back.
 pub(in crate::public) const PAY_BIZ_NO: &str = "20270115070000001";
