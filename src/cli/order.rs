@@ -1,9 +1,10 @@
 //! `minitill order ...` shows orders as developers have reported them.
 
+use std::time::Duration;
+
 use anyhow::{Result, anyhow};
 use clap::Subcommand;
 use domain::ids::{AppId, OpenId, OrderNo};
-use domain::order::OrderStatus;
 use serde_json::json;
 use store::{OrderFilter, Store};
 
@@ -24,9 +25,15 @@ pub(super) enum OrderCommand {
         /// Only orders of this player
         #[arg(long, value_name = "OPEN_ID")]
         open_id: Option<OpenId>,
-        /// Only orders with this status code
-        #[arg(long, value_name = "CODE", value_parser = parse_status)]
-        status: Option<i16>,
+        /// Only orders with this status code; open: something is still to come
+        #[arg(long, value_name = "CODE", value_parser = OrderFilter::parse_statuses)]
+        status: Option<Statuses>,
+        /// Only orders whose status has not changed for this long, such as 1d
+        #[arg(long, value_name = "DURATION", value_parser = OrderFilter::parse_wait)]
+        longer: Option<Duration>,
+        /// The oldest order first
+        #[arg(long)]
+        oldest_first: bool,
         /// List at most this many orders
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u32,
@@ -40,16 +47,21 @@ pub(super) enum OrderCommand {
     },
 }
 
-fn parse_status(text: &str) -> Result<i16, String> {
-    OrderStatus::parse(text).map(OrderStatus::code).map_err(|expected| expected.to_string())
-}
+/// clap reads a `Vec` as an option that can be repeated.
+type Statuses = Vec<i16>;
 
 pub(super) async fn run(context: &Context, store: &Store, command: OrderCommand) -> Result<()> {
     match command {
-        OrderCommand::List { app_id, number, open_id, status, limit } => {
-            let statuses = status.into_iter().collect();
-            let filter =
-                OrderFilter { app_id: Some(app_id), number, open_id, statuses, ..OrderFilter::default() };
+        OrderCommand::List { app_id, number, open_id, status, longer, oldest_first, limit } => {
+            let filter = OrderFilter {
+                app_id: Some(app_id),
+                number,
+                open_id,
+                statuses: status.unwrap_or_default(),
+                in_status_for: longer,
+                oldest_first,
+                ..OrderFilter::default()
+            };
             let columns =
                 ["out_biz_order_no", "open_id", "order_status", "order_path", "updated_at", "event_count"];
             let orders = store.orders(&filter, limit).await?.items;

@@ -2,7 +2,6 @@
 
 use domain::fields::{FieldError, parse_integer};
 use domain::ids::{AppId, OpenId, OrderNo, ProductCity};
-use domain::order::OrderStatus;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -25,10 +24,11 @@ routes! { "Orders":
     /// List orders
     ///
     /// Orders of all apps as developers have reported them, by the time they were created, newest first.
+    /// With `status=open`, `longer=1d` and `sort=oldest` it lists stuck orders.
     GET "/orders", "listOrders", Read(Read, OwnApps): list -> Page<StoredOrder> =>
         lists("A page of orders.", &order_example())
             .query(filter)
-            .wrong("status", "expected a status code: 1 to 6 or 10 to 15, got \"7\"");
+            .wrong("status", "expected open or a status code: 1 to 6 or 10 to 15, got \"7\"");
 }
 
 /// Reports of an order that are shown with it, the newest. The description of the route says it too.
@@ -48,15 +48,25 @@ fn filter(query: &mut Input<'_>) -> Result<OrderFilter, FieldError> {
             .field("number", "With this order number or payment number.")
             .optional(OrderNo::parse)?,
         open_id: query.field("open_id", "Of this player.").example(OPEN_ID).optional(OpenId::parse)?,
-        statuses: {
-            let status = query.field("status", "In this status.").example(2).optional(OrderStatus::parse)?;
-            status.map(OrderStatus::code).into_iter().collect()
-        },
+        statuses: query
+            .field("status", "In this status, by its code. `open`: something is still to come.")
+            .example("open")
+            .demand("pattern", "^(open|[1-6]|1[0-5])$")
+            .optional_as::<String, _>(OrderFilter::parse_statuses)?
+            .unwrap_or_default(),
         city: query.field("city", "Whose city holds this text.").optional_as::<ProductCity, _>(city)?,
         created_since: millis(
             query.field("created_since", "Created at or after this moment, in milliseconds."),
         )?,
         created_until: millis(query.field("created_until", "Created before this moment, in milliseconds."))?,
+        in_status_for: query
+            .field("longer", "Whose status has not changed for this long, such as `36h` or `5d`.")
+            .optional_as::<String, _>(OrderFilter::parse_wait)?,
+        oldest_first: query
+            .field("sort", "What comes first: the newest order, or the oldest.")
+            .demand("enum", json!(OrderFilter::DIRECTIONS))
+            .optional_as::<String, _>(OrderFilter::parse_oldest_first)?
+            .unwrap_or_default(),
         after: after(query, OrderCursor::parse)?,
         ..OrderFilter::default()
     })

@@ -1,7 +1,5 @@
 //! Orders: the search, and the page of one order with the changes of each report.
 
-use std::time::Duration;
-
 use askama::Template;
 use axum::extract::Path;
 use axum::routing::get;
@@ -9,7 +7,7 @@ use domain::fields::{Expected, Fields, parse_integer};
 use domain::ids::{AppId, OpenId, OrderNo};
 use domain::moment;
 use domain::order::OrderStatus;
-use domain::order_center::{self, Standing};
+use domain::order_center::Standing;
 use domain::text;
 use domain::text::Text;
 use serde_json::Value;
@@ -31,16 +29,10 @@ pub(super) const ROUTES: &[Route] = &[
 const ROWS: u32 = 50;
 /// How many orders a page may have.
 const ROWS_OFFERED: [&str; 3] = ["50", "100", "200"];
-/// The directions of a list of orders, by age. The first is the default.
-const DIRECTIONS: [&str; 2] = ["newest", "oldest"];
-/// The word for every status after which something is still to come.
-const OPEN: &str = "open";
 /// What "in this status for longer than" offers. Any other duration can be typed.
 const WAITS_OFFERED: [&str; 3] = ["1h", "1d", "3d"];
-/// Longest of these durations: a hundred years.
-const WAIT_MAX: Duration = Duration::from_hours(100 * 365 * 24);
 /// Orders of which something is still to come and to which nothing has come for a day, the oldest first.
-const STUCK: [(&str, &str); 3] = [("status", OPEN), ("longer", "1d"), ("sort", "oldest")];
+const STUCK: [(&str, &str); 3] = [("status", OrderFilter::OPEN), ("longer", "1d"), ("sort", "oldest")];
 
 /// The name of a status code.
 pub(super) fn status_words(code: i16) -> &'static str {
@@ -73,26 +65,6 @@ pub(super) fn web_link(order: &StoredOrder) -> Option<String> {
 fn parse_millis(text: &str) -> Result<i64, Expected> {
     let millis = parse_moment(text)?.unix_timestamp_nanos() / 1_000_000;
     i64::try_from(millis).map_err(|_| Expected::new("a moment within 64 bits of milliseconds"))
-}
-
-fn parse_statuses(text: &str) -> Result<Vec<i16>, Expected> {
-    if text == OPEN {
-        return Ok(order_center::OPEN.to_vec());
-    }
-    OrderStatus::parse(text).map(|status| vec![status.code()])
-}
-
-fn parse_wait(text: &str) -> Result<Duration, Expected> {
-    let read = humantime::parse_duration(text).ok().filter(|wait| *wait <= WAIT_MAX);
-    read.ok_or_else(|| Expected::new("a duration such as 36h or 5d, at most 36500d"))
-}
-
-fn parse_oldest_first(text: &str) -> Result<bool, Expected> {
-    match text {
-        "newest" => Ok(false),
-        "oldest" => Ok(true),
-        _ => Err(Expected::one_of(&DIRECTIONS)),
-    }
 }
 
 fn parse_rows(text: &str) -> Result<u32, Expected> {
@@ -134,12 +106,12 @@ async fn search(visit: Visit) -> Answer {
         app_id: filters.read("app_id", AppId::parse),
         number: filters.read("number", OrderNo::parse),
         open_id: filters.read("open_id", OpenId::parse),
-        statuses: filters.read("status", parse_statuses).unwrap_or_default(),
+        statuses: filters.read("status", OrderFilter::parse_statuses).unwrap_or_default(),
         city: visit.filled("city"),
         created_since: filters.read("from", parse_millis),
         created_until: filters.read("to", parse_millis),
-        in_status_for: filters.read("longer", parse_wait),
-        oldest_first: filters.read("sort", parse_oldest_first).unwrap_or_default(),
+        in_status_for: filters.read("longer", OrderFilter::parse_wait),
+        oldest_first: filters.read("sort", OrderFilter::parse_oldest_first).unwrap_or_default(),
         after: visit.fields.optional("after", OrderCursor::parse)?,
     };
     let rows = filters.read("rows", parse_rows).unwrap_or(ROWS);

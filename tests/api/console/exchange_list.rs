@@ -21,12 +21,12 @@ async fn the_list_has_sums_and_is_a_file() {
     let page = viewer.get("/console/exchanges?app_id=a1").await;
     let shown = content(&page);
     for fact in [
-        "Newest first. A cancel has the zone and the item of its exchange. biz_no or ref Type Player Zone Item Gifted change \
+        "Newest first. A cancel has the zone and the item of its exchange. biz_no or ref Kind Player Zone Item Gifted change \
          Charged change Time back-1 cancel of B3 o2 z2_r1 Sword 0 +10 2026-10-21 16:00:00 C1 cancel of B1 o1 z1_r1 Sword \
          +80 +30 2026-10-21 15:59:59 B3 exchange o2 z2_r1 Sword 0 \u{2212}40 2026-10-20 18:20:00 P1 present o1 z1_r1 +5 0 \
          2026-10-20 16:30:00 B2 exchange o2 z1_r_2 Shield 0 \u{2212}20 2026-10-20 16:30:00 B1 exchange o1 z1_r1 Sword \
          \u{2212}100 \u{2212}30 2026-10-20 16:29:59",
-        "Sums Of Type Count Gifted change Charged change This page Exchanges 3 \u{2212}100 \u{2212}90 This page Presents 1 \
+        "Sums Of Kind Count Gifted change Charged change This page Exchanges 3 \u{2212}100 \u{2212}90 This page Presents 1 \
          +5 0 This page Cancels 2 +80 +40 All that match Exchanges 3 \u{2212}100 \u{2212}90 All that match Cancels +80 +40",
     ] {
         assert!(shown.contains(fact), "{fact}\nin {shown}");

@@ -2,7 +2,11 @@
 
 use domain::console_user::Role;
 
+use serde_json::Value;
+
+use crate::admin::Caller;
 use crate::support::console::{ESCAPED, HOSTILE};
+use crate::support::program::Program;
 use crate::support::{NOW, TestTill};
 
 /// An order whose every free text is hostile, and its first report.
@@ -171,6 +175,11 @@ async fn order_with_reports(till: &TestTill, number: &str, reports: &[(i16, i64)
 }
 
 /// The order numbers of a list, in its order.
+fn of_list(orders: &Value) -> Vec<&str> {
+    orders.as_array().unwrap().iter().map(|order| order["out_biz_order_no"].as_str().unwrap()).collect()
+}
+
+/// The order numbers of a page, in their order.
 fn numbers(page: &str) -> Vec<&str> {
     let rest = page.split("<th scope=\"row\"").skip(1);
     rest.map(|cell| cell.split("title=\"").nth(1).unwrap().split('"').next().unwrap()).collect()
@@ -218,6 +227,27 @@ async fn stuck_orders_are_those_whose_status_stays() {
     );
     assert_eq!(shown("status=open&longer=50m&sort=newest").await.len(), 6);
     assert_eq!(shown("status=1").await, ["fresh_order"]);
+    // The admin API and the command line take the same words.
+    let caller = Caller::new(&till, "watch", Role::Viewer).await;
+    let program = Program::on(&till.database_url);
+    for (query, options, orders) in [
+        (
+            "status=open&longer=1d&sort=oldest",
+            &["--status", "open", "--longer", "1d", "--oldest-first"][..],
+            &["stuck_long", "stuck_with_news"][..],
+        ),
+        (
+            "status=open&longer=1d",
+            &["--status", "open", "--longer", "1d"],
+            &["stuck_with_news", "stuck_long"],
+        ),
+        ("status=1", &["--status", "1"], &["fresh_order"]),
+    ] {
+        let listed = caller.get(&format!("/orders?{query}")).await.json();
+        assert_eq!(of_list(&listed["items"]), orders, "{query}");
+        let printed = program.json(&[&["order", "list", "a1"], options].concat());
+        assert_eq!(of_list(&printed["orders"]), orders, "{options:?}");
+    }
     let stuck = viewer.get("/console/orders?status=open&longer=1d&sort=oldest").await.body;
     assert!(stuck.contains("sort=oldest\" aria-current=\"page\">Stuck orders</a>"), "{stuck}");
     assert!(stuck.contains("their status has not changed for a day. The oldest is the first."));

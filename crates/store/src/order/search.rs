@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use domain::fields::Expected;
 use domain::ids::{AppId, OpenId, OrderNo};
-use domain::order::Order;
+use domain::order::{Order, OrderStatus};
+use domain::order_center;
 use domain::rights::Apps;
 use serde::{Deserialize, Serialize};
 use sqlx::types::Json;
@@ -49,6 +50,9 @@ impl Deref for StoredOrder {
     }
 }
 
+/// Longest time in a status that can be asked for: a hundred years.
+const WAIT_MAX: Duration = Duration::from_hours(100 * 365 * 24);
+
 /// A filter of orders. The default lets all orders through.
 #[derive(Debug, Clone, Default)]
 pub struct OrderFilter {
@@ -75,6 +79,47 @@ pub struct OrderFilter {
     pub oldest_first: bool,
     /// After this order of an earlier page.
     pub after: Option<OrderCursor>,
+}
+
+/// The words of a filter, the same in the console, the admin API and the command line (contract 8.6.27).
+impl OrderFilter {
+    /// The word for every status after which something is still to come.
+    pub const OPEN: &str = "open";
+    /// The directions of a list, by the age of orders. The first is the default.
+    pub const DIRECTIONS: [&str; 2] = ["newest", "oldest"];
+
+    /// Parses a status code, or the word for all open statuses.
+    ///
+    /// # Errors
+    /// Any other text.
+    pub fn parse_statuses(text: &str) -> Result<Vec<i16>, Expected> {
+        if text == Self::OPEN {
+            return Ok(order_center::OPEN.to_vec());
+        }
+        let status = OrderStatus::parse(text).map(|status| vec![status.code()]);
+        status.map_err(|_| Expected::new("open or a status code: 1 to 6 or 10 to 15"))
+    }
+
+    /// Parses how long the status of an order has not changed.
+    ///
+    /// # Errors
+    /// No duration, or more than a hundred years.
+    pub fn parse_wait(text: &str) -> Result<Duration, Expected> {
+        let read = humantime::parse_duration(text).ok().filter(|wait| *wait <= WAIT_MAX);
+        read.ok_or_else(|| Expected::new("a duration such as 36h or 5d, at most 36500d"))
+    }
+
+    /// Parses a direction. True: the oldest order is the first.
+    ///
+    /// # Errors
+    /// Any other text.
+    pub fn parse_oldest_first(text: &str) -> Result<bool, Expected> {
+        match text {
+            "newest" => Ok(false),
+            "oldest" => Ok(true),
+            _ => Err(Expected::one_of(&Self::DIRECTIONS)),
+        }
+    }
 }
 
 /// A position in a list of orders, newest or oldest first. Its text form can be part of a URL.
