@@ -240,6 +240,18 @@ async fn everything_about_a_player_is_one_list_in_the_order_of_time() {
     }
 }
 
+/// Purses hold up to `i64::MAX` each, so a change of both can be more than one number takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_player_with_full_purses_has_a_page() {
+    let till = TestTill::start().await;
+    let app = till.app("a1").await;
+    till.player(&app, "o1", i64::MAX, i64::MAX).await;
+    let page = till.browser(Role::Viewer).await.get(PLAYER).await;
+    assert_eq!(page.status, 200);
+    let full = "9\u{202f}223\u{202f}372\u{202f}036\u{202f}854\u{202f}775\u{202f}807";
+    assert_eq!(page.body.matches(&format!(">+{full}<")).count(), 2, "{}", page.body);
+}
+
 /// Lines of one moment stay in one order, whichever of them ends a page.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_ends_between_lines_of_one_moment_and_none_is_lost() {
